@@ -1,0 +1,52 @@
+# Everything runs in .venv, which the first target that needs it creates. Needed: python3 (3.11 or newer) and make.
+
+PYTHON ?= python3
+ARGS ?=
+RUN := .venv/bin/python
+PYTEST := $(RUN) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast test-slow check lint format bench clean core environment
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target words; do \
+		printf '  make %-10s  %s\n' "$$target" "$$words"; done
+
+demo: core ## watch standing queries meet a live stream
+	@$(RUN) -m eddyline.demo $(ARGS)
+
+test: environment ## the whole suite, with Spark, without the slow tests; ARGS="-k java" to choose
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-fast: environment ## the tests that need no Spark, under a minute
+	@$(PYTEST) -m "not slow and not spark" $(ARGS)
+
+test-slow: environment ## the long ones: kills, big random runs
+	@$(PYTEST) -m slow $(ARGS)
+
+check: lint test-fast ## what must be clean before a commit: lint and test-fast
+
+lint: environment ## format, lint, types and import direction
+	@$(RUN) -m ruff format --check --quiet --diff .
+	@$(RUN) -m ruff check --quiet .
+	@$(RUN) -m mypy
+	@.venv/bin/lint-imports --no-logo
+
+format: environment ## rewrite the code in the house format
+	@$(RUN) -m ruff check --quiet --fix-only .
+	@$(RUN) -m ruff format .
+
+bench: environment ## run the benchmarks one after another
+	@set -e; for script in benchmarks/*/*.py; do \
+		case "$$script" in 'benchmarks/*/*.py') echo 'There are no benchmarks yet.'; continue;; */_*) continue;; esac; \
+		echo "== $$script"; PYTHONPATH=. $(RUN) "$$script" $(ARGS); done
+
+clean: ## remove caches and build results (not .venv: remove that by hand)
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db
+	@find src tests tools docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+core:
+	@$(PYTHON) tools/environment.py core
+
+environment:
+	@$(PYTHON) tools/environment.py full
