@@ -1,0 +1,463 @@
+"""The engine in the user's hands: declare streams, register queries, push rows."""
+
+from __future__ import annotations
+
+import html
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, overload
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from eddyline.api.explain import Explanation, explain
+from eddyline.api.matches import Matches
+from eddyline.api.query import Query, QueryPage, QuerySet
+from eddyline.api.register import Registrar
+from eddyline.engine import Limits, RoundEngine
+from eddyline.errors import (
+    NotBuiltError,
+    PropertyError,
+    SchemaError,
+    UnknownNameError,
+    did_you_mean,
+)
+from eddyline.events import Event
+from eddyline.functions import FunctionCounters
+from eddyline.model import DeadLetter, Stream
+from eddyline.sources import infer_schema, ingest
+from eddyline.sql import (
+    AlterView,
+    CreateStream,
+    CreateView,
+    Drop,
+    Select,
+    duration_us,
+    parse_statements,
+    refuse_unbuilt,
+)
+from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
+
+
+def open_engine(
+    home: str | os.PathLike[str] | None = None,
+    *,
+    time_zone: str = "UTC",
+    results_per_query: int = 100,
+    result_bytes: int = 64 << 20,
+    recent_rows: int = 10_000,
+    dead_letters: int = 10_000,
+    clock: Callable[[], int] | None = None,
+    seed: int = 0,
+) -> Engine:
+    """Open an engine.
+
+    home                a folder to keep everything in; None: in memory
+    time_zone           of the session, as in Spark: how TIMESTAMP shows as text, and what a time without zone means
+    results_per_query   how many results of a query nobody reads are kept
+    result_bytes        how much all kept results may take
+    recent_rows         how many rows of each stream are kept for why_not
+    dead_letters        how many dead letters are kept
+    clock               microseconds since 1970, for now(); the machine's clock if not given
+    """
+    if home is not None:
+        raise NotBuiltError(
+            "a home folder is not built yet",
+            detail=f"{os.fspath(home)!r} would be created and everything registered kept in it.",
+            hint="Open with eddyline.open(): everything is kept in memory.",
+        )
+    try:
+        ZoneInfo(time_zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise PropertyError(
+            f"there is no time zone {time_zone!r}", hint='Name one such as "UTC" or "Europe/Berlin".'
+        ) from None
+    limits = Limits(results_per_query, result_bytes, recent_rows, dead_letters=dead_letters)
+    for name in ("results_per_query", "result_bytes", "recent_rows", "dead_letters"):
+        if getattr(limits, name) < 1:
+            raise PropertyError(f"{name} is {getattr(limits, name)}", hint="Give a number of at least 1.")
+    return Engine(RoundEngine(time_zone=time_zone, limits=limits, clock=clock or _wall_clock_us, seed=seed))
+
+
+def _wall_clock_us() -> int:
+    return time.time_ns() // 1000
+
+
+class Engine:
+    """Standing queries over streams, in one process. Safe to use from several threads; also a context manager."""
+
+    def __init__(self, rounds: RoundEngine) -> None:
+        self.rounds = rounds
+        self._registrar = Registrar(self)
+
+    # ----------------------------------------------------------------------------------------- streams
+
+    def stream(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        time: str | None = None,
+        lateness: Any = 0,
+        key: str | Sequence[str] | None = None,
+    ) -> StreamHandle:
+        """Declare a stream, or add nullable columns to one that is there.
+
+        schema     a pyarrow schema, "sym STRING, price DOUBLE", a dict of types, example rows, or a DataFrame
+        time       the column that says when a row happened
+        lateness   how far behind the newest a row may be before it counts as late, such as "5 seconds"
+        key        the column or columns that identify a row, for a table kept at its latest rows
+        """
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        declared = Stream(
+            name, infer_schema(schema), time=time, lateness_us=duration_us(lateness or 0), key=keys
+        )
+        return self._declare(declared)
+
+    def _declare(self, stream: Stream) -> StreamHandle:
+        stream = _checked(stream)
+        refuse_unbuilt(stream=stream)
+        with self.rounds.lock:
+            self.rounds.check_open()
+            known = self.rounds.catalog.find_stream(stream.name)
+            declared = self.rounds.catalog.declare(stream)
+            if known is not None and declared is not known:
+                self.rounds.shapes.forget(declared.name)
+        return StreamHandle(self, declared)
+
+    def drop_stream(self, name: str) -> None:
+        """Forget a stream no query stands on."""
+        with self.rounds.lock:
+            self.rounds.check_open()
+            self.rounds.catalog.drop_stream(name)
+            self.rounds.shapes.forget(name)
+            self.rounds.forget_stream(name.lower())
+
+    def streams(self) -> list[StreamHandle]:
+        with self.rounds.lock:
+            return [StreamHandle(self, stream) for stream in self.rounds.catalog.streams()]
+
+    # ----------------------------------------------------------------------------------------- queries
+
+    def query(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        **properties: Any,
+    ) -> Query:
+        """Register a standing query: a SELECT, or a CREATE VIEW that names it.
+
+        The same name and text again changes nothing; another text under the name replaces it in one version.
+        `params` gives values to named parameters (`:limit`); a list serves `IN (:values)`.
+        """
+        with self.rounds.lock:
+            self.rounds.check_open()
+            return self._registrar.one(text, name, params, properties)
+
+    def query_many(
+        self,
+        queries: str | Iterable[Any] | Mapping[str, str],
+        *,
+        params: Any = None,
+        name: str | None = None,
+        **properties: Any,
+    ) -> QuerySet:
+        """Register many queries in one version, all or none.
+
+        Either a template with named parameters and `params`, a table with a column for each (Arrow, pandas, Polars, dicts):
+        every row is a query, named by formatting `name` with its values if given, such as "watch-{sym}". Or texts: a list,
+        or a dict from names to texts.
+        """
+        with self.rounds.lock:
+            self.rounds.check_open()
+            if isinstance(queries, str):
+                return self._registrar.template(queries, params, name, properties)
+            if params is not None or name is not None:
+                raise PropertyError(
+                    "params and name go with a template",
+                    hint="Give one SQL text, or put the names into a dict of texts.",
+                )
+            return self._registrar.texts(queries, properties)
+
+    def queries(
+        self, filter: str | Callable[[Query], bool] | None = None, page: int = 1, *, per_page: int = 100
+    ) -> QueryPage:
+        """Registered queries, a page at a time; `filter` is a part of the name or text, or a function."""
+        if page < 1 or per_page < 1:
+            raise PropertyError(f"page {page} of {per_page} queries each", hint="Both count from 1.")
+        with self.rounds.lock:
+            self.rounds.check_open()
+            first, total = (page - 1) * per_page, 0
+            shown: list[Query] = []
+            for query_id in self.rounds.catalog.ids():
+                handle = Query(self, query_id)
+                if filter is None or (
+                    filter(handle) if callable(filter) else filter in f"{handle.name}\n{handle.text}"
+                ):
+                    if first <= total < first + per_page:
+                        shown.append(handle)
+                    total += 1
+            return QueryPage(shown, total, page, per_page)
+
+    def get(self, query: Query | str | int, *, owner: str = "") -> Query:
+        """A registered query by name or id."""
+        with self.rounds.lock:
+            self.rounds.check_open()
+            catalog = self.rounds.catalog
+            if isinstance(query, Query):
+                query = query.id
+            if isinstance(query, str):
+                found = catalog.find(query, owner)
+                if found is None:
+                    raise UnknownNameError(
+                        f"there is no query {query}",
+                        hint=did_you_mean(query, catalog.names(owner), noun="named query"),
+                    )
+                return Query(self, found)
+            catalog.name_of(query)
+            return Query(self, query)
+
+    def replace(
+        self, query: Query | str | int, text: str, *, params: Mapping[str, Any] | None = None
+    ) -> Query:
+        """Give a query another text, in one version."""
+        with self.rounds.lock:
+            handle = self.get(query)
+            self._registrar.replace(handle, text, params)
+            return handle
+
+    def drop(self, query: Query | str | int) -> None:
+        """End a query."""
+        with self.rounds.lock:
+            self.drop_ids([self.get(query).id])
+
+    def drop_ids(self, ids: Iterable[int]) -> int:
+        with self.rounds.lock:
+            self.rounds.check_open()
+            ids = list(ids)
+            n = self.rounds.catalog.drop(ids)
+            for query_id in ids:
+                self.rounds.callbacks.pop(query_id, None)
+                self.rounds.results.forget(query_id)
+            self.rounds.delivered.notify_all()
+            return n
+
+    def sql(self, text: str) -> list[Any]:
+        """Run statements separated by `;`: CREATE TABLE (a stream), CREATE VIEW (a query), ALTER VIEW, DROP, SELECT.
+
+        Returns what each one made: a stream, a query, or None. Nothing is done if one of them is wrong by itself.
+        """
+        statements = parse_statements(text)
+        return [self._run(statement) for statement in statements]
+
+    def _run(self, statement: Any) -> Any:
+        with self.rounds.lock:
+            self.rounds.check_open()
+            catalog = self.rounds.catalog
+            if isinstance(statement, Select):
+                return self.query(statement.text)
+            if isinstance(statement, CreateStream):
+                known = catalog.find_stream(statement.stream.name)
+                if known is not None and statement.if_not_exists:
+                    return StreamHandle(self, known)
+                if known is not None and not statement.replace:
+                    raise SchemaError(
+                        f"stream {known.name} is there already",
+                        hint="Write CREATE OR REPLACE TABLE to change it, or CREATE TABLE IF NOT EXISTS.",
+                    )
+                return self._declare(statement.stream)
+            if isinstance(statement, CreateView):
+                return self._registrar.view(statement)
+            if isinstance(statement, AlterView):
+                return self._registrar.alter(statement)
+            assert isinstance(statement, Drop), statement
+            return self._drop_statement(statement)
+
+    def _drop_statement(self, statement: Drop) -> None:
+        catalog = self.rounds.catalog
+        if statement.kind == "table":
+            if statement.if_exists and catalog.find_stream(statement.name) is None:
+                return
+            self.drop_stream(statement.name)
+            return
+        if statement.if_exists and catalog.find(statement.name) is None:
+            return
+        self.drop(statement.name)
+
+    # ----------------------------------------------------------------------------------------- rows
+
+    @overload
+    def push(self, stream: str, data: Any, *, token: str | None = None) -> Matches: ...
+    @overload
+    def push(self, stream: Mapping[str, Any], *, token: str | None = None) -> Matches: ...
+    def push(self, stream: str | Mapping[str, Any], data: Any = None, *, token: str | None = None) -> Matches:
+        """Run a round over rows of one stream, or of several: `push("trades", rows)`, `push({"trades": a, "quotes": b})`.
+
+        Rows are an Arrow table, a pandas or Polars DataFrame, or dicts. An `_arrival` column gives a total order. The same
+        `token` again returns the round of the first time and does nothing, so a producer may retry.
+        """
+        inputs = dict(stream) if isinstance(stream, Mapping) else {stream: data}
+        if isinstance(stream, Mapping) and data is not None:
+            raise SchemaError(
+                "push takes either a stream and its rows, or a dict of streams", hint="Put all into the dict."
+            )
+        with self.rounds.lock:
+            self.rounds.check_open()
+            taken = {}
+            for name, rows in inputs.items():
+                declared = self.rounds.catalog.stream(name)
+                if declared.name.lower() in taken:
+                    raise SchemaError(f"stream {declared.name} is there twice in this push")
+                taken[declared.name.lower()] = ingest(declared, rows, self.rounds.time_zone)
+            return Matches(self, self.rounds.run_round(taken, token=token))
+
+    def tick(self, now: int | None = None) -> Matches:
+        """Run a round without rows, so that time passes; `now` in microseconds since 1970."""
+        return Matches(self, self.rounds.run_round({}, now_us=now))
+
+    # ----------------------------------------------------------------------------------------- looking
+
+    def dead_letters(
+        self, *, stream: str | None = None, query: Query | str | int | None = None
+    ) -> DeadLetterList:
+        """Rows that did not fit and (row, query) pairs that could not be decided, newest last."""
+        with self.rounds.lock:
+            letters = self.rounds.dead_letters
+            query_id = None if query is None else self.get(query).id
+            total = letters.n_total if query_id is None else letters.by_query[query_id]
+            return DeadLetterList(letters.find(stream=stream, query_id=query_id), total)
+
+    def explain(self, text: str, *, params: Mapping[str, Any] | None = None) -> Explanation:
+        """How a query would be answered, without registering it."""
+        with self.rounds.lock:
+            self.rounds.check_open()
+            record, warnings = self._registrar.trial(text, params)
+            return explain(self.rounds, record, warnings)
+
+    def events(self) -> list[Event]:
+        """What the engine announced lately, oldest first."""
+        with self.rounds.lock:
+            return list(self.rounds.events)
+
+    def on_event(self, listener: Callable[[Event], None]) -> None:
+        """Call `listener` with every event from now on."""
+        with self.rounds.lock:
+            self.rounds.listeners.append(listener)
+
+    def functions(self) -> dict[str, FunctionCounters]:
+        """What each function did so far, by name."""
+        with self.rounds.lock:
+            return {name: replace(counters) for name, counters in self.rounds.functions.counters.items()}
+
+    @property
+    def version(self) -> int:
+        """Grows by one with every change of streams or queries."""
+        return self.rounds.catalog.version
+
+    @property
+    def n_queries(self) -> int:
+        return self.rounds.catalog.n_queries
+
+    # ----------------------------------------------------------------------------------------- end
+
+    def close(self) -> None:
+        """End the engine; readers that wait are woken."""
+        with self.rounds.lock:
+            self.rounds.is_closed = True
+            self.rounds.delivered.notify_all()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        streams = ", ".join(stream.name for stream in self.rounds.catalog.streams())
+        return f"<eddyline engine: {self.n_queries} queries over {streams or 'no streams'}, version {self.version}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(s.name)}</td><td>{s.n_rows}</td><td>{s.n_queries}</td></tr>"
+            for s in self.streams()
+        )
+        return (
+            f"<div><b>eddyline</b>, version {self.version}, {self.n_queries} queries"
+            f"<table><thead><tr><th>stream</th><th>rows</th><th>queries</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+
+
+class StreamHandle:
+    """A declared stream."""
+
+    def __init__(self, engine: Engine, stream: Stream) -> None:
+        self._engine = engine
+        self._stream = stream
+        self.name = stream.name
+        self.schema = stream.schema
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that arrived so far."""
+        progress = self._engine.rounds.progress.get(self.name.lower())
+        return progress.n_rows if progress else 0
+
+    @property
+    def n_late(self) -> int:
+        """Rows that came behind the watermark."""
+        progress = self._engine.rounds.progress.get(self.name.lower())
+        return progress.n_late if progress else 0
+
+    @property
+    def watermark_us(self) -> int | None:
+        progress = self._engine.rounds.progress.get(self.name.lower())
+        return progress.watermark_us if progress else None
+
+    @property
+    def n_queries(self) -> int:
+        """Queries that stand on it now."""
+        return self._engine.rounds.catalog.plan(self.name).n_queries
+
+    def push(self, data: Any, *, token: str | None = None) -> Matches:
+        return self._engine.push(self.name, data, token=token)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{f.name} {type_name(f.type)}" for f in self.schema)
+        return f"<stream {self.name} ({columns})>"
+
+
+class DeadLetterList(list[DeadLetter]):
+    """Dead letters; `total` counts also those no longer kept."""
+
+    def __init__(self, letters: list[DeadLetter], total: int) -> None:
+        super().__init__(letters)
+        self.total = total
+
+
+def _checked(stream: Stream) -> Stream:
+    """The stream with its time and key columns found in the schema."""
+    if not stream.name or not stream.name.replace("_", "a").isalnum() or stream.name[0].isdigit():
+        raise SchemaError(
+            f"{stream.name!r} cannot be the name of a stream", hint="Use letters, digits and underscores."
+        )
+    names = {field.name.lower(): field.name for field in stream.schema}
+    for role, column in [("time", stream.time), *(("key", column) for column in stream.key)]:
+        if column is not None and column.lower() not in names:
+            raise SchemaError(
+                f"stream {stream.name} has no column {column}, which is given as its {role}",
+                hint=did_you_mean(column, names.values(), noun="column"),
+            )
+    time_column = None if stream.time is None else names[stream.time.lower()]
+    if time_column is not None:
+        t = stream.schema.field(time_column).type
+        if t not in (TIMESTAMP, TIMESTAMP_NTZ) and not is_integer(t):
+            raise SchemaError(
+                f"column {time_column} cannot be the time of stream {stream.name}: it is {type_name(t)}",
+                hint="Time is a TIMESTAMP, a TIMESTAMP_NTZ, or a whole number of microseconds.",
+            )
+    return replace(stream, time=time_column, key=tuple(names[column.lower()] for column in stream.key))

@@ -1,0 +1,293 @@
+"""A standing query in the user's hands."""
+
+from __future__ import annotations
+
+import datetime
+import html
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from eddyline.api.explain import Explanation, condition_texts, explain
+from eddyline.catalog import QueryRecord
+from eddyline.delivery import Result
+from eddyline.errors import EddylineError, SchemaError
+from eddyline.expressions import Frame, evaluate
+from eddyline.filters import Why, WhyNot, why, why_not
+from eddyline.model import QueryState
+from eddyline.sources import ingest
+
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
+
+
+class Query:
+    """A handle to one query. It stays good until the query is dropped, also when its text is replaced."""
+
+    def __init__(self, engine: Engine, query_id: int) -> None:
+        self._engine = engine
+        self._rounds = engine.rounds
+        self.id = query_id
+        self._read_to = 0
+
+    # ----------------------------------------------------------------------------------------- what it is
+
+    @property
+    def name(self) -> str:
+        return self._record().name
+
+    @property
+    def text(self) -> str:
+        """The SQL as it was written."""
+        return self._record().text
+
+    @property
+    def state(self) -> str:
+        """running, paused or dropped."""
+        with self._rounds.lock:
+            return self._rounds.catalog.state(self.id).value
+
+    @property
+    def generation(self) -> int:
+        """Grows when the query is replaced or resumed; part of the identity of its results."""
+        return self._record().generation
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the results."""
+        return self._record().shape.output
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is probably not meant, such as a query that can never match."""
+        record = self._record()
+        frame = Frame(1, {}, list(record.constants), self._rounds.context())
+        for never in record.shape.condition.never:
+            if frame.array(evaluate(never, frame))[0].as_py() is True:
+                return ["this query can never match: its conditions contradict each other"]
+        for clause in record.shape.condition.clauses:
+            if all(atom.kind.value == "constant" for atom in clause.atoms):
+                truths = [frame.array(evaluate(atom.condition, frame))[0].as_py() for atom in clause.atoms]
+                if not any(truth is True for truth in truths):
+                    return ["this query can never match: a condition on constants alone is not true"]
+        if not record.shape.condition.clauses:
+            return ["this query matches every row"]
+        return []
+
+    @property
+    def n_results(self) -> int:
+        """How many results there were since it was registered."""
+        with self._rounds.lock:
+            return self._rounds.results.produced(self.id)
+
+    @property
+    def n_dropped(self) -> int:
+        """How many of them left the ring and can no longer be read."""
+        with self._rounds.lock:
+            return self._rounds.results.dropped(self.id)
+
+    # ----------------------------------------------------------------------------------------- results
+
+    def results(self, timeout: float | None = None) -> list[Result]:
+        """Results since the last call on this handle, oldest first. With `timeout`, waits that many seconds for the first."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._rounds.lock:
+            while True:
+                self._rounds.check_open()
+                self._record()
+                end = self._rounds.results.end
+                found = list(self._read(since=self._read_to))
+                self._read_to = end
+                left = 0.0 if deadline is None else deadline - time.monotonic()
+                if found or left <= 0:
+                    return found
+                self._rounds.delivered.wait(left)
+
+    def latest(self, n: int = 10) -> list[Result]:
+        """The newest results, oldest first, read or not."""
+        with self._rounds.lock:
+            self._record()
+            return list(self._read(newest=n))
+
+    def on_result(self, callback: Callable[[Result], None]) -> Callable[[], None]:
+        """Call `callback` with every new result, after its round is final. Returns a function that ends it.
+
+        A callback that raises is announced as an event; it stops neither the round nor other callbacks.
+        """
+        with self._rounds.lock:
+            self._record()
+            seen = self._rounds.results.end
+
+            def tell(query_id: int, round_number: int) -> None:
+                nonlocal seen
+                start, seen = seen, self._rounds.results.end
+                for result in list(self._read(since=start)):
+                    callback(result)
+
+            self._rounds.callbacks.setdefault(self.id, []).append(tell)
+
+        def stop() -> None:
+            with self._rounds.lock:
+                told = self._rounds.callbacks.get(self.id, [])
+                if tell in told:
+                    told.remove(tell)
+                if not told:
+                    self._rounds.callbacks.pop(self.id, None)
+
+        return stop
+
+    def _read(self, *, since: int = 0, newest: int | None = None) -> Iterator[Result]:
+        catalog = self._rounds.catalog
+        name = catalog.name_of(self.id)
+        for entry, rows, pairs in self._rounds.results.read(self.id, since=since, newest=newest):
+            batch = entry.part.batch
+            generation = catalog.generation(self.id, entry.version)
+            for row, place in zip(rows.to_pylist(), entry.part.rows[pairs], strict=True):
+                yield Result(
+                    row,
+                    query=name,
+                    query_id=self.id,
+                    generation=generation,
+                    round_number=entry.round_number,
+                    arrival=int(batch.arrival[place]),
+                    change="insert" if batch.sign[place] > 0 else "delete",
+                    is_late=bool(batch.is_late[place]),
+                )
+
+    # ----------------------------------------------------------------------------------------- change
+
+    def pause(self) -> None:
+        """See nothing of the rounds until `resume`."""
+        with self._rounds.lock:
+            self._record()
+            self._rounds.catalog.set_paused(self.id, True, self._rounds.now_us())
+
+    def resume(self) -> None:
+        """Stand again from the next round on, as a new generation."""
+        with self._rounds.lock:
+            self._record()
+            self._rounds.catalog.set_paused(self.id, False, self._rounds.now_us())
+
+    def replace(self, text: str, *, params: Mapping[str, Any] | None = None) -> Query:
+        """Another text under the same name, in one version: no row is seen by both or by neither."""
+        self._engine.replace(self, text, params=params)
+        return self
+
+    def drop(self) -> None:
+        """End the query. It sees nothing of any later round."""
+        self._engine.drop(self)
+
+    # ----------------------------------------------------------------------------------------- questions
+
+    def explain(self) -> Explanation:
+        """How the engine answers this query, and what it shares with others."""
+        with self._rounds.lock:
+            return explain(self._rounds, self._record(), self.warnings)
+
+    def why(self, row: Mapping[str, Any] | Result | Any) -> Why:
+        """What each condition says about a row of the stream, given as a dict (missing columns are NULL)."""
+        with self._rounds.lock:
+            record = self._record()
+            stream = self._rounds.catalog.stream(record.shape.stream)
+            ingested = ingest(
+                stream, [dict(row)] if isinstance(row, Mapping) else row, self._rounds.time_zone
+            )
+            if ingested.misfits:
+                raise SchemaError(
+                    f"the row does not fit stream {stream.name}", detail=ingested.misfits[0].message
+                )
+            if ingested.rows.num_rows != 1:
+                raise SchemaError(
+                    f"why takes one row, not {ingested.rows.num_rows}", hint='Write why({"price": 9.5}).'
+                )
+            texts = condition_texts(record)
+            return why(
+                record.name, record.shape, texts, record.constants, ingested.rows, self._rounds.context()
+            )
+
+    def why_not(self, last: int = 1000) -> WhyNot:
+        """How many of the last rows each condition stopped, and which row came nearest."""
+        with self._rounds.lock:
+            record = self._record()
+            stream = self._rounds.catalog.stream(record.shape.stream)
+            recent = self._rounds.recent.get(stream.name.lower())
+            rows = stream.schema.empty_table().to_batches(max_chunksize=1)
+            batch = rows[0] if rows else pa.RecordBatch.from_pylist([], schema=stream.schema)
+            if recent is not None:
+                batch = recent.last(last, stream.schema, since_version=record.version_from)
+            notes = list(self.warnings)
+            if record.state is QueryState.PAUSED:
+                notes.append("it is paused, so it sees no rows")
+            since = f"version {record.version_from}, {_when(record.registered_us)}"
+            texts = condition_texts(record)
+            context = self._rounds.context()
+            return why_not(record.name, record.shape, texts, record.constants, batch, context, since, notes)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<query {self.name} ({self.state}): {' '.join(self.text.split())}>"
+        except EddylineError:
+            return f"<query {self.id} (dropped)>"
+
+    def _repr_html_(self) -> str:
+        record = self._record()
+        rows = self.latest(5)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in record.shape.output.names)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(str(v))}</td>" for v in row.values()) + "</tr>"
+            for row in rows
+        )
+        return (
+            f"<div><b>{html.escape(record.name)}</b> ({record.state.value}), {self.n_results} results, "
+            f"{self.n_dropped} dropped<pre>{html.escape(record.text)}</pre>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+    def _record(self) -> QueryRecord:
+        with self._rounds.lock:
+            self._rounds.check_open()
+            return self._rounds.catalog.record(self.id)
+
+
+class QuerySet:
+    """Many queries registered in one call."""
+
+    def __init__(self, engine: Engine, ids: range | list[int]) -> None:
+        self._engine = engine
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Query]:
+        return (Query(self._engine, query_id) for query_id in self.ids)
+
+    def __getitem__(self, at: int) -> Query:
+        return Query(self._engine, self.ids[at])
+
+    def drop(self) -> int:
+        """End all of them in one version; those dropped before are passed over. Returns how many."""
+        rounds = self._engine.rounds
+        with rounds.lock:
+            standing = [i for i in self.ids if rounds.catalog.state(i) is not QueryState.DROPPED]
+            return self._engine.drop_ids(standing)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} queries>"
+
+
+class QueryPage(list[Query]):
+    """One page of queries; `total` is how many there are on all pages."""
+
+    def __init__(self, queries: list[Query], total: int, page: int, per_page: int) -> None:
+        super().__init__(queries)
+        self.total = total
+        self.page = page
+        self.n_pages = max(1, -(-total // per_page))
+
+
+def _when(microseconds: int) -> str:
+    at = datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.UTC)
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")

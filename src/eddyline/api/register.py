@@ -1,0 +1,299 @@
+"""Registering queries: texts and templates into the catalog, all or none, each call one version."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from eddyline.api.query import Query, QuerySet
+from eddyline.catalog import QueryRecord
+from eddyline.errors import (
+    EddylineError,
+    PropertyError,
+    QueryStateError,
+    SchemaError,
+    UnknownNameError,
+    did_you_mean,
+)
+from eddyline.model import Properties, QueryState, Shape
+from eddyline.sources import infer_schema
+from eddyline.sources.ingest import as_table
+from eddyline.sql import AlterView, CreateView, parse_statements, properties, refuse_unbuilt
+from eddyline.types import canonical
+
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
+
+_DEFAULT = Properties()
+
+
+class Registrar:
+    """Turns what users write into catalog entries. The engine's lock is held by the caller."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._rounds = engine.rounds
+
+    # ----------------------------------------------------------------------------------------- one query
+
+    def one(
+        self, text: str, name: str | None, params: Mapping[str, Any] | None, given: Mapping[str, Any]
+    ) -> Query:
+        if text.lstrip()[:6].lower() == "create":
+            return self._create(text, name, params, given)
+        declared = properties(given) if given else _DEFAULT
+        shape, constants = self._bind(text, params)
+        refuse_unbuilt(shape=shape, properties=declared, text=text)
+        return self._put(text, name, shape, constants, declared)
+
+    def _create(
+        self, text: str, name: str | None, params: Mapping[str, Any] | None, given: Mapping[str, Any]
+    ) -> Query:
+        statements = parse_statements(text)
+        if len(statements) != 1 or not isinstance(statements[0], CreateView):
+            raise PropertyError(
+                "query takes one SELECT or CREATE VIEW",
+                hint="Run other statements, or several, with engine.sql(…).",
+            )
+        view = statements[0]
+        if name is not None and name != view.name:
+            raise PropertyError(f"the view is called {view.name}, name= says {name}", hint="Leave out name=.")
+        return self.view(view, params=params, given=given)
+
+    def view(
+        self,
+        view: CreateView,
+        *,
+        params: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> Query:
+        """CREATE VIEW: a query with a name."""
+        declared = properties({**dict(view.properties), **(given or {})})
+        known = self._rounds.catalog.find(view.name, declared.owner)
+        if known is not None and view.if_not_exists:
+            return Query(self._engine, known)
+        shape, constants = self._bind(view.text, params)
+        refuse_unbuilt(shape=shape, properties=declared, text=view.text)
+        if known is not None and not view.replace:
+            record = self._rounds.catalog.record(known)
+            if record.text != view.text:
+                raise QueryStateError(
+                    f"query {view.name} is there already, with another text",
+                    hint="Write CREATE OR REPLACE VIEW to change it.",
+                )
+        return self._put(view.text, view.name, shape, constants, declared)
+
+    def alter(self, alter: AlterView) -> Query:
+        """ALTER VIEW: another text, or other properties."""
+        handle = self._engine.get(alter.name)
+        record = self._rounds.catalog.record(handle.id)
+        if alter.text is not None:
+            self.replace(handle, alter.text, None)
+            return handle
+        stated = {**_stated(record.properties), **dict(alter.set_properties)}
+        for name in alter.unset_properties:
+            stated.pop(name, None)
+        declared = properties(stated)
+        refuse_unbuilt(shape=record.shape, properties=declared, text=record.text)
+        constants = [constant.as_py() if isinstance(constant, pa.Scalar) else constant for constant in record.constants]
+        self._rounds.catalog.replace(
+            handle.id, record.text, record.shape, constants, declared, self._rounds.now_us()
+        )
+        return handle
+
+    def replace(self, handle: Query, text: str, params: Mapping[str, Any] | None) -> None:
+        record = self._rounds.catalog.record(handle.id)
+        shape, constants = self._bind(text, params)
+        refuse_unbuilt(shape=shape, properties=record.properties, text=text)
+        if not self._is_same(record, text, shape, constants, record.properties):
+            now = self._rounds.now_us()
+            self._rounds.catalog.replace(handle.id, text, shape, constants, record.properties, now)
+
+    def trial(self, text: str, params: Mapping[str, Any] | None) -> tuple[QueryRecord, list[str]]:
+        """Bind a text as if it were registered."""
+        shape, constants = self._bind(text, params)
+        refuse_unbuilt(shape=shape, properties=_DEFAULT, text=text)
+        scalars = tuple(pa.scalar(v, s.type) for v, s in zip(constants, shape.slots, strict=True))
+        version = self._rounds.catalog.version
+        return QueryRecord(
+            0, "(not registered)", text, shape, _DEFAULT, QueryState.PAUSED, 0, version, 0, scalars
+        ), []
+
+    # ----------------------------------------------------------------------------------------- many
+
+    def texts(self, queries: Iterable[Any] | Mapping[str, str], given: Mapping[str, Any]) -> QuerySet:
+        declared = properties(given) if given else _DEFAULT
+        ready: list[tuple[str, str | None, Shape, Sequence[Any]]] = []
+        entries = queries.items() if isinstance(queries, Mapping) else ((None, text) for text in queries)
+        for at, (name, text) in enumerate(entries):
+            if not isinstance(text, str):
+                raise PropertyError(
+                    f"entry {at} of the queries is {type(text).__name__}, not SQL text",
+                    hint="Give a list of texts, or a dict from names to texts.",
+                )
+            try:
+                shape, constants = self._bind(text, None)
+                refuse_unbuilt(shape=shape, properties=declared, text=text)
+            except EddylineError as error:
+                error.detail = f"In query {name or at}, so none was registered. {error.detail or ''}".rstrip()
+                raise
+            ready.append((text, name, shape, constants))
+        ids = []
+        with self._rounds.catalog.change():
+            for text, name, shape, constants in ready:
+                ids.append(self._put(text, name, shape, constants, declared).id)
+        return QuerySet(self._engine, ids)
+
+    def template(self, text: str, params: Any, name: str | None, given: Mapping[str, Any]) -> QuerySet:
+        declared = properties(given) if given else _DEFAULT
+        table = self._parameter_table(params)
+        types = {field.name: canonical(field.type) or field.type for field in table.schema}
+        shape, literals = self._rounds.shapes.shape_of(
+            text, self._rounds.catalog, self._rounds.functions, params=types
+        )
+        refuse_unbuilt(shape=shape, properties=declared, text=text)
+        n = table.num_rows
+        slots = [
+            _column(table, slot.name, slot.type)
+            if slot.name is not None
+            else pa.repeat(pa.scalar(value, slot.type), n)
+            for slot, value in zip(shape.slots, literals, strict=True)
+        ]
+        names = None if name is None else _names(name, table)
+        if n == 0:
+            return QuerySet(self._engine, [])
+        known = self._rounds.catalog
+        if names is not None and any(known.find(each, declared.owner) is not None for each in names):
+            return self._template_over_known(text, shape, slots, names, declared)
+        made = known.register_many(text, shape, slots, n, names, declared, self._rounds.now_us())
+        return QuerySet(self._engine, range(made.first_id, made.first_id + n))
+
+    def _template_over_known(
+        self, text: str, shape: Shape, slots: Sequence[pa.Array], names: Sequence[str], declared: Properties
+    ) -> QuerySet:
+        """Some names stand already: those are replaced, one by one, the rest added, in one version."""
+        ids = []
+        with self._rounds.catalog.change():
+            for at, each in enumerate(names):
+                constants = [column[at].as_py() for column in slots]
+                ids.append(self._put(text, each, shape, constants, declared).id)
+        return QuerySet(self._engine, ids)
+
+    # ----------------------------------------------------------------------------------------- inside
+
+    def _bind(self, text: str, params: Mapping[str, Any] | None) -> tuple[Shape, Sequence[Any]]:
+        """The shape of a text and the values of its slots."""
+        scalars = {name: _scalar(name, value) for name, value in (params or {}).items()}
+        types = {name: scalar.type for name, scalar in scalars.items()}
+        shape, constants = self._rounds.shapes.shape_of(
+            text, self._rounds.catalog, self._rounds.functions, params=types or None
+        )
+        if not scalars:
+            return shape, constants
+        values = list(constants)
+        for slot in shape.slots:
+            if slot.name is not None:
+                values[slot.index] = scalars[slot.name].cast(slot.type).as_py()
+        return shape, values
+
+    def _put(
+        self, text: str, name: str | None, shape: Shape, constants: Sequence[Any], declared: Properties
+    ) -> Query:
+        """Register, or replace what stands under the name, or leave it if nothing changes."""
+        catalog, now = self._rounds.catalog, self._rounds.now_us()
+        known = None if name is None else catalog.find(name, declared.owner)
+        if known is None:
+            return Query(self._engine, catalog.register(text, shape, constants, name, declared, now))
+        if not self._is_same(catalog.record(known), text, shape, constants, declared):
+            catalog.replace(known, text, shape, constants, declared, now)
+        return Query(self._engine, known)
+
+    def _is_same(
+        self, record: QueryRecord, text: str, shape: Shape, constants: Sequence[Any], declared: Properties
+    ) -> bool:
+        same_text = record.text == text and record.shape is shape and record.properties == declared
+        return same_text and [_value(c) for c in record.constants] == [
+            _value(pa.scalar(c, s.type)) for c, s in zip(constants, shape.slots, strict=True)
+        ]
+
+    def _parameter_table(self, params: Any) -> pa.Table:
+        if params is None:
+            raise PropertyError(
+                "a template needs params",
+                hint="Give a table with a column for each :parameter, or a list of texts.",
+            )
+        table = as_table(params)
+        if table is None:
+            if isinstance(params, Mapping):
+                try:
+                    table = pa.table(
+                        {str(k): v if isinstance(v, pa.Array) else list(v) for k, v in params.items()}
+                    )
+                except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+                    raise SchemaError("the parameter table cannot be read", detail=str(error)) from None
+            else:
+                rows = [dict(row) for row in params]
+                table = pa.Table.from_pylist(rows, schema=infer_schema(rows)) if rows else pa.table({})
+        return table
+
+
+def _value(constant: Any) -> Any:
+    value = constant.as_py() if isinstance(constant, pa.Scalar) else constant
+    return repr(value) if isinstance(value, float) else value  # NaN is the same constant as NaN
+
+
+def _scalar(name: str, value: Any) -> pa.Scalar:
+    if isinstance(value, (set, frozenset, tuple)):
+        value = list(value)
+    try:
+        scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise PropertyError(f"parameter {name} has a value SQL cannot have", detail=str(error)) from None
+    t = canonical(scalar.type)
+    if t is None:
+        raise PropertyError(f"parameter {name} has type {scalar.type}, which SQL does not have")
+    return scalar.cast(t)
+
+
+def _column(table: pa.Table, name: str, t: pa.DataType) -> pa.Array:
+    column = table.column(name).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    try:
+        return column if column.type == t else column.cast(t)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"parameter {name} does not fit", detail=str(error)) from None
+
+
+def _names(template: str, table: pa.Table) -> list[str]:
+    """The template formatted with each row; every name must be its own."""
+    used = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+    for field in used:
+        if field not in table.schema.names:
+            raise UnknownNameError(
+                f"name {template!r} uses {{{field}}}, which is not a parameter",
+                hint=did_you_mean(field, table.schema.names, noun="parameter"),
+            )
+    rows = table.select(used).to_pylist() if used else [{}] * table.num_rows
+    names = [template.format(**row) for row in rows]
+    if len(set(names)) != len(names):
+        seen: set[str] = set()
+        twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+        raise PropertyError(
+            f"name {template!r} gives {twice!r} to more than one query",
+            hint="Use the parameters that tell the rows apart.",
+        )
+    return names
+
+
+def _stated(declared: Properties) -> dict[str, Any]:
+    """The properties that differ from what they are by themselves, by the names users give them."""
+    stated: dict[str, Any] = {}
+    if declared.owner:
+        stated["owner"] = declared.owner
+    if not declared.is_enabled:
+        stated["enabled"] = False
+    return stated

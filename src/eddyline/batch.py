@@ -1,0 +1,82 @@
+"""Rows in flight: TupleBatch with sign, arrival number and lateness, and which queries its rows satisfy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.model import Column, Expression, Literal, Segment, Slot
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TupleBatch:
+    """Columns in flight. `sign` is +1 for a row that appears and -1 for one that leaves."""
+
+    stream: str
+    rows: pa.RecordBatch
+    arrival: npt.NDArray[np.int64]
+    sign: npt.NDArray[np.int8]
+    is_late: npt.NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        n = self.rows.num_rows
+        assert len(self.arrival) == len(self.sign) == len(self.is_late) == n, (
+            f"{self.stream}: {n} rows, {len(self.arrival)} arrivals, {len(self.sign)} signs, {len(self.is_late)} late"
+        )
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> TupleBatch:
+        """The rows at these positions, in this order."""
+        return TupleBatch(
+            self.stream,
+            self.rows.take(pa.array(rows)),
+            self.arrival[rows],
+            self.sign[rows],
+            self.is_late[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartMatches:
+    """Pairs that match, of one segment: `rows` of the batch and `positions` in the segment, side by side.
+
+    `computed` holds projected expressions that had to be evaluated, one value per pair; plain columns and constants are looked up
+    only when somebody reads.
+    """
+
+    batch: TupleBatch
+    segment: Segment
+    rows: Positions
+    positions: Positions
+    computed: dict[Expression, pa.Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def query_ids(self) -> npt.NDArray[np.int32]:
+        return self.segment.ids[self.positions]
+
+    def project(self, pairs: Positions) -> pa.RecordBatch:
+        """The result rows of these pairs."""
+        shape = self.segment.shape
+        rows, positions = pa.array(self.rows[pairs]), pa.array(self.positions[pairs])
+        columns = []
+        for projected in shape.projection:
+            expression = projected.expression
+            if isinstance(expression, Column):
+                columns.append(self.batch.rows.column(expression.name).take(rows))
+            elif isinstance(expression, Slot):
+                columns.append(self.segment.slots[expression.index].take(positions))
+            elif isinstance(expression, Literal):
+                columns.append(pa.repeat(pa.scalar(expression.value, expression.type), len(pairs)))
+            else:
+                columns.append(self.computed[expression].take(pa.array(pairs)))
+        return pa.RecordBatch.from_arrays(columns, schema=shape.output)

@@ -1,0 +1,110 @@
+"""Families: all live queries of one shape, kept as columns of constants.
+
+A family is a short list of immutable segments, newest last, merged in tiers as it grows, so that adding one query to a million
+touches few rows. Taking one out clears a bit in a copy of its segment's mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.model import Segment, Shape
+
+MERGE_FACTOR = (
+    4  # a segment is merged with the one before it when that one is less than this many times larger
+)
+
+
+class Family:
+    """The growing and shrinking set of queries of one shape."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self._segments: list[Segment] = []
+        self._pending: list[tuple[int, Sequence[Any]]] = []
+
+    def __len__(self) -> int:
+        return len(self._pending) + sum(s.n_live for s in self._segments)
+
+    def add(self, query_id: int, constants: Sequence[Any]) -> None:
+        self._pending.append((query_id, constants))
+
+    def add_many(self, ids: npt.NDArray[np.int32], slots: Sequence[pa.Array]) -> None:
+        self._seal()
+        self._append(Segment(self.shape, ids, tuple(slots), np.ones(len(ids), dtype=bool)))
+
+    def remove(self, ids: Iterable[int]) -> None:
+        """Take queries out: their bits are cleared, and a segment mostly of cleared ones is rewritten."""
+        self._seal()
+        wanted = np.fromiter(ids, np.int32)
+        kept: list[Segment] = []
+        for segment in self._segments:
+            positions = np.searchsorted(segment.ids, wanted)
+            inside = positions < len(segment)
+            positions = positions[inside][segment.ids[positions[inside]] == wanted[inside]]
+            if len(positions):
+                mask = segment.is_live.copy()
+                mask[positions] = False
+                segment = replace(segment, is_live=mask)
+            if segment.n_live * 2 < len(segment):
+                segment = self._without_dead(segment)
+            if len(segment):
+                kept.append(segment)
+        self._segments = kept
+
+    def constants(self, query_id: int) -> tuple[pa.Scalar, ...]:
+        """The values of a query's slots."""
+        self._seal()
+        for segment in self._segments:
+            at = segment.position(query_id)
+            if at is not None and segment.is_live[at]:
+                return tuple(column[at] for column in segment.slots)
+        raise KeyError(query_id)
+
+    def segments(self) -> tuple[Segment, ...]:
+        self._seal()
+        return tuple(self._segments)
+
+    def _seal(self) -> None:
+        """Turn what was added one by one into a segment."""
+        if not self._pending:
+            return
+        self._pending.sort(key=lambda entry: entry[0])
+        ids = np.fromiter((query_id for query_id, _ in self._pending), np.int32, len(self._pending))
+        slots = tuple(
+            pa.array([constants[slot.index] for _, constants in self._pending], slot.type)
+            for slot in self.shape.slots
+        )
+        self._pending = []
+        self._append(Segment(self.shape, ids, slots, np.ones(len(ids), dtype=bool)))
+
+    def _append(self, segment: Segment) -> None:
+        while self._segments and len(self._segments[-1]) < MERGE_FACTOR * len(segment):
+            segment = _merged(self._segments.pop(), segment)
+        self._segments.append(segment)
+
+    def _without_dead(self, segment: Segment) -> Segment:
+        keep = np.flatnonzero(segment.is_live)
+        return Segment(
+            self.shape,
+            segment.ids[keep],
+            tuple(column.take(pa.array(keep)) for column in segment.slots),
+            np.ones(len(keep), dtype=bool),
+        )
+
+
+def _merged(older: Segment, newer: Segment) -> Segment:
+    ids = np.concatenate([older.ids, newer.ids])
+    slots = tuple(pa.concat_arrays([a, b]) for a, b in zip(older.slots, newer.slots, strict=True))
+    is_live = np.concatenate([older.is_live, newer.is_live])
+    if len(older) and len(newer) and older.ids[-1] > newer.ids[0]:
+        order = np.argsort(ids, kind="stable")
+        ids, is_live = ids[order], is_live[order]
+        slots = tuple(column.take(pa.array(order)) for column in slots)
+    return Segment(older.shape, ids, slots, is_live)

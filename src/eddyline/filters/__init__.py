@@ -1,0 +1,20 @@
+"""Who still wants it: which queries each row satisfies.
+
+Enters: a `TupleBatch` and the plan of its stream. Leaves: `FilterOutput`, the (row, query) pairs that match, grouped by segment,
+and the pairs that could not be decided. Nothing is projected or copied per query.
+"""
+
+from eddyline.filters.matching import DeadPairs, FilterOutput
+from eddyline.filters.stage import FilterStage
+from eddyline.filters.why import ClauseVerdict, Why, WhyNot, why, why_not
+
+__all__ = [
+    "ClauseVerdict",
+    "DeadPairs",
+    "FilterOutput",
+    "FilterStage",
+    "Why",
+    "WhyNot",
+    "why",
+    "why_not",
+]

@@ -1,0 +1,253 @@
+"""Why a row matched or did not: a query's conditions, one by one, over rows that were seen."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.expressions import Context, Frame, evaluate
+from eddyline.model import Atom, AtomKind, Clause, Column, Expression, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseVerdict:
+    """One condition on one row: `verdict` is true, false, null or error; `values` are the columns it looked at."""
+
+    condition: str
+    verdict: str
+    values: dict[str, Any]
+    message: str = ""
+
+    def __str__(self) -> str:
+        sign = {"true": "yes", "false": "no", "null": "no, NULL", "error": "error"}[self.verdict]
+        seen = ", ".join(f"{name} = {_shown(value)}" for name, value in self.values.items())
+        return (
+            f"{sign:8s} {self.condition}"
+            + (f"   ({seen})" if seen else "")
+            + (f": {self.message}" if self.message else "")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What each condition of a query says about one row."""
+
+    query: str
+    matches: bool
+    clauses: tuple[ClauseVerdict, ...]
+    error: str = ""
+
+    def __str__(self) -> str:
+        if self.error:
+            head = f"the row is in the dead letters of {self.query}: {self.error}"
+        else:
+            head = f"the row {'matches' if self.matches else 'does not match'} {self.query}"
+        if not self.clauses:
+            return head + ", which has no conditions"
+        return "\n".join([head, *(f"  {clause}" for clause in self.clauses)])
+
+    def __bool__(self) -> bool:
+        return self.matches
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """How the last rows fared with a query: `stopped[k]` rows were not let through by condition k."""
+
+    query: str
+    n_rows: int
+    n_matched: int
+    n_in_error: int
+    conditions: tuple[str, ...]
+    stopped: tuple[int, ...]
+    stopped_alone: tuple[int, ...]  # rows that this condition alone kept out
+    nearest: Why | None
+    nearest_row: dict[str, Any] | None
+    since: str
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.query}: {self.n_matched} of the last {self.n_rows} rows matched; it stands since {self.since}"
+        ]
+        lines += [f"  {note}" for note in self.notes]
+        for condition, n, alone in zip(self.conditions, self.stopped, self.stopped_alone, strict=True):
+            lines.append(f"  stopped {n:>6d}, alone {alone:>6d}   {condition}")
+        if self.n_in_error:
+            lines.append(f"  {self.n_in_error} rows are in the dead letters")
+        if self.nearest is not None and self.nearest_row is not None:
+            row = ", ".join(f"{k}={_shown(v)}" for k, v in self.nearest_row.items())
+            lines.append(f"  nearest miss: {row}")
+            lines += [f"    {c}" for c in self.nearest.clauses if c.verdict != "true"]
+        return "\n".join(lines)
+
+
+def why(
+    query: str,
+    shape: Shape,
+    conditions: Sequence[str],
+    slots: Sequence[pa.Scalar],
+    row: pa.RecordBatch,
+    context: Context,
+) -> Why:
+    """Judge one row. `conditions[k]` is the text of clause k."""
+    frame = _frame(row, slots, context)
+    verdicts = []
+    for clause, text in zip(shape.condition.clauses, conditions, strict=True):
+        verdict, message = _verdict(clause, frame)
+        names = _columns(clause)
+        verdicts.append(ClauseVerdict(text, verdict, {n: row.column(n)[0].as_py() for n in names}, message))
+    refuted = any(v.verdict in ("false", "null") for v in verdicts)
+    errors = [v.message for v in verdicts if v.verdict == "error"]
+    error = errors[0] if errors and not refuted else ""
+    if not refuted and not error:
+        error = _projection_error(shape, frame)
+    return Why(query, not refuted and not error, tuple(verdicts), error)
+
+
+def why_not(
+    query: str,
+    shape: Shape,
+    conditions: Sequence[str],
+    slots: Sequence[pa.Scalar],
+    rows: pa.RecordBatch,
+    context: Context,
+    since: str,
+    notes: Sequence[str] = (),
+) -> WhyNot:
+    """Judge the last rows of the stream."""
+    frame = _frame(rows, slots, context)
+    n = rows.num_rows
+    true = np.ones((len(shape.condition.clauses), n), dtype=bool)
+    wrong = np.zeros((len(shape.condition.clauses), n), dtype=bool)
+    distance = np.zeros(n)
+    for k, clause in enumerate(shape.condition.clauses):
+        true[k], wrong[k] = _truth(clause, frame)
+        distance += np.where(true[k], 0.0, _distance(clause, frame))
+    stopped = ~true & ~wrong
+    n_stops = stopped.sum(axis=0)
+    alone = stopped & (n_stops == 1)
+    in_error = (n_stops == 0) & wrong.any(axis=0)
+    missed = np.flatnonzero(n_stops > 0)
+    nearest = nearest_row = None
+    if len(missed):
+        best = missed[np.lexsort((distance[missed], n_stops[missed]))[0]]
+        one = rows.slice(int(best), 1)
+        nearest, nearest_row = why(query, shape, conditions, slots, one, context), one.to_pylist()[0]
+    return WhyNot(
+        query=query,
+        n_rows=n,
+        n_matched=int((true.all(axis=0)).sum()),
+        n_in_error=int(in_error.sum()),
+        conditions=tuple(conditions),
+        stopped=tuple(int(k) for k in stopped.sum(axis=1)),
+        stopped_alone=tuple(int(k) for k in alone.sum(axis=1)),
+        nearest=nearest,
+        nearest_row=nearest_row,
+        since=since,
+        notes=tuple(notes),
+    )
+
+
+def _frame(rows: pa.RecordBatch, slots: Sequence[pa.Scalar], context: Context) -> Frame:
+    columns = {("", name): column for name, column in zip(rows.schema.names, rows.columns, strict=True)}
+    return Frame(rows.num_rows, columns, list(slots), context)
+
+
+def _truth(clause: Clause, frame: Frame) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Where the clause is true, and where it is in error."""
+    true = np.zeros(frame.n_rows, dtype=bool)
+    wrong = np.zeros(frame.n_rows, dtype=bool)
+    for atom in clause.atoms:
+        result = evaluate(atom.condition, frame)
+        values = frame.array(result)
+        true |= np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
+        if result.errors is not None:
+            wrong |= result.errors != 0
+    return true, wrong & ~true
+
+
+def _verdict(clause: Clause, frame: Frame) -> tuple[str, str]:
+    """The clause on a frame of one row."""
+    outcome, message = "null", ""
+    seen_false = True
+    for atom in clause.atoms:
+        result = evaluate(atom.condition, frame)
+        if result.errors is not None and result.errors[0]:
+            outcome, message = "error", frame.failure(int(result.errors[0])).message
+            seen_false = False
+            continue
+        value = frame.array(result)[0].as_py()
+        if value is True:
+            return "true", ""
+        seen_false &= value is False
+    if outcome == "error":
+        return outcome, message
+    return ("false" if seen_false else "null"), ""
+
+
+def _projection_error(shape: Shape, frame: Frame) -> str:
+    for projected in shape.projection:
+        result = evaluate(projected.expression, frame)
+        if result.errors is not None and result.errors[0]:
+            return frame.failure(int(result.errors[0])).message
+    return ""
+
+
+def _columns(clause: Clause) -> list[str]:
+    nodes = (node for atom in clause.atoms for node in atom.condition.walk())
+    return list(dict.fromkeys(node.name for node in nodes if isinstance(node, Column)))
+
+
+def _distance(clause: Clause, frame: Frame) -> npt.NDArray[np.float64]:
+    """How far each row is from satisfying the clause: 0 at the constant, 1 where no distance is known."""
+    return (
+        np.min([_atom_distance(atom, frame) for atom in clause.atoms], axis=0)
+        if clause.atoms
+        else np.ones(frame.n_rows)
+    )
+
+
+def _atom_distance(atom: Atom, frame: Frame) -> npt.NDArray[np.float64]:
+    far = np.ones(frame.n_rows)
+    if atom.kind is not AtomKind.COMPARE or atom.attribute is None or atom.constant is None:
+        return far
+    value, constant = _numbers(atom.attribute, frame), _numbers(atom.constant, frame)
+    if value is None or constant is None:
+        return far
+    scale = np.maximum(np.abs(constant), 1e-9)
+    with np.errstate(invalid="ignore", over="ignore"):
+        relative = np.abs(value - constant) / scale
+    return np.where(np.isfinite(relative), relative / (1 + relative), far)
+
+
+def _numbers(expression: Expression, frame: Frame) -> npt.NDArray[np.float64] | None:
+    values = frame.array(evaluate(expression, frame))
+    t = values.type
+    if not (
+        pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t) or pa.types.is_temporal(t)
+    ):
+        return None
+    return np.array([_number(v) for v in values.to_pylist()], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return float("nan")
+    if isinstance(value, datetime.datetime):
+        return (value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1)).total_seconds()
+    if isinstance(value, datetime.date):
+        return float(value.toordinal())
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    return "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,240 @@
+"""Declaring a function: what it takes, what it returns, and which version of its code it is."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import pyarrow as pa
+
+from eddyline.errors import FunctionError
+from eddyline.types import parse_type
+
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+_SCALARS = (bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.datetime)
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|millisecond|s|sec|second|m|min|minute|h|hour|d|day)s?\s*\Z")
+_SECONDS = {"ms": 1e-3, "millisecond": 1e-3, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
+_SECONDS |= {"h": 3600, "hour": 3600, "d": 86400, "day": 86400}
+
+
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """A declared function. Calling it calls the Python function, so it stays testable by itself.
+
+    `mode` says what the Python function is given: `arrow` arrays, `pandas` series, or plain values one row at a time
+    (`scalar`). With `setup`, what `setup()` returned in this process comes first.
+    """
+
+    name: str
+    returns: pa.DataType
+    function: Callable[..., Any] = field(repr=False)
+    mode: str
+    takes: tuple[pa.DataType, ...] | None
+    cost_s: float | None
+    is_deterministic: bool
+    setup: Callable[[], Any] | None = field(repr=False)
+    cache_s: float | None
+    batch: int | None
+    version: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
+DECLARED: dict[str, UserFunction] = {}
+
+
+@overload
+def udf(function: Callable[..., Any], /) -> UserFunction: ...
+@overload
+def udf(
+    *,
+    returns: str | pa.DataType,
+    name: str | None = None,
+    takes: Sequence[str | pa.DataType] | None = None,
+    cost: float | None = None,
+    deterministic: bool = True,
+    setup: Callable[[], Any] | None = None,
+    cache: str | float | None = None,
+    batch: int | None = None,
+    scalar: bool | None = None,
+    version: str | None = None,
+) -> Callable[[Callable[..., Any]], UserFunction]: ...
+def udf(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    returns: str | pa.DataType | None = None,
+    name: str | None = None,
+    takes: Sequence[str | pa.DataType] | None = None,
+    cost: float | None = None,
+    deterministic: bool = True,
+    setup: Callable[[], Any] | None = None,
+    cache: str | float | None = None,
+    batch: int | None = None,
+    scalar: bool | None = None,
+    version: str | None = None,
+) -> UserFunction | Callable[[Callable[..., Any]], UserFunction]:
+    """Make a Python function callable from SQL.
+
+    returns         its SQL type, such as "double"
+    name            what SQL calls it; the function's own name if not given
+    takes           SQL types of its arguments, which are then coerced and checked; any types if not given
+    cost            expected seconds per row, a first guess until it is measured
+    deterministic   False: called once per row and place, never shared, never cached
+    setup           called once per process; its result is passed as the first argument
+    cache           remember results for this long, such as "10 minutes"
+    batch           at most this many rows per call
+    scalar          True: called with plain values, row by row. By default a function whose annotations are all plain
+                    Python types is scalar; any other is given Arrow arrays and returns an array of the same length.
+    version         stated version; by default a hash of the code
+    """
+
+    def declare(function: Callable[..., Any]) -> UserFunction:
+        declared = _declare(
+            function, returns, name, takes, cost, deterministic, setup, cache, batch, scalar, version
+        )
+        DECLARED[declared.name.lower()] = declared
+        return declared
+
+    return declare if function is None else declare(function)
+
+
+def from_pandas_udf(function: Any, *, name: str | None = None) -> UserFunction:
+    """Declare an existing pandas UDF of Spark (made with `pandas_udf`) under its own name or another."""
+    inner, returns = getattr(function, "func", None), getattr(function, "returnType", None)
+    if inner is None or returns is None:
+        raise FunctionError(
+            f"{function!r} is not a pandas UDF",
+            hint="Decorate a plain function with @eddyline.udf(returns=…) instead.",
+        )
+    declared = UserFunction(
+        name=_checked_name(name or inner.__name__),
+        returns=_type(returns.simpleString(), inner.__name__),
+        function=inner,
+        mode="pandas",
+        takes=None,
+        cost_s=None,
+        is_deterministic=bool(getattr(function, "deterministic", True)),
+        setup=None,
+        cache_s=None,
+        batch=None,
+        version=_code_version(inner),
+    )
+    DECLARED[declared.name.lower()] = declared
+    return declared
+
+
+def _declare(
+    function: Callable[..., Any],
+    returns: str | pa.DataType | None,
+    name: str | None,
+    takes: Sequence[str | pa.DataType] | None,
+    cost: float | None,
+    deterministic: bool,
+    setup: Callable[[], Any] | None,
+    cache: str | float | None,
+    batch: int | None,
+    scalar: bool | None,
+    version: str | None,
+) -> UserFunction:
+    label = _checked_name(name or function.__name__)
+    if returns is None:
+        raise FunctionError(
+            f"function {label} does not say what it returns", hint='Write @eddyline.udf(returns="double").'
+        )
+    if cache is not None and not deterministic:
+        raise FunctionError(
+            f"function {label} is not deterministic, so its results cannot be cached",
+            hint="Leave out cache=, or declare deterministic=True.",
+        )
+    if batch is not None and batch < 1:
+        raise FunctionError(
+            f"function {label} has batch={batch}", hint="batch is the number of rows per call, at least 1."
+        )
+    if scalar is None:
+        scalar = _looks_scalar(function, skip=1 if setup else 0)
+    return UserFunction(
+        name=label,
+        returns=_type(returns, label),
+        function=function,
+        mode="scalar" if scalar else "arrow",
+        takes=None if takes is None else tuple(_type(t, label) for t in takes),
+        cost_s=cost,
+        is_deterministic=deterministic,
+        setup=setup,
+        cache_s=_seconds(cache, label),
+        batch=batch,
+        version=version or _code_version(function),
+    )
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.match(name):
+        raise FunctionError(
+            f"{name!r} cannot be the name of a function", hint="Give one with name=, letters and digits."
+        )
+    return name
+
+
+def _type(t: str | pa.DataType, name: str) -> pa.DataType:
+    if isinstance(t, pa.DataType):
+        return t
+    try:
+        return parse_type(t)
+    except ValueError as error:
+        raise FunctionError(
+            f"function {name}: {error}", hint='Name a SQL type, such as "double" or "string".'
+        ) from None
+
+
+def _seconds(cache: str | float | None, name: str) -> float | None:
+    if cache is None or isinstance(cache, (int, float)):
+        return cache
+    hit = _DURATION.match(cache)
+    if hit is None:
+        raise FunctionError(f"function {name}: {cache!r} is not a duration", hint='Write cache="10 minutes".')
+    return float(hit.group(1)) * _SECONDS[hit.group(2)]
+
+
+def _looks_scalar(function: Callable[..., Any], skip: int) -> bool:
+    """Whether every argument is annotated with a plain Python type."""
+    try:
+        parameters = list(inspect.signature(function, eval_str=True).parameters.values())[skip:]
+    except (
+        NameError,
+        TypeError,
+        ValueError,
+    ):  # an annotation that cannot be resolved, or a builtin without a signature
+        return False
+    return bool(parameters) and all(p.annotation in _SCALARS for p in parameters)
+
+
+def _code_version(function: Callable[..., Any]) -> str:
+    """A hash of the code, its constants, defaults and the values it closes over."""
+    digest = hashlib.sha256()
+    code = getattr(function, "__code__", None)
+    if code is None:
+        digest.update(repr(function).encode())
+    else:
+        _hash_code(code, digest)
+        for cell in function.__closure__ or ():
+            digest.update(repr(cell.cell_contents).encode())
+        digest.update(repr(function.__defaults__).encode())
+    return digest.hexdigest()[:12]
+
+
+def _hash_code(code: Any, digest: Any) -> None:
+    digest.update(code.co_code)
+    digest.update(repr(code.co_names).encode())
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            _hash_code(constant, digest)
+        else:
+            digest.update(repr(constant).encode())

@@ -1,0 +1,388 @@
+"""The nouns: typed expression trees, streams, shapes, queries, rounds.
+
+Everything here is a value: frozen, comparable, free of SQL text and of Spark. Rooms pass these to each other.
+
+A *shape* is what queries that differ only in their constants have in common. Its constants are *slots*: literals lifted
+from the text, or named parameters. A query is a shape plus one value per slot.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.errors import Span
+
+# --------------------------------------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A typed scalar expression. Equality and hash ignore where in the text it stood."""
+
+    type: pa.DataType
+    span: Span | None = field(default=None, compare=False, kw_only=True)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return ()
+
+    def walk(self) -> Iterator[Expression]:
+        """This node and all below it, parents first."""
+        stack: list[Expression] = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.children))
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expression):
+    """A constant, as a Python value that `pa.scalar(value, type)` accepts; None is NULL."""
+
+    value: Any = field(compare=False)
+    _identity: Any = field(init=False, repr=False)
+
+    def __post_init__(
+        self,
+    ) -> None:  # 0.0 and -0.0 are equal but not the same constant; NaN is the same as itself
+        object.__setattr__(
+            self, "_identity", repr(self.value) if isinstance(self.value, float) else self.value
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Expression):
+    """A column of one of the query's inputs."""
+
+    name: str
+    input: str = ""  # alias of the input
+
+
+@dataclass(frozen=True, slots=True)
+class Slot(Expression):
+    """A constant of the query: the value of slot `index` in its shape."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """A built-in operator or function, by the name `expressions` knows it under."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    _hash: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.function, self.arguments, self.type)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True, slots=True)
+class UserCall(Expression):
+    """A call of a function the user registered, in the version the query was registered with.
+
+    `occurrence` tells calls of a non-deterministic one apart.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    version: str = ""
+    is_deterministic: bool = True
+    occurrence: int = 0
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Expression):
+    """count, sum, min, max, avg … over a group or a window."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    is_distinct: bool = False
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Over(Expression):
+    """An aggregate over rows around the current one."""
+
+    aggregate: Expression
+    partition_by: tuple[Expression, ...]
+    order_by: tuple[Expression, ...]
+    frame: str = ""
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.aggregate, *self.partition_by, *self.order_by)
+
+
+# --------------------------------------------------------------------------------------------- conditions
+
+
+class AtomKind(enum.Enum):
+    """How an atom can be decided."""
+
+    COMPARE = "compare"  # attribute operator constant: indexable
+    IN = "in"  # attribute IN (constants): indexable
+    NULL_TEST = "null test"  # attribute IS [NOT] NULL: indexable
+    CONSTANT = "constant"  # no column in it: decided once per query
+    FUNCTION = "function"  # calls a function of the user
+    RESIDUAL = "residual"  # anything else
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A condition that is not taken apart further. It passes where `condition` is true.
+
+    For indexable kinds, `attribute` holds columns only and `constant` slots and literals only, both of one type.
+    """
+
+    kind: AtomKind
+    condition: Expression
+    attribute: Expression | None = None
+    operator: str = ""  # one of = != < <= > >= in, is null, is not null
+    constant: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """True where one of its atoms is. `span` is the part of the user's text it came from."""
+
+    atoms: tuple[Atom, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """True where all of its clauses are; no clauses: always true."""
+
+    clauses: tuple[Clause, ...] = ()
+    never: tuple[Expression, ...] = ()  # over slots: a query for which one of these is true can never match
+
+
+# --------------------------------------------------------------------------------------------- streams
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A declared input. With `key` it is a table kept at its latest rows, else append-only."""
+
+    name: str
+    schema: pa.Schema
+    time: str | None = None
+    lateness_us: int = 0
+    key: tuple[str, ...] = ()
+    source: str = ""  # the USING of its declaration
+    options: tuple[tuple[str, str], ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_keyed(self) -> bool:
+        return bool(self.key)
+
+
+# --------------------------------------------------------------------------------------------- queries
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How much of an input a join may look back on: newest rows, or arrival time."""
+
+    n_rows: int | None = None
+    duration_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An entry of the FROM list."""
+
+    alias: str
+    stream: str
+    window: Window | None = None
+    join: str = ""  # "", inner, left, left anti, asof, cross
+    on: Expression | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """A column of the result."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class SlotInfo:
+    """A constant of a shape: a literal of the text (name is None) or a named parameter."""
+
+    index: int
+    type: pa.DataType
+    name: str | None = None
+    is_list: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What TBLPROPERTIES, TOML, Python and JSON may say about a view; durations in microseconds."""
+
+    owner: str = ""
+    is_enabled: bool = True
+    per: tuple[str, ...] = ()
+    cooldown_us: int | None = None
+    for_us: int | None = None
+    resolve_us: int | None = None
+    emit: str = "changes"
+    within_us: int | None = None
+    deliver: tuple[str, ...] = ()
+    message: str | None = None
+    severity: str | None = None
+    since: str | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """What queries equal but for constants share: parsed, bound and normalised once."""
+
+    key: str
+    inputs: tuple[Input, ...]
+    projection: tuple[Projected, ...]
+    condition: Condition
+    slots: tuple[SlotInfo, ...]
+    group_by: tuple[Expression, ...] = ()
+    having: Expression | None = None
+    qualify: Expression | None = None
+    functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
+
+    @property
+    def stream(self) -> str:
+        assert len(self.inputs) == 1, f"{len(self.inputs)} inputs"
+        return self.inputs[0].stream
+
+    @property
+    def output(self) -> pa.Schema:
+        return pa.schema([pa.field(p.name, p.expression.type) for p in self.projection])
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the input columns a single-stream shape needs."""
+        return frozenset(n.name for e in self.expressions() for n in e.walk() if isinstance(n, Column))
+
+    def expressions(self) -> Iterator[Expression]:
+        for projected in self.projection:
+            yield projected.expression
+        for clause in self.condition.clauses:
+            for atom in clause.atoms:
+                yield atom.condition
+
+
+# --------------------------------------------------------------------------------------------- plans
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Some queries of one shape: ids ascending, and one column of constants per slot."""
+
+    shape: Shape
+    ids: npt.NDArray[np.int32]
+    slots: tuple[pa.Array, ...]
+    is_live: npt.NDArray[np.bool_]
+    cache: dict[str, Any] = field(
+        default_factory=dict
+    )  # what stages derive from ids and slots; never from is_live
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_live(self) -> int:
+        return int(self.is_live.sum())
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.ids.nbytes + self.is_live.nbytes + sum(s.nbytes for s in self.slots))
+
+    def position(self, query_id: int) -> int | None:
+        """Where a query stands in the columns, live or not, or None."""
+        at = int(np.searchsorted(self.ids, query_id))
+        return at if at < len(self.ids) and self.ids[at] == query_id else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamPlan:
+    """Everything that stands on one stream as of one version."""
+
+    stream: str
+    version: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def n_queries(self) -> int:
+        return sum(segment.n_live for segment in self.segments)
+
+
+class QueryState(enum.Enum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    DROPPED = "dropped"
+
+
+# --------------------------------------------------------------------------------------------- rounds
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProgress:
+    """How far a stream has come."""
+
+    n_rows: int = 0
+    max_time_us: int | None = None
+    watermark_us: int | None = None
+    n_late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One committed step."""
+
+    number: int
+    version: int
+    now_us: int
+    seed: int
+    first_arrival: int
+    n_rows: dict[str, int]
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A (row, query) pair that could not be decided, or a row that does not fit its stream (query is None)."""
+
+    round_number: int
+    stream: str
+    row: dict[str, Any]
+    error: str
+    message: str
+    query_id: int | None = None
+    query: str | None = None
+    arrival: int | None = None

@@ -1,0 +1,247 @@
+"""Data as users have it (Arrow, pandas, Polars, dicts) into the schema of a stream.
+
+A column that can never fit is refused with the whole push. A value that does not fit costs only its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.errors import SchemaError, did_you_mean
+from eddyline.model import Stream
+from eddyline.sources.columns import column_in_type
+from eddyline.sources.rows import rows_in_schema
+from eddyline.types import canonical, parse_fields, type_name
+
+ARRIVAL = "_arrival"
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A row that does not fit, as it came, and why."""
+
+    row: dict[str, Any]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """Rows in the stream's schema; `arrival` gives their order if the data had an `_arrival` column."""
+
+    rows: pa.RecordBatch
+    arrival: npt.NDArray[np.int64] | None = None
+    misfits: list[Misfit] = field(default_factory=list)
+
+
+def ingest(stream: Stream, data: Any, time_zone: str) -> Ingested:
+    """Take `data` for `stream`: Arrow, pandas, Polars, a dict of columns, one row or a list of rows as dicts or tuples."""
+    table = as_table(data)
+    if table is None:
+        rows, arrival, misfits = rows_in_schema(stream, _as_rows(stream, data), time_zone)
+        return _ordered(stream, rows, arrival, [Misfit(row, message) for row, message in misfits])
+    return _from_table(stream, table, time_zone)
+
+
+def as_table(data: Any) -> pa.Table | None:
+    """Columnar data as an Arrow table; None for rows."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "DataFrame":
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    return None
+
+
+def infer_schema(data: Any) -> pa.Schema:
+    """The schema of example rows, of columnar data, of a DDL string, or of a mapping from names to types."""
+    if isinstance(data, pa.Schema):
+        schema = data
+    elif isinstance(data, str):
+        try:
+            schema = pa.schema([pa.field(name, t, nullable) for name, t, nullable in parse_fields(data)])
+        except ValueError as error:
+            raise SchemaError(
+                "the schema cannot be read",
+                detail=str(error),
+                hint='Write "sym STRING, price DOUBLE, ts TIMESTAMP".',
+            ) from None
+    elif isinstance(data, Mapping) and data and all(isinstance(t, (str, pa.DataType)) for t in data.values()):
+        schema = infer_schema(
+            ", ".join(
+                f"`{n}` {t}" if isinstance(t, str) else f"`{n}` {type_name(t)}" for n, t in data.items()
+            )
+        )
+    else:
+        schema = _schema_of_examples(data)
+    return _canonical_schema(schema)
+
+
+def _schema_of_examples(data: Any) -> pa.Schema:
+    table = as_table(data)
+    if table is not None:
+        return table.schema
+    rows = [data] if isinstance(data, Mapping) else data
+    if not isinstance(rows, Sequence) or isinstance(rows, (str, bytes)) or not rows:
+        raise SchemaError(
+            f"a schema cannot be read from {type(data).__name__}",
+            hint='Give a pyarrow schema, "sym STRING, price DOUBLE", example rows, or a DataFrame.',
+        )
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise SchemaError("example rows must be dicts", hint='Write [{"sym": "A", "price": 9.5}].')
+    try:
+        schema = pa.Table.from_pylist([dict(row) for row in rows]).schema
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise SchemaError("the example rows do not agree on a type", detail=str(error)) from None
+    unknown = [f.name for f in schema if pa.types.is_null(f.type)]
+    if unknown:
+        raise SchemaError(
+            f"the example rows say nothing about the type of {', '.join(unknown)}",
+            hint="Give a row where it is not NULL, or a schema.",
+        )
+    return schema
+
+
+def _canonical_schema(schema: pa.Schema) -> pa.Schema:
+    fields, seen = [], set()
+    for f in schema:
+        if f.name == ARRIVAL:
+            continue
+        t = canonical(f.type)
+        if t is None:
+            raise SchemaError(
+                f"column {f.name} has type {f.type}, which SQL does not have", hint="Cast it before pushing."
+            )
+        if f.name.lower() in seen:
+            raise SchemaError(f"column {f.name} is there twice", hint="Names are not case-sensitive.")
+        seen.add(f.name.lower())
+        fields.append(pa.field(f.name, t, f.nullable))
+    if not fields:
+        raise SchemaError("a stream needs at least one column", hint='Write "sym STRING, price DOUBLE".')
+    return pa.schema(fields)
+
+
+def _as_rows(stream: Stream, data: Any) -> list[dict[str, Any]]:
+    """Rows as dicts."""
+    if isinstance(data, Mapping):
+        if data and all(
+            isinstance(v, (list, tuple, np.ndarray, pa.Array, pa.ChunkedArray)) for v in data.values()
+        ):
+            names = [str(name) for name in data]
+            columns = [
+                v.to_pylist() if isinstance(v, (pa.Array, pa.ChunkedArray)) else list(v)
+                for v in data.values()
+            ]
+            lists = {f.name.lower() for f in stream.schema if pa.types.is_list(f.type)}
+            is_one_row = bool(lists) and all(n.lower() in lists for n in names if n != ARRIVAL)
+            if not is_one_row:
+                if len({len(c) for c in columns}) > 1:
+                    raise SchemaError(
+                        f"the columns pushed to {stream.name} have different lengths",
+                        detail=", ".join(f"{n}: {len(c)}" for n, c in zip(names, columns, strict=True)),
+                    )
+                return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return [dict(data)]
+    if isinstance(data, (str, bytes)) or not hasattr(data, "__iter__"):
+        raise SchemaError(
+            f"{type(data).__name__} cannot be pushed to {stream.name}",
+            hint="Push an Arrow table, a pandas or Polars DataFrame, or a list of dicts.",
+        )
+    rows = []
+    for at, row in enumerate(data):
+        if isinstance(row, Mapping):
+            rows.append(dict(row))
+        elif isinstance(row, (tuple, list)):
+            if len(row) != len(stream.schema):
+                raise SchemaError(
+                    f"row {at} pushed to {stream.name} has {len(row)} values, the stream {len(stream.schema)} columns",
+                    hint=f"Columns are {', '.join(stream.schema.names)}.",
+                )
+            rows.append(dict(zip(stream.schema.names, row, strict=True)))
+        else:
+            raise SchemaError(
+                f"row {at} pushed to {stream.name} is {type(row).__name__}, not a dict",
+                hint="Push an Arrow table, a pandas or Polars DataFrame, or a list of dicts.",
+            )
+    return rows
+
+
+def _from_table(stream: Stream, table: pa.Table, time_zone: str) -> Ingested:
+    arrival = None
+    if ARRIVAL in table.schema.names:
+        arrival = _arrival_numbers(stream, table.column(ARRIVAL))
+        table = table.drop_columns([ARRIVAL])
+    given = {name.lower(): name for name in table.schema.names}
+    if len(given) != len(table.schema.names):
+        raise SchemaError(
+            f"the data for {stream.name} has a column twice", hint="Names are not case-sensitive."
+        )
+    missing = [f.name for f in stream.schema if f.name.lower() not in given]
+    known = {f.name.lower() for f in stream.schema}
+    unknown = [name for folded, name in given.items() if folded not in known]
+    if missing or unknown:
+        raise SchemaError(
+            f"the data does not have the columns of stream {stream.name}",
+            detail="; ".join(
+                ([f"missing: {', '.join(missing)}"] if missing else [])
+                + ([f"unknown: {', '.join(unknown)}"] if unknown else [])
+            )
+            + ".",
+            hint=did_you_mean(unknown[0], missing, noun="column")
+            if unknown and missing
+            else "Declare the stream again with the new column, nullable, or leave it out of the data."
+            if unknown
+            else "Fill it with NULLs if it may be empty.",
+        )
+    columns: list[pa.Array] = []
+    bad: dict[int, str] = {}
+    for f in stream.schema:
+        values, wrong = column_in_type(stream, f, table.column(given[f.name.lower()]), time_zone)
+        columns.append(values)
+        for row, message in wrong.items():
+            bad.setdefault(row, message)
+    rows = pa.RecordBatch.from_arrays(columns, schema=stream.schema)
+    misfits = []
+    if bad:
+        misfits = [
+            Misfit(table.slice(row, 1).to_pylist()[0], message) for row, message in sorted(bad.items())
+        ]
+        fine = np.setdiff1d(np.arange(rows.num_rows), np.fromiter(bad, np.int64))
+        rows = rows.take(pa.array(fine))
+        arrival = None if arrival is None else arrival[fine]
+    return _ordered(stream, rows, arrival, misfits)
+
+
+def _arrival_numbers(stream: Stream, column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise SchemaError(
+            f"{ARRIVAL} of the data for {stream.name} must be whole numbers without NULL",
+            hint="Leave the column out to have rows numbered in the order they come.",
+        )
+    return np.asarray(column.to_numpy()).astype(np.int64)
+
+
+def _ordered(
+    stream: Stream, rows: pa.RecordBatch, arrival: npt.NDArray[np.int64] | None, misfits: list[Misfit]
+) -> Ingested:
+    """Rows in the order of their arrival numbers."""
+    if arrival is None or not len(arrival):
+        return Ingested(rows, arrival, misfits)
+    order = np.argsort(arrival, kind="stable")
+    arrival = arrival[order]
+    if (np.diff(arrival) == 0).any():
+        twice = int(arrival[np.flatnonzero(np.diff(arrival) == 0)[0]])
+        raise SchemaError(
+            f"{ARRIVAL} {twice} is there twice in the data for {stream.name}", hint="Every row needs its own."
+        )
+    return Ingested(rows.take(pa.array(order)), arrival, misfits)

@@ -1,0 +1,268 @@
+"""The types of SQL values. A type is an Arrow type; this page names the ones SQL has and says what Spark calls them.
+
+TIMESTAMP is an instant, kept in UTC; TIMESTAMP_NTZ is a wall-clock time without a zone; INTERVAL DAY TO SECOND is a
+duration. INTERVAL YEAR TO MONTH is Arrow's month interval, which only literals have.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+NULL = pa.null()
+BOOLEAN = pa.bool_()
+TINYINT = pa.int8()
+SMALLINT = pa.int16()
+INT = pa.int32()
+BIGINT = pa.int64()
+FLOAT = pa.float32()
+DOUBLE = pa.float64()
+STRING = pa.string()
+BINARY = pa.binary()
+DATE = pa.date32()
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+TIMESTAMP_NTZ = pa.timestamp("us")
+INTERVAL = pa.duration("us")
+MONTHS = pa.month_day_nano_interval()
+
+MAX_PRECISION = 38
+
+_BY_NAME = {
+    "void": NULL,
+    "boolean": BOOLEAN,
+    "bool": BOOLEAN,
+    "tinyint": TINYINT,
+    "byte": TINYINT,
+    "smallint": SMALLINT,
+    "short": SMALLINT,
+    "int": INT,
+    "integer": INT,
+    "bigint": BIGINT,
+    "long": BIGINT,
+    "float": FLOAT,
+    "real": FLOAT,
+    "double": DOUBLE,
+    "string": STRING,
+    "text": STRING,
+    "varchar": STRING,
+    "char": STRING,
+    "binary": BINARY,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+    "timestamp_ltz": TIMESTAMP,
+    "timestamp_ntz": TIMESTAMP_NTZ,
+    "decimal": pa.decimal128(10, 0),
+    "dec": pa.decimal128(10, 0),
+    "numeric": pa.decimal128(10, 0),
+    "interval": INTERVAL,
+}
+
+_NAMES = {
+    NULL: "VOID",
+    BOOLEAN: "BOOLEAN",
+    TINYINT: "TINYINT",
+    SMALLINT: "SMALLINT",
+    INT: "INT",
+    BIGINT: "BIGINT",
+    FLOAT: "FLOAT",
+    DOUBLE: "DOUBLE",
+    STRING: "STRING",
+    BINARY: "BINARY",
+    DATE: "DATE",
+    TIMESTAMP: "TIMESTAMP",
+    TIMESTAMP_NTZ: "TIMESTAMP_NTZ",
+    INTERVAL: "INTERVAL DAY TO SECOND",
+    MONTHS: "INTERVAL YEAR TO MONTH",
+}
+
+INTEGER_RANK = {TINYINT: 0, SMALLINT: 1, INT: 2, BIGINT: 3}
+# digits a DECIMAL needs to hold every value of an integer type
+INTEGER_DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
+
+
+def is_integer(t: pa.DataType) -> bool:
+    return t in INTEGER_RANK
+
+
+def is_floating(t: pa.DataType) -> bool:
+    return t in (FLOAT, DOUBLE)
+
+
+def is_decimal(t: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal128(t))
+
+
+def is_numeric(t: pa.DataType) -> bool:
+    return is_integer(t) or is_floating(t) or is_decimal(t)
+
+
+def is_temporal(t: pa.DataType) -> bool:
+    return t in (DATE, TIMESTAMP, TIMESTAMP_NTZ)
+
+
+def is_nested(t: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_map(t))
+
+
+def type_name(t: pa.DataType) -> str:
+    """What Spark SQL calls the type."""
+    if t in _NAMES:
+        return _NAMES[t]
+    if is_decimal(t):
+        return f"DECIMAL({t.precision},{t.scale})"
+    if pa.types.is_struct(t):
+        return "STRUCT<" + ", ".join(f"{f.name}: {type_name(f.type)}" for f in t) + ">"
+    if pa.types.is_list(t):
+        return f"ARRAY<{type_name(t.value_type)}>"
+    if pa.types.is_map(t):
+        return f"MAP<{type_name(t.key_type)}, {type_name(t.item_type)}>"
+    return str(t)
+
+
+def canonical(t: pa.DataType) -> pa.DataType | None:
+    """The SQL type that holds every value of an Arrow type, or None where SQL has none."""
+    if t in _NAMES or is_decimal(t):
+        return t
+    if pa.types.is_large_string(t) or pa.types.is_string_view(t):
+        return STRING
+    if pa.types.is_large_binary(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t):
+        return BINARY
+    if pa.types.is_dictionary(t):
+        return canonical(t.value_type)
+    if pa.types.is_uint8(t):
+        return SMALLINT
+    if pa.types.is_uint16(t):
+        return INT
+    if pa.types.is_uint32(t):
+        return BIGINT
+    if pa.types.is_uint64(t):
+        return pa.decimal128(20, 0)
+    if pa.types.is_float16(t):
+        return FLOAT
+    if pa.types.is_date64(t):
+        return DATE
+    if pa.types.is_timestamp(t):
+        return TIMESTAMP_NTZ if t.tz is None else TIMESTAMP
+    if pa.types.is_duration(t):
+        return INTERVAL
+    if pa.types.is_decimal(t) and t.precision <= MAX_PRECISION:
+        return pa.decimal128(t.precision, t.scale)
+    if pa.types.is_struct(t):
+        fields = [(f, canonical(f.type)) for f in t]
+        if any(c is None for _, c in fields):
+            return None
+        return pa.struct([pa.field(f.name, c, f.nullable) for f, c in fields])
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+        item = canonical(t.value_type)
+        return None if item is None else pa.list_(item)
+    if pa.types.is_map(t):
+        key, item = canonical(t.key_type), canonical(t.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
+    return None
+
+
+def decimal(precision: int, scale: int) -> pa.DataType:
+    """DECIMAL(precision, scale), cut to 38 digits the way Spark does: integral digits first, at least 6 of the scale."""
+    if precision <= MAX_PRECISION:
+        return pa.decimal128(precision, scale)
+    integral = precision - scale
+    kept_scale = min(scale, 6)
+    return pa.decimal128(MAX_PRECISION, max(MAX_PRECISION - integral, kept_scale))
+
+
+_TOKEN = re.compile(r"\s*(`[^`]+`|[A-Za-z_][\w]*|\d+|[<>(),:])")
+
+
+def parse_type(text: str) -> pa.DataType:
+    """The type a DDL string names, such as 'decimal(10,2)' or 'array<struct<a: int>>'. Raises ValueError."""
+    tokens = _tokens(text)
+    t, rest = _parse_type(tokens, text)
+    if rest:
+        raise ValueError(f"{text!r} is not a type: {rest[0]!r} was not expected")
+    return t
+
+
+def parse_fields(text: str) -> list[tuple[str, pa.DataType, bool]]:
+    """Columns of a DDL string 'name TYPE [NOT NULL], …' as (name, type, nullable). Raises ValueError."""
+    tokens = _tokens(text)
+    fields: list[tuple[str, pa.DataType, bool]] = []
+    while tokens:
+        name, *tokens = tokens
+        if not tokens:
+            raise ValueError(f"column {name!r} has no type")
+        if tokens[0] == ":":
+            tokens = tokens[1:]
+        t, tokens = _parse_type(tokens, text)
+        nullable = True
+        if [w.lower() for w in tokens[:2]] == ["not", "null"]:
+            nullable, tokens = False, tokens[2:]
+        fields.append((name.strip("`"), t, nullable))
+        if tokens:
+            if tokens[0] != ",":
+                raise ValueError(f"{tokens[0]!r} was not expected after column {name!r}")
+            tokens = tokens[1:]
+    return fields
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, at = [], 0
+    while at < len(text.rstrip()):
+        hit = _TOKEN.match(text, at)
+        if hit is None:
+            raise ValueError(f"{text!r} is not a type: {text[at:].strip()[:10]!r} was not expected")
+        tokens.append(hit.group(1))
+        at = hit.end()
+    return tokens
+
+
+def _parse_type(tokens: list[str], text: str) -> tuple[pa.DataType, list[str]]:
+    """The type at the head of the tokens, and the tokens behind it."""
+    if not tokens:
+        raise ValueError(f"{text!r} is not a type")
+    name, *rest = tokens
+    word = name.lower()
+    if word == "array":
+        item, rest = _parse_type(_after("<", rest, text), text)
+        return pa.list_(item), _after(">", rest, text)
+    if word == "map":
+        key, rest = _parse_type(_after("<", rest, text), text)
+        item, rest = _parse_type(_after(",", rest, text), text)
+        return pa.map_(key, item), _after(">", rest, text)
+    if word == "struct":
+        return _parse_struct(_after("<", rest, text), text)
+    if word not in _BY_NAME:
+        raise ValueError(f"{name!r} is not a type of Spark SQL")
+    if rest[:1] == ["("] and word in ("decimal", "dec", "numeric"):
+        return _parse_decimal(rest[1:], text)
+    if rest[:1] == ["("] and word in ("varchar", "char"):
+        return STRING, _after(")", rest[2:], text)
+    return _BY_NAME[word], rest
+
+
+def _parse_struct(rest: list[str], text: str) -> tuple[pa.DataType, list[str]]:
+    fields = []
+    while rest and rest[0] != ">":
+        field, *rest = rest
+        t, rest = _parse_type(rest[1:] if rest[:1] == [":"] else rest, text)
+        fields.append(pa.field(field.strip("`"), t))
+        if rest[:1] == [","]:
+            rest = rest[1:]
+    return pa.struct(fields), _after(">", rest, text)
+
+
+def _parse_decimal(rest: list[str], text: str) -> tuple[pa.DataType, list[str]]:
+    end = rest.index(")") if ")" in rest else len(rest)
+    numbers = [token for token in rest[:end] if token != ","]
+    if not numbers or len(numbers) > 2 or not all(n.isdigit() for n in numbers):
+        raise ValueError(f"{text!r} is not a type: DECIMAL takes a precision and a scale")
+    precision, scale = int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else 0
+    if not 1 <= precision <= MAX_PRECISION or scale > precision:
+        raise ValueError(f"DECIMAL({precision},{scale}) is out of range: at most {MAX_PRECISION} digits")
+    return pa.decimal128(precision, scale), _after(")", rest[end:], text)
+
+
+def _after(symbol: str, tokens: list[str], text: str) -> list[str]:
+    if tokens[:1] != [symbol]:
+        raise ValueError(f"{text!r} is not a type: expected {symbol!r}")
+    return tokens[1:]
