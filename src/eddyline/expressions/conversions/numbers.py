@@ -1,0 +1,125 @@
+"""Numbers, booleans and bytes among each other."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.expressions import decimals
+from eddyline.expressions.buffers import Mask, arrow, numbers, valid
+from eddyline.expressions.conversions.converted import (
+    OUT_OF_RANGE,
+    OVERFLOW,
+    Converted,
+    checked,
+    one_by_one,
+    patched,
+)
+from eddyline.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, is_decimal, is_floating, is_integer
+
+_EXACT_DIGITS = (
+    15  # a DOUBLE holds every integer of 15 digits, so dividing it by a power of ten rounds only once
+)
+
+
+def between(array: pa.Array, to: pa.DataType) -> Converted:
+    """A numeric or boolean array in another numeric type, or as BOOLEAN."""
+    source = array.type
+    if source == BOOLEAN:
+        return between(array.cast(INT), to)
+    if to == BOOLEAN:
+        return Converted(_is_not_zero(array))
+    if is_decimal(source):
+        return _from_decimal(array, to)
+    if is_decimal(to):
+        return _integer_to_decimal(array, to) if is_integer(source) else _floating_to_decimal(array, to)
+    if is_floating(to):
+        with np.errstate(over="ignore"):
+            return Converted(arrow(numbers(array).astype(to.to_pandas_dtype()), valid(array), to))
+    if is_floating(source):
+        return _floating_to_integer(array, to)
+    return _integer_to_integer(array, to)
+
+
+def _is_not_zero(array: pa.Array) -> pa.Array:
+    if is_decimal(array.type):
+        return pc.not_equal(array, pa.scalar(0, array.type))
+    return arrow(numbers(array) != 0, valid(array), BOOLEAN)
+
+
+def _integer_to_integer(array: pa.Array, to: pa.DataType) -> Converted:
+    values = numbers(array)
+    narrow = values.astype(to.to_pandas_dtype())
+    known = valid(array)
+    return checked(arrow(narrow, known, to), known_and(known, narrow != values), OVERFLOW)
+
+
+def _floating_to_integer(array: pa.Array, to: pa.DataType) -> Converted:
+    """Cut off the fraction. The largest BIGINT is no DOUBLE: the next one above still converts, to that BIGINT."""
+    values = numbers(array).astype(np.float64)
+    dtype = np.dtype(to.to_pandas_dtype())
+    low, high = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+    with np.errstate(invalid="ignore"):
+        fits = (np.floor(values) <= high) & (np.ceil(values) >= low)
+    whole = np.trunc(np.where(fits, values, 0))
+    is_top = whole >= 2.0**63
+    result = np.where(is_top, 0, whole).astype(np.int64)
+    result[is_top] = np.iinfo(np.int64).max
+    known = valid(array)
+    return checked(arrow(result.astype(dtype), known, to), known_and(known, ~fits), OVERFLOW)
+
+
+def _integer_to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
+    values, bad = decimals.fit(array.cast(BIGINT).cast(pa.decimal128(19, 0)), to)
+    return checked(values, bad, OUT_OF_RANGE)
+
+
+def _from_decimal(array: pa.Array, to: pa.DataType) -> Converted:
+    if is_decimal(to):
+        values, bad = decimals.fit(array, to)
+        return checked(values, bad, OUT_OF_RANGE)
+    if is_floating(to):
+        return Converted(decimal_to_floating(array, to))
+    whole = decimals.truncated(array)
+    limits = np.iinfo(to.to_pandas_dtype())
+    outside = decimals.beyond(whole, int(limits.max), int(limits.min))
+    if outside is not None:
+        whole = pc.if_else(pa.array(outside), pa.scalar(None, whole.type), whole)
+    return checked(whole.cast(BIGINT).cast(to), outside, OVERFLOW)
+
+
+def decimal_to_floating(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """The nearest floating-point number of each decimal."""
+    t = array.type
+    if t.precision <= _EXACT_DIGITS and to == DOUBLE:
+        whole = decimals.relabelled(array, t.precision, 0).cast(BIGINT)
+        return arrow(numbers(whole) / 10.0**t.scale, valid(array), DOUBLE)
+    return array.cast(STRING).cast(to)  # Arrow rounds twice on the direct way, and once when it reads digits
+
+
+def _floating_to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
+    """Through the shortest digits of the double, as Spark does. NaN and infinities become NULL, which is no error."""
+    values = numbers(array).astype(np.float64)
+    known = known_and(valid(array), np.isfinite(values))
+    size = np.abs(values)
+    is_plain = (size == 0) | (
+        (size >= 1e-15) & (size < 1e37)
+    )  # at most 38 digits on either side of the point
+    digits = arrow(values, known & is_plain, DOUBLE).cast(STRING)
+    result, bad = decimals.fit(digits.cast(pa.decimal256(decimals.WIDE, 38)), to)
+    rare = known & ~is_plain
+    if not rare.any():
+        return checked(result, bad, OUT_OF_RANGE)
+    rounded, failed = one_by_one(
+        arrow(values, known, DOUBLE), rare, lambda v: decimals.rounded(Decimal(repr(v)), to), to
+    )
+    return checked(patched(result, rare, rounded), failed if bad is None else failed | bad, OUT_OF_RANGE)
+
+
+def known_and(known: Mask | None, mask: npt.NDArray[np.bool_]) -> Mask:
+    """The rows in `mask` that have a value."""
+    return mask if known is None else known & mask

@@ -1,0 +1,213 @@
+"""Numbers, booleans and bytes to and from text, spelled as Spark and Java spell them."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.expressions import decimals
+from eddyline.expressions.buffers import Mask, arrow, numbers, valid
+from eddyline.expressions.conversions.converted import (
+    INVALID,
+    OUT_OF_RANGE,
+    Converted,
+    checked,
+    one_by_one,
+    patched,
+)
+from eddyline.expressions.conversions.numbers import known_and
+from eddyline.expressions.frame import as_mask
+from eddyline.types import BIGINT, BINARY, BOOLEAN, STRING, is_decimal, is_floating, is_integer
+
+# What Spark trims around integers and booleans: white space and control characters of ASCII.
+CONTROL = "".join(map(chr, range(33))) + "\x7f"
+_JAVA_BLANK = "".join(map(chr, range(33)))  # what java.lang.String.trim takes away
+
+# ------------------------------------------------------------------------------------- to text
+
+
+def to_text(array: pa.Array) -> Converted:
+    """The values as text: 1.0E10 for a large DOUBLE, all digits of a DECIMAL, bytes read as UTF-8."""
+    if is_floating(array.type):
+        return Converted(floating_text(array))
+    if is_decimal(array.type):
+        return Converted(_decimal_text(array))
+    if array.type == BINARY:
+        return Converted(_bytes_text(array))
+    return Converted(array.cast(STRING))
+
+
+def floating_text(array: pa.Array) -> pa.Array:
+    """Java's form: plain from 0.001 to below ten million, otherwise d.dddE±n; always a digit after the point."""
+    values, known = numbers(array), valid(array)
+    size = np.abs(values)
+    is_plain = ((size >= 1e-3) & (size < 1e7)) | (size == 0)
+    digits = arrow(values, known_and(known, is_plain), array.type).cast(STRING)
+    digits = pc.if_else(
+        pc.match_substring(digits, "."), digits, pc.binary_join_element_wise(digits, ".0", "")
+    )
+    others = known_and(known, ~is_plain)
+    if not others.any():
+        return digits
+    spelled, _ = one_by_one(array.cast(STRING), others, _java_exponent, STRING)
+    return patched(digits, others, spelled)
+
+
+def _java_exponent(shortest: object) -> str:
+    """Java's spelling of a number outside 0.001 … 10⁷, from its shortest decimal digits."""
+    special = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(shortest))
+    if special is not None:
+        return special
+    value = Decimal(str(shortest))
+    sign, digits, _ = value.as_tuple()
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{value.adjusted()}"
+
+
+def _decimal_text(array: pa.Array) -> pa.Array:
+    text = array.cast(STRING)
+    has_exponent = as_mask(pc.match_substring(text, "E"), len(text))
+    if not has_exponent.any():
+        return text
+    plain, _ = one_by_one(array, has_exponent, lambda value: format(value, "f"), STRING)
+    return patched(text, has_exponent, plain)
+
+
+def _bytes_text(array: pa.Array) -> pa.Array:
+    try:
+        return array.cast(STRING)
+    except pa.ArrowInvalid:  # some bytes are not UTF-8: mark what cannot be read
+        everything = as_mask(array.is_valid(), len(array))
+        text, _ = one_by_one(array, everything, lambda v: bytes(v).decode("utf-8", "replace"), STRING)  # type: ignore[call-overload]
+        return patched(pa.nulls(len(array), STRING), everything, text)
+
+
+# ------------------------------------------------------------------------------------- from text
+
+
+def from_text(array: pa.Array, to: pa.DataType) -> Converted:
+    """Text read as a value of type `to`."""
+    if to == BINARY:
+        return Converted(array.cast(BINARY))
+    if to == BOOLEAN:
+        return _to_boolean(array)
+    if is_integer(to):
+        return _to_integer(array, to)
+    if is_decimal(to):
+        return _to_decimal(array, to)
+    return _to_floating(array, to)
+
+
+_TRUE = pa.array(["t", "true", "y", "yes", "1"])
+_FALSE = pa.array(["f", "false", "n", "no", "0"])
+
+
+def _to_boolean(array: pa.Array) -> Converted:
+    words = pc.ascii_lower(pc.utf8_trim(array, CONTROL))
+    is_true, is_false = pc.is_in(words, _TRUE), pc.is_in(words, _FALSE)
+    bad = pc.and_(pc.is_valid(array), pc.invert(pc.or_(is_true, is_false)))
+    return checked(pc.if_else(pc.is_valid(array), is_true, None), as_mask(bad, len(array)), INVALID)
+
+
+_INTEGER = r"^[+-]?[0-9]+$"
+_LONG_DIGITS = 19
+
+
+def _to_integer(array: pa.Array, to: pa.DataType) -> Converted:
+    text = pc.utf8_trim(array, CONTROL)
+    is_negative = pc.starts_with(text, "-")
+    digits = pc.utf8_ltrim(pc.utf8_ltrim(text, "+-"), "0")
+    length = pc.binary_length(digits)
+    largest = pc.if_else(is_negative, "9223372036854775808", "9223372036854775807")
+    fits = pc.or_(
+        pc.less(length, _LONG_DIGITS), pc.and_(pc.equal(length, _LONG_DIGITS), pc.less_equal(digits, largest))
+    )
+    readable = pc.and_(pc.match_substring_regex(text, _INTEGER), fits)
+    signed = pc.binary_join_element_wise(pc.if_else(is_negative, "-", ""), "0", digits, "")
+    wide = pc.if_else(readable, signed, pa.scalar(None, STRING)).cast(BIGINT)
+    stored = numbers(wide)
+    narrow = stored.astype(to.to_pandas_dtype())
+    known = as_mask(readable, len(array)) & (narrow == stored)
+    bad = as_mask(pc.is_valid(array), len(array)) & ~known
+    return checked(arrow(narrow, known, to), bad, INVALID)
+
+
+_FLOATING = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
+_HEXADECIMAL = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]*)\.?([0-9a-fA-F]*)[pP]([+-]?[0-9]+)[dDfF]?")
+_SPELLED = {
+    **{sign + "NaN": float("nan") for sign in ("", "+", "-")},
+    "Infinity": float("inf"),
+    "+Infinity": float("inf"),
+    "-Infinity": float("-inf"),
+}
+_SPELLED_ANY_CASE = {
+    **{word: float("inf") for word in ("inf", "+inf", "infinity", "+infinity")},
+    **{word: float("-inf") for word in ("-inf", "-infinity")},
+    "nan": float("nan"),
+}
+
+
+def _to_floating(array: pa.Array, to: pa.DataType) -> Converted:
+    text = pc.utf8_trim(array, _JAVA_BLANK)
+    readable = pc.match_substring_regex(text, _FLOATING)
+    plain = pc.utf8_rtrim(pc.if_else(readable, text, pa.scalar(None, STRING)), "dDfF")
+    values = plain.cast(to)
+    others = as_mask(pc.and_(pc.is_valid(array), pc.invert(readable)), len(array))
+    if not others.any():
+        return Converted(values)
+    spelled, bad = one_by_one(text, others, _special_floating, to)
+    return checked(patched(values, others, spelled), bad, INVALID)
+
+
+def _special_floating(text: object) -> float | None:
+    """NaN, infinities and hexadecimal numbers, which are too rare for a path of their own."""
+    word = str(text)
+    known = _SPELLED.get(word, _SPELLED_ANY_CASE.get(word.lower()))
+    if known is not None:
+        return known
+    hexadecimal = _HEXADECIMAL.fullmatch(word)
+    if hexadecimal is None or not hexadecimal[2] + hexadecimal[3]:
+        return None
+    try:
+        return float.fromhex(word.rstrip("dDfF") if word[-1] in "dDfF" else word)
+    except OverflowError:
+        return float("-inf") if hexadecimal[1] == "-" else float("inf")
+
+
+_PLAIN_DECIMAL = r"^[+-]?([0-9]{1,38}(\.[0-9]{0,38})?|\.[0-9]{1,38})$"
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def _to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
+    text = pc.utf8_trim(array, _JAVA_BLANK)
+    is_plain = pc.match_substring_regex(text, _PLAIN_DECIMAL)
+    digits = pc.if_else(is_plain, text, pa.scalar(None, STRING)).cast(pa.decimal256(decimals.WIDE, 38))
+    values, bad = decimals.fit(digits, to)
+    too_large = np.zeros(len(array), bool) if bad is None else bad
+    others = as_mask(pc.and_(pc.is_valid(array), pc.invert(is_plain)), len(array))
+    if not others.any():
+        return checked(values, bad, OUT_OF_RANGE)
+    # Exponents, and more than 38 digits on one side of the point.
+    is_number = np.zeros(len(array), bool)
+    is_number[others] = [
+        _DECIMAL.fullmatch(word) is not None for word in text.filter(pa.array(others)).to_pylist()
+    ]
+    read, unread = one_by_one(text, others, lambda word: _read_decimal(str(word), to), to)
+    result = checked(patched(values, others, read), too_large | (unread & is_number), OUT_OF_RANGE)
+    malformed: Mask = others & ~is_number
+    return Converted(
+        result.values, (*result.problems, (malformed, INVALID)) if malformed.any() else result.problems
+    )
+
+
+def _read_decimal(word: str, to: pa.DataType) -> Decimal | None:
+    if _DECIMAL.fullmatch(word) is None:
+        return None
+    try:
+        return decimals.rounded(Decimal(word), to)
+    except InvalidOperation:
+        return None

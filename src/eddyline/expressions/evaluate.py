@@ -1,0 +1,112 @@
+"""Expressions over a frame: each distinct one is computed once, errors stay with their rows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.expressions.frame import Evaluated, Frame, merge_errors, without_errors
+from eddyline.expressions.function import FUNCTIONS, Function
+from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall
+
+
+def evaluate(expression: Expression, frame: Frame) -> Evaluated:
+    """The value of `expression` on every row of the frame, with per-row errors."""
+    if isinstance(expression, Column):
+        return Evaluated(frame.columns[expression.input, expression.name])
+    if isinstance(expression, Slot):
+        return Evaluated(frame.slots[expression.index])
+    if isinstance(expression, Literal):
+        return Evaluated(_constant(expression))
+    known = frame.computed.get(expression)
+    if known is None:
+        known = _compute(expression, frame)
+        frame.computed[expression] = known
+    return known
+
+
+def _compute(expression: Expression, frame: Frame) -> Evaluated:
+    if isinstance(expression, UserCall):
+        return _call_user_function(expression, frame)
+    assert isinstance(expression, Call), f"{type(expression).__name__} is not a scalar expression"
+    entry = FUNCTIONS[expression.function]
+    if entry.lazy is not None:
+        return entry.lazy(expression, frame, evaluate)
+    assert entry.lowering is not None
+    arguments = [evaluate(argument, frame) for argument in expression.arguments]
+    if all(argument.is_scalar for argument in arguments):
+        result = _compute_once(entry, arguments, expression, frame)
+    else:
+        result = entry.lowering(arguments, expression, frame)
+    errors = merge_errors(*(a.errors for a in arguments), result.errors)
+    if errors is None:
+        return result
+    return Evaluated(without_errors(frame.array(result), errors), errors)
+
+
+def _compute_once(
+    entry: Function, arguments: Sequence[Evaluated], expression: Call, frame: Frame
+) -> Evaluated:
+    """The value all rows share, because no argument differs from row to row."""
+    assert entry.lowering is not None
+    one = frame.single()
+    result = entry.lowering([Evaluated(a.values) for a in arguments], expression, one)
+    scalar = result.values if isinstance(result.values, pa.Scalar) else result.values[0]
+    if result.errors is None or not result.errors[0]:
+        return Evaluated(scalar)
+    return Evaluated(
+        pa.scalar(None, expression.type), np.full(frame.n_rows, result.errors[0], dtype=np.int32)
+    )
+
+
+def _call_user_function(expression: UserCall, frame: Frame) -> Evaluated:
+    """Call the user's function on the rows whose arguments have no error."""
+    assert frame.context.call_function is not None, f"no function registry for {expression.function}"
+    arguments = [evaluate(argument, frame) for argument in expression.arguments]
+    errors = merge_errors(*(a.errors for a in arguments))
+    columns = [frame.array(a) for a in arguments]
+    if errors is not None and errors.any():
+        rows = np.flatnonzero(errors == 0)
+        columns = [c.take(pa.array(rows)) for c in columns]
+    else:
+        rows = np.arange(frame.n_rows)
+    values, failed = frame.context.call_function(expression, columns, len(rows))
+    codes = errors.copy() if errors is not None else np.zeros(frame.n_rows, np.int32)
+    for position, message in failed:
+        codes[rows[position]] = frame.code("FUNCTION_FAILED", message)
+    values = spread(values, rows, frame.n_rows)
+    return Evaluated(without_errors(values, codes), codes if codes.any() else None)
+
+
+def spread(values: pa.Array, rows: npt.NDArray[np.int64], n_rows: int) -> pa.Array:
+    """An array of `n_rows` with `values` at the positions `rows`, NULL elsewhere."""
+    if len(rows) == n_rows:
+        return values
+    positions = np.full(n_rows, -1)
+    positions[rows] = np.arange(len(rows))
+    return values.take(pa.array(positions, mask=positions < 0))
+
+
+# ------------------------------------------------------------------------------------- long lists of constants
+
+_LISTS_KEPT = 256
+_lists: OrderedDict[int, tuple[Any, pa.Scalar]] = OrderedDict()
+
+
+def _constant(literal: Literal) -> pa.Scalar:
+    if not pa.types.is_list(literal.type):
+        return pa.scalar(literal.value, literal.type)
+    # A list of 100,000 constants takes longer to bring to Arrow than a batch takes to look up. The value is kept beside
+    # the scalar, so that its address stays its own.
+    known = _lists.get(id(literal.value))
+    if known is None or known[0] is not literal.value or known[1].type != literal.type:
+        known = literal.value, pa.scalar(literal.value, literal.type)
+        _lists[id(literal.value)] = known
+        if len(_lists) > _LISTS_KEPT:
+            _lists.popitem(last=False)
+    return known[1]

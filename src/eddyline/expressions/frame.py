@@ -1,0 +1,152 @@
+"""A frame: the rows an expression is computed over, and what has been computed over them already.
+
+Values are Arrow arrays (or one Arrow scalar where all rows agree). Errors are kept per row beside them: `errors[i]` is 0, or
+1 + the index of a `Failure` in the frame. A row in error has NULL as its value. So one bad row never stops another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model import Expression, UserCall
+
+MESSAGES_PER_CALL = 100  # a batch of nothing but bad rows should not build a message for each
+
+ErrorCodes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a row has no value: Spark's error class, and a sentence."""
+
+    error: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The value of an expression on every row of a frame, and the rows that have none."""
+
+    values: pa.Array | pa.Scalar
+    errors: ErrorCodes | None = None
+
+    @property
+    def is_scalar(self) -> bool:
+        return isinstance(self.values, pa.Scalar)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What expressions may know besides their rows."""
+
+    now_us: int = 0
+    time_zone: str = "UTC"
+    # calls a user's function on columns of n rows: values, and (row, message) of every row it failed on
+    call_function: (
+        Callable[[UserCall, Sequence[pa.Array], int], tuple[pa.Array, list[tuple[int, str]]]] | None
+    ) = None
+
+
+@dataclass(slots=True)
+class Frame:
+    """Rows: `columns` by (input alias, name), the query's own constants in `slots` (arrays of equal length, or scalars)."""
+
+    n_rows: int
+    columns: Mapping[tuple[str, str], pa.Array]
+    slots: Sequence[pa.Array | pa.Scalar] = ()
+    context: Context = field(default_factory=Context)
+    failures: list[Failure] = field(default_factory=list)
+    computed: dict[Expression, Evaluated] = field(default_factory=dict)
+    _codes: dict[Failure, int] = field(default_factory=dict)
+
+    def code(self, error: str, message: str) -> int:
+        """The number that stands for this failure in `errors`."""
+        failure = Failure(error, message)
+        code = self._codes.get(failure)
+        if code is None:
+            self.failures.append(failure)
+            code = self._codes[failure] = len(self.failures)
+        return code
+
+    def failure(self, code: int) -> Failure:
+        return self.failures[code - 1]
+
+    def array(self, value: Evaluated | pa.Array | pa.Scalar) -> pa.Array:
+        """The value spread over all rows."""
+        values = value.values if isinstance(value, Evaluated) else value
+        if isinstance(values, pa.Scalar):
+            return pa.repeat(values, self.n_rows)
+        return values
+
+    def fail(self, where: Any, error: str, message: str) -> ErrorCodes | None:
+        """Error codes for the rows where `where` (boolean array, Arrow or NumPy; NULL counts as no) holds, or None."""
+        mask = as_mask(where, self.n_rows)
+        if not mask.any():
+            return None
+        return np.where(mask, np.int32(self.code(error, message)), np.int32(0)).astype(np.int32)
+
+    def fail_each(self, where: Any, error: str, describe: Callable[[int], str]) -> ErrorCodes | None:
+        """Like `fail`, with a message per row; past the first hundred the rows share the last message."""
+        mask = as_mask(where, self.n_rows)
+        rows = np.flatnonzero(mask)
+        if not len(rows):
+            return None
+        codes = np.zeros(self.n_rows, np.int32)
+        for row in rows[:MESSAGES_PER_CALL]:
+            codes[row] = self.code(error, describe(int(row)))
+        codes[rows[MESSAGES_PER_CALL:]] = codes[rows[:MESSAGES_PER_CALL][-1]]
+        return codes
+
+    def single(self) -> Frame:
+        """A frame of one row without columns, for what is the same on all rows. Failures are numbered as in this one."""
+        return Frame(1, {}, (), self.context, self.failures, {}, self._codes)
+
+    def take(self, rows: npt.NDArray[np.int64], columns: Collection[tuple[str, str]] | None = None) -> Frame:
+        """A frame over these rows (and columns) only. Its failures are numbered as in this one."""
+        indices = pa.array(rows)
+        return Frame(
+            len(rows),
+            {
+                name: column.take(indices)
+                for name, column in self.columns.items()
+                if columns is None or name in columns
+            },
+            [slot if isinstance(slot, pa.Scalar) else slot.take(indices) for slot in self.slots],
+            self.context,
+            self.failures,
+            {},
+            self._codes,
+        )
+
+
+def as_mask(where: Any, n_rows: int) -> npt.NDArray[np.bool_]:
+    """A NumPy boolean mask; NULL counts as no."""
+    if isinstance(where, pa.Scalar):
+        return np.full(n_rows, bool(where.as_py()), dtype=bool)
+    if isinstance(where, (pa.Array, pa.ChunkedArray)):
+        filled = pc.fill_null(where, False) if where.null_count else where
+        return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=bool)
+    return np.asarray(where, dtype=bool)
+
+
+def merge_errors(*errors: ErrorCodes | None) -> ErrorCodes | None:
+    """The first error of each row."""
+    merged: ErrorCodes | None = None
+    for codes in errors:
+        if codes is not None:
+            merged = codes if merged is None else np.where(merged != 0, merged, codes)
+    return merged
+
+
+def without_errors(values: pa.Array, errors: ErrorCodes | None) -> pa.Array:
+    """The values with NULL on the rows in error."""
+    if errors is None or not errors.any():
+        return values
+    return pc.if_else(pa.array(errors == 0), values, pa.scalar(None, values.type))

@@ -1,0 +1,44 @@
+"""Evaluation on some rows only: what a branch not taken would compute, or fail at, does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal as OneOf
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.expressions.evaluate import spread
+from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.model import Column, Expression, UserCall
+
+Evaluate = Callable[[Expression, Frame], Evaluated]
+Rows = npt.NDArray[np.bool_] | OneOf[True]
+
+
+def needs_care(expression: Expression) -> bool:
+    """Whether a row that does not need the value must not be shown to the expression: it calls a user's function."""
+    return any(isinstance(node, UserCall) for node in expression.walk())
+
+
+def evaluate_where(expression: Expression, rows: Rows, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    """The value on the rows in `rows` (True: all). Elsewhere the value is NULL, or real if it comes at no cost."""
+    if rows is True or rows.all() or not needs_care(expression) or expression in frame.computed:
+        result = evaluate(expression, frame)
+        if rows is True or result.errors is None:
+            return result
+        errors = np.where(rows, result.errors, np.int32(0))
+        return Evaluated(result.values, errors if errors.any() else None)
+    positions = np.flatnonzero(rows)
+    if not len(positions):
+        return Evaluated(pa.scalar(None, expression.type))
+    columns = {(node.input, node.name) for node in expression.walk() if isinstance(node, Column)}
+    some = frame.take(positions, columns)
+    result = evaluate(expression, some)
+    values = spread(some.array(result), positions, frame.n_rows)
+    if result.errors is None:
+        return Evaluated(values)
+    errors = np.zeros(frame.n_rows, np.int32)
+    errors[positions] = result.errors
+    return Evaluated(values, errors)

@@ -1,0 +1,63 @@
+"""CAST and TRY_CAST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from eddyline.expressions.conversions import convert
+from eddyline.expressions.conversions.converted import INVALID, OVERFLOW
+from eddyline.expressions.frame import Evaluated, Frame, merge_errors
+from eddyline.expressions.function import function
+from eddyline.model import Call, Expression
+from eddyline.types import STRING, is_nested, type_name
+
+
+def _built_by_cast(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    raise AssertionError("a cast needs its target type: build it with expressions.cast")
+
+
+@function(
+    "cast",
+    typing=_built_by_cast,
+    arguments=1,
+    signature="CAST(a AS type)",
+    summary="The value in another type; an error where it has none there. Also a::type.",
+    is_operator=True,
+)
+def _cast(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    array = frame.array(arguments[0])
+    converted = convert(array, expression.type, frame.context)
+    errors = None
+    for mask, error in converted.problems:
+        describe = partial(_message, array, error, expression.type, frame)
+        errors = merge_errors(errors, frame.fail_each(mask, error, describe))
+    return Evaluated(converted.values, errors)
+
+
+def _message(array: pa.Array, error: str, to: pa.DataType, frame: Frame, row: int) -> str:
+    value = array[row : row + 1]
+    shown = str(value) if is_nested(value.type) else convert(value, STRING, frame.context).values[0].as_py()
+    if value.type == STRING:
+        shown = f"'{shown}'"
+    if len(shown) > 100:
+        shown = shown[:99] + "…"
+    if error == INVALID:
+        return f"{shown} is no {type_name(to)}"
+    if error == OVERFLOW:
+        return f"{shown} is out of the range of {type_name(to)}"
+    return f"{shown} does not fit into {type_name(to)}"
+
+
+@function(
+    "try_cast",
+    typing=_built_by_cast,
+    arguments=1,
+    signature="TRY_CAST(a AS type)",
+    summary="The value in another type; NULL where it has none there.",
+    is_operator=True,
+)
+def _try_cast(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    return Evaluated(convert(frame.array(arguments[0]), expression.type, frame.context).values)

@@ -1,0 +1,239 @@
+"""CASE and its relatives: each row has the value, and the errors, of the branch it takes and of no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import TypeMismatchError
+from eddyline.expressions.buffers import Mask, arrow, operands
+from eddyline.expressions.coercion import coerce, coerce_all, common_type, incompatible
+from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, as_mask, merge_errors
+from eddyline.expressions.function import function
+from eddyline.expressions.lazy import Evaluate, evaluate_where
+from eddyline.expressions.lowerings.comparisons import compare
+from eddyline.model import Call, Expression, Literal
+from eddyline.types import BOOLEAN, DOUBLE, FLOAT, MONTHS, NULL, is_nested, is_numeric, type_name
+
+Typed = tuple[Sequence[Expression], pa.DataType]
+
+
+# ------------------------------------------------------------------------------------- CASE, if
+
+
+def _case_typing(arguments: Sequence[Expression]) -> Typed:
+    given = list(arguments)
+    if len(given) % 2 == 0:
+        given.append(Literal(NULL, None))
+    conditions = [coerce(e, BOOLEAN) for e in given[:-1:2]]
+    results, common = coerce_all([*given[1::2], given[-1]], "CASE")
+    ordered: list[Expression] = []
+    for condition, result in zip(conditions, results, strict=False):
+        ordered += [condition, result]
+    return [*ordered, results[-1]], common
+
+
+@function(
+    "case",
+    "if",
+    "iff",
+    typing=_case_typing,
+    arguments=(2, None),
+    signature="CASE WHEN a THEN b … ELSE c END",
+    summary="The result of the first condition that is true; also if(a, b, c).",
+    is_operator=True,
+    null_propagates=False,
+    lazy=True,
+)
+def _case(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    *pairs, otherwise = expression.arguments
+    is_open = np.ones(frame.n_rows, dtype=bool)
+    errors: ErrorCodes | None = None
+    branches: list[tuple[Expression, Mask]] = []
+    for condition, result in zip(pairs[::2], pairs[1::2], strict=True):
+        truth = evaluate_where(condition, is_open, frame, evaluate)
+        taken = is_open & as_mask(truth.values, frame.n_rows)
+        is_open = is_open & ~taken
+        if truth.errors is not None:
+            errors = merge_errors(errors, truth.errors)
+            is_open = is_open & (truth.errors == 0)
+        branches.append((result, taken))
+    branches.append((otherwise, is_open))
+    return _assembled(expression.type, branches, errors, frame, evaluate)
+
+
+def _assembled(
+    to: pa.DataType,
+    branches: Sequence[tuple[Expression, Mask]],
+    errors: ErrorCodes | None,
+    frame: Frame,
+    evaluate: Evaluate,
+) -> Evaluated:
+    """Each row's value from the branch that takes it, NULL where none does. A branch without rows is not looked at."""
+    values: pa.Array | pa.Scalar = pa.scalar(None, to)
+    for result, rows in branches:
+        if not rows.any():
+            continue
+        part = evaluate_where(result, rows, frame, evaluate)
+        errors = merge_errors(errors, part.errors)
+        values = part.values if rows.all() else pc.if_else(pa.array(rows), part.values, values)
+    return Evaluated(frame.array(values), errors)
+
+
+# ------------------------------------------------------------------------------------- NULL
+
+
+@function(
+    "coalesce",
+    "ifnull",
+    "nvl",
+    typing=lambda arguments: coerce_all(arguments, "coalesce"),
+    arguments=(1, None),
+    signature="coalesce(a, b, …)",
+    summary="The first value that is not NULL; also ifnull(a, b) and nvl(a, b).",
+    null_propagates=False,
+    lazy=True,
+)
+def _coalesce(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    is_open = np.ones(frame.n_rows, dtype=bool)
+    values: pa.Array | pa.Scalar = pa.scalar(None, expression.type)
+    errors: ErrorCodes | None = None
+    for argument in expression.arguments:
+        part = evaluate_where(argument, is_open, frame, evaluate)
+        values = pc.if_else(pa.array(is_open), part.values, values)
+        errors = merge_errors(errors, part.errors)
+        is_open = is_open & ~as_mask(pc.is_valid(part.values), frame.n_rows)
+        if errors is not None:
+            is_open = is_open & (errors == 0)
+        if not is_open.any():
+            break
+    return Evaluated(frame.array(values), errors)
+
+
+def _nvl2_typing(arguments: Sequence[Expression]) -> Typed:
+    results, common = coerce_all(arguments[1:], "nvl2")
+    return [arguments[0], *results], common
+
+
+@function(
+    "nvl2",
+    typing=_nvl2_typing,
+    arguments=3,
+    signature="nvl2(a, b, c)",
+    summary="b where a is not NULL, otherwise c.",
+    null_propagates=False,
+    lazy=True,
+)
+def _nvl2(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    tested, if_value, if_null = expression.arguments
+    test = evaluate(tested, frame)
+    has_value = as_mask(pc.is_valid(test.values), frame.n_rows)
+    has_none = ~has_value if test.errors is None else ~has_value & (test.errors == 0)
+    return _assembled(
+        expression.type, [(if_value, has_value), (if_null, has_none)], test.errors, frame, evaluate
+    )
+
+
+def _nullif_typing(arguments: Sequence[Expression]) -> Typed:
+    a, b = arguments
+    common = common_type([a.type, b.type])
+    if common is None:
+        raise incompatible(arguments, "nullif")
+    _check_ordered(common, "nullif")
+    return [a, coerce(a, common), coerce(b, common)], a.type
+
+
+@function(
+    "nullif",
+    typing=_nullif_typing,
+    arguments=2,
+    signature="nullif(a, b)",
+    summary="NULL where a equals b, otherwise a.",
+    null_propagates=False,
+)
+def _nullif(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    value, a, b = arguments
+    is_equal = pa.array(as_mask(compare("=", a, b, frame), frame.n_rows))
+    return Evaluated(pc.if_else(is_equal, pa.scalar(None, expression.type), value.values))
+
+
+# ------------------------------------------------------------------------------------- extremes
+
+
+def _check_ordered(t: pa.DataType, what: str) -> None:
+    if is_nested(t) or t == MONTHS:
+        raise TypeMismatchError(f"{what} does not compare {type_name(t)}")
+
+
+def _register_extreme(name: str, operator: str, summary: str) -> None:
+    def typing(arguments: Sequence[Expression]) -> Typed:
+        coerced, common = coerce_all(arguments, name)
+        _check_ordered(common, name)
+        return coerced, common
+
+    @function(
+        name,
+        typing=typing,
+        arguments=(2, None),
+        signature=f"{name}(a, b, …)",
+        summary=summary,
+        null_propagates=False,
+    )
+    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+        best = arguments[0]
+        for other in arguments[1:]:
+            is_better = as_mask(compare(operator, other, best, frame), frame.n_rows)
+            is_better = is_better | as_mask(pc.is_null(best.values), frame.n_rows)
+            best = Evaluated(pc.if_else(pa.array(is_better), other.values, best.values))
+        return best
+
+
+_register_extreme("greatest", ">", "The largest value that is not NULL.")
+_register_extreme("least", "<", "The smallest value that is not NULL.")
+
+
+# ------------------------------------------------------------------------------------- NaN
+
+
+def _floating(arguments: Sequence[Expression], what: str) -> tuple[list[Expression], pa.DataType]:
+    for e in arguments:
+        if e.type != NULL and not is_numeric(e.type):
+            raise TypeMismatchError(f"{what} takes numbers, not {type_name(e.type)}", span=e.span)
+    common = FLOAT if {e.type for e in arguments} in ({FLOAT}, {FLOAT, NULL}) else DOUBLE
+    return [coerce(e, common) for e in arguments], common
+
+
+@function(
+    "isnan",
+    typing=lambda arguments: (_floating(arguments, "isnan")[0], BOOLEAN),
+    arguments=1,
+    signature="isnan(a)",
+    summary="True where the value is NaN, false where it is NULL.",
+    null_propagates=False,
+)
+def _isnan(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    (values,), known = operands(arguments, frame)
+    is_nan = np.broadcast_to(np.isnan(values), frame.n_rows)
+    return Evaluated(arrow(is_nan if known is None else is_nan & known, None, BOOLEAN))
+
+
+@function(
+    "nanvl",
+    typing=lambda arguments: _floating(arguments, "nanvl"),
+    arguments=2,
+    signature="nanvl(a, b)",
+    summary="a where it is not NaN, otherwise b.",
+    null_propagates=False,
+    lazy=True,
+)
+def _nanvl(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    value = evaluate(expression.arguments[0], frame)
+    (numbers,), known = operands([value], frame)
+    is_nan = np.broadcast_to(np.isnan(numbers), frame.n_rows)
+    is_nan = is_nan if known is None else is_nan & known
+    other = evaluate_where(expression.arguments[1], is_nan, frame, evaluate)
+    values = pc.if_else(pa.array(is_nan), other.values, value.values)
+    return Evaluated(frame.array(values), merge_errors(value.errors, other.errors))

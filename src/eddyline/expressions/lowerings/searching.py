@@ -1,0 +1,264 @@
+"""Text in text: whether and where a part occurs, and what stands before, after or instead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.expressions.coercion import coerce
+from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.function import function
+from eddyline.expressions.lowerings.parameters import exactly, integer, takes, text, text_or_bytes
+from eddyline.expressions.lowerings.patterns import tested
+from eddyline.expressions.lowerings.rowwise import RowError, is_ascii, rowwise
+from eddyline.expressions.lowerings.strings import cut
+from eddyline.model import Call, Expression
+from eddyline.types import BIGINT, BINARY, BOOLEAN, INT, STRING
+
+# ------------------------------------------------------------------------------------------ whether it occurs
+
+
+def _part_of(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    if BINARY in (e.type for e in arguments):
+        return [coerce(e, BINARY) for e in arguments], BOOLEAN
+    return [text(e) for e in arguments], BOOLEAN
+
+
+def _register_test(name: str, test: Callable[[Any, Any], Any], where: str) -> None:
+    @function(
+        name,
+        typing=_part_of,
+        arguments=2,
+        signature=f"{name}(text, part)",
+        summary=f"Whether the text {where}.",
+    )
+    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+        return tested(arguments[0], arguments[1], frame, test)
+
+
+_register_test("contains", pc.match_substring, "has this part")
+_register_test("startswith", pc.starts_with, "starts with this part")
+_register_test("endswith", pc.ends_with, "ends with this part")
+
+
+# ------------------------------------------------------------------------------------------ where it occurs
+
+
+@function(
+    "instr",
+    typing=takes(text, text, result=INT),
+    arguments=2,
+    signature="instr(text, part)",
+    summary="The position of the first such part, counted from 1; 0 if there is none.",
+)
+def _instr(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    whole, part = arguments[0].values, arguments[1].values
+    if isinstance(whole, pa.Array) and isinstance(part, pa.Scalar) and part.is_valid and is_ascii(whole):
+        return Evaluated(pc.add(pc.find_substring(whole, part.as_py()), pa.scalar(1, INT)))
+    return rowwise(lambda whole, part: whole.find(part) + 1, arguments, frame, INT)
+
+
+@function(
+    "locate",
+    "position",
+    typing=takes(text, text, integer, result=INT),
+    arguments=(2, 3),
+    signature="locate(part, text [, start])",
+    summary="The position of the first such part from `start` on, counted from 1; 0 if there is none.",
+    null_propagates=False,
+)
+def _locate(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    if len(arguments) == 2:
+        return _instr(arguments[::-1], expression, frame)
+    return rowwise(_located, arguments, frame, INT, takes_null=True)
+
+
+def _located(part: str | None, whole: str | None, start: int | None) -> int | None:
+    if start is None:  # Spark's rule: no start finds nothing, whatever the texts are
+        return 0
+    if part is None or whole is None:
+        return None
+    if start < 1:
+        return 0
+    return 1 if part == "" else whole.find(part, start - 1) + 1
+
+
+@function(
+    "find_in_set",
+    typing=takes(text, text, result=INT),
+    arguments=2,
+    signature="find_in_set(word, words)",
+    summary="The position of a word in a comma-separated list, counted from 1; 0 if it is not there.",
+)
+def _find_in_set(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def position(word: str, words: str) -> int:
+        listed = words.split(",")
+        return listed.index(word) + 1 if word in listed else 0
+
+    return rowwise(position, arguments, frame, INT)
+
+
+@function(
+    "levenshtein",
+    typing=takes(text, text, integer, result=INT),
+    arguments=(2, 3),
+    signature="levenshtein(a, b [, limit])",
+    summary="How many characters to insert, delete or change to make a from b; -1 if above the limit.",
+)
+def _levenshtein(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    return rowwise(_distance, arguments, frame, INT)
+
+
+def _distance(a: str, b: str, limit: int | None = None) -> int:
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        diagonal, row[0] = row[0], i
+        for j, y in enumerate(b, start=1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
+    return row[-1] if limit is None or row[-1] <= limit else -1
+
+
+# ------------------------------------------------------------------------------------------ what stands around it
+
+
+@function(
+    "split_part",
+    typing=takes(text, text, integer, result=STRING),
+    arguments=3,
+    signature="split_part(text, delimiter, n)",
+    summary="The n-th part between delimiters, counted from 1, or back from the end.",
+)
+def _split_part(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def part(whole: str, delimiter: str, n: int) -> str:
+        if n == 0:
+            raise RowError("INVALID_INDEX_OF_ZERO", "parts are counted from 1, or back from -1")
+        parts = whole.split(delimiter) if delimiter else [whole]
+        at = n - 1 if n > 0 else len(parts) + n
+        return parts[at] if 0 <= at < len(parts) else ""
+
+    return rowwise(part, arguments, frame, STRING)
+
+
+@function(
+    "substring_index",
+    typing=takes(text, text, integer, result=STRING),
+    arguments=3,
+    signature="substring_index(text, delimiter, n)",
+    summary="What stands before the n-th delimiter, or after the n-th from the end if n is negative.",
+)
+def _substring_index(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    return rowwise(_before_delimiter, arguments, frame, STRING)
+
+
+def _before_delimiter(whole: str, delimiter: str, n: int) -> str:
+    if not delimiter or n == 0:
+        return ""
+    # Delimiters may overlap, so each search starts one character behind the one before.
+    at = -1 if n > 0 else len(whole) - len(delimiter) + 1
+    for _ in range(min(abs(n), len(whole) + 1)):
+        at = (
+            whole.find(delimiter, at + 1)
+            if n > 0
+            else whole.rfind(delimiter, 0, max(at - 1 + len(delimiter), 0))
+        )
+        if at < 0:
+            return whole
+    return whole[:at] if n > 0 else whole[at + len(delimiter) :]
+
+
+# ------------------------------------------------------------------------------------------ what stands instead of it
+
+
+@function(
+    "replace",
+    typing=takes(text, text, text, result=STRING),
+    arguments=(2, 3),
+    signature="replace(text, part [, replacement])",
+    summary="With every such part replaced, or removed.",
+)
+def _replace(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    whole, part, *rest = (a.values for a in arguments)
+    new = rest[0] if rest else pa.scalar("")
+    is_constant = (
+        isinstance(part, pa.Scalar) and isinstance(new, pa.Scalar) and part.is_valid and new.is_valid
+    )
+    if is_constant and isinstance(whole, pa.Array) and part.as_py():
+        return Evaluated(pc.replace_substring(whole, pattern=part.as_py(), replacement=new.as_py()))
+    return rowwise(
+        lambda whole, part, new: whole.replace(part, new) if part else whole,
+        [arguments[0], arguments[1], Evaluated(new)],
+        frame,
+        STRING,
+    )
+
+
+@function(
+    "translate",
+    typing=takes(text, text, text, result=STRING),
+    arguments=3,
+    signature="translate(text, from, to)",
+    summary="With each character of `from` replaced by the one at its place in `to`, or removed.",
+)
+def _translate(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def translated(whole: str, old: str, new: str) -> str:
+        table: dict[int, str] = {}
+        for at, c in enumerate(old):
+            table.setdefault(ord(c), new[at] if at < len(new) else "")
+        return whole.translate(table)
+
+    return rowwise(translated, arguments, frame, STRING)
+
+
+def _overlaid_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    whole = text_or_bytes(arguments[0])
+    new = coerce(arguments[1], BINARY) if whole.type == BINARY else text(arguments[1])
+    return [whole, new, *map(integer, arguments[2:])], whole.type
+
+
+@function(
+    "overlay",
+    typing=_overlaid_type,
+    arguments=(3, 4),
+    signature="overlay(text, new, start [, length])",
+    summary="With the characters from `start` replaced: as many as are new, or `length`.",
+)
+def _overlay(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def overlaid(whole: Any, new: Any, start: int, length: int = -1) -> Any:
+        kept_from = start + (length if length >= 0 else len(new))
+        return cut(whole, 1, _wrapped(start - 1)) + new + cut(whole, _wrapped(kept_from), 2**31 - 1)
+
+    return rowwise(overlaid, arguments, frame, expression.type)
+
+
+def _wrapped(n: int) -> int:
+    """What is left of a number in Java's 32 bits."""
+    return (n + 2**31) % 2**32 - 2**31
+
+
+# ------------------------------------------------------------------------------------------ single characters
+
+
+@function(
+    "ascii",
+    typing=takes(text, result=INT),
+    arguments=1,
+    signature="ascii(text)",
+    summary="The number of the first character; 0 for an empty text.",
+)
+def _ascii(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    return rowwise(lambda whole: ord(whole[0]) if whole else 0, arguments, frame, INT)
+
+
+@function(
+    "chr",
+    "char",
+    typing=takes(exactly(BIGINT), result=STRING),
+    arguments=1,
+    signature="chr(n)",
+    summary="The character of number n modulo 256; an empty text below zero.",
+)
+def _chr(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    return rowwise(lambda n: chr(n % 256) if n >= 0 else "", arguments, frame, STRING)

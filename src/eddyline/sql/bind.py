@@ -1,0 +1,487 @@
+"""Types: a syntax tree becomes a typed expression over the columns in scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from eddyline import types
+from eddyline.errors import (
+    EddylineError,
+    LimitError,
+    ParseError,
+    Span,
+    TypeMismatchError,
+    UnknownNameError,
+    UnsupportedError,
+    nearest,
+)
+from eddyline.expressions import FUNCTIONS, call, cast, coerce, common_type
+from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall
+from eddyline.sql import aggregates, syntax
+from eddyline.sql.lexer import MAX_NESTING, PARAMETER, Constant
+from eddyline.sql.literals import converted, literal
+from eddyline.sql.scope import Scope, struct_field
+
+MAX_PREDICATES = 1000
+
+
+class UserFunction(Protocol):
+    """What the binder must know of a registered function."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def returns(self) -> pa.DataType: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def is_deterministic(self) -> bool: ...
+    @property
+    def takes(self) -> tuple[pa.DataType, ...] | None: ...
+
+
+class Functions(Protocol):
+    """Registered functions, by name."""
+
+    def get(self, name: str, /) -> UserFunction | None: ...
+    def names(self) -> Sequence[str]: ...
+
+
+class Constants(Protocol):
+    """How the constants of the text enter the expression: as literals, or as slots of a shape."""
+
+    def expression(self, number: int, span: Span) -> Expression:
+        """What stands for a constant."""
+
+    def meeting_type(self, constant: Expression, other: pa.DataType) -> pa.DataType | None:
+        """The type in which a constant from here and a value of type `other` are compared, or None."""
+
+    def retyped(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
+        """The constant as a value of type `to`, because it is compared with a value of type `other`."""
+
+    def written(self, number: int) -> Any:
+        """The value of a constant whose value decides what the text means."""
+
+    def as_literal(self, constant: Expression) -> Expression:
+        """The same constant for good, because it will meet several types."""
+
+
+class LiteralConstants:
+    """Every constant stays a literal."""
+
+    def __init__(self, constants: Sequence[Constant], time_zone: str) -> None:
+        self._constants = constants
+        self._time_zone = time_zone
+
+    def expression(self, number: int, span: Span) -> Expression:
+        constant = self._constants[number]
+        if constant.kind == PARAMETER:
+            raise UnknownNameError(f"there is no parameter {constant.raw}", span=span)
+        t, value = typed(constant, self._time_zone, span)
+        return Literal(t, value, span=span)
+
+    def meeting_type(self, constant: Expression, other: pa.DataType) -> pa.DataType | None:
+        assert isinstance(constant, Literal)
+        return meeting_type(constant.type, constant.value, other)
+
+    def retyped(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
+        assert isinstance(constant, Literal)
+        return Literal(
+            list_like(constant.type, to),
+            convert(constant.value, constant.type, to, self._time_zone, constant.span),
+            span=constant.span,
+        )
+
+    def written(self, number: int) -> Any:
+        return typed(self._constants[number], self._time_zone, None)[1]
+
+    def as_literal(self, constant: Expression) -> Expression:
+        return constant
+
+
+def typed(constant: Constant, time_zone: str, span: Span | None) -> tuple[pa.DataType, Any]:
+    """Type and value of a literal of the text; a list has a list type."""
+    try:
+        t, value = literal(constant, time_zone)
+    except ParseError as error:
+        error.span = error.span or span
+        raise
+    return (pa.list_(t) if constant.is_list else t), value
+
+
+def convert(value: Any, source: pa.DataType, to: pa.DataType, time_zone: str, span: Span | None) -> Any:
+    """A constant's value as one of another type; each element of a list."""
+    try:
+        if pa.types.is_list(source):
+            return (
+                None
+                if value is None
+                else tuple(converted(v, source.value_type, to, time_zone) for v in value)
+            )
+        return converted(value, source, to, time_zone)
+    except ParseError as error:
+        raise TypeMismatchError(error.problem, span=span) from None
+
+
+def list_like(source: pa.DataType, to: pa.DataType) -> pa.DataType:
+    return pa.list_(to) if pa.types.is_list(source) else to
+
+
+def meeting_type(source: pa.DataType, value: Any, other: pa.DataType) -> pa.DataType | None:
+    """Where a literal meets a value of another type: text meets moments as one of them, integers decimals by their digits."""
+    if pa.types.is_list(source):
+        source, value = (
+            source.value_type,
+            max(value, key=abs) if types.is_integer(source.value_type) else None,
+        )
+    if source == types.STRING and types.is_temporal(other):
+        return other
+    if types.is_integer(source) and types.is_decimal(other) and value is not None:
+        source = pa.decimal128(max(1, len(str(abs(value)))), 0)
+    return common_type([other, source])
+
+
+# ------------------------------------------------------------------------------------------------ the binder
+
+_COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
+_ARITHMETIC = frozenset("+-*/%")
+_SHIFTS = {"<<": "shiftleft", ">>": "shiftright"}
+
+
+class Binder:
+    """Binds the expressions of one query. What a clause allows is set by whoever walks the clauses."""
+
+    def __init__(self, scope: Scope, constants: Constants, functions: Functions | None) -> None:
+        self.scope = scope
+        self.constants = constants
+        self.functions = functions
+        self.used: dict[str, str] = {}  # user functions met, and their versions
+        self.aliases: dict[str, Expression] = {}  # projected names that HAVING and QUALIFY may use
+        self.clause = "a scalar expression"
+        self.allows_aggregates = False
+        self.allows_windows = False
+        self.n_predicates = 0
+        self._occurrences = 0
+        self._depth = 0
+
+    def bind(self, node: syntax.Node) -> Expression:
+        """The typed expression of a syntax tree."""
+        self._depth += 1
+        if self._depth > MAX_NESTING + 1:
+            raise LimitError(f"the expression is nested deeper than {MAX_NESTING} levels", span=node.span)
+        try:
+            return _HANDLERS[type(node)](self, node)
+        except EddylineError as error:
+            error.span = error.span or node.span
+            raise
+        finally:
+            self._depth -= 1
+
+    def condition(self, node: syntax.Node, clause: str) -> Expression:
+        """An expression that must be BOOLEAN."""
+        self.clause = clause
+        bound = self.bind(node)
+        if self.n_predicates > MAX_PREDICATES:
+            raise LimitError(
+                f"the query has {self.n_predicates:,} predicates; at most {MAX_PREDICATES:,} are accepted",
+                span=node.span,
+                hint="Many values of one column belong in an IN list, which is one predicate.",
+            )
+        if bound.type not in (types.BOOLEAN, types.NULL):
+            raise TypeMismatchError(
+                f"{clause} needs a condition, found {types.type_name(bound.type)}",
+                span=node.span,
+                hint="Compare it with something, such as x > 0.",
+            )
+        return cast(bound, types.BOOLEAN, span=node.span)
+
+    # ---------------------------------------------------------------- leaves
+
+    def _constant(self, node: syntax.ConstantNode) -> Expression:
+        return self.constants.expression(node.number, node.span)
+
+    def _word(self, node: syntax.Word) -> Expression:
+        if node.word == "NULL":
+            return Literal(types.NULL, None, span=node.span)
+        return Literal(types.BOOLEAN, node.word == "TRUE", span=node.span)
+
+    def _name(self, node: syntax.Name) -> Expression:
+        alias = self.aliases.get(node.parts[0].lower()) if len(node.parts) == 1 else None
+        if alias is not None and not self.scope.has(node.parts[0]):
+            return alias
+        return self.scope.column(node.parts, node.span)
+
+    def _star(self, node: syntax.Star) -> Expression:
+        raise ParseError("* stands for all columns and cannot be used in an expression", span=node.span)
+
+    # ---------------------------------------------------------------- operators
+
+    def _unary(self, node: syntax.Unary) -> Expression:
+        return call(node.operator, [self.bind(node.operand)], span=node.span)
+
+    def _binary(self, node: syntax.Binary) -> Expression:
+        operator = _SHIFTS.get(node.operator, node.operator)
+        operands = [self.bind(node.left), self.bind(node.right)]
+        if operator in _COMPARISONS:
+            self.n_predicates += 1
+            operands = self._meet(operands)
+        elif operator in _ARITHMETIC:
+            operands = self._meet_numbers(operands)
+        return call(operator, operands, span=node.span)
+
+    def _chain(self, node: syntax.Chain) -> Expression:
+        return call(node.operator, [self.bind(operand) for operand in node.operands], span=node.span)
+
+    def _between(self, node: syntax.Between) -> Expression:
+        self.n_predicates += 1
+        value, low, high = self.bind(node.value), self.bind(node.low), self.bind(node.high)
+        if _is_free(value):
+            value = self.constants.as_literal(value)
+        above = call(">=", self._meet([value, low]), span=node.span)
+        below = call("<=", self._meet([value, high]), span=node.span)
+        return call("and", [above, below], span=node.span)
+
+    def _in(self, node: syntax.In) -> Expression:
+        self.n_predicates += 1
+        operands = self._meet([self.bind(operand) for operand in (node.value, *node.options)])
+        if (
+            len(operands) == 2
+            and pa.types.is_list(operands[1].type)
+            and not pa.types.is_list(operands[0].type)
+        ):
+            element = operands[1].type.value_type
+            if common_type([operands[0].type, element]) == element:
+                operands[0] = coerce(operands[0], element)
+        return call("in", operands, span=node.span)
+
+    def _is(self, node: syntax.Is) -> Expression:
+        self.n_predicates += 1
+        value = self.bind(node.value)
+        if node.word == "NULL":
+            return call("is not null" if node.is_negated else "is null", [value], span=node.span)
+        test = call("<=>", [value, Literal(types.BOOLEAN, node.word == "TRUE")], span=node.span)
+        return call("not", [test], span=node.span) if node.is_negated else test
+
+    def _like(self, node: syntax.Like) -> Expression:
+        self.n_predicates += 1
+        operands = [self.bind(node.value), self.bind(node.pattern)]
+        if node.escape is not None:
+            operands.append(self.bind(node.escape))
+        return call(node.operator, operands, span=node.span)
+
+    def _case(self, node: syntax.Case) -> Expression:
+        subject = None if node.subject is None else self.bind(node.subject)
+        if subject is not None and _is_free(subject):
+            subject = self.constants.as_literal(subject)
+        operands: list[Expression] = []
+        for when, then in node.branches:
+            condition = self.bind(when)
+            if subject is not None:
+                condition = call("=", self._meet([subject, condition]), span=when.span)
+            operands += [condition, self.bind(then)]
+        operands.append(Literal(types.NULL, None) if node.default is None else self.bind(node.default))
+        return call("case", operands, span=node.span)
+
+    def _cast(self, node: syntax.Cast) -> Expression:
+        return cast(self.bind(node.operand), written_type(node.to), is_try=node.is_try, span=node.span)
+
+    def _field(self, node: syntax.Field) -> Expression:
+        return struct_field(self.bind(node.operand), node.name, node.span)
+
+    def _element(self, node: syntax.Element) -> Expression:
+        value, index = self.bind(node.operand), self.bind(node.index)
+        if not (pa.types.is_list(value.type) or pa.types.is_map(value.type)):
+            raise TypeMismatchError(
+                f"{types.type_name(value.type)} has no elements",
+                span=node.span,
+                hint="Only an ARRAY or a MAP takes [ ].",
+            )
+        return call("element", [value, index], span=node.span)
+
+    def _path(self, node: syntax.Path) -> Expression:
+        path = Literal(types.STRING, json_path(node.path))
+        return call("json_path", [self.bind(node.operand), path], span=node.span)
+
+    # ---------------------------------------------------------------- calls
+
+    def _call(self, node: syntax.CallNode) -> Expression:
+        name = node.name.lower()
+        user = None if name in FUNCTIONS or self.functions is None else self.functions.get(node.name)
+        if user is None and name not in FUNCTIONS and aggregates.is_aggregate(name):
+            return self._aggregate(node, name, is_windowed=False)
+        if node.is_distinct:
+            raise UnsupportedError(f"{node.name} does not take DISTINCT", span=node.span)
+        arguments = [self.bind(argument) for argument in node.arguments]
+        if user is not None:
+            return self._user_call(user, arguments, node.span)
+        also_known = self.functions.names() if self.functions is not None else []
+        if nearest(name, aggregates.NAMES) is not None:
+            also_known = [*also_known, *aggregates.NAMES]
+        return call(node.name, arguments, span=node.span, also_known=also_known)
+
+    def _user_call(self, user: UserFunction, arguments: Sequence[Expression], span: Span) -> Expression:
+        if user.takes is not None:
+            if len(arguments) != len(user.takes):
+                n = len(user.takes)
+                raise TypeMismatchError(
+                    f"{user.name} takes {n} argument{'s' if n != 1 else ''}, found {len(arguments)}",
+                    span=span,
+                    hint=f"Write {user.name}({', '.join(map(types.type_name, user.takes))}).",
+                )
+            arguments = [coerce(a, t) for a, t in zip(arguments, user.takes, strict=True)]
+        self.used[user.name] = user.version
+        occurrence = 0
+        if not user.is_deterministic:
+            self._occurrences += 1
+            occurrence = self._occurrences
+        return UserCall(
+            user.returns,
+            user.name,
+            tuple(arguments),
+            user.version,
+            user.is_deterministic,
+            occurrence,
+            span=span,
+        )
+
+    def _aggregate(self, node: syntax.CallNode, name: str, *, is_windowed: bool) -> Aggregate:
+        if not is_windowed and not self.allows_aggregates:
+            hint = "Write the condition in HAVING." if self.clause == "WHERE" else None
+            raise UnsupportedError(
+                f"{name} is an aggregate and cannot stand in {self.clause}", span=node.span, hint=hint
+            )
+        outer = self.allows_aggregates, self.allows_windows, self.clause
+        self.allows_aggregates, self.allows_windows, self.clause = False, False, f"the aggregate {name}"
+        is_count_star = (
+            name == "count" and len(node.arguments) == 1 and isinstance(node.arguments[0], syntax.Star)
+        )
+        arguments = () if is_count_star else tuple(self.bind(argument) for argument in node.arguments)
+        self.allows_aggregates, self.allows_windows, self.clause = outer
+        result = aggregates.result_type(name, arguments, node.span)
+        return Aggregate(result, name, arguments, node.is_distinct, span=node.span)
+
+    def _over(self, node: syntax.OverNode) -> Expression:
+        if not self.allows_windows:
+            hint = "Write the condition in QUALIFY." if self.clause == "WHERE" else None
+            raise UnsupportedError(f"OVER cannot stand in {self.clause}", span=node.span, hint=hint)
+        name = node.function.name.lower()
+        if not aggregates.is_windowed(name):
+            raise UnsupportedError(f"{node.function.name} cannot stand before OVER", span=node.function.span)
+        aggregate = self._aggregate(node.function, name, is_windowed=True)
+        partition_by = tuple(self.bind(e) for e in node.partition_by)
+        order_by = tuple(self.bind(e) for e in node.order_by)
+        frame = ""
+        if node.frame is not None:
+            frame = f"{node.unit} BETWEEN {self._bound(node.frame[0])} AND {self._bound(node.frame[1])}"
+        return Over(aggregate.type, aggregate, partition_by, order_by, frame, span=node.span)
+
+    def _bound(self, bound: syntax.Bound) -> str:
+        """An end of a frame in canonical words; durations in microseconds, as in 600000000 PRECEDING."""
+        if bound.amount is None:
+            return f"UNBOUNDED {bound.direction}" if bound.direction else "CURRENT ROW"
+        if not isinstance(bound.amount, syntax.ConstantNode):
+            raise UnsupportedError("the ends of a window must be constants", span=bound.span)
+        amount = self.constants.written(bound.amount.number)
+        if isinstance(amount, timedelta):
+            amount = amount // timedelta(microseconds=1)
+        return f"{amount} {bound.direction}"
+
+    # ---------------------------------------------------------------- constants meet what they are compared with
+
+    def _meet(self, operands: list[Expression]) -> list[Expression]:
+        """The operands of a comparison, its constants already of the type they are compared in."""
+        other = common_type(e.type for e in operands if not _is_free(e))
+        if other is None or other == types.NULL:
+            return operands
+        meeting = [self.constants.meeting_type(e, other) for e in operands if _is_free(e)]
+        if any(t is None for t in meeting):
+            return operands
+        target = common_type([other, *meeting])
+        if target is None:
+            return operands
+        return [self.constants.retyped(e, other, target) if _is_free(e) else e for e in operands]
+
+    def _meet_numbers(self, operands: list[Expression]) -> list[Expression]:
+        """The operands of arithmetic, a constant already DOUBLE or the wider integer where the other side is."""
+        columns = [e for e in operands if not _is_free(e)]
+        if len(columns) != 1:
+            return operands
+        constant = next(e for e in operands if _is_free(e))
+        other = columns[0].type
+        if not types.is_numeric(constant.type) or not types.is_numeric(other):
+            return operands
+        target = self.constants.meeting_type(constant, other)
+        if target is None or types.is_decimal(target):
+            return operands  # the digits of a decimal constant decide the type of the result
+        return [self.constants.retyped(e, other, target) if e is constant else e for e in operands]
+
+
+def _is_free(expression: Expression) -> bool:
+    """Whether it is a constant of the text itself."""
+    return isinstance(expression, Slot) or (isinstance(expression, Literal) and expression.type != types.NULL)
+
+
+_PATH_STEP = re.compile(r"""[:.](?:(\w+)|`((?:[^`]|``)+)`)|\[\s*(?:(\d+)|'([^']*)'|"([^"]*)")\s*\]""")
+
+
+def json_path(written: str) -> str:
+    """The JSON path `:a.b[0]` stands for: $.a.b[0]; keys that are no plain words in brackets."""
+    steps = ["$"]
+    for plain, backquoted, index, single, double in _PATH_STEP.findall(written):
+        key = backquoted.replace("``", "`") or single or double
+        steps.append(f"[{index}]" if index else f"['{key}']" if key else f".{plain}")
+    return "".join(steps)
+
+
+def written_type(node: syntax.TypeText) -> pa.DataType:
+    """The type a text names."""
+    try:
+        return types.parse_type(node.text)
+    except ValueError as error:
+        near = nearest(node.text, _TYPE_NAMES)
+        raise ParseError(str(error), span=node.span, hint=near and f"Did you mean {near}?") from None
+
+
+_TYPE_NAMES = [
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "STRING",
+    "BINARY",
+    "DATE",
+    "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+    "ARRAY",
+    "MAP",
+    "STRUCT",
+]
+_HANDLERS: dict[type[syntax.Node], Callable[[Binder, Any], Expression]] = {
+    syntax.ConstantNode: Binder._constant,
+    syntax.Word: Binder._word,
+    syntax.Name: Binder._name,
+    syntax.Star: Binder._star,
+    syntax.Unary: Binder._unary,
+    syntax.Binary: Binder._binary,
+    syntax.Chain: Binder._chain,
+    syntax.Between: Binder._between,
+    syntax.In: Binder._in,
+    syntax.Is: Binder._is,
+    syntax.Like: Binder._like,
+    syntax.Case: Binder._case,
+    syntax.Cast: Binder._cast,
+    syntax.Field: Binder._field,
+    syntax.Element: Binder._element,
+    syntax.Path: Binder._path,
+    syntax.CallNode: Binder._call,
+    syntax.OverNode: Binder._over,
+}

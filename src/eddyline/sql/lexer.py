@@ -1,0 +1,338 @@
+"""Finds the constants in a text without parsing it: one regular expression, one pass.
+
+What is left when constants are taken out is the *skeleton*: tokens one space apart, each constant replaced by a tag of its
+kind. Texts with the same skeleton are equal but for constants, so a skeleton is parsed and bound once. A registration that
+meets a known skeleton costs only this pass.
+
+A constant is a number (with its sign, where a minus is one), a string, a typed literal such as DATE '2024-02-29', a whole
+INTERVAL, a named parameter, or an IN list of literals of one kind, which is a single constant however long it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from eddyline.errors import LimitError, ParseError, Span
+
+MAX_TEXT_BYTES = 64 * 1024  # not counting long IN lists
+MAX_LIST_BYTES = 16 * 1024 * 1024  # counting them
+MAX_NESTING = 200
+LONG_LIST = 9  # values from which on an IN list does not count towards the length of the text
+
+# Kinds of constants. The kind is all a skeleton says about a constant.
+INTEGER, DECIMAL, DOUBLE, FLOAT, LONG, SHORT, BYTE = (
+    "int",
+    "decimal",
+    "double",
+    "float",
+    "long",
+    "short",
+    "byte",
+)
+STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ = "string", "binary", "date", "timestamp", "timestamp_ntz"
+INTERVAL = "interval"  # never lifted: stays in the skeleton as written
+PARAMETER = "parameter"
+
+_GAP = r"(?:\s++|--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
+_QUOTED = r"""(?:'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")"""
+_NUMBER = r"(?:\d++(?:\.\d*+)?|(?<![\w\])`])\.\d++)(?:[eE][+-]?\d++)?(?:[bB][dD]|[lLsSyYfFdD])?(?!\w)"
+_UNIT = r"(?i:year|month|week|day|hour|minute|second|millisecond|microsecond|nanosecond)[sS]?(?!\w)"
+_AMOUNT = rf"[+-]?{_GAP}(?:\d++(?:\.\d++)?|{_QUOTED}){_GAP}{_UNIT}(?:{_GAP}(?i:to)(?!\w){_GAP}{_UNIT})?"
+_INTERVAL = rf"(?i:interval)(?!\w){_GAP}(?:{_AMOUNT}(?:{_GAP}{_AMOUNT})*|[+-]?{_GAP}{_QUOTED})"
+_TYPED = rf"(?i:date|timestamp(?:_ntz|_ltz)?){_GAP}{_QUOTED}"
+_STRINGS = rf"{_QUOTED}(?:{_GAP}{_QUOTED})*+"
+_ELEMENT = rf"(?:-?{_NUMBER}|{_STRINGS}|{_TYPED})"
+_LIST = rf"(?i:in)(?!\w){_GAP}\({_GAP}{_ELEMENT}(?:{_GAP},{_GAP}{_ELEMENT})++{_GAP}\)"
+_NAME = r"[^\W\d]\w*"
+_BACKQUOTED = r"`(?:[^`]|``)++`"
+_PATH = (
+    rf"(?<=[\w`\])]):(?!:)(?:{_NAME}|{_BACKQUOTED})"
+    rf"""(?:\.(?:\w++|{_BACKQUOTED})|\[\s*+(?:\d++|'[^']*+'|"[^"]*+")\s*+\])*+"""
+)
+_OPERATOR = r"<=>|<=|>=|<>|!=|==|\|\||::|->|=>|<<|>>"
+
+# Group 1: words no constant starts with, which most tokens are; 2: constants, and what can only be an error; 3: the rest.
+_TOKEN = re.compile(
+    rf"{_GAP}(?:"
+    r"([A-CE-HJ-QSU-WYZa-ce-hj-qsu-wyz_]\w*+)"
+    rf"|({_NUMBER}|\d\w*|{_STRINGS}|[rR]'[^']*+'|[rR]\"[^\"]*+\"|[xX]'[^']*+'|{_TYPED}|{_INTERVAL}|{_LIST}"
+    rf"|(?<![\w`\])]):{_NAME}|['\"]|/\*|`(?!(?:[^`]|``)++`))"
+    rf"|({_NAME}|{_BACKQUOTED}|{_PATH}|{_OPERATOR}|\S)"
+    rf"|\Z)",
+    re.DOTALL,
+)
+_INTEGER_LIST = re.compile(r"..\s*+\(\s*+-?\d++(?:\s*+,\s*+-?\d++)*+\s*+\)")
+_STRING_LIST = re.compile(r"..\s*+\(\s*+'[^'\\]*+'(?:\s*+,\s*+'[^'\\]*+')*+\s*+\)")
+_LIST_ELEMENT = re.compile(rf"{_GAP}(?:({_ELEMENT})|\w+|\S)", re.DOTALL)
+_STRING_PIECE = re.compile(_QUOTED, re.DOTALL)
+
+# Words after which a minus is a sign, not a subtraction.
+_BEFORE_OPERAND = frozenset(
+    [
+        "SELECT",
+        "DISTINCT",
+        "WHERE",
+        "AND",
+        "OR",
+        "NOT",
+        "ON",
+        "HAVING",
+        "QUALIFY",
+        "BY",
+        "BETWEEN",
+        "IN",
+        "LIKE",
+        "ILIKE",
+        "RLIKE",
+        "REGEXP",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "CASE",
+        "DIV",
+        "ESCAPE",
+    ]
+)
+
+
+class Constant(NamedTuple):
+    """A constant as written (for a parameter: its name). `is_list`: all values of an IN list."""
+
+    kind: str
+    raw: str
+    is_list: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lexed:
+    """The skeleton of a text and its constants, in order."""
+
+    skeleton: str
+    constants: list[Constant]
+    at: list[int]  # per constant, the number of the raw token it is
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text; `constant` is its number among the constants, or None."""
+
+    text: str
+    span: Span
+    constant: int | None = None
+
+
+def lex(text: str) -> Lexed:
+    """Skeleton and constants of a text."""
+    words: list[str] = []
+    constants: list[Constant] = []
+    at: list[int] = []
+    for n, (word, raw, other) in enumerate(_TOKEN.findall(text)):
+        if word or other:
+            words.append(word or other)
+        elif raw:
+            constant = _CLASSIFY[raw[0]](raw)
+            if constant.kind in _SIGNED and words and words[-1] == "-" and _is_sign(words):
+                words.pop()
+                constant = Constant(constant.kind, "-" + raw)
+            constants.append(constant)
+            at.append(n)
+            words.append(_tag(constant))
+    while words and words[-1] == ";":
+        words.pop()
+    return Lexed(" ".join(words), constants, at)
+
+
+def scan(text: str) -> tuple[list[Token], list[Constant]]:
+    """All tokens with their places in the text, and the constants among them."""
+    try:
+        lexed = lex(text)
+    except ParseError as error:
+        if error.span is None:
+            error.span = _span_of_bad_token(text, error)
+        raise
+    numbers = {raw: k for k, raw in enumerate(lexed.at)}
+    tokens: list[Token] = []
+    for n, match in enumerate(_TOKEN.finditer(text)):
+        if match.lastindex is None:
+            continue
+        start, end = match.span(match.lastindex)
+        k = numbers.get(n)
+        if k is not None and lexed.constants[k].raw[0] == "-" and lexed.constants[k].kind in _SIGNED:
+            start = tokens.pop().span.start
+        tokens.append(Token(text[start:end], Span(start, end), k))
+    return tokens, lexed.constants
+
+
+def _tag(constant: Constant) -> str:
+    if constant.kind == INTERVAL:
+        return constant.raw
+    if constant.kind == PARAMETER:
+        return f"?:{constant.raw}"
+    return f"IN ?{constant.kind}*" if constant.is_list else f"?{constant.kind}"
+
+
+def _is_sign(words: list[str]) -> bool:
+    """Whether the minus at the end of `words` is the sign of the number that follows."""
+    if len(words) == 1:
+        return True
+    before = words[-2]
+    first = before[0]
+    if first.isalpha() or first == "_":
+        return before.upper() in _BEFORE_OPERAND
+    return first not in ")]?`" and not (first == ":" and before not in (":", "::"))
+
+
+# ------------------------------------------------------------------------------------------------ kinds
+
+
+def _number(raw: str) -> Constant:
+    if raw.isdigit():
+        return Constant(INTEGER, raw)
+    last = raw[-1].lower()
+    if last == "d":
+        return Constant(DECIMAL if raw[-2] in "bB" else DOUBLE, raw)
+    if last == "f":
+        return Constant(FLOAT, raw)
+    if last in "lsy" and raw[:-1].isdigit():
+        return Constant({"l": LONG, "s": SHORT, "y": BYTE}[last], raw)
+    if last.isdigit() or last == ".":
+        if "e" in raw or "E" in raw:
+            return Constant(DOUBLE, raw)
+        if "." in raw:
+            return Constant(DECIMAL, raw)
+    raise ParseError(
+        f"{raw} is neither a number nor a name",
+        hint="A name that starts with a digit needs backquotes, such as `1st`.",
+    )
+
+
+def _string(raw: str) -> Constant:
+    if len(raw) == 1:
+        raise ParseError(f"the string that starts here has no closing {raw}")
+    return Constant(STRING, raw)
+
+
+def _letter(raw: str) -> Constant:
+    """A typed literal, a raw or binary string, an interval or a list: told apart by the word before the quote."""
+    first = raw[0].lower()
+    if raw[1] in "'\"":
+        return Constant(BINARY if first == "x" else STRING, raw)
+    if first == "d":
+        return Constant(DATE, raw)
+    if first == "t":
+        return Constant(TIMESTAMP_NTZ if raw[9:13].lower() == "_ntz" else TIMESTAMP, raw)
+    if raw[2] in "tT":
+        return Constant(INTERVAL, raw)
+    return _list(raw)
+
+
+def _list(raw: str) -> Constant:
+    if _INTEGER_LIST.fullmatch(raw):
+        return Constant(INTEGER, raw, is_list=True)
+    if _STRING_LIST.fullmatch(raw):
+        return Constant(STRING, raw, is_list=True)
+    kinds = set(map(kind_of, list_elements(raw)))
+    if kinds <= _SIGNED and len(kinds) > 1:
+        kinds = {DOUBLE if kinds & {DOUBLE, FLOAT} else DECIMAL if DECIMAL in kinds else LONG}
+    if len(kinds) > 1:
+        raise ParseError(
+            f"the IN list mixes {' and '.join(sorted(kinds))} literals",
+            hint="Write all its values the same way.",
+        )
+    return Constant(kinds.pop(), raw, is_list=True)
+
+
+def kind_of(raw: str) -> str:
+    """The kind of one literal, which may have a sign."""
+    raw = raw.removeprefix("-")
+    return _CLASSIFY[raw[0]](raw).kind
+
+
+def list_elements(raw: str) -> list[str]:
+    """The elements of an IN list, as written."""
+    if _INTEGER_LIST.fullmatch(raw):
+        return raw[raw.index("(") + 1 : -1].split(",")
+    return [e for e in _LIST_ELEMENT.findall(raw, raw.index("(")) if e]
+
+
+def string_pieces(raw: str) -> list[str]:
+    """The quoted strings in a literal, as written."""
+    return _STRING_PIECE.findall(raw)
+
+
+def _parameter(raw: str) -> Constant:
+    return Constant(PARAMETER, raw[1:])
+
+
+def _unterminated(raw: str) -> Constant:
+    what = "comment" if raw == "/*" else "name"
+    raise ParseError(f"the {what} that starts here has no closing {'*/' if what == 'comment' else '`'}")
+
+
+_CLASSIFY: dict[str, Callable[[str], Constant]] = {
+    **dict.fromkeys("0123456789.", _number),
+    **dict.fromkeys("'\"", _string),
+    **dict.fromkeys("xXrRdDtTiI", _letter),
+    ":": _parameter,
+    "/": _unterminated,
+    "`": _unterminated,
+}
+_SIGNED = frozenset((INTEGER, DECIMAL, DOUBLE, FLOAT, LONG, SHORT, BYTE))
+
+
+def _span_of_bad_token(text: str, error: ParseError) -> Span | None:
+    """Where the token stands that `lex` refused: the first that cannot be classified."""
+    for match in _TOKEN.finditer(text):
+        if match.lastindex == 2:
+            try:
+                _CLASSIFY[match.group(2)[0]](match.group(2))
+            except ParseError:
+                return Span(*match.span(2))
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ limits
+
+
+def check_length(text: str, constants: list[Constant]) -> None:
+    """Refuse a text that is too long, with and without its long IN lists."""
+    if len(text) * 4 <= MAX_TEXT_BYTES:  # a character is at most four bytes
+        return
+    n_bytes = len(text.encode("utf-8", "surrogatepass"))
+    if n_bytes > MAX_LIST_BYTES:
+        raise LimitError(f"the text has {n_bytes:,} bytes; at most {MAX_LIST_BYTES:,} are read")
+    for constant in constants:
+        if constant.is_list and len(list_elements(constant.raw)) >= LONG_LIST:
+            n_bytes -= len(constant.raw.encode("utf-8", "surrogatepass"))
+    if n_bytes > MAX_TEXT_BYTES:
+        raise LimitError(
+            f"the text has {n_bytes:,} bytes; at most {MAX_TEXT_BYTES:,} are read",
+            detail=f"IN lists of {LONG_LIST} or more literals are not counted.",
+            hint="Many values belong in an IN list; many queries belong in a template with a parameter table.",
+        )
+
+
+_OPENS = frozenset(("(", "[", "CASE"))
+_CLOSES = frozenset((")", "]", "END"))
+_PREFIXES = frozenset(("NOT", "-", "+", "~", "!"))
+
+
+def check_nesting(tokens: list[Token]) -> None:
+    """Refuse parentheses, brackets, CASEs and prefix operators nested too deep."""
+    depth = run = 0
+    for token in tokens:
+        word = token.text.upper()
+        run = run + 1 if word in _PREFIXES else 0
+        if word in _OPENS:
+            depth += 1
+        elif word in _CLOSES:
+            depth -= 1
+        if depth + run > MAX_NESTING:
+            raise LimitError(
+                f"the text is nested deeper than {MAX_NESTING} levels",
+                span=token.span,
+                hint="Chains of AND and OR need no parentheses.",
+            )

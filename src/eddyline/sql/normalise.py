@@ -1,0 +1,258 @@
+"""Conditions in conjunctive normal form, taken apart into atoms an index can group.
+
+A condition passes a row where it is true. What else it is matters only in one way: *not true* (false or NULL) or *error*.
+Once NOT is pushed down to the atoms, a condition is built of AND and OR alone, and over the chain
+
+    not true  <  error  <  true
+
+AND is the minimum and OR the maximum: false beats error, in an OR true beats error. Minimum and maximum distribute over
+each other, so the conjunctive normal form has the same value as the condition for every row, errors included. NOT itself
+is never applied to *not true*: a comparison is negated by its operator, and other atoms keep their NOT inside.
+
+Distribution can grow a condition exponentially. An OR that would give more than MAX_CLAUSES clauses stays whole, as one
+residual atom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import pyarrow as pa
+
+from eddyline.errors import Span
+from eddyline.expressions import call, fold
+from eddyline.model import (
+    Atom,
+    AtomKind,
+    Call,
+    Clause,
+    Column,
+    Condition,
+    Expression,
+    Literal,
+    Slot,
+    UserCall,
+)
+from eddyline.sql.contradictions import contradictions, is_tautology
+from eddyline.types import BOOLEAN
+
+MAX_CLAUSES = 256
+
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NULL_TESTS = {"is null": "is not null", "is not null": "is null"}
+TRUE = Literal(BOOLEAN, True)
+
+
+def normalise(
+    condition: Expression | None,
+    *,
+    nullable_slots: frozenset[int] = frozenset(),
+    time_zone: str | None = None,
+) -> Condition:
+    """The clauses of a condition, and for which constants it can never be true.
+
+    `nullable_slots` are those whose value may be NULL: named parameters.
+    """
+    if condition is None:
+        return Condition()
+    tree = _negation_free(fold(condition, time_zone=time_zone), is_negated=False)
+    clauses: dict[tuple[Atom, ...], Clause] = {}
+    for conjunct in _conjuncts(tree):
+        for leaves in _distributed(conjunct):
+            atoms = _atoms(leaves, nullable_slots)
+            if atoms is None or is_tautology(atoms, nullable_slots):
+                continue
+            clauses.setdefault(atoms, Clause(atoms, _span(conjunct)))
+    found = tuple(clauses.values())
+    never = contradictions(found, nullable_slots)
+    return Condition(found, tuple(dict.fromkeys(_decided(never, time_zone))))
+
+
+def _decided(never: Iterable[Expression], time_zone: str | None) -> Iterable[Expression]:
+    for expression in never:
+        folded = fold(expression, time_zone=time_zone)
+        if not isinstance(folded, Literal) or folded.value is True:
+            yield folded
+
+
+# ------------------------------------------------------------------------------------------------ pushing NOT down
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Leaves joined by AND or OR."""
+
+    operator: str
+    parts: tuple[_Tree | Expression, ...]
+    span: Span | None
+
+
+def _negation_free(e: Expression, *, is_negated: bool) -> _Tree | Expression:
+    if not isinstance(e, Call):
+        return call("not", [e], span=e.span) if is_negated else e
+    name, arguments = e.function, e.arguments
+    if name == "not":
+        return _negation_free(arguments[0], is_negated=not is_negated)
+    if name in ("and", "or"):
+        operator = name if not is_negated else "or" if name == "and" else "and"
+        return _joined(operator, [_negation_free(a, is_negated=is_negated) for a in arguments], e.span)
+    if name == "in" and not pa.types.is_list(arguments[1].type):  # one comparison for each option
+        operator, test = ("and", "!=") if is_negated else ("or", "=")
+        tests = [call(test, [arguments[0], option], span=e.span) for option in arguments[1:]]
+        return _joined(operator, tests, e.span)
+    if not is_negated:
+        return e
+    if name in _OPPOSITE:
+        return call(_OPPOSITE[name], arguments, span=e.span)
+    if name in _NULL_TESTS:
+        return call(_NULL_TESTS[name], arguments, span=e.span)
+    return call("not", [e], span=e.span)
+
+
+def _joined(operator: str, parts: Sequence[_Tree | Expression], span: Span | None) -> _Tree | Expression:
+    """Parts under one operator, chains of the same one flattened."""
+    flat: list[_Tree | Expression] = []
+    for part in parts:
+        flat += part.parts if isinstance(part, _Tree) and part.operator == operator else (part,)
+    return flat[0] if len(flat) == 1 else _Tree(operator, tuple(flat), span)
+
+
+def _span(tree: _Tree | Expression) -> Span | None:
+    return tree.span
+
+
+# ------------------------------------------------------------------------------------------------ distributing
+
+
+def _conjuncts(tree: _Tree | Expression) -> Sequence[_Tree | Expression]:
+    return tree.parts if isinstance(tree, _Tree) and tree.operator == "and" else (tree,)
+
+
+def _distributed(tree: _Tree | Expression) -> list[tuple[Expression, ...]]:
+    """Clauses of leaves, or one clause that holds the whole tree where there would be too many."""
+    clauses = _clauses(tree)
+    return [(_expression(tree),)] if clauses is None else clauses
+
+
+def _clauses(tree: _Tree | Expression) -> list[tuple[Expression, ...]] | None:
+    if not isinstance(tree, _Tree):
+        return [(tree,)]
+    parts = [_clauses(part) for part in tree.parts]
+    if tree.operator == "and":
+        found = [
+            clause
+            for part, p in zip(parts, tree.parts, strict=True)
+            for clause in part or [(_expression(p),)]
+        ]
+        return found if len(found) <= MAX_CLAUSES else None
+    n = 1
+    for part in parts:
+        n *= len(part or ())
+        if part is None or n > MAX_CLAUSES:
+            return None
+    return [
+        tuple(dict.fromkeys(leaf for clause in chosen for leaf in clause))
+        for chosen in product(*(p or () for p in parts))
+    ]
+
+
+def _expression(tree: _Tree | Expression) -> Expression:
+    if not isinstance(tree, _Tree):
+        return tree
+    return call(tree.operator, [_expression(part) for part in tree.parts], span=tree.span)
+
+
+# ------------------------------------------------------------------------------------------------ atoms
+
+
+def _atoms(leaves: Sequence[Expression], nullable_slots: frozenset[int]) -> tuple[Atom, ...] | None:
+    """The atoms of a clause, or None if it is true for every row. What is never true is left out."""
+    atoms: list[Atom] = []
+    for leaf in leaves:
+        if isinstance(leaf, Literal):
+            if leaf.value is True:
+                return None
+            continue
+        atoms.append(atom(leaf, nullable_slots))
+    if not atoms:
+        atoms = [Atom(AtomKind.CONSTANT, Literal(BOOLEAN, False))]
+    return tuple(dict.fromkeys(atoms))
+
+
+def atom(condition: Expression, nullable_slots: frozenset[int] = frozenset()) -> Atom:
+    """The atom that a condition is once AND, OR and NOT are gone.
+
+    A comparison of a user's function with a constant is of kind FUNCTION and still says attribute, operator and constant.
+    """
+    columns, _, calls = _contents(condition)
+    if not columns and not calls:
+        return Atom(AtomKind.CONSTANT, condition)
+    found = _indexable(condition, nullable_slots)
+    if calls:
+        return (
+            replace(found, kind=AtomKind.FUNCTION)
+            if found is not None
+            else Atom(AtomKind.FUNCTION, condition)
+        )
+    return found or Atom(AtomKind.RESIDUAL, condition)
+
+
+def _indexable(condition: Expression, nullable_slots: frozenset[int]) -> Atom | None:
+    """attribute operator constant, with the attribute on the left, or None."""
+    if isinstance(condition, Column):  # WHERE flag
+        return _truth(condition, True)
+    if not isinstance(condition, Call):
+        return None
+    name, arguments = condition.function, condition.arguments
+    if name == "not" and isinstance(arguments[0], Column):  # WHERE NOT flag
+        return _truth(arguments[0], False)
+    if name in _NULL_TESTS and _is_attribute(arguments[0]):
+        return Atom(AtomKind.NULL_TEST, condition, arguments[0], name)
+    if name == "in" and _is_attribute(arguments[0]) and _is_constant(arguments[1]):
+        return Atom(AtomKind.IN, condition, arguments[0], "in", arguments[1])
+    if name == "<=>":  # true where `=` is, unless both are NULL
+        constant = next((a for a in arguments if _is_constant(a)), None)
+        if constant is not None and _is_never_null(constant, nullable_slots):
+            name, condition = "=", call("=", arguments, span=condition.span)
+    if name in _FLIPPED:
+        left, right = arguments
+        if _is_constant(left):
+            left, right, name = right, left, _FLIPPED[name]
+            condition = call(name, [left, right], span=condition.span)
+        if _is_attribute(left) and _is_constant(right):
+            return Atom(AtomKind.COMPARE, condition, left, name, right)
+    return None
+
+
+def _truth(column: Expression, value: bool) -> Atom:
+    constant = Literal(BOOLEAN, value)
+    return Atom(AtomKind.COMPARE, call("=", [column, constant], span=column.span), column, "=", constant)
+
+
+def _contents(e: Expression) -> tuple[bool, bool, bool]:
+    """Whether there are columns, slots and calls of users' functions in it."""
+    columns = slots = calls = False
+    for node in e.walk():
+        columns |= isinstance(node, Column)
+        slots |= isinstance(node, Slot)
+        calls |= isinstance(node, UserCall)
+    return columns, slots, calls
+
+
+def _is_attribute(e: Expression) -> bool:
+    columns, slots, calls = _contents(e)
+    return (columns or calls) and not slots
+
+
+def _is_constant(e: Expression) -> bool:
+    columns, _, calls = _contents(e)
+    return not columns and not calls
+
+
+def _is_never_null(constant: Expression, nullable_slots: frozenset[int]) -> bool:
+    if isinstance(constant, Slot):
+        return constant.index not in nullable_slots
+    return isinstance(constant, Literal) and constant.value is not None

@@ -1,0 +1,86 @@
+"""Text to syntax tree: limits first, then the grammar."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from eddyline.errors import ParseError, Span
+from eddyline.sql import lexer, syntax
+from eddyline.sql.lexer import Constant, Token
+from eddyline.sql.query_grammar import QueryGrammar
+
+# The grammar takes about a dozen Python calls per level of nesting, the binder three.
+_RECURSION_LIMIT = 1000 + 20 * lexer.MAX_NESTING
+_deep = threading.RLock()
+
+_Root = TypeVar("_Root", bound=syntax.Node)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[_Root]):
+    """A syntax tree and the constants its numbers refer to."""
+
+    text: str
+    root: _Root
+    constants: Sequence[Constant]
+    spans: Sequence[Span]  # where each constant stands
+    tokens: Sequence[Token]
+    read_as_written: frozenset[int]  # constants that are part of a type
+
+
+def parse_query(text: str) -> Parsed[syntax.QueryNode]:
+    """The tree of a query. Raises ParseError, LimitError, UnsupportedError."""
+    tokens, constants = _tokens(text)
+    grammar = QueryGrammar(text, tokens)
+    with deep_recursion():
+        root = grammar.query()
+    return _parsed(grammar, root, constants)
+
+
+def parse_expression(text: str) -> Parsed[syntax.Node]:
+    """The tree of one expression."""
+    tokens, constants = _tokens(text)
+    grammar = QueryGrammar(text, tokens)
+    with deep_recursion():
+        root = grammar.required(grammar.condition)
+    if not grammar.is_at_end:
+        raise grammar.unexpected(())
+    return _parsed(grammar, root, constants)
+
+
+def _parsed(grammar: QueryGrammar, root: _Root, constants: Sequence[Constant]) -> Parsed[_Root]:
+    spans = [token.span for token in grammar.tokens if token.constant is not None]
+    return Parsed(grammar.text, root, constants, spans, grammar.tokens, frozenset(grammar.read_as_written))
+
+
+def _tokens(text: str) -> tuple[list[Token], list[Constant]]:
+    tokens, constants = lexer.scan(text)
+    lexer.check_length(text, constants)
+    lexer.check_nesting(tokens)
+    while tokens and tokens[-1].text == ";":
+        tokens.pop()
+    if not tokens:
+        raise ParseError(
+            "the text is empty", span=Span(0, 1), hint="Write a query such as SELECT * FROM stream."
+        )
+    for token in tokens:
+        if token.text == ";":
+            raise ParseError("expected one statement, found another after ;", span=token.span)
+    return tokens, constants
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room on Python's stack for the deepest text allowed."""
+    with _deep:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(limit)

@@ -1,0 +1,465 @@
+"""Shapes: texts equal but for constants are parsed and bound once.
+
+A text is lexed; its skeleton finds a *family*, which knows what each constant decides:
+
+    exact     only its SQL type matters
+    met       only the type in which it meets what it is compared with: 9.5 and 10.25 are both DOUBLE beside a DOUBLE column
+    pinned    its value matters, because the bound form depends on it: it is a literal of the shape
+
+From that the key of the shape follows, and from the shape the type each slot's value is converted to. Nothing is parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline import types
+from eddyline.errors import (
+    EddylineError,
+    ParseError,
+    Span,
+    TypeMismatchError,
+    UnknownNameError,
+    UnsupportedError,
+    did_you_mean,
+)
+from eddyline.expressions import NeedsLiteral, common_type, fold
+from eddyline.model import Expression, Literal, Projected, Shape, Slot, SlotInfo, Stream
+from eddyline.sql import lexer, syntax
+from eddyline.sql.bind import Functions, convert, list_like, meeting_type, typed
+from eddyline.sql.lexer import Constant
+from eddyline.sql.literals import string_value
+from eddyline.sql.normalise import normalise
+from eddyline.sql.parse import Parsed, deep_recursion, parse_query
+from eddyline.sql.select import BoundQuery, Streams, StreamTable, bind_query, slots_in, with_slots
+
+
+class Pin(Exception):
+    """Constant `number` must stay a literal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _WrongConstant(Exception):
+    """A constant of a known skeleton cannot be what its place asks for."""
+
+    def __init__(self, number: int, error: EddylineError) -> None:
+        super().__init__(number)
+        self.number = number
+        self.error = error
+
+
+# ------------------------------------------------------------------------------------------------ while binding
+
+
+class SlotConstants:
+    """Constants as slots, but for intervals and those pinned. Learns what each decides."""
+
+    def __init__(
+        self,
+        parsed: Parsed[syntax.QueryNode],
+        pinned: frozenset[int],
+        parameters: Mapping[str, pa.DataType],
+        time_zone: str,
+    ) -> None:
+        self._constants = parsed.constants
+        self._spans = parsed.spans
+        self._pinned = pinned
+        self._parameters = parameters
+        self._time_zone = time_zone
+        self.met: dict[int, pa.DataType] = {}  # constant number: the type it was compared with
+        self.slots: list[SlotInfo] = []
+        self.numbers: list[int] = []  # per slot, the constant it stands for
+        self._slot_of: dict[int | tuple[str, pa.DataType], int] = {}
+        for number, constant in enumerate(self._constants):
+            if constant.kind == lexer.PARAMETER:
+                t = self._parameter_type(constant.raw, self._spans[number])
+                self._allocate((constant.raw, t), number, t, constant.raw)
+            elif constant.kind != lexer.INTERVAL and number not in pinned:
+                t, _ = typed(constant, time_zone, self._spans[number])
+                self._allocate(number, number, t, None)
+
+    def _parameter_type(self, name: str, span: Span) -> pa.DataType:
+        t = self._parameters.get(name)
+        if t is None and not self._parameters:
+            raise UnknownNameError(
+                f"parameter {name} has no value", span=span, hint=f"Give it one: params={{'{name}': …}}."
+            )
+        if t is None:
+            raise UnknownNameError(
+                f"there is no parameter {name}",
+                span=span,
+                hint=did_you_mean(name, self._parameters, noun="parameter"),
+            )
+        return t
+
+    def _allocate(
+        self, key: int | tuple[str, pa.DataType], number: int, t: pa.DataType, name: str | None
+    ) -> int:
+        index = self._slot_of.get(key)
+        if index is None:
+            index = self._slot_of[key] = len(self.slots)
+            self.slots.append(SlotInfo(index, t, name, bool(pa.types.is_list(t))))
+            self.numbers.append(number)
+        return index
+
+    # What the binder asks.
+
+    def expression(self, number: int, span: Span) -> Expression:
+        constant = self._constants[number]
+        if constant.kind == lexer.PARAMETER:
+            t = self._parameters[constant.raw]
+            return Slot(t, self._slot_of[constant.raw, t], span=span)
+        index = self._slot_of.get(number)
+        if index is None:
+            t, value = typed(constant, self._time_zone, span)
+            return Literal(t, value, span=span)
+        return Slot(self.slots[index].type, index, span=span)
+
+    def meeting_type(self, constant: Expression, other: pa.DataType) -> pa.DataType | None:
+        if isinstance(constant, Literal):
+            return meeting_type(constant.type, constant.value, other)
+        assert isinstance(constant, Slot)
+        if self.slots[constant.index].name is not None:
+            return _parameter_meeting(constant.type, other)
+        _, value = typed(self._constants[self.numbers[constant.index]], self._time_zone, constant.span)
+        return meeting_type(constant.type, value, other)
+
+    def retyped(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
+        t = list_like(constant.type, to)
+        if isinstance(constant, Literal):
+            value = convert(constant.value, constant.type, to, self._time_zone, constant.span)
+            return Literal(t, value, span=constant.span)
+        assert isinstance(constant, Slot)
+        slot, number = self.slots[constant.index], self.numbers[constant.index]
+        if slot.name is not None:
+            return Slot(t, self._allocate((slot.name, t), number, t, slot.name), span=constant.span)
+        if types.is_temporal(to):  # refuses a text that is none, while its place is at hand
+            _, value = typed(self._constants[number], self._time_zone, constant.span)
+            convert(value, constant.type, to, self._time_zone, constant.span)
+        self.met[number] = other
+        self.slots[constant.index] = SlotInfo(slot.index, t, None, slot.is_list)
+        return Slot(t, constant.index, span=constant.span)
+
+    def written(self, number: int) -> Any:
+        constant = self._constants[number]
+        if constant.kind == lexer.PARAMETER:
+            raise self._not_a_parameter(number)
+        if number in self._slot_of:
+            raise Pin(number)
+        return typed(constant, self._time_zone, self._spans[number])[1]
+
+    def as_literal(self, constant: Expression) -> Expression:
+        if isinstance(constant, Slot) and self.slots[constant.index].name is None:
+            raise Pin(self.numbers[constant.index])
+        return constant
+
+    def keep(self, used: set[int]) -> dict[int, int]:
+        """Forget the slots of parameters that only ever appear as another type; old numbers to new ones."""
+        kept = [n for n, slot in enumerate(self.slots) if slot.name is None or n in used]
+        renumbered = {old: new for new, old in enumerate(kept)}
+        self.slots = [replace(self.slots[old], index=new) for old, new in renumbered.items()]
+        self.numbers = [self.numbers[old] for old in kept]
+        return renumbered
+
+    def needed(self, slot: int) -> int:
+        """The constant that must become a literal because the bound form depends on slot `slot`."""
+        number = self.numbers[slot]
+        if self.slots[slot].name is not None:
+            raise self._not_a_parameter(number)
+        return number
+
+    def _not_a_parameter(self, number: int) -> UnsupportedError:
+        return UnsupportedError(
+            f"parameter {self._constants[number].raw} stands where only a literal can",
+            span=self._spans[number],
+            hint="Write the value into the text.",
+        )
+
+
+def _parameter_meeting(source: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    element = source.value_type if pa.types.is_list(source) else source
+    if element == types.STRING and types.is_temporal(other):
+        return other
+    return common_type([other, element])
+
+
+# ------------------------------------------------------------------------------------------------ while reading
+
+# Reads a constant: what of it belongs to the key, its SQL type, its value.
+Reader = Callable[[Constant], tuple[Any, pa.DataType, Any]]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A bound shape, what it was bound against, and how slots get their values."""
+
+    shape: Shape
+    streams: tuple[Stream, ...]
+    readers: tuple[
+        tuple[int, pa.DataType] | None, ...
+    ]  # per slot: constant number and slot type; None for a parameter
+
+
+@dataclass(slots=True)
+class _Rules:
+    """What the constants of a skeleton decide, and the shapes found under these rules."""
+
+    readers: tuple[Reader, ...]
+    signature: Any
+    entries: dict[tuple[Any, ...], _Entry] = field(default_factory=dict)
+
+
+class Shapes:
+    """The shapes of one engine. `parsed` and `bound` count the work done: once per shape."""
+
+    def __init__(self, *, time_zone: str = "UTC") -> None:
+        self.time_zone = time_zone
+        self.parsed = 0
+        self.bound = 0
+        self._families: dict[Any, list[_Rules]] = {}
+
+    def shape_of(
+        self,
+        text: str,
+        streams: Streams | Mapping[str, Stream],
+        functions: Functions | None = None,
+        params: Mapping[str, pa.DataType] | None = None,
+    ) -> tuple[Shape, list[Any]]:
+        """The shape of a query and the value of each slot, in order; None for those of named parameters.
+
+        The same text over the same streams gives the identical shape. `params` are the types of the named parameters.
+        """
+        known = StreamTable(streams) if isinstance(streams, Mapping) else streams
+        try:
+            lexed = lexer.lex(text)
+            key: Any = lexed.skeleton
+            if params:
+                key = key, tuple(sorted((name, str(t)) for name, t in params.items()))
+            found = self._find(key, lexed.constants, known, functions)
+            if found is None:
+                found = self._bind(key, text, known, functions, params or {})
+            entry, values = found
+            return entry.shape, self._slot_values(entry, values)
+        except _WrongConstant as wrong:
+            tokens, _ = lexer.scan(text)
+            wrong.error.span = next(t.span for t in tokens if t.constant == wrong.number)
+            raise wrong.error.located(text) from None
+        except EddylineError as error:
+            if error.span is None and isinstance(error, ParseError):
+                lexer.scan(text)  # refuses the same again, and says where
+            raise error.located(text) from None
+
+    def forget(self, stream: str) -> None:
+        """Drop what was bound against a stream, because its declaration changed."""
+        name = stream.lower()
+        for families in self._families.values():
+            for rules in families:
+                stale = [
+                    k for k, e in rules.entries.items() if any(s.name.lower() == name for s in e.streams)
+                ]
+                for key in stale:
+                    del rules.entries[key]
+        self._families = {k: [r for r in f if r.entries] for k, f in self._families.items()}
+        self._families = {k: f for k, f in self._families.items() if f}
+
+    def __len__(self) -> int:
+        return sum(len(rules.entries) for families in self._families.values() for rules in families)
+
+    # ---------------------------------------------------------------- known shapes
+
+    def _find(
+        self, key: Any, constants: Sequence[Constant], streams: Streams, functions: Functions | None
+    ) -> tuple[_Entry, list[tuple[pa.DataType, Any]]] | None:
+        for rules in self._families.get(key, ()):
+            parts, values = [], []
+            for number, (reader, constant) in enumerate(zip(rules.readers, constants, strict=True)):
+                try:
+                    part, t, value = reader(constant)
+                except ParseError as error:
+                    raise _WrongConstant(number, error) from None
+                parts.append(part)
+                values.append((t, value))
+            entry = rules.entries.get(tuple(parts))
+            if entry is not None and _is_current(entry, streams, functions):
+                return entry, values
+        return None
+
+    def _slot_values(self, entry: _Entry, values: Sequence[tuple[pa.DataType, Any]]) -> list[Any]:
+        result: list[Any] = []
+        for reader in entry.readers:
+            if reader is None:
+                result.append(None)
+                continue
+            number, to = reader
+            t, value = values[number]
+            if t is not to and t != to:
+                to = to.value_type if pa.types.is_list(to) else to
+                try:
+                    value = convert(value, t, to, self.time_zone, None)
+                except TypeMismatchError as error:
+                    raise _WrongConstant(number, error) from None
+            result.append(value)
+        return result
+
+    # ---------------------------------------------------------------- new shapes
+
+    def _bind(
+        self,
+        key: Any,
+        text: str,
+        streams: Streams,
+        functions: Functions | None,
+        params: Mapping[str, pa.DataType],
+    ) -> tuple[_Entry, list[tuple[pa.DataType, Any]]]:
+        self.parsed += 1
+        parsed = parse_query(text)
+        _check_parameters(parsed, params)
+        pinned = set(parsed.read_as_written)
+        while True:
+            constants = SlotConstants(parsed, frozenset(pinned), params, self.time_zone)
+            try:
+                with deep_recursion():
+                    bound = bind_query(parsed, streams, constants, functions)
+                    bound = with_slots(bound, constants.keep(slots_in(bound)))
+                    shape = self._shape(str(key), bound, constants)
+                break
+            except Pin as pin:
+                pinned.add(pin.number)
+            except NeedsLiteral as needs:
+                pinned.add(constants.needed(needs.index))
+        self.bound += 1
+        return self._keep(key, parsed, pinned, constants, shape, bound.streams)
+
+    def _shape(self, key: str, bound: BoundQuery, constants: SlotConstants) -> Shape:
+        nullable = frozenset(slot.index for slot in constants.slots if slot.name is not None)
+        condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone)
+        projection = tuple(
+            Projected(p.name, fold(p.expression, time_zone=self.time_zone)) for p in bound.projection
+        )
+        return Shape(
+            key,
+            bound.inputs,
+            projection,
+            condition,
+            tuple(constants.slots),
+            bound.group_by,
+            bound.having,
+            bound.qualify,
+            bound.functions,
+        )
+
+    def _keep(
+        self,
+        key: Any,
+        parsed: Parsed[syntax.QueryNode],
+        pinned: set[int],
+        learned: SlotConstants,
+        shape: Shape,
+        streams: tuple[Stream, ...],
+    ) -> tuple[_Entry, list[tuple[pa.DataType, Any]]]:
+        readers = tuple(
+            _reader(constant, number in pinned, learned.met.get(number), self.time_zone)
+            for number, constant in enumerate(parsed.constants)
+        )
+        read = [reader(constant) for reader, constant in zip(readers, parsed.constants, strict=True)]
+        slots = tuple(
+            None if slot.name is not None else (number, slot.type)
+            for slot, number in zip(shape.slots, learned.numbers, strict=True)
+        )
+        entry = _Entry(shape, streams, slots)
+        family = self._families.setdefault(key, [])
+        signature = (frozenset(pinned), tuple(sorted((n, str(t)) for n, t in learned.met.items())))
+        rules = next((r for r in family if r.signature == signature), None)
+        if rules is None:
+            rules = _Rules(readers, signature)
+            family.append(rules)
+        rules.entries[tuple(part for part, _, _ in read)] = entry
+        return entry, [(t, value) for _, t, value in read]
+
+
+def _is_current(entry: _Entry, streams: Streams, functions: Functions | None) -> bool:
+    for stream in entry.streams:
+        now = streams.find_stream(stream.name)
+        if now is not stream and (now is None or not now.schema.equals(stream.schema)):
+            return False
+    for name, version in entry.shape.functions:
+        function = functions.get(name) if functions is not None else None
+        if function is None or function.version != version:
+            return False
+    return True
+
+
+def _check_parameters(parsed: Parsed[syntax.QueryNode], params: Mapping[str, pa.DataType]) -> None:
+    used = {c.raw for c in parsed.constants if c.kind == lexer.PARAMETER}
+    unused = [name for name in params if name not in used]
+    if unused and used <= set(params):
+        raise UnknownNameError(
+            f"the text does not use parameter {unused[0]}",
+            hint=f"Write :{unused[0]} in the text, or leave it out.",
+        )
+
+
+# ------------------------------------------------------------------------------------------------ readers
+
+
+def _reader(constant: Constant, is_pinned: bool, other: pa.DataType | None, time_zone: str) -> Reader:
+    """How constants in this place are read, by what they decide."""
+    kind = constant.kind
+    if kind in (lexer.PARAMETER, lexer.INTERVAL):  # both are in the skeleton as written
+        return lambda c: (None, None, None)
+    if is_pinned:
+        return lambda c: _pinned(c, time_zone)
+    if kind == lexer.STRING and other is None and not constant.is_list:
+        return _read_string
+    if other == types.DOUBLE and kind in (lexer.INTEGER, lexer.DECIMAL) and not constant.is_list:
+        return _read_double
+    if kind == lexer.INTEGER and not constant.is_list and (other is None or types.is_integer(other)):
+        return _integer_reader(other, time_zone)
+    if other is None:
+        return lambda c: _exact(c, time_zone)
+    return lambda c: _met(c, other, time_zone)
+
+
+def _read_string(constant: Constant) -> tuple[Any, pa.DataType, Any]:
+    return None, types.STRING, string_value(constant.raw)
+
+
+def _read_double(constant: Constant) -> tuple[Any, pa.DataType, Any]:
+    raw = constant.raw
+    return "double", types.DOUBLE, float(raw if raw[-1] not in "dD" else raw[:-2])
+
+
+def _integer_reader(other: pa.DataType | None, time_zone: str) -> Reader:
+    """Integers beside an integer column (or none): their type is that of the column (or INT) unless they are too long."""
+    t = types.BIGINT if other == types.BIGINT else types.INT
+    n_digits, part = len(str(2 ** (t.bit_width - 1))) - 1, str(t)
+
+    def read(constant: Constant) -> tuple[Any, pa.DataType, Any]:
+        if len(constant.raw) <= n_digits:
+            return part, t, int(constant.raw)
+        return _exact(constant, time_zone) if other is None else _met(constant, other, time_zone)
+
+    return read
+
+
+def _exact(constant: Constant, time_zone: str) -> tuple[Any, pa.DataType, Any]:
+    t, value = typed(constant, time_zone, None)
+    return str(t), t, value
+
+
+def _met(constant: Constant, other: pa.DataType, time_zone: str) -> tuple[Any, pa.DataType, Any]:
+    t, value = typed(constant, time_zone, None)
+    met = meeting_type(t, value, other)
+    return str(met), t, value
+
+
+def _pinned(constant: Constant, time_zone: str) -> tuple[Any, pa.DataType, Any]:
+    t, value = typed(constant, time_zone, None)
+    return (str(t), repr(value)), t, value

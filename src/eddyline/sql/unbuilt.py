@@ -1,0 +1,63 @@
+"""What is understood but not built in this version, refused by name."""
+
+from __future__ import annotations
+
+from eddyline.errors import NotBuiltError, Span
+from eddyline.model import Aggregate, Over, Properties, Shape, Stream
+from eddyline.sql.properties import FIELDS
+
+_BUILT = frozenset(("owner", "is_enabled"))
+_DEFAULT = Properties()
+
+
+def refuse_unbuilt(
+    *,
+    shape: Shape | None = None,
+    properties: Properties | None = None,
+    stream: Stream | None = None,
+    text: str | None = None,
+) -> None:
+    """Raise NotBuiltError for the first thing this version does not do. `text` is what the shape was bound from."""
+    try:
+        if stream is not None and stream.is_keyed:
+            raise _not_built(
+                f"stream {stream.name} has a key; keyed streams",
+                hint="Leave out PRIMARY KEY or key= to make it append-only.",
+            )
+        if properties is not None:
+            _check_properties(properties)
+        if shape is not None:
+            _check_shape(shape)
+    except NotBuiltError as error:
+        raise (error if text is None else error.located(text)) from None
+
+
+def _not_built(what: str, *, span: Span | None = None, hint: str | None = None) -> NotBuiltError:
+    return NotBuiltError(f"{what} are not built in this version", span=span, hint=hint)
+
+
+def _check_properties(properties: Properties) -> None:
+    for field, word in FIELDS.items():
+        if field not in _BUILT and getattr(properties, field) != getattr(_DEFAULT, field):
+            raise NotBuiltError(
+                f"property {word} is not built in this version", hint="Built are owner and enabled."
+            )
+
+
+def _check_shape(shape: Shape) -> None:
+    if len(shape.inputs) > 1:
+        raise _not_built("joins", span=shape.inputs[1].span, hint="Read one stream per query.")
+    if shape.inputs[0].window is not None:
+        raise _not_built("windows (recent)", span=shape.inputs[0].span, hint="Name the stream alone.")
+    if shape.qualify is not None:
+        raise _not_built("window conditions (QUALIFY)", span=shape.qualify.span)
+    if shape.group_by:
+        raise _not_built("groups (GROUP BY)", span=shape.group_by[0].span)
+    if shape.having is not None:
+        raise _not_built("conditions on groups (HAVING)", span=shape.having.span)
+    for column in shape.projection:
+        for node in column.expression.walk():
+            if isinstance(node, Over):
+                raise _not_built("window functions (OVER)", span=node.span)
+            if isinstance(node, Aggregate):
+                raise _not_built("aggregates", span=node.span)

@@ -1,0 +1,107 @@
+"""What every test may use: one Spark session, one seed, and Hypothesis set to repeat itself.
+
+EDDYLINE_SEED=7 make test                  other random inputs, the same on every run with 7
+EDDYLINE_PROFILE=explore make test-slow    many more examples for properties
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import hypothesis
+import hypothesis.core
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_SEED = 20260101
+SEED = int(os.environ.get("EDDYLINE_SEED", DEFAULT_SEED))
+PROFILE = os.environ.get("EDDYLINE_PROFILE", "ci")
+
+hypothesis.settings.register_profile(
+    "ci",
+    derandomize="EDDYLINE_SEED" not in os.environ,  # otherwise the seed decides, see pytest_configure
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "explore", hypothesis.settings.get_profile("ci"), derandomize=False, max_examples=2000
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # PySpark gives timestamps as naive local times: let local be UTC on every machine.
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    hypothesis.settings.load_profile(PROFILE)
+    if config.getoption("--hypothesis-seed", None) is None and (
+        PROFILE != "ci" or "EDDYLINE_SEED" in os.environ
+    ):
+        hypothesis.core.global_force_seed = SEED
+
+
+def pytest_report_header() -> str:
+    return f"eddyline: seed {SEED} (EDDYLINE_SEED), hypothesis profile {PROFILE} (EDDYLINE_PROFILE)"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses the session, and keep it on one test process: one Java, not one per core."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+        if item.get_closest_marker("spark") and config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    return SEED
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator that starts anew in every test, so that a test alone sees what it sees in the suite."""
+    return np.random.default_rng(SEED)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One local Spark session for the whole run: two cores, tasks retried, loopback only, nothing downloaded."""
+    pytest.importorskip("pyspark")
+    from eddyline.spark import use_java
+
+    use_java()
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run in this environment, not the python3 of PATH
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("eddyline tests")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", f"-Xss8m -Duser.timezone=UTC -Dderby.system.home={folder}")
+        .config("spark.driver.memory", "1g")
+        .config("spark.local.dir", str(folder / "local"))
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.ansi.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,86 @@
+"""Every code block in README.md and docs/ runs: Python is executed and its output compared, SQL is accepted, chores exist."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import eddyline
+from eddyline.functions.udf import DECLARED
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    code: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [Block(m.group(1), m.group(2), text.count("\n", 0, m.start()) + 2) for m in FENCE.finditer(text)]
+
+
+@pytest.fixture(autouse=True)
+def _only_the_functions_of_one_page():
+    before = dict(DECLARED)
+    yield
+    DECLARED.clear()
+    DECLARED.update(before)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_run_and_print_what_the_page_shows(page):
+    """The blocks of a page run one after the other in one namespace; a `text` block right behind is their output."""
+    namespace: dict[str, object] = {"__name__": "docs"}
+    found = blocks(page)
+    for at, block in enumerate(found):
+        if block.language != "python":
+            continue
+        printed = io.StringIO()
+        code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+        shown = found[at + 1] if at + 1 < len(found) and found[at + 1].language == "text" else None
+        if shown is not None:
+            assert printed.getvalue().rstrip() == shown.code.rstrip(), f"{page.name}:{shown.line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_sql_blocks_are_accepted(page):
+    """The SQL of a page is one script."""
+    engine = eddyline.open()
+    for block in blocks(page):
+        if block.language == "sql":
+            engine.sql(block.code)
+
+
+def test_every_make_target_a_page_names_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        for target in re.findall(r"\bmake ([a-z-]+)", page.read_text(encoding="utf-8")):
+            assert target in targets, f"{page.name} names make {target}"
+
+
+def test_every_link_between_pages_leads_somewhere():
+    for page in [*PAGES, *(ROOT / "docs" / "decisions").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_the_function_tables_of_the_sql_page_are_what_the_allow_list_says():
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "sql_reference.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
