@@ -2,11 +2,12 @@
 
 PYTHON ?= python3
 ARGS ?=
+ROOM ?=
 RUN := .venv/bin/python
 PYTEST := $(RUN) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow check lint format bench clean core environment
+.PHONY: help demo test test-fast test-slow check lint format bench docs clean core environment
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target words; do \
@@ -36,14 +37,15 @@ format: environment ## rewrite the code in the house format
 	@$(RUN) -m ruff check --quiet --fix-only .
 	@$(RUN) -m ruff format .
 
-bench: environment ## run the benchmarks one after another
-	@set -e; for script in benchmarks/*/*.py; do \
-		case "$$script" in 'benchmarks/*/*.py') echo 'There are no benchmarks yet.'; continue;; */_*) continue;; esac; \
-		echo "== $$script"; PYTHONPATH=. $(RUN) "$$script" $(ARGS); done
+bench: environment ## run the benchmarks and say which claims hold; ROOM=catalog for one room, ARGS=--quick for small sizes
+	@$(RUN) -m benchmarks $(if $(ROOM),--room $(ROOM)) $(ARGS)
+
+docs: environment ## the pages of docs/ as a site in build/site; a broken link fails
+	@$(RUN) -m properdocs build --clean
 
 clean: ## remove caches and build results (not .venv: remove that by hand)
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db
-	@find src tests tools docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests tools docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 core:
 	@$(PYTHON) tools/environment.py core

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ ARROW_TYPES = {
     "string": pa.string(),
     "boolean": pa.bool_(),
     "date": pa.date32(),
+    "timestamp_ntz": pa.timestamp("us"),
+    "decimal(6,2)": pa.decimal128(6, 2),
 }
 # Small pools, so that values and constants meet; sums and products of three of them stay in range.
 VALUES: dict[str, list[Any]] = {
@@ -30,6 +33,11 @@ VALUES: dict[str, list[Any]] = {
     "string": ["", "a", "A", "b", "ab", "aB", "ba", "a b", "%", "é", "日本", "\U0001f600"],
     "boolean": [True, False],
     "date": [datetime.date(2024, 2, 29), datetime.date(2024, 3, 1), datetime.date(1969, 12, 31)],
+    "timestamp_ntz": [
+        datetime.datetime(2024, 2, 29, 12),
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999),
+    ],
+    "decimal(6,2)": [decimal.Decimal("0.00"), decimal.Decimal("1.50"), decimal.Decimal("-9999.99")],
 }
 PATTERNS = ["%", "", "a", "a%", "%b", "_", "a_", "%a%", "_%_", "a%b"]
 COMPARISONS = ["=", "!=", "<", "<=", ">", ">="]
@@ -184,6 +192,8 @@ _MAKERS: dict[str, list[Callable[[_Expressions, str, int], Node]]] = {
     "string": [*_ANY, _unary("upper"), _unary("lower"), _binary("||")],
     "boolean": [*_ANY, lambda e, kind, depth: e.condition(min(depth, 1))],
     "date": _ANY,
+    "timestamp_ntz": _ANY,
+    "decimal(6,2)": _ANY,
 }
 
 

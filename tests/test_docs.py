@@ -81,6 +81,9 @@ def test_every_link_between_pages_leads_somewhere():
 
 def test_the_function_tables_of_the_sql_page_are_what_the_allow_list_says():
     done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "sql_reference.py", "--check"], capture_output=True, text=True, check=False
+        [sys.executable, ROOT / "tools" / "sql_reference.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

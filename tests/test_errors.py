@@ -46,7 +46,8 @@ def test_without_text_or_span_there_is_no_pointer():
 def test_a_long_line_is_cut_around_what_is_meant():
     text = "x" * 300 + "HERE" + "y" * 300
     _, line, pointer = str(SqlError("no", span=Span(300, 304), text=text)).splitlines()
-    assert line.startswith("  …") and line.endswith("…")
+    assert line.startswith("  …")
+    assert line.endswith("…")
     assert len(line) <= 104
     assert line[pointer.index("^") : pointer.rindex("^") + 1] == "HERE"
 

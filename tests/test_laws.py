@@ -38,13 +38,13 @@ def histories(draw: st.DrawFn) -> History:
 
 
 @given(histories())
-@examples(0.3)
+@examples(0.15)
 def test_a_replay_gives_the_same_deltas(history):
     laws.replay_gives_the_same_deltas(history)
 
 
 @given(histories(), st.lists(st.integers(0, 6), max_size=4))
-@examples(0.5)
+@examples(0.3)
 def test_cutting_a_batch_anywhere_gives_the_same_deltas(history, sizes):
     laws.cutting_into_other_rounds_gives_the_same(history, sizes)
 
@@ -62,13 +62,13 @@ def test_the_order_of_registration_does_not_matter(history, rng):
 
 
 @given(histories())
-@examples(0.4)
+@examples(0.25)
 def test_queries_together_answer_as_each_alone(history):
     laws.together_is_as_each_alone(history)
 
 
 @given(histories())
-@examples(0.2)
+@examples(0.15)
 def test_another_seed_changes_no_result(history):
     laws.seeds_do_not_matter(history)
 

@@ -145,7 +145,11 @@ def test_a_decimal_of_too_many_digits_is_cut_as_spark_does(precision, scale, exp
 
 
 def test_kinds_of_types():
-    assert t.is_integer(pa.int8()) and not t.is_integer(pa.uint8())
-    assert t.is_numeric(pa.decimal128(3, 1)) and not t.is_numeric(pa.string())
-    assert t.is_temporal(pa.date32()) and not t.is_temporal(pa.duration("us"))
-    assert t.is_nested(pa.list_(pa.int32())) and not t.is_nested(pa.string())
+    assert t.is_integer(pa.int8())
+    assert not t.is_integer(pa.uint8())
+    assert t.is_numeric(pa.decimal128(3, 1))
+    assert not t.is_numeric(pa.string())
+    assert t.is_temporal(pa.date32())
+    assert not t.is_temporal(pa.duration("us"))
+    assert t.is_nested(pa.list_(pa.int32()))
+    assert not t.is_nested(pa.string())

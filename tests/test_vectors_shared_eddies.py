@@ -26,7 +26,9 @@ N_CUTS = 4
 
 def cases(kind: str) -> list[Any]:
     return [
-        pytest.param(case, id=f"{FILE.stem}: {case.get('name', number)}", marks=[pytest.mark.slow] * is_big(case))
+        pytest.param(
+            case, id=f"{FILE.stem}: {case.get('name', number)}", marks=[pytest.mark.slow] * is_big(case)
+        )
         for number, case in enumerate(VECTORS.get(kind, []))
     ]
 

@@ -8,23 +8,20 @@ Control   20 texts of 20 shapes: nothing to share, so sharing must cost no more 
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
-import platform
-import subprocess
-import time
 import tracemalloc
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import eddyline
+from benchmarks.harness import Benchmark, main, timed
 
-SEED = 20
-SCHEMA = "sym STRING, sector STRING, venue STRING, price DOUBLE, qty BIGINT, ratio DOUBLE, day DATE, flag BOOLEAN"
+SCHEMA = (
+    "sym STRING, sector STRING, venue STRING, price DOUBLE, qty BIGINT, ratio DOUBLE, day DATE, flag BOOLEAN"
+)
 SHAPES = [
     "SELECT sym, price FROM trades WHERE sym = '{s}' AND price < {f}",
     "SELECT sym, price FROM trades WHERE sym = '{s}' AND price > {f}",
@@ -66,13 +63,17 @@ def texts(n: int, rng: np.random.Generator) -> list[str]:
     return made
 
 
+def simple_text(k: int) -> str:
+    return f"SELECT sym, price FROM trades WHERE sym = 'S{k}' AND price < {k % 97}.5"
+
+
 def fresh_engine() -> eddyline.Engine:
     engine = eddyline.open()
     engine.stream("trades", SCHEMA)
     return engine
 
 
-def tracked_bytes(register: Any) -> int:
+def tracked_bytes(register: Callable[[eddyline.Engine], Any]) -> int:
     """Python and Arrow memory held after `register(engine)`, in bytes."""
     engine = fresh_engine()
     engine.query("SELECT sym FROM trades WHERE price < 1", name="warm up")
@@ -99,91 +100,70 @@ def template_table(n: int, rng: np.random.Generator) -> pa.Table:
 TEMPLATE = "SELECT sym, price FROM trades WHERE sym = :sym AND price < :limit"
 
 
-def run(n_texts: int, n_template: int, n_memory: int) -> dict[str, Any]:
-    rng = np.random.default_rng(SEED)
-    rows: list[dict[str, Any]] = []
+def registered(texts: list[str], *, forgetting: bool = False) -> eddyline.Engine:
+    """An engine with these queries; `forgetting` the shape of each before the next comes."""
+    engine = fresh_engine()
+    for text in texts:
+        engine.query(text)
+        if forgetting:
+            engine.rounds.shapes.forget("trades")
+    return engine
+
+
+def run(bench: Benchmark) -> None:
+    rng = np.random.default_rng(bench.seed)
+    n_texts = bench.size(full=100_000, quick=10_000)
+    n_template = bench.size(full=1_000_000, quick=100_000)
+    n_memory = bench.size(full=20_000, quick=2_000)
 
     made = texts(n_texts, rng)
-    engine = fresh_engine()
-    began = time.process_time()
-    for text in made:
-        engine.query(text)
-    shared_s = time.process_time() - began
-    parsed, bound = engine.rounds.shapes.parsed, engine.rounds.shapes.bound
-    rows.append({"what": f"{n_texts} texts of {len(SHAPES)} shapes", "cpu_s": shared_s, "us_each": 1e6 * shared_s / n_texts,
-                 "parsed": parsed, "bound": bound})  # fmt: skip
-
-    sample = made[: min(1000, n_texts)]
-    engine = fresh_engine()
-    began = time.process_time()
-    for text in sample:
-        engine.query(text)
-        engine.rounds.shapes.forget("trades")
-    anew_s = time.process_time() - began
-    rows.append({"what": "baseline: each parsed anew", "cpu_s": anew_s, "us_each": 1e6 * anew_s / len(sample),
-                 "parsed": engine.rounds.shapes.parsed, "bound": engine.rounds.shapes.bound})  # fmt: skip
-
-    engine = fresh_engine()
-    began = time.process_time()
-    for text in made[: len(SHAPES)]:
-        engine.query(text)
-    control_s = time.process_time() - began
-    rows.append({"what": "control: nothing to share", "cpu_s": control_s, "us_each": 1e6 * control_s / len(SHAPES),
-                 "parsed": engine.rounds.shapes.parsed, "bound": engine.rounds.shapes.bound})  # fmt: skip
+    us_each = {}
+    parsed = bound = 0
+    for what, given, forgetting in [
+        (f"{n_texts:,} texts of {len(SHAPES)} shapes", made, False),
+        ("baseline: each parsed anew", made[:1000], True),
+        ("control: nothing to share", made[: len(SHAPES)], False),
+    ]:
+        seconds, engine = timed(
+            lambda given=given, forgetting=forgetting: registered(given, forgetting=forgetting)
+        )
+        shapes = engine.rounds.shapes
+        us_each[what] = 1e6 * seconds / len(given)
+        bench.row(what=what, cpu_s=seconds, us_each=us_each[what], parsed=shapes.parsed, bound=shapes.bound)
+        if len(given) == n_texts:
+            parsed, bound = shapes.parsed, shapes.bound
 
     table = template_table(n_template, rng)
     engine = fresh_engine()
-    began = time.process_time()
-    engine.query_many(TEMPLATE, params=table)
-    template_s = time.process_time() - began
-    rows.append({"what": f"template, {n_template} parameter rows", "cpu_s": template_s,
-                 "us_each": 1e6 * template_s / n_template, "parsed": engine.rounds.shapes.parsed,
-                 "bound": engine.rounds.shapes.bound})  # fmt: skip
+    seconds, _ = timed(lambda: engine.query_many(TEMPLATE, params=table))
     assert engine.n_queries == n_template
+    bench.row(
+        what=f"template, {n_template:,} parameter rows",
+        cpu_s=seconds,
+        us_each=1e6 * seconds / n_template,
+        parsed=engine.rounds.shapes.parsed,
+        bound=engine.rounds.shapes.bound,
+    )
 
-    simple = [f"SELECT sym, price FROM trades WHERE sym = 'S{k}' AND price < {k % 97}.5" for k in range(n_memory)]
-    text_bytes = tracked_bytes(lambda engine: [engine.query(text) for text in simple]) / n_memory
-    names = {f"rule-{k}": text for k, text in enumerate(simple)}
-    named_bytes = tracked_bytes(lambda engine: engine.query_many(names)) / n_memory
-    small = template_table(n_memory, rng)
-    template_bytes = tracked_bytes(lambda engine: engine.query_many(TEMPLATE, params=small)) / n_memory
-    for what, per_query in [("texts", text_bytes), ("named texts", named_bytes), ("template", template_bytes)]:
-        rows.append({"what": f"memory, {n_memory} {what}", "bytes_each": per_query})
+    registrations: dict[
+        str, Callable[[eddyline.Engine], Any]
+    ] = {  # what is registered is made while memory is tracked, so it counts
+        "texts": lambda engine: [engine.query(simple_text(k)) for k in range(n_memory)],
+        "named texts": lambda engine: engine.query_many(
+            {f"rule-{k}": simple_text(k) for k in range(n_memory)}
+        ),
+        "template": lambda engine: engine.query_many(TEMPLATE, params=template_table(n_memory, rng)),
+    }
+    bytes_each = {what: tracked_bytes(register) / n_memory for what, register in registrations.items()}
+    for what, nbytes in bytes_each.items():
+        bench.row(what=f"memory, {n_memory:,} {what}", bytes_each=nbytes)
 
-    claims = [
-        {"name": "parsed_once_per_shape", "value": parsed, "bound": f"= {len(SHAPES)}", "holds": parsed == len(SHAPES), "why": ""},
-        {"name": "bound_once_per_shape", "value": bound, "bound": f"= {len(SHAPES)}", "holds": bound == len(SHAPES), "why": ""},
-        {"name": "bytes_per_simple_query", "value": round(max(text_bytes, named_bytes, template_bytes)), "bound": "<= 2048",
-         "holds": max(text_bytes, named_bytes, template_bytes) <= 2048, "why": ""},
-        {"name": "shared_vs_parsed_anew", "value": round((anew_s / len(sample)) / (shared_s / n_texts), 1), "bound": "reported",
-         "holds": True, "why": ""},
-    ]  # fmt: skip
-    return {"benchmark": "sql/registration", "commit": commit(), "machine": machine(), "seed": SEED, "claims": claims, "rows": rows}
-
-
-def commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
-
-
-def machine() -> str:
-    return f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, pyarrow {pa.__version__}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the size, and no results are kept")
-    options = parser.parse_args()
-    found = run(10_000, 100_000, 2_000) if options.quick else run(100_000, 1_000_000, 20_000)
-    for row in found["rows"]:
-        print("  ".join(f"{k} {v:,.1f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()))
-    for claim in found["claims"]:
-        print(f"{'holds' if claim['holds'] else 'MISSED':7s} {claim['name']}: {claim['value']} ({claim['bound']}) {claim['why']}")
-    if not options.quick:
-        path = Path(__file__).parent.parent / "results" / "sql" / "registration.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=2) + "\n")
+    shared, anew, _ = us_each.values()
+    bench.claim("parsed_once_per_shape", parsed, f"= {len(SHAPES)}")
+    bench.claim("bound_once_per_shape", bound, f"= {len(SHAPES)}")
+    bench.claim("bytes_per_simple_query", round(max(bytes_each.values())), "<= 2048")
+    bench.claim("shared_vs_parsed_anew", round(anew / shared, 1), "reported")
 
 
 if __name__ == "__main__":
-    main()
+    main(run, __file__, __doc__, seed=20)

@@ -32,6 +32,10 @@ class TupleBatch:
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.rows.nbytes + self.arrival.nbytes + self.sign.nbytes + self.is_late.nbytes)
+
     def take(self, rows: npt.NDArray[np.int64]) -> TupleBatch:
         """The rows at these positions, in this order."""
         return TupleBatch(
@@ -64,6 +68,24 @@ class PartMatches:
     def query_ids(self) -> npt.NDArray[np.int32]:
         return self.segment.ids[self.positions]
 
+    @property
+    def arrivals(self) -> npt.NDArray[np.int64]:
+        """Arrival number of the row of each pair."""
+        return self.batch.arrival[self.rows]
+
+    @property
+    def signs(self) -> npt.NDArray[np.int8]:
+        return self.batch.sign[self.rows]
+
+    @property
+    def is_late(self) -> npt.NDArray[np.bool_]:
+        return self.batch.is_late[self.rows]
+
+    @property
+    def nbytes(self) -> int:
+        """What it holds besides the batch, which other parts hold as well."""
+        return int(self.rows.nbytes + self.positions.nbytes + sum(v.nbytes for v in self.computed.values()))
+
     def project(self, pairs: Positions) -> pa.RecordBatch:
         """The result rows of these pairs."""
         shape = self.segment.shape
@@ -80,3 +102,22 @@ class PartMatches:
             else:
                 columns.append(self.computed[expression].take(pa.array(pairs)))
         return pa.RecordBatch.from_arrays(columns, schema=shape.output)
+
+    def narrowed(self, pairs: Positions) -> PartMatches:
+        """These pairs alone, with copies of just the rows, columns and constants they need."""
+        rows, row_of = np.unique(self.rows[pairs], return_inverse=True)
+        places, place_of = np.unique(self.positions[pairs], return_inverse=True)
+        shape = self.segment.shape
+        wanted = {p.expression.name for p in shape.projection if isinstance(p.expression, Column)}
+        columns = [name for name in self.batch.rows.schema.names if name in wanted]
+        if columns:
+            kept = self.batch.rows.select(columns).take(pa.array(rows))
+        else:  # a projection of constants alone: an Arrow batch needs a column to have a length
+            kept = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"])
+        batch = TupleBatch(
+            self.batch.stream, kept, self.batch.arrival[rows], self.batch.sign[rows], self.batch.is_late[rows]
+        )
+        constants = tuple(column.take(pa.array(places)) for column in self.segment.slots)
+        segment = Segment(shape, self.segment.ids[places], constants, np.ones(len(places), dtype=bool))
+        computed = {expression: values.take(pa.array(pairs)) for expression, values in self.computed.items()}
+        return PartMatches(batch, segment, row_of.astype(np.int64), place_of.astype(np.int64), computed)

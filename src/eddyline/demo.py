@@ -109,7 +109,12 @@ def register_rules(engine: eddyline.Engine, market: Market, n_rules: int, rng: n
     price = dict(zip(market.symbols, market.price, strict=True))
     engine.query_many(
         "SELECT sym, price, qty FROM trades WHERE sym = :sym AND price < :limit",
-        params={"sym": symbols, "limit": [round(price[s] * rng.uniform(0.85, 0.99), 2) for s in symbols]},
+        params={
+            "sym": symbols,
+            "limit": [round(price[s] * rng.uniform(0.85, 0.99), 2) for s in symbols],
+            "client": np.arange(len(symbols)),
+        },
+        name="client {client}: {sym} below {limit}",
     )
     engine.query_many(
         "SELECT sym, price FROM trades WHERE sym = :sym AND price BETWEEN :low AND :high",
@@ -175,7 +180,7 @@ def play(engine: eddyline.Engine, market: Market, scene: Scene, pause_s: float) 
         for query in matches.queries():
             found = matches.to_arrow(query)
             scene.fired[query.name] += len(found)
-            if not query.name.startswith("q"):
+            if scene.fired[query.name] < 60 and not query.name.startswith("q"):  # the rare ones are news
                 scene.lately.append(
                     f"[bold]{query.name:12s}[/] {_row_text(found.slice(0, 1).to_pylist()[0])}"
                 )

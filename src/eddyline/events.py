@@ -33,7 +33,74 @@ class ResultsDropped(Event):
 
 @dataclass(frozen=True, slots=True)
 class CallbackFailed(Event):
-    """A subscriber's callback raised; the results stay readable."""
+    """A subscriber's callback raised; the results stay readable. Without a query: one that listens to events."""
 
     query: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFileDamaged(Event):
+    """A file of the store is not what was written, or is gone: what it held is missing, everything else is there."""
+
+    file: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupFailed(Event):
+    """Files past retention could not be removed; it is tried again later."""
+
+    message: str
+
+
+# --------------------------------------------------------------------------------------------- a running pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class FileSetAside(Event):
+    """A file of a source, or the rest of it, is not read; it is a dead letter too."""
+
+    stream: str
+    file: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanged(Event):
+    """A file is not what it was when it was read."""
+
+    stream: str
+    file: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailed(Event):
+    """A source cannot be read now; it is tried again."""
+
+    stream: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFailed(Event):
+    """A round could not be committed, so it has not happened; its rows are tried again."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFailed(Event):
+    """A sink did not take results; they are kept and offered again."""
+
+    sink: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOvertaken(Event):
+    """Results a sink had not taken were removed by retention."""
+
+    sink: str
+    n_results: int

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +36,11 @@ PER_SELECT = 60  # expressions in one SELECT: planning one costs more than compu
 
 # Functions whose last digits Java's and C's mathematical libraries may choose differently, and by how many steps.
 LAST_DIGITS = {
-    **dict.fromkeys(["sqrt"], 0),  # exact everywhere: listed to say so
     **dict.fromkeys(
         ["exp", "expm1", "ln", "log", "log10", "log2", "log1p", "pow", "power", "cbrt", "hypot"], 2
     ),
-    **dict.fromkeys(["sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "atan2"], 2),
-    **dict.fromkeys(["sinh", "cosh", "tanh", "asinh", "acosh", "atanh"], 3),
+    **dict.fromkeys(["sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2"], 2),
+    **dict.fromkeys(["sinh", "cosh", "tanh"], 3),
 }
 
 
@@ -166,49 +165,90 @@ def python_values(values: pa.Array) -> list[Any]:
 # ------------------------------------------------------------------------------------------ Spark's side
 
 
+_SETTINGS = {
+    # Otherwise the optimizer computes small tables itself, by other code than queries run on.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
+    "spark.sql.subexpressionElimination.enabled": "false",  # it would compute parts outside of the probe
+    "spark.sql.codegen.wholeStage": "false",  # the same code for expressions, compiled sooner
+}
+
+
 def spark_outcomes(
     spark: SparkSession, table: pa.Table, expressions: Sequence[str], zone: str
 ) -> list[Outcome]:
     """What Spark makes of the expressions, ANSI on, in this session time zone."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     rows = numbered(table)
-    spark.createDataFrame(rows).createOrReplaceTempView(
+    schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+    spark.createDataFrame(rows, schema).createOrReplaceTempView(
         "edge"
-    )  # in UTC: PySpark passes by local times otherwise
+    )  # in UTC: PySpark passes by local times
     spark.conf.set("spark.sql.session.timeZone", zone)
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
     try:
-        outcomes: list[Outcome] = []
-        for chunk in _chunks(expressions, PER_SELECT):
-            outcomes += _judged(spark, len(rows), chunk)
-        return outcomes
+        refused = _refusals(spark, table, expressions, zone)
+        accepted = [e for e in expressions if e not in refused]
+        outcomes = {e: Outcome(refusal=why) for e, why in refused.items()}
+        for start in range(0, len(accepted), PER_SELECT):
+            chunk = accepted[start : start + PER_SELECT]
+            outcomes |= dict(zip(chunk, _judged(spark, len(rows), chunk), strict=True))
+        return [outcomes[e] for e in expressions]
     finally:
         spark.catalog.dropTempView("edge")
         spark.conf.set("spark.sql.session.timeZone", UTC)
+        for name in _SETTINGS:
+            spark.conf.unset(name)
 
 
-def _chunks(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _refusals(spark: SparkSession, table: pa.Table, expressions: Sequence[str], zone: str) -> dict[str, str]:
+    """The expressions Spark does not accept, and why. Those eddyline refuses are the likely ones, so they are asked alone."""
+    doubtful = [e for e in expressions if outcome(table, e, zone).refusal is not None]
+    refused: dict[str, str] = {}
+    for group in [*[[e] for e in doubtful], [e for e in expressions if e not in doubtful]]:
+        refused |= _refused_of(spark, group)
+    return refused
+
+
+def _refused_of(spark: SparkSession, expressions: Sequence[str]) -> dict[str, str]:
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.logger import PySparkLogger
+
+    if not expressions:
+        return {}
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # prints Java's stack for every refusal
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        spark.sql(_select(expressions)).schema  # noqa: B018  (asking for it analyses the query)
+    except (AnalysisException, ParseException) as error:
+        if len(expressions) == 1:
+            return {expressions[0]: str(error)}
+        half = len(expressions) // 2
+        return _refused_of(spark, expressions[:half]) | _refused_of(spark, expressions[half:])
+    finally:
+        logger.disabled = was_disabled
+    return {}
 
 
 def _judged(spark: SparkSession, n_rows: int, expressions: Sequence[str]) -> list[Outcome]:
-    from pyspark.errors import AnalysisException, ParseException
-
-    try:
-        types = [f.dataType.simpleString() for f in spark.sql(_select(expressions)).schema.fields[1:]]
-    except (AnalysisException, ParseException) as error:
-        if len(expressions) == 1:
-            return [Outcome(refusal=str(error))]
-        half = len(expressions) // 2
-        return _judged(spark, n_rows, expressions[:half]) + _judged(spark, n_rows, expressions[half:])
+    types = [f.dataType.simpleString() for f in spark.sql(_select(expressions)).schema.fields[1:]]
     bad = _bad_rows(spark, n_rows, expressions)
     shown = [
         f"CASE WHEN row IN ({', '.join(map(str, rows))}) THEN NULL ELSE ({e}) END" if rows else e
         for e, rows in zip(expressions, bad, strict=True)
     ]
-    values = _rows(spark, shown, n_rows)
+    # Where every row is bad there is nothing to compute, and Spark may fail before it comes to a row.
+    values = _rows(spark, [e for e, rows in zip(shown, bad, strict=True) if len(rows) < n_rows], n_rows)
+    computed = iter(values)
     return [
-        Outcome(None, t, python_values(v), dict.fromkeys(rows, ""))
-        for t, v, rows in zip(types, values, bad, strict=True)
+        Outcome(
+            None,
+            t,
+            python_values(next(computed)) if len(rows) < n_rows else [None] * n_rows,
+            dict.fromkeys(rows, ""),
+        )
+        for t, rows in zip(types, bad, strict=True)
     ]
 
 
@@ -217,18 +257,60 @@ def _select(expressions: Sequence[str]) -> str:
 
 
 def _rows(spark: SparkSession, expressions: Sequence[str], n_rows: int) -> list[pa.Array]:
+    if not expressions:
+        return []
     result = spark.sql(_select(expressions)).toArrow().sort_by("row")
     assert len(result) == n_rows, f"Spark gave {len(result)} rows of {n_rows}"
     return [result[f"c{n}"].combine_chunks() for n in range(len(expressions))]
 
 
-_PROBE = "try_add(TIMESTAMP_NTZ'2000-01-01 00:00:00', IF(({e}) IS NULL, INTERVAL '0' SECOND, INTERVAL '1' SECOND)) IS NULL"
+# Through a hash, because the optimizer finds out whether a value IS NULL, or which of two constants it picks, without
+# computing it.
+_PROBE = "try_add(TIMESTAMP_NTZ'2000-01-01 00:00:00', make_dt_interval(0, 0, 0, xxhash64({e}) & 1))"
 
 
 def _bad_rows(spark: SparkSession, n_rows: int, expressions: Sequence[str]) -> list[list[int]]:
     """Per expression the rows on which Spark has an error."""
-    probes = _rows(spark, [_PROBE.replace("{e}", e) for e in expressions], n_rows)
-    return [np.flatnonzero(p.to_numpy(zero_copy_only=False)).tolist() for p in probes]
+    from pyspark.errors import PySparkException
+
+    try:
+        probes = _rows(spark, [_PROBE.replace("{e}", e) for e in expressions], n_rows)
+    except PySparkException:
+        if len(expressions) > 1:
+            half = len(expressions) // 2
+            return [
+                *_bad_rows(spark, n_rows, expressions[:half]),
+                *_bad_rows(spark, n_rows, expressions[half:]),
+            ]
+        if _is_bad(spark, expressions[0], "false"):  # fails before it comes to any row
+            return [list(range(n_rows))]
+        return [[row for row in range(n_rows) if _is_bad(spark, expressions[0], f"row = {row}")]]
+    return [np.flatnonzero(p.is_null().to_numpy(zero_copy_only=False)).tolist() for p in probes]
+
+
+def _is_bad(spark: SparkSession, expression: str, where: str) -> bool:
+    """Whether Spark has an error on some rows: for the few expressions that fail even inside the probe."""
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.sql(f"{_select([expression])} WHERE {where}").toArrow()
+    except PySparkException:
+        return True
+    return False
+
+
+def spark_error(spark: SparkSession, table: pa.Table, expression: str) -> str | None:
+    """The class of the error Spark stops with, without its subclass; None if it does not stop."""
+    from pyspark.errors import PySparkException
+
+    spark.createDataFrame(numbered(table)).createOrReplaceTempView("edge")
+    try:
+        spark.sql(_select([expression])).toArrow()
+    except PySparkException as error:
+        return str(error.getCondition()).split(".")[0]
+    finally:
+        spark.catalog.dropTempView("edge")
+    return None
 
 
 # ------------------------------------------------------------------------------------------ comparing

@@ -30,9 +30,11 @@ CASES = [
     ),
     Cases(
         edge.DECIMAL_PAIRS,
-        each("{a}1 {op} {b}2", a="m n w x z", b="m n w x z", op="+ - * / div %"),
-        each("pmod({a}1, {b}2)", a="m n w x z", b="m n w x z"),
+        each("{a}1 {op} {b}2", a="m n w x z", b="n w z", op="+ - * / div %"),
+        each("x1 {op} {b}2", b="m x", op="+ * / %"),
+        each("pmod({a}1, {b}2)", a="m x z", b="n w z"),
         each("{a}1 {op} 7", a="m n w x z", op="+ - * / div %"),
+        each("{a}1 {op} -7", a="m x", op="+ *"),
         each("7 {op} {a}1", a="m n w x z", op="+ - * / div %"),
         each("{f}({a}1, {a}2)", f="try_add try_multiply try_divide", a="m w x"),
         each("-{a}1", a="m n w x z"),

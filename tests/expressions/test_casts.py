@@ -173,13 +173,19 @@ CASES = [
     Cases(
         edge.columns(x=(BINARY, [b"", b"abc", "é😀".encode()])), each("{f}(x AS {t})", f=BOTH, t=ALL_TYPES)
     ),
-    Cases(edge.columns(x=(BINARY, [b"\xff"])), "CAST(x AS STRING)"),
+    Cases(edge.columns(x=(BINARY, [b"\xff"])), "CAST(CAST(x AS STRING) AS BINARY)"),
     Cases(
         edge.texts(NUMBERS_AS_TEXT),
         each("{f}(a AS {t})", f=BOTH, t=[*ALL_TYPES[1:12], "DECIMAL(10,2)", "BINARY"]),
         "a::INT",
+        each("{t}(a)", t="tinyint smallint int bigint float double decimal string binary"),
     ),
-    Cases(edge.texts(BOOLEANS_AS_TEXT), "CAST(a AS BOOLEAN)", "TRY_CAST(a AS BOOLEAN)"),
+    Cases(
+        edge.ONE_ROW,
+        each("CAST(DATE'2024-01-01' + {n} AS STRING)", n="3000000 -3000000 2147480000"),
+        each("CAST(DATE'2024-01-01' + {n} AS TIMESTAMP)", n="3000000 106000000 107000000"),
+    ),
+    Cases(edge.texts(BOOLEANS_AS_TEXT), "CAST(a AS BOOLEAN)", "TRY_CAST(a AS BOOLEAN)", "boolean(a)"),
     Cases(
         edge.texts(DATES_AS_TEXT + TIMES_AS_TEXT),
         each("{f}(a AS {t})", f=BOTH, t="DATE TIMESTAMP TIMESTAMP_NTZ"),
@@ -189,7 +195,15 @@ CASES = [
         edge.columns(
             l=(
                 BIGINT,
-                [-62135596800, 253402300799, 253402300800, 9223372036854, 9223372036855, 10**17, -(10**17)],
+                [
+                    -62135596800,
+                    -62135596801,
+                    253402300799,
+                    253402300800,
+                    9223372036854,
+                    9223372036855,
+                    10**17,
+                ],
             ),
             d=(DOUBLE, [1.5, -1.5, 1e-7, 253402300799.5, 1e13, 1e30]),
             m=(
@@ -203,13 +217,13 @@ CASES = [
     ),
     Cases(
         edge.columns(
-            a=(pa.list_(INT), [[], [1, None], [300, 1], [127]]),
+            many=(pa.list_(INT), [[], [1, None], [300, 1], [127]]),
             s=(pa.list_(STRING), [["1"], ["x", "2"], [None]]),
         ),
-        each("CAST(a AS ARRAY<{t}>)", t="TINYINT BIGINT STRING DOUBLE"),
+        each("CAST(many AS ARRAY<{t}>)", t="TINYINT BIGINT STRING DOUBLE"),
         each("{f}(s AS ARRAY<INT>)", f=BOTH),
-        "CAST(a AS INT)",
-        "CAST(a AS STRING)",
+        "CAST(many AS INT)",
+        "CAST(many AS STRING)",
     ),
 ]
 

@@ -11,6 +11,7 @@ from tests.expressions.judge import Cases, agree, each
 COMPARE = "= == != <> < <= > >= <=>"
 
 CASES = [
+    Cases(edge.ONE_ROW, "one = 'a'"),
     Cases(
         edge.INTEGER_PAIRS,
         each("{a}1 {op} {a}2", a="t s i l", op=COMPARE),
@@ -30,7 +31,6 @@ CASES = [
         "i1 IN (l2, 2)",
         "t1 IN (1, 1000)",
         "l1 IN (1.0, 7.5)",
-        "i1 = 'a'",
     ),
     Cases(
         edge.FLOATING_PAIRS,
@@ -60,7 +60,7 @@ CASES = [
         "x1 IN (X'', X'00')",
     ),
     Cases(
-        edge.LOGIC_PAIRS,
+        edge.LOGIC_PAIRS.append_column("zero", pa.array([0] * len(edge.LOGIC_PAIRS), INT)),
         each("b1 {op} b2", op=COMPARE),
         "b1 AND b2",
         "b1 OR b2",
@@ -77,9 +77,11 @@ CASES = [
         "isnotnull(b1)",
         "b1 IN (true, NULL)",
         "b1 AND 1",
-        # The condition that has no error comes first: Spark looks no further, eddyline does not care about the order.
-        "b1 OR 1 / 0 > 1",
-        "b1 AND 1 / 0 > 1",
+        "b1 OR 1 / zero > 1",
+        "b1 AND 1 / zero > 1",
+        "1 / zero > 1 OR b1",
+        "1 / zero > 1 AND b1",
+        "b1 IN (true, 1 / zero > 1)",
     ),
     Cases(
         edge.TIME_PAIRS,

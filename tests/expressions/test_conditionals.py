@@ -15,7 +15,6 @@ CASES = [
         "CASE WHEN i2 = 0 THEN NULL ELSE i1 / i2 END",
         "CASE WHEN i2 <> 0 THEN i1 % i2 ELSE -1 END",
         "CASE WHEN i1 / i2 > 1 THEN 1 ELSE 2 END",
-        "CASE WHEN NULL THEN 1 ELSE i1 END",
         "CASE WHEN i1 = 1 THEN NULL END",
         "if(i2 = 0, i1, i1 / i2)",
         "if(i1 > i2, i1 + 1, l2)",

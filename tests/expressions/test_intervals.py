@@ -14,7 +14,7 @@ STEPS = [
         "INTERVAL 1 MONTH",
     ],
     *["INTERVAL 13 MONTHS", "INTERVAL 1 YEAR", "INTERVAL '-1' MONTH", "INTERVAL '-1' DAY", "INTERVAL 1 WEEK"],
-    *["INTERVAL '1 10:30:00' DAY TO SECOND", "INTERVAL '1-1' YEAR TO MONTH", "INTERVAL 8000 YEARS"],
+    *["INTERVAL '1 10:30:00' DAY TO SECOND", "INTERVAL '1-1' YEAR TO MONTH", "INTERVAL 7000 YEARS"],
 ]
 
 CASES = [
@@ -31,6 +31,9 @@ CASES = [
         "ts + INTERVAL 1 DAY * 2",
         "date + INTERVAL 24 HOURS",
         "ts + NULL",
+        "date + NULL",
+        "date - NULL",
+        "ts + INTERVAL 8000 YEARS",
     ),
     Cases(
         edge.TIME_PAIRS,

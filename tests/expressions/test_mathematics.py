@@ -17,6 +17,7 @@ CASES = [
         "round(d, NULL)",
         each("width_bucket(d, {low}, {high}, {n})", low="0 10 -1", high="10 0", n="5 0"),
         "shiftleft(d, 1)",
+        "factorial(d)",
     ),
     Cases(
         edge.FLOATING_PAIRS,

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pytest
+
+from eddyline import sql
+from eddyline.errors import EddylineError, TypeMismatchError
+from eddyline.expressions import Evaluated, Frame, evaluate
 from eddyline.types import BIGINT, BINARY, INT, STRING
 from tests.expressions import edge_values as edge
 from tests.expressions.judge import Cases, agree, each
@@ -81,7 +87,8 @@ CASES = [
         each("{f}(b)", f="length octet_length bit_length"),
         each("substring(b, {p}, {n})", p="0 1 2 -1 -3", n="-1 0 1 2"),
         each("{f}(b)", f="md5 sha1 crc32 hex base64"),
-        ["sha2(b, 256)", "contains(b, b)", "startswith(b, X'61')", "endswith(b, X'FE')", "overlay(b, b, 2)"],
+        ["upper(b)", "sha2(b, 256)", "contains(b, b)", "startswith(b, X'61')", "endswith(b, X'FE')",
+            "overlay(b, b, 2)"],
         ["substring(b, 2)", "left(b, 1)", "concat(b, b)", "concat(b, NULL)", "lpad(b, 4)", "rpad(b, 4, b)"],
     ),
     Cases(CUTS, "substring(s, p, n)", "substring(s, p)", "left(s, n)", "right(s, n)", "substring('abcdef', p, n)"),
@@ -106,28 +113,9 @@ CASES = [
 ]  # fmt: skip
 
 LIKE_TEXTS = edge.pairs(
-    s=(
-        STRING,
-        [
-            "",
-            "a",
-            "ab",
-            "a%",
-            "a_b",
-            "a\\b",
-            "a\nb",
-            "a.b",
-            "axb",
-            "😀",
-            "a😀b",
-            "ABC",
-            "İ",
-            "ß",
-            "e\u0301",
-            "a|%",
-        ],
-    )
-)
+    s=(STRING, ["", "a", "ab", "a%", "a_b", "a\\b", "a\nb", "a.b", "axb", "😀", "a😀b", "ABC", "İ", "ß",
+        "e\u0301", "a|%"])
+)  # fmt: skip
 LIKE = [
     Cases(
         LIKE_TEXTS,
@@ -137,9 +125,9 @@ LIKE = [
             p="'' '%' '%%' '_' '__' '_%' '%_' 'a%' '%b' 'a%b' '%a%' 'a_b' 'A_B' 'a.b' '%x%' 'a__' '😀' '%😀%' 'a[b' '[a-z]'",
         ),
         ["s1 LIKE s2", "s1 ILIKE s2", "s1 LIKE s2 || '%'", "'a%' LIKE s2", "'abc' LIKE 'a%'"],
-        each(r"s1 LIKE '{p}'", p=[r"a\\%", r"a\\_b", r"a\\\\b", r"\\%", r"%\\%", r"a\\\\%", r"a\\b", r"a\\"]),
-        each("s1 LIKE '{p}' ESCAPE '|'", p="a|% a||% |_ %|% a|b a| a||%|%"),
-        ["s1 LIKE 'a%' ESCAPE '%'", "s1 LIKE 'a%%' ESCAPE '%'", "s1 LIKE 'a__b' ESCAPE '_'", "s1 LIKE s2 ESCAPE 'a'"],
+        each(r"s1 LIKE '{p}'", p=[r"a\\%", r"a\\_b", r"a\\\\b", r"\\%", r"%\\%", r"a\\\\%", r"a\\b"]),
+        each("s1 LIKE '{p}' ESCAPE '|'", p="a|% a||% |_ %|% a||%|%"),
+        ["s1 LIKE 'a%%' ESCAPE '%'", "s1 LIKE 'a__b' ESCAPE '_'", "s1 LIKE s2 ESCAPE 'a'", "s1 LIKE s2 ESCAPE '|'"],
         ["s1 LIKE 'a' ESCAPE ''", "s1 LIKE 'a' ESCAPE 'ab'", "s1 ILIKE 'AX%' ESCAPE 'X'", "1 LIKE '1'"],
     ),
 ]  # fmt: skip
@@ -148,12 +136,18 @@ CODES = edge.columns(
     n=(INT, [0, 65, 255, 256, 321, -1, 2147483647, -2147483648]),
     l=(BIGINT, [0, -1, 255, 2**63 - 1, -(2**63)]),
 )
-BASE64 = edge.columns(
-    s=(STRING, ["", "U3Bhcms=", "U3Bhcms", "U3Bh\ncms=", "!!!", "a", "ab", "ab=", "ab==", "abc", "abc=", "abcd", "abcd=", "=", "a=b=", "ab==cd", "ab=c", "abc==", "YWJj ZGVm", "é", "0aF", "g0"])
+BASE64 = edge.texts(
+    [
+        *["", "U3Bhcms=", "U3Bhcms", "U3Bh\ncms=", "!!!", "a", "ab", "ab=", "ab==", "abc", "abc=", "abcd",
+            "abcd=", "="],
+        *["a=b=", "ab==cd", "ab=c", "abc==", "YWJj ZGVm", "é", "0aF", "g0"],
+    ]
 )  # fmt: skip
+LONG = edge.texts(["abc"])
 CHARACTERS = [
     Cases(CODES, each("{f}({a})", f="chr char hex", a="n l"), "chr(65)", "hex(n % 128)"),
-    Cases(BASE64, "unbase64(s)", "unhex(s)", "base64(unbase64(base64(s)))"),
+    Cases(BASE64, "unbase64(a)", "unhex(a)", "base64(unbase64(base64(a)))"),
+    Cases(LONG, "length(repeat(a, 300000))", "length(repeat(a, 400000))", "length(lpad(a, 1000000, 'x'))"),
 ]
 
 
@@ -167,3 +161,49 @@ def test_like_is_spark_s(spark):
 
 def test_character_codes_and_base_64_are_spark_s(spark):
     agree(spark, CHARACTERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            r"s LIKE 'a\\b'",
+            "the escape character in 'a\\\\b' may stand before _, % and itself, not before 'b'",
+        ),
+        (r"s LIKE 'a\\'", "the pattern 'a\\\\' ends in its escape character"),
+        ("s LIKE 'a%' ESCAPE '%'", "the pattern 'a%' ends in its escape character"),
+        ("s LIKE 'a' ESCAPE 'ab'", "the escape of LIKE is one character"),
+        ("upper(1)", "expected STRING, found INT"),
+        ("substring(s, '2')", "expected a whole number, found STRING"),
+    ],
+)
+def test_a_refusal_says_what_does_not_fit(text, problem):
+    with pytest.raises(EddylineError) as refused:
+        sql.scalar(text, TABLE.schema)
+    assert refused.value.problem == problem
+
+
+def test_a_number_for_a_text_comes_with_the_cast_to_write():
+    with pytest.raises(TypeMismatchError) as refused:
+        sql.scalar("upper(1)", TABLE.schema)
+    assert refused.value.hint == "Convert it first: CAST(… AS STRING)."
+
+
+def test_a_bad_pattern_fails_its_own_rows_only():
+    values = pa.table({"s": ["a%", "ab", None, "x"], "p": ["a|%", "a|", "a|", "%"]})
+    result, frame = _evaluated("s LIKE p ESCAPE '|'", values)
+    assert result.values.to_pylist() == [True, None, None, True]
+    assert result.errors.tolist()[0] == result.errors.tolist()[2] == result.errors.tolist()[3] == 0
+    assert frame.failure(result.errors[1]).error == "INVALID_FORMAT.ESC_AT_THE_END"
+
+
+def test_text_made_without_end_is_an_error_of_its_row():
+    result, frame = _evaluated("repeat(s, n)", pa.table({"s": ["ab", "ab"], "n": [2, 2_000_000_000]}))
+    assert result.values.to_pylist() == ["abab", None]
+    assert frame.failure(result.errors[1]).error == "COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION"
+
+
+def _evaluated(text: str, table: pa.Table) -> tuple[Evaluated, Frame]:
+    columns = {("", name): table[name].combine_chunks() for name in table.column_names}
+    frame = Frame(len(table), columns)
+    return evaluate(sql.scalar(text, table.schema), frame), frame

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-NODE_TYPES = ("bigint", "int", "double", "string", "boolean", "date")
 _DUCKDB_TYPES = {
     "bigint": "BIGINT",
     "int": "INTEGER",
@@ -18,6 +17,8 @@ _DUCKDB_TYPES = {
     "string": "VARCHAR",
     "boolean": "BOOLEAN",
     "date": "DATE",
+    "timestamp_ntz": "TIMESTAMP",
+    "decimal(6,2)": "DECIMAL(6,2)",
 }
 
 # operator -> how it is written, in Spark and in DuckDB; {all} is all arguments with commas, {rest} all but the first
@@ -148,7 +149,9 @@ def _spark_literal(value: Any, kind: str) -> str:
         return f"{value!r}D" if math.isfinite(value) else f"CAST('{_float_word(value)}' AS DOUBLE)"
     if kind == "string":
         return f"'{value}'"
-    return f"DATE '{value}'" if isinstance(value, datetime.date) else str(value)
+    if isinstance(value, datetime.date):
+        return f"{'TIMESTAMP_NTZ' if isinstance(value, datetime.datetime) else 'DATE'} '{value}'"
+    return str(value)
 
 
 def _duckdb_literal(value: Any, kind: str) -> str:

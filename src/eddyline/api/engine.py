@@ -7,17 +7,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from eddyline.api.explain import Explanation, explain
 from eddyline.api.matches import Matches
 from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.register import Registrar
-from eddyline.engine import Limits, RoundEngine
+from eddyline.engine import Durable, Limits, Retention, RoundEngine
 from eddyline.errors import (
-    NotBuiltError,
     PropertyError,
     SchemaError,
     UnknownNameError,
@@ -39,45 +39,57 @@ from eddyline.sql import (
 )
 from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
 
+if TYPE_CHECKING:
+    from eddyline.api.control import Control
+
 
 def open_engine(
     home: str | os.PathLike[str] | None = None,
     *,
-    time_zone: str = "UTC",
+    time_zone: str | None = None,
     results_per_query: int = 100,
     result_bytes: int = 64 << 20,
     recent_rows: int = 10_000,
     dead_letters: int = 10_000,
+    retention: Retention | None = None,
     clock: Callable[[], int] | None = None,
     seed: int = 0,
 ) -> Engine:
     """Open an engine.
 
-    home                a folder to keep everything in; None: in memory
-    time_zone           of the session, as in Spark: how TIMESTAMP shows as text, and what a time without zone means
-    results_per_query   how many results of a query nobody reads are kept
-    result_bytes        how much all kept results may take
+    home                a folder to keep everything in, made if it is not there; None: in memory
+    time_zone           of the session, as in Spark: how TIMESTAMP shows as text, and what a time without zone means;
+                        UTC if not given, and part of the home from its first day on
+    results_per_query   how many results of a query nobody reads are kept in memory
+    result_bytes        how much memory all kept results may take
     recent_rows         how many rows of each stream are kept for why_not
-    dead_letters        how many dead letters are kept
+    dead_letters        how many dead letters are kept in memory
+    retention           how long results, dead letters and captured rows are kept in the home
     clock               microseconds since 1970, for now(); the machine's clock if not given
     """
-    if home is not None:
-        raise NotBuiltError(
-            "a home folder is not built yet",
-            detail=f"{os.fspath(home)!r} would be created and everything registered kept in it.",
-            hint="Open with eddyline.open(): everything is kept in memory.",
-        )
-    try:
-        ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise PropertyError(
-            f"there is no time zone {time_zone!r}", hint='Name one such as "UTC" or "Europe/Berlin".'
-        ) from None
+    if time_zone is not None:
+        try:
+            ZoneInfo(time_zone)
+        except (ZoneInfoNotFoundError, ValueError):
+            raise PropertyError(
+                f"there is no time zone {time_zone!r}", hint='Name one such as "UTC" or "Europe/Berlin".'
+            ) from None
     limits = Limits(results_per_query, result_bytes, recent_rows, dead_letters=dead_letters)
     for name in ("results_per_query", "result_bytes", "recent_rows", "dead_letters"):
         if getattr(limits, name) < 1:
             raise PropertyError(f"{name} is {getattr(limits, name)}", hint="Give a number of at least 1.")
-    return Engine(RoundEngine(time_zone=time_zone, limits=limits, clock=clock or _wall_clock_us, seed=seed))
+    clock = clock or _wall_clock_us
+    if home is None:
+        return Engine(RoundEngine(time_zone=time_zone or "UTC", limits=limits, clock=clock, seed=seed))
+    durable = Durable(Path(home), time_zone=time_zone, retention=retention or Retention(), clock=clock)
+    try:
+        rounds = RoundEngine(
+            time_zone=durable.time_zone, limits=limits, clock=clock, seed=seed, durable=durable
+        )
+    except BaseException:
+        durable.close()
+        raise
+    return Engine(rounds)
 
 
 def _wall_clock_us() -> int:
@@ -90,6 +102,7 @@ class Engine:
     def __init__(self, rounds: RoundEngine) -> None:
         self.rounds = rounds
         self._registrar = Registrar(self)
+        self._control: Control | None = None
 
     # ----------------------------------------------------------------------------------------- streams
 
@@ -363,9 +376,21 @@ class Engine:
 
     # ----------------------------------------------------------------------------------------- end
 
+    def listen(self) -> None:
+        """Take commands of the command line on the socket of the home, until the engine is closed."""
+        from eddyline.api.control import Control  # it serves all of the api
+
+        if self._control is None:
+            self._control = Control(self)
+
     def close(self) -> None:
         """End the engine; readers that wait are woken."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
         with self.rounds.lock:
+            if not self.rounds.is_closed and self.rounds.durable is not None:
+                self.rounds.durable.close()
             self.rounds.is_closed = True
             self.rounds.delivered.notify_all()
 

@@ -8,16 +8,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline.api.explain import Explanation, condition_texts, explain
+from eddyline.batch import PartMatches, Positions
 from eddyline.catalog import QueryRecord
 from eddyline.delivery import Result
-from eddyline.errors import EddylineError, SchemaError
-from eddyline.expressions import Frame, evaluate
+from eddyline.errors import EddylineError, PropertyError, SchemaError
+from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
-from eddyline.model import QueryState
+from eddyline.model import AtomKind, QueryState
 from eddyline.sources import ingest
+from eddyline.storage.outbox import StoredPart
 
 if TYPE_CHECKING:
     from eddyline.api.engine import Engine
@@ -64,14 +67,14 @@ class Query:
         """What is probably not meant, such as a query that can never match."""
         record = self._record()
         frame = Frame(1, {}, list(record.constants), self._rounds.context())
-        for never in record.shape.condition.never:
-            if frame.array(evaluate(never, frame))[0].as_py() is True:
-                return ["this query can never match: its conditions contradict each other"]
         for clause in record.shape.condition.clauses:
-            if all(atom.kind.value == "constant" for atom in clause.atoms):
+            if all(a.kind is AtomKind.CONSTANT and not is_volatile(a.condition) for a in clause.atoms):
                 truths = [frame.array(evaluate(atom.condition, frame))[0].as_py() for atom in clause.atoms]
                 if not any(truth is True for truth in truths):
                     return ["this query can never match: a condition on constants alone is not true"]
+        for never in record.shape.condition.never:
+            if frame.array(evaluate(never, frame))[0].as_py() is True:
+                return ["this query can never match: its conditions contradict each other"]
         if not record.shape.condition.clauses:
             return ["this query matches every row"]
         return []
@@ -90,8 +93,13 @@ class Query:
 
     # ----------------------------------------------------------------------------------------- results
 
-    def results(self, timeout: float | None = None) -> list[Result]:
-        """Results since the last call on this handle, oldest first. With `timeout`, waits that many seconds for the first."""
+    def results(self, timeout: float | None = None, *, after: str | None = None) -> list[Result]:
+        """Results since the last call on this handle, oldest first. With `timeout`, waits that many seconds for the first.
+
+        `after` is the `cursor` of a result, also of one read before a restart: gives all that came later and is still kept.
+        """
+        if after is not None:
+            return self._results_after(after, timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._rounds.lock:
             while True:
@@ -104,6 +112,29 @@ class Query:
                 if found or left <= 0:
                     return found
                 self._rounds.delivered.wait(left)
+
+    def _results_after(self, cursor: str, timeout: float | None) -> list[Result]:
+        place = _place(cursor)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._rounds.lock:
+            while True:
+                self._rounds.check_open()
+                self._record()
+                found = [r for r in self._kept(place[0]) if (r.round_number, r.arrival) > place]
+                left = 0.0 if deadline is None else deadline - time.monotonic()
+                if found or left <= 0:
+                    return sorted(found, key=lambda r: (r.round_number, r.arrival))
+                self._rounds.delivered.wait(left)
+
+    def _kept(self, from_round: int) -> Iterator[Result]:
+        """All results from a round on: of the home if there is one, else of the ring."""
+        if self._rounds.durable is None:
+            yield from (r for r in self._read() if r.round_number >= from_round)
+            return
+        for number, part in self._rounds.durable.results(after_round=from_round - 1):
+            mine = np.flatnonzero(part.query_ids == self.id)
+            if len(mine):
+                yield from self._as_results(number, 0, part, part.project(mine), mine)
 
     def latest(self, n: int = 10) -> list[Result]:
         """The newest results, oldest first, read or not."""
@@ -123,8 +154,14 @@ class Query:
             def tell(query_id: int, round_number: int) -> None:
                 nonlocal seen
                 start, seen = seen, self._rounds.results.end
+                failed: Exception | None = None
                 for result in list(self._read(since=start)):
-                    callback(result)
+                    try:
+                        callback(result)
+                    except Exception as error:  # told once for the round, after the other results
+                        failed = failed or error
+                if failed is not None:
+                    raise failed
 
             self._rounds.callbacks.setdefault(self.id, []).append(tell)
 
@@ -139,22 +176,35 @@ class Query:
         return stop
 
     def _read(self, *, since: int = 0, newest: int | None = None) -> Iterator[Result]:
+        for entry, rows, pairs in self._rounds.results.read(self.id, since=since, newest=newest):
+            yield from self._as_results(entry.round_number, entry.version, entry.part, rows, pairs)
+
+    def _as_results(
+        self,
+        round_number: int,
+        version: int,
+        part: PartMatches | StoredPart,
+        rows: pa.RecordBatch,
+        pairs: Positions,
+    ) -> Iterator[Result]:
         catalog = self._rounds.catalog
         name = catalog.name_of(self.id)
-        for entry, rows, pairs in self._rounds.results.read(self.id, since=since, newest=newest):
-            batch = entry.part.batch
-            generation = catalog.generation(self.id, entry.version)
-            for row, place in zip(rows.to_pylist(), entry.part.rows[pairs], strict=True):
-                yield Result(
-                    row,
-                    query=name,
-                    query_id=self.id,
-                    generation=generation,
-                    round_number=entry.round_number,
-                    arrival=int(batch.arrival[place]),
-                    change="insert" if batch.sign[place] > 0 else "delete",
-                    is_late=bool(batch.is_late[place]),
-                )
+        if isinstance(part, StoredPart):
+            generation = int(part.generations[pairs[0]])
+        else:
+            generation = catalog.generation(self.id, version)
+        marks = zip(part.arrivals[pairs], part.signs[pairs], part.is_late[pairs], strict=True)
+        for row, (arrival, sign, is_late) in zip(rows.to_pylist(), marks, strict=True):
+            yield Result(
+                row,
+                query=name,
+                query_id=self.id,
+                generation=generation,
+                round_number=round_number,
+                arrival=int(arrival),
+                change="insert" if sign > 0 else "delete",
+                is_late=bool(is_late),
+            )
 
     # ----------------------------------------------------------------------------------------- change
 
@@ -286,6 +336,15 @@ class QueryPage(list[Query]):
         self.total = total
         self.page = page
         self.n_pages = max(1, -(-total // per_page))
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    number, _, arrival = cursor.partition("-")
+    if not (number.isdigit() and arrival.isdigit()):
+        raise PropertyError(
+            f"{cursor!r} is not a cursor", hint="Use the cursor of a result, such as result.cursor."
+        )
+    return int(number), int(arrival)
 
 
 def _when(microseconds: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from eddyline.api.query import Query, QuerySet
 from eddyline.catalog import QueryRecord
+from eddyline.catalog.members import is_same_shape
 from eddyline.errors import (
     EddylineError,
     PropertyError,
@@ -18,7 +20,8 @@ from eddyline.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from eddyline.model import Properties, QueryState, Shape
+from eddyline.expressions import Context, Frame, cast, evaluate
+from eddyline.model import Column, Properties, QueryState, Shape
 from eddyline.sources import infer_schema
 from eddyline.sources.ingest import as_table
 from eddyline.sql import AlterView, CreateView, parse_statements, properties, refuse_unbuilt
@@ -98,7 +101,9 @@ class Registrar:
             stated.pop(name, None)
         declared = properties(stated)
         refuse_unbuilt(shape=record.shape, properties=declared, text=record.text)
-        constants = [constant.as_py() if isinstance(constant, pa.Scalar) else constant for constant in record.constants]
+        constants = [
+            constant.as_py() if isinstance(constant, pa.Scalar) else constant for constant in record.constants
+        ]
         self._rounds.catalog.replace(
             handle.id, record.text, record.shape, constants, declared, self._rounds.now_us()
         )
@@ -150,14 +155,18 @@ class Registrar:
     def template(self, text: str, params: Any, name: str | None, given: Mapping[str, Any]) -> QuerySet:
         declared = properties(given) if given else _DEFAULT
         table = self._parameter_table(params)
-        types = {field.name: canonical(field.type) or field.type for field in table.schema}
-        shape, literals = self._rounds.shapes.shape_of(
-            text, self._rounds.catalog, self._rounds.functions, params=types
-        )
+        naming = set(_fields(name)) if name is not None else set()
+        types = {
+            field.name: canonical(field.type) or field.type
+            for field in table.schema
+            if field.name not in naming
+            or re.search(rf":{field.name}\b", text)  # a column may serve the name alone
+        }
+        shape, literals = self._shape_of(text, types)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
         n = table.num_rows
         slots = [
-            _column(table, slot.name, slot.type)
+            self._converted(slot.name, _column(table, slot.name), slot.type)
             if slot.name is not None
             else pa.repeat(pa.scalar(value, slot.type), n)
             for slot, value in zip(shape.slots, literals, strict=True)
@@ -184,26 +193,57 @@ class Registrar:
 
     # ----------------------------------------------------------------------------------------- inside
 
+    def _shape_of(self, text: str, types: Mapping[str, pa.DataType] | None) -> tuple[Shape, list[Any]]:
+        rounds = self._rounds
+        shape, values = rounds.shapes.shape_of(text, rounds.catalog, rounds.functions, params=types)
+        return rounds.catalog.interned(shape), values
+
     def _bind(self, text: str, params: Mapping[str, Any] | None) -> tuple[Shape, Sequence[Any]]:
         """The shape of a text and the values of its slots."""
+        if params is not None and not isinstance(params, Mapping):
+            raise PropertyError(
+                f"params is {type(params).__name__}, not a dict",
+                hint="Write params={'limit': 10}; a table goes with query_many.",
+            )
         scalars = {name: _scalar(name, value) for name, value in (params or {}).items()}
         types = {name: scalar.type for name, scalar in scalars.items()}
-        shape, constants = self._rounds.shapes.shape_of(
-            text, self._rounds.catalog, self._rounds.functions, params=types or None
-        )
+        shape, constants = self._shape_of(text, types or None)
         if not scalars:
             return shape, constants
         values = list(constants)
         for slot in shape.slots:
             if slot.name is not None:
-                values[slot.index] = scalars[slot.name].cast(slot.type).as_py()
+                given = pa.array([scalars[slot.name].as_py()], scalars[slot.name].type)
+                values[slot.index] = _python(slot.name, self._converted(slot.name, given, slot.type)[0])
         return shape, values
+
+    def _converted(self, name: str, values: pa.Array, t: pa.DataType) -> pa.Array:
+        """Values of a parameter in the type its place has, as CAST makes them."""
+        source = canonical(values.type)
+        if source is None:
+            raise PropertyError(f"parameter {name} has type {values.type}, which SQL does not have")
+        try:
+            values = values.cast(source)
+        except pa.ArrowInvalid as error:
+            raise SchemaError(f"parameter {name} does not fit", detail=str(error)) from None
+        if source == t:
+            return values
+        frame = Frame(len(values), {("", name): values}, context=Context(0, self._rounds.time_zone))
+        result = evaluate(cast(Column(source, name), t), frame)
+        if result.errors is not None and result.errors.any():
+            failure = frame.failure(int(result.errors[result.errors != 0][0]))
+            raise SchemaError(f"parameter {name} does not fit", detail=failure.message)
+        return frame.array(result)
 
     def _put(
         self, text: str, name: str | None, shape: Shape, constants: Sequence[Any], declared: Properties
     ) -> Query:
         """Register, or replace what stands under the name, or leave it if nothing changes."""
         catalog, now = self._rounds.catalog, self._rounds.now_us()
+        if name is not None and (not name.strip() or not name.isprintable()):
+            raise PropertyError(
+                f"{name!r} cannot be the name of a query", hint="Give a name that can be read."
+            )
         known = None if name is None else catalog.find(name, declared.owner)
         if known is None:
             return Query(self._engine, catalog.register(text, shape, constants, name, declared, now))
@@ -214,10 +254,13 @@ class Registrar:
     def _is_same(
         self, record: QueryRecord, text: str, shape: Shape, constants: Sequence[Any], declared: Properties
     ) -> bool:
-        same_text = record.text == text and record.shape is shape and record.properties == declared
-        return same_text and [_value(c) for c in record.constants] == [
-            _value(pa.scalar(c, s.type)) for c, s in zip(constants, shape.slots, strict=True)
-        ]
+        same_text = record.text == text and record.properties == declared
+        return (
+            same_text
+            and is_same_shape(record.shape, shape)
+            and [_value(c) for c in record.constants]
+            == [_value(pa.scalar(c, s.type)) for c, s in zip(constants, shape.slots, strict=True)]
+        )
 
     def _parameter_table(self, params: Any) -> pa.Table:
         if params is None:
@@ -226,18 +269,26 @@ class Registrar:
                 hint="Give a table with a column for each :parameter, or a list of texts.",
             )
         table = as_table(params)
-        if table is None:
+        if table is not None:
+            return table
+        try:
             if isinstance(params, Mapping):
-                try:
-                    table = pa.table(
-                        {str(k): v if isinstance(v, pa.Array) else list(v) for k, v in params.items()}
-                    )
-                except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-                    raise SchemaError("the parameter table cannot be read", detail=str(error)) from None
-            else:
-                rows = [dict(row) for row in params]
-                table = pa.Table.from_pylist(rows, schema=infer_schema(rows)) if rows else pa.table({})
-        return table
+                return pa.table(
+                    {str(k): v if isinstance(v, pa.Array) else list(v) for k, v in params.items()}
+                )
+            rows = [dict(row) for row in params]
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            NotImplementedError,
+        ) as error:  # Arrow's own are among them
+            raise SchemaError(
+                "the parameter table cannot be read",
+                detail=str(error),
+                hint="Give a table, a dict of columns, or a list of dicts, with a column for each :parameter.",
+            ) from None
+        return pa.Table.from_pylist(rows, schema=infer_schema(rows)) if rows else pa.table({})
 
 
 def _value(constant: Any) -> Any:
@@ -250,7 +301,7 @@ def _scalar(name: str, value: Any) -> pa.Scalar:
         value = list(value)
     try:
         scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:  # Arrow's own are among them
         raise PropertyError(f"parameter {name} has a value SQL cannot have", detail=str(error)) from None
     t = canonical(scalar.type)
     if t is None:
@@ -258,19 +309,31 @@ def _scalar(name: str, value: Any) -> pa.Scalar:
     return scalar.cast(t)
 
 
-def _column(table: pa.Table, name: str, t: pa.DataType) -> pa.Array:
+def _python(name: str, scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except OverflowError as error:  # a time before year 1 or after 9999
+        raise SchemaError(f"parameter {name} does not fit", detail=str(error)) from None
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return column
+
+
+def _fields(template: str) -> list[str]:
+    """The parameters a name is formatted with."""
     try:
-        return column if column.type == t else column.cast(t)
-    except pa.ArrowInvalid as error:
-        raise SchemaError(f"parameter {name} does not fit", detail=str(error)) from None
+        return [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+    except ValueError as error:
+        raise _bad_name(template, error) from None
 
 
 def _names(template: str, table: pa.Table) -> list[str]:
     """The template formatted with each row; every name must be its own."""
-    used = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+    used = _fields(template)
     for field in used:
         if field not in table.schema.names:
             raise UnknownNameError(
@@ -278,7 +341,10 @@ def _names(template: str, table: pa.Table) -> list[str]:
                 hint=did_you_mean(field, table.schema.names, noun="parameter"),
             )
     rows = table.select(used).to_pylist() if used else [{}] * table.num_rows
-    names = [template.format(**row) for row in rows]
+    try:
+        names = [template.format(**row) for row in rows]
+    except (ValueError, TypeError) as error:
+        raise _bad_name(template, error) from None
     if len(set(names)) != len(names):
         seen: set[str] = set()
         twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
@@ -297,3 +363,11 @@ def _stated(declared: Properties) -> dict[str, Any]:
     if not declared.is_enabled:
         stated["enabled"] = False
     return stated
+
+
+def _bad_name(template: str, error: Exception) -> PropertyError:
+    return PropertyError(
+        f"name {template!r} cannot be formatted",
+        detail=str(error),
+        hint='Write a name such as "watch-{sym}".',
+    )

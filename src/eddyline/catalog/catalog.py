@@ -1,21 +1,30 @@
-"""The catalog in memory: what is registered now, which version it is, and the plan of each stream."""
+"""The catalog: what is registered now, which version it is, and the plan of each stream.
+
+All of it is in memory; with a database every change is also one transaction there, and a change that cannot be written has not
+happened.
+"""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from eddyline.catalog.database import Database, StoredQuery, StoredTemplate
 from eddyline.catalog.families import Family
 from eddyline.catalog.queries import QueryRecord, Registration
 from eddyline.catalog.streams import evolved
 from eddyline.errors import QueryStateError, SchemaError, UnknownNameError, did_you_mean
 from eddyline.model import Properties, QueryState, Shape, Stream, StreamPlan
+
+if TYPE_CHECKING:
+    from eddyline.catalog.restore import Restored
 
 
 @dataclass(slots=True)
@@ -28,12 +37,31 @@ class _Fate:
     since_us: int
 
 
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """While a million entries are made, and none is dropped, the collector would look at them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class Catalog:
     """Streams, queries and versions. Every change, single or bulk, is one version."""
 
-    def __init__(self) -> None:
-        self.version = 0
+    def __init__(self, database: Database | None = None, clock: Callable[[], int] = lambda: 0) -> None:
+        self._database = database
+        self._clock = clock
         self._depth = 0
+        self._clear()
+        if database is not None:
+            self._load(database, database.version())
+
+    def _clear(self) -> None:
+        self.version = 0
         self._streams: dict[str, Stream] = {}
         self._families: dict[Shape, Family] = {}
         self._shapes_of: dict[str, dict[Shape, None]] = {}  # stream -> its shapes, in order of appearance
@@ -44,19 +72,33 @@ class Catalog:
         self._past: dict[int, list[tuple[int, int]]] = {}  # of queries with a fate: (version, generation)
         self._parked: dict[
             int, tuple[pa.Scalar, ...]
-        ] = {}  # constants of paused queries, which stand in no family
+        ] = {}  # constants of paused queries, which are in no family
         self._names: dict[str, dict[str, int]] = {}  # owner -> name -> id
+        self._interned: dict[Shape, Shape] = {}
         self._next_id = 1
         self.n_queries = 0
 
     @contextmanager
-    def change(self) -> Iterator[int]:
-        """All changes inside become one version, whose number it yields."""
+    def change(self, what: str = "") -> Iterator[int]:
+        """All changes inside become one version, whose number it yields; `what` says it in words."""
         self._depth += 1
-        if self._depth == 1:
-            self.version += 1
         try:
-            yield self.version
+            if self._depth > 1:
+                yield self.version
+                return
+            self.version += 1
+            if self._database is None:
+                yield self.version
+                return
+            with self._database.transaction():
+                yield self.version
+                self._database.set("last id", str(self._next_id - 1))
+                self._database.add_version(self.version, self._clock(), what)
+        except BaseException:
+            if self._depth == 1 and self._database is not None:  # back to what the disk has
+                self._clear()
+                self._load(self._database, self._database.version())
+            raise
         finally:
             self._depth -= 1
 
@@ -85,7 +127,9 @@ class Catalog:
             stream = evolved(old, replace(stream, name=old.name), self._users(key))
             if stream == old:
                 return old
-        with self.change():
+        with self.change(f"declare stream {stream.name}") as version:
+            if self._database is not None:
+                self._database.put_stream(stream, version)
             self._streams[key] = stream
             self._shapes_of.setdefault(key, {})
             self._plans.pop(key, None)
@@ -100,18 +144,18 @@ class Catalog:
                 detail=f"Used by {', '.join(users[:10])}{' and more' if len(users) > 10 else ''}.",
                 hint="Drop these queries first.",
             )
-        with self.change():
+        with self.change(f"drop stream {stream.name}") as version:
+            if self._database is not None:
+                self._database.drop_stream(stream.name, version)
             del self._streams[stream.name.lower()]
             self._shapes_of.pop(stream.name.lower(), None)
             self._plans.pop(stream.name.lower(), None)
 
     def _users(self, stream_key: str) -> Iterator[tuple[str, Shape]]:
-        shapes = self._shapes_of.get(stream_key, {})
-        if not shapes:
-            return
-        for record in self.records():
-            if record.shape in shapes:
-                yield record.name, record.shape
+        for query_id in self.ids():
+            made = self._registration(query_id)
+            if made.shape.stream.lower() == stream_key:
+                yield made.name(query_id), made.shape
 
     # ----------------------------------------------------------------------------------------- queries
 
@@ -124,15 +168,15 @@ class Catalog:
         properties: Properties,
         now_us: int,
     ) -> int:
-        with self.change() as version:
+        with self.change(f"add query {name or ''}".rstrip()) as version:
             query_id = self._take_ids(1)
-            self._singles[query_id] = Registration(
-                query_id, 1, text, shape, properties, name, version, now_us
-            )
+            made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
+            self._singles[query_id] = made
             self._name(name, properties.owner, query_id)
             self._family(shape).add(query_id, constants)
             self._touch(shape)
             self.n_queries += 1
+            self._write(made, constants, QueryState.RUNNING, 1)
             if not properties.is_enabled:
                 self.set_paused(query_id, True, now_us)
         return query_id
@@ -148,7 +192,7 @@ class Catalog:
         now_us: int,
     ) -> Registration:
         """A template and a table of constants: n queries in one version, never looked at one by one."""
-        with self.change() as version:
+        with self.change(f"add {n} queries from a template") as version:
             first = self._take_ids(n)
             made = Registration(first, n, text, shape, properties, names, version, now_us)
             self._bulks.append(made)
@@ -156,9 +200,20 @@ class Catalog:
                 self._names.setdefault(properties.owner, {}).update(
                     zip(names, range(first, first + n), strict=True)
                 )
-            self._family(shape).add_many(np.arange(first, first + n, dtype=np.int32), slots)
-            self._touch(shape)
             self.n_queries += n
+            if properties.is_enabled:
+                self._family(shape).add_many(np.arange(first, first + n, dtype=np.int32), slots)
+                self._touch(shape)
+            else:
+                for at, query_id in enumerate(range(first, first + n)):
+                    self._parked[query_id] = tuple(column[at] for column in slots)
+                    self._fates[query_id] = _Fate(QueryState.PAUSED, 1, version, now_us)
+            if self._database is not None:
+                known = None if names is None else list(names)
+                columns = [pa.concat_arrays(c.chunks) if isinstance(c, pa.ChunkedArray) else c for c in slots]
+                self._database.add_template(
+                    StoredTemplate(first, n, text, shape, properties, known, columns, now_us, version, [])
+                )
         return made
 
     def replace(
@@ -173,13 +228,16 @@ class Catalog:
         """Another text under the same id and name: the old one ends and the new one starts in one version."""
         old = self._registration(query_id)
         generation = self._generation(query_id)
-        with self.change() as version:
+        with self.change(f"replace query {old.name(query_id)}") as version:
             if self._parked.pop(query_id, None) is None:
                 self._leave_family(query_id, old.shape)
-            self._singles[query_id] = Registration(
-                query_id, 1, text, shape, properties, old.name(query_id), version, now_us
-            )
-            self._name(old.name(query_id), properties.owner, query_id)
+            self._end(query_id, version)
+            self._unname(query_id, old)
+            name = None if old.names is None else old.name(query_id)
+            made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
+            self._singles[query_id] = made
+            self._write(made, constants, QueryState.RUNNING, generation + 1)
+            self._name(name, properties.owner, query_id)
             self._family(shape).add(query_id, constants)
             self._touch(shape)
             self._fates[query_id] = _Fate(QueryState.RUNNING, generation + 1, version, now_us)
@@ -193,7 +251,7 @@ class Catalog:
         state = QueryState.PAUSED if is_paused else QueryState.RUNNING
         if self.state(query_id) is state:
             return
-        with self.change() as version:
+        with self.change(f"{'pause' if is_paused else 'resume'} query {made.name(query_id)}") as version:
             if is_paused:
                 self._parked[query_id] = self._constants(query_id, made.shape)
                 self._leave_family(query_id, made.shape)
@@ -205,6 +263,13 @@ class Catalog:
             self._fates[query_id] = _Fate(state, generation, version, now_us)
             if not is_paused:
                 self._past.setdefault(query_id, []).append((version, generation))
+            if self._database is not None:
+                self._end(query_id, version)
+                name = None if made.names is None else made.name(query_id)
+                again = Registration(
+                    query_id, 1, made.text, made.shape, made.properties, name, version, now_us
+                )
+                self._write(again, self._constants(query_id, made.shape), state, generation)
 
     def drop(self, ids: Iterable[int]) -> int:
         """End queries; returns how many."""
@@ -214,13 +279,11 @@ class Catalog:
             by_shape.setdefault(self._registration(query_id).shape, []).append(query_id)
         if not ids:
             return 0
-        with self.change() as version:
+        with self.change(f"drop {len(ids)} quer{'y' if len(ids) == 1 else 'ies'}") as version:
             for query_id in ids:
                 self._past.pop(query_id, None)
-                made = self._registration(query_id)
-                owned = self._names.get(made.properties.owner, {})
-                if owned.get(made.name(query_id)) == query_id:
-                    del owned[made.name(query_id)]
+                self._unname(query_id, self._registration(query_id))
+                self._end(query_id, version)
                 if self._singles.pop(query_id, None) is None or self._bulk(query_id) is not None:
                     self._fates[query_id] = _Fate(QueryState.DROPPED, 0, version, 0)
                 else:
@@ -232,6 +295,15 @@ class Catalog:
                     self._touch(shape)
             self.n_queries -= len(ids)
         return len(ids)
+
+    def interned(self, shape: Shape) -> Shape:
+        """The shape under which queries like this one stand already, perhaps since before a restart; else the shape itself."""
+        if self._database is None or shape in self._families:
+            return shape
+        known = self._interned.get(shape)
+        if known is None:
+            known = self._interned[shape] = self._database.known_shape(shape) or shape
+        return known
 
     def find(self, name: str, owner: str = "") -> int | None:
         return self._names.get(owner, {}).get(name)
@@ -284,6 +356,12 @@ class Catalog:
     def records(self) -> Iterator[QueryRecord]:
         return (self.record(query_id) for query_id in self.ids())
 
+    def restore(self, version: int, now_us: int, *, dry_run: bool = False) -> Restored:
+        """Make the queries of an earlier version stand again, as one new version."""
+        from eddyline.catalog.restore import restore  # it works on this class
+
+        return restore(self, version, now_us, dry_run=dry_run)
+
     # ----------------------------------------------------------------------------------------- plans
 
     def plan(self, stream: str) -> StreamPlan:
@@ -299,7 +377,98 @@ class Catalog:
     def families(self) -> Iterator[Family]:
         return iter(self._families.values())
 
+    # ----------------------------------------------------------------------------------------- the disk
+
+    def _write(
+        self, made: Registration, constants: Sequence[Any], state: QueryState, generation: int
+    ) -> None:
+        """A row for a query that stands by itself from this version on."""
+        if self._database is not None:
+            name = None if made.names is None else made.name(made.first_id)
+            self._database.add_query(
+                StoredQuery(
+                    made.first_id,
+                    generation,
+                    name,
+                    made.text,
+                    made.shape,
+                    made.properties,
+                    constants,
+                    state,
+                    made.registered_us,
+                    made.version,
+                )
+            )
+
+    def _end(self, query_id: int, version: int) -> None:
+        """What the disk says about a query ends with this version."""
+        if self._database is not None:
+            self._database.end_query(query_id, version)
+            if self._bulk(query_id) is not None:
+                self._database.end_members([query_id], version)
+
+    def _load(self, database: Database, version: int) -> None:
+        """What the disk has for a version."""
+        self.version, self._next_id = version, database.next_id()
+        for stream in database.streams(version):
+            self._streams[stream.name.lower()] = stream
+            self._shapes_of.setdefault(stream.name.lower(), {})
+        with _no_collector():
+            for template in database.templates(version):
+                self._load_template(template)
+            for query in database.queries(version):
+                self._load_query(query)
+
+    def _load_template(self, template: StoredTemplate) -> None:
+        t = template
+        self._bulks.append(
+            Registration(t.first_id, t.n, t.text, t.shape, t.properties, t.names, t.version, t.registered_us)
+        )
+        ids = np.arange(t.first_id, t.first_id + t.n, dtype=np.int32)
+        stands = np.ones(t.n, dtype=bool)
+        stands[np.array(t.ended, dtype=np.int64) - t.first_id] = False
+        for query_id in t.ended:
+            self._fates[query_id] = _Fate(QueryState.DROPPED, 0, t.version, 0)
+        if t.names is not None:
+            named = self._names.setdefault(t.properties.owner, {})
+            named.update(
+                (name, int(i)) for name, i, is_there in zip(t.names, ids, stands, strict=True) if is_there
+            )
+        self.n_queries += int(stands.sum())
+        if t.properties.is_enabled:
+            keep = pa.array(np.flatnonzero(stands))
+            columns = t.columns if stands.all() else [column.take(keep) for column in t.columns]
+            if stands.any():
+                self._family(t.shape).add_many(ids[stands], columns)
+            return
+        for at in np.flatnonzero(stands):
+            self._parked[int(ids[at])] = tuple(column[int(at)] for column in t.columns)
+            self._fates[int(ids[at])] = _Fate(QueryState.PAUSED, 1, t.version, t.registered_us)
+
+    def _load_query(self, query: StoredQuery) -> None:
+        q = query
+        self._singles[q.id] = Registration(
+            q.id, 1, q.text, q.shape, q.properties, q.name, q.version, q.registered_us
+        )
+        self._name(q.name, q.properties.owner, q.id)
+        self._fates.pop(q.id, None)
+        self.n_queries += 1
+        if q.generation > 1 or q.state is not QueryState.RUNNING:
+            self._fates[q.id] = _Fate(q.state, q.generation, q.version, q.registered_us)
+            self._past[q.id] = [(q.version, q.generation)]
+        if q.state is QueryState.RUNNING:
+            self._family(q.shape).add(q.id, q.constants)
+        else:
+            self._parked[q.id] = tuple(
+                pa.scalar(v, s.type) for v, s in zip(q.constants, q.shape.slots, strict=True)
+            )
+
     # ----------------------------------------------------------------------------------------- inside
+
+    def _unname(self, query_id: int, made: Registration) -> None:
+        owned = self._names.get(made.properties.owner, {})
+        if owned.get(made.name(query_id)) == query_id:
+            del owned[made.name(query_id)]
 
     def _take_ids(self, n: int) -> int:
         first = self._next_id

@@ -53,7 +53,7 @@ class Family:
                 mask[positions] = False
                 segment = replace(segment, is_live=mask)
             if segment.n_live * 2 < len(segment):
-                segment = self._without_dead(segment)
+                segment = _live_only(segment)
             if len(segment):
                 kept.append(segment)
         self._segments = kept
@@ -89,22 +89,27 @@ class Family:
             segment = _merged(self._segments.pop(), segment)
         self._segments.append(segment)
 
-    def _without_dead(self, segment: Segment) -> Segment:
-        keep = np.flatnonzero(segment.is_live)
-        return Segment(
-            self.shape,
-            segment.ids[keep],
-            tuple(column.take(pa.array(keep)) for column in segment.slots),
-            np.ones(len(keep), dtype=bool),
-        )
+
+def _live_only(segment: Segment) -> Segment:
+    """The segment without queries that were taken out."""
+    if segment.is_live.all():
+        return segment
+    keep = np.flatnonzero(segment.is_live)
+    return Segment(
+        segment.shape,
+        segment.ids[keep],
+        tuple(column.take(pa.array(keep)) for column in segment.slots),
+        np.ones(len(keep), dtype=bool),
+    )
 
 
 def _merged(older: Segment, newer: Segment) -> Segment:
+    """Both in one, ids ascending. A query that was taken out of one and came back in the other is there once."""
+    older, newer = _live_only(older), _live_only(newer)
     ids = np.concatenate([older.ids, newer.ids])
     slots = tuple(pa.concat_arrays([a, b]) for a, b in zip(older.slots, newer.slots, strict=True))
-    is_live = np.concatenate([older.is_live, newer.is_live])
     if len(older) and len(newer) and older.ids[-1] > newer.ids[0]:
         order = np.argsort(ids, kind="stable")
-        ids, is_live = ids[order], is_live[order]
+        ids = ids[order]
         slots = tuple(column.take(pa.array(order)) for column in slots)
-    return Segment(older.shape, ids, slots, is_live)
+    return Segment(older.shape, ids, slots, np.ones(len(ids), dtype=bool))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eddyline.model import Properties, QueryState, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(NamedTuple):  # a million of them are made when a home is opened
     """One call of `query` or `query_many`: ids `first_id` to `first_id + n - 1`, one text, one shape, one version."""
 
     first_id: int

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.batch import PartMatches, TupleBatch
-from eddyline.model import Column, Expression, Segment
+from eddyline.batch import PartMatches
+from eddyline.storage.outbox import StoredPart
 
 ENTRY_BYTES = 2_000  # what an entry costs besides its arrays
 KEPT_SHARE = 0.5  # of the byte limit, after the oldest had to go
@@ -52,6 +52,11 @@ class Result(dict[str, Any]):
         self.change = change
         self.is_late = is_late
 
+    @property
+    def cursor(self) -> str:
+        """Where to go on reading after this result: `query.results(after=cursor)`, also in another process."""
+        return f"{self.round_number}-{self.arrival}"
+
 
 @dataclass(slots=True)
 class Entry:
@@ -60,7 +65,7 @@ class Entry:
     number: int
     round_number: int
     version: int
-    part: PartMatches
+    part: PartMatches | StoredPart
     nbytes: int
     is_compact: bool = False
     _order: npt.NDArray[np.int64] | None = field(default=None, repr=False)
@@ -70,7 +75,7 @@ class Entry:
         """Pairs of one query, in order of arrival."""
         if self._sorted_ids is None or self._order is None:
             ids = self.part.query_ids
-            self._order = np.lexsort((self.part.batch.arrival[self.part.rows], ids))
+            self._order = np.lexsort((self.part.arrivals, ids))
             self._sorted_ids = ids[self._order]
         low, high = np.searchsorted(self._sorted_ids, [query_id, query_id + 1])
         return self._order[low:high]
@@ -98,7 +103,7 @@ class ResultLog:
         """The number of the entry to come: where a new reader starts."""
         return self._next_entry
 
-    def append(self, round_number: int, version: int, part: PartMatches) -> int:
+    def append(self, round_number: int, version: int, part: PartMatches | StoredPart) -> int:
         """Take a round's matches; returns how many results left to make room."""
         ids = part.query_ids
         top = int(ids.max()) + 1
@@ -107,7 +112,7 @@ class ResultLog:
                 [self._produced, np.zeros(max(top, len(self._produced)), np.int64)]
             )
         self._produced[:top] += np.bincount(ids, minlength=top)
-        self._push(Entry(self._next_entry, round_number, version, part, self._cost(part)))
+        self._push(Entry(self._next_entry, round_number, version, part, part.nbytes + ENTRY_BYTES))
         self._next_entry += 1
         return self._make_room() if self._nbytes > self.max_bytes else 0
 
@@ -145,22 +150,14 @@ class ResultLog:
 
     # ----------------------------------------------------------------------------------------- inside
 
-    def _cost(self, part: PartMatches) -> int:
-        own = (
-            part.rows.nbytes
-            + part.positions.nbytes
-            + sum(v.nbytes for v in part.computed.values())
-            + ENTRY_BYTES
-        )
-        return int(own)
-
     def _push(self, entry: Entry) -> None:
         self._entries.append(entry)
         self._nbytes += entry.nbytes
-        batch = id(entry.part.batch)
-        if self._counted_batches.setdefault(batch, 0) == 0:
-            self._nbytes += _batch_bytes(entry.part.batch)
-        self._counted_batches[batch] += 1
+        if isinstance(entry.part, PartMatches):  # parts of one round share their batch: it counts once
+            batch = id(entry.part.batch)
+            if self._counted_batches.setdefault(batch, 0) == 0:
+                self._nbytes += entry.part.batch.nbytes
+            self._counted_batches[batch] += 1
 
     def _make_room(self) -> int:
         """Rewrite the log to each query's newest results; if that is still too much, the oldest rounds go."""
@@ -188,7 +185,7 @@ class ResultLog:
         """The entry without results beyond their query's ring, holding only the rows it needs. Counts into `seen`."""
         part = entry.part
         ids = part.query_ids
-        order = np.lexsort((-part.batch.arrival[part.rows], ids))  # newest of each query first
+        order = np.lexsort((-part.arrivals, ids))  # newest of each query first
         sorted_ids = ids[order]
         starts = np.searchsorted(sorted_ids, sorted_ids)
         rank = np.arange(len(order)) - starts
@@ -198,42 +195,12 @@ class ResultLog:
             return None
         if entry.is_compact and len(keep) == len(part):
             return entry
-        smaller = _smaller(part, keep)
+        smaller = part.narrowed(keep)
         return Entry(
-            entry.number, entry.round_number, entry.version, smaller, self._cost(smaller), is_compact=True
+            entry.number,
+            entry.round_number,
+            entry.version,
+            smaller,
+            smaller.nbytes + ENTRY_BYTES,
+            is_compact=True,
         )
-
-
-def _smaller(part: PartMatches, pairs: npt.NDArray[np.int64]) -> PartMatches:
-    """These pairs alone, with copies of just the rows, columns and constants they need."""
-    rows, row_of = np.unique(part.rows[pairs], return_inverse=True)
-    places, place_of = np.unique(part.positions[pairs], return_inverse=True)
-    shape = part.segment.shape
-    wanted = {p.expression.name for p in shape.projection if isinstance(p.expression, Column)}
-    columns = [name for name in part.batch.rows.schema.names if name in wanted]
-    take = pa.array(rows)
-    batch = TupleBatch(
-        part.batch.stream,
-        _selected(part.batch.rows, columns, take, len(rows)),
-        part.batch.arrival[rows],
-        part.batch.sign[rows],
-        part.batch.is_late[rows],
-    )
-    segment = Segment(
-        shape,
-        part.segment.ids[places],
-        tuple(column.take(pa.array(places)) for column in part.segment.slots),
-        np.ones(len(places), dtype=bool),
-    )
-    computed: dict[Expression, pa.Array] = {e: v.take(pa.array(pairs)) for e, v in part.computed.items()}
-    return PartMatches(batch, segment, row_of.astype(np.int64), place_of.astype(np.int64), computed)
-
-
-def _selected(rows: pa.RecordBatch, columns: list[str], take: pa.Array, n_rows: int) -> pa.RecordBatch:
-    if not columns:  # a projection of constants alone: Arrow batches need a column to have a length
-        return pa.RecordBatch.from_arrays([pa.nulls(n_rows)], names=["_"])
-    return rows.select(columns).take(take)
-
-
-def _batch_bytes(batch: TupleBatch) -> int:
-    return int(batch.rows.nbytes + batch.arrival.nbytes + batch.sign.nbytes + batch.is_late.nbytes)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame
 from eddyline.types import DATE, INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 
 Mask = npt.NDArray[np.bool_]
@@ -34,6 +34,16 @@ def valid(*arrays: pa.Array) -> Mask | None:
             here = array.is_valid().to_numpy(zero_copy_only=False)
             mask = here if mask is None else mask & here
     return mask
+
+
+def known_and(known: Mask | None, mask: Mask) -> Mask:
+    """The rows in `mask` that have a value; `known` as `valid` gives it."""
+    return mask if known is None else known & mask
+
+
+def clear(known: Mask | None, errors: ErrorCodes | None) -> Mask | None:
+    """The rows that have a value and no error; None stands for all of them."""
+    return known if errors is None else known_and(known, errors == 0)
 
 
 def arrow(values: npt.NDArray[Any], mask: Mask | None, to: pa.DataType) -> pa.Array:

@@ -11,7 +11,7 @@ Int64Vector = npt.NDArray[np.int64]
 
 DAY_US = 86_400_000_000
 _EPOCH_DAYS = 719_468  # from 0000-03-01, where the years of the arithmetic below begin, to 1970-01-01
-_ERA_DAYS = 146_097  # 400 years
+ERA_DAYS = 146_097  # 400 years
 
 
 def days_from_civil(year: Any, month: Any, day: Any) -> Int64Vector:
@@ -21,14 +21,14 @@ def days_from_civil(year: Any, month: Any, day: Any) -> Int64Vector:
     year_of_era = y - era * 400
     day_of_year = (153 * ((np.asarray(month, np.int64) + 9) % 12) + 2) // 5 + np.asarray(day, np.int64) - 1
     day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return np.asarray(era * _ERA_DAYS + day_of_era - _EPOCH_DAYS)
+    return np.asarray(era * ERA_DAYS + day_of_era - _EPOCH_DAYS)
 
 
 def civil_from_days(days: Any) -> tuple[Int64Vector, Int64Vector, Int64Vector]:
     """Year, month and day of days since 1970-01-01."""
     z = np.asarray(days, np.int64) + _EPOCH_DAYS
-    era = np.floor_divide(z, _ERA_DAYS)
-    day_of_era = z - era * _ERA_DAYS
+    era = np.floor_divide(z, ERA_DAYS)
+    day_of_era = z - era * ERA_DAYS
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     month_from_march = (5 * day_of_year + 2) // 153

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from eddyline.expressions.frame import Evaluated, Frame, merge_errors, without_errors
+from eddyline.expressions.frame import Called, Evaluated, Frame, merge_errors, without_errors
 from eddyline.expressions.function import FUNCTIONS, Function
 from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall
 
@@ -65,22 +66,31 @@ def _compute_once(
 
 
 def _call_user_function(expression: UserCall, frame: Frame) -> Evaluated:
-    """Call the user's function on the rows whose arguments have no error."""
+    """Call the user's function on the rows that it has not seen and whose arguments have no error."""
     assert frame.context.call_function is not None, f"no function registry for {expression.function}"
     arguments = [evaluate(argument, frame) for argument in expression.arguments]
-    errors = merge_errors(*(a.errors for a in arguments))
-    columns = [frame.array(a) for a in arguments]
-    if errors is not None and errors.any():
-        rows = np.flatnonzero(errors == 0)
-        columns = [c.take(pa.array(rows)) for c in columns]
-    else:
-        rows = np.arange(frame.n_rows)
-    values, failed = frame.context.call_function(expression, columns, len(rows))
-    codes = errors.copy() if errors is not None else np.zeros(frame.n_rows, np.int32)
-    for position, message in failed:
-        codes[rows[position]] = frame.code("FUNCTION_FAILED", message)
-    values = spread(values, rows, frame.n_rows)
-    return Evaluated(without_errors(values, codes), codes if codes.any() else None)
+    argument_errors = merge_errors(*(a.errors for a in arguments))
+    wanted = np.ones(frame.n_rows, dtype=bool) if argument_errors is None else argument_errors == 0
+    before = frame.called.get(expression)
+    if before is not None:
+        wanted &= ~before.rows
+    rows = np.flatnonzero(wanted)
+    codes = np.zeros(frame.n_rows, np.int32) if argument_errors is None else argument_errors.copy()
+    values = pa.nulls(frame.n_rows, expression.type)
+    if len(rows) or before is None:
+        columns = [frame.array(a) for a in arguments]
+        if len(rows) < frame.n_rows:
+            columns = [c.take(pa.array(rows)) for c in columns]
+        given, failed = frame.context.call_function(expression, columns, len(rows))
+        for position, message in failed:
+            codes[rows[position]] = frame.code("FUNCTION_FAILED", message)
+        values = spread(given, rows, frame.n_rows)
+    if before is not None:
+        values = pc.if_else(pa.array(before.rows), before.values, values)
+        codes = np.where(before.rows, before.errors, codes).astype(np.int32)
+    values = without_errors(values, codes)
+    frame.called[expression] = Called(np.ones(frame.n_rows, dtype=bool), values, codes)
+    return Evaluated(values, codes if codes.any() else None)
 
 
 def spread(values: pa.Array, rows: npt.NDArray[np.int64], n_rows: int) -> pa.Array:

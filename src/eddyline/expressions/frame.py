@@ -54,6 +54,18 @@ class Context:
     ) = None
 
 
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a user's function gave on some rows of a frame, so that no row is shown to it twice. NULL on the others."""
+
+    rows: npt.NDArray[np.bool_]
+    values: pa.Array
+    errors: ErrorCodes
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Called:
+        return Called(self.rows[rows], self.values.take(pa.array(rows)), self.errors[rows])
+
+
 @dataclass(slots=True)
 class Frame:
     """Rows: `columns` by (input alias, name), the query's own constants in `slots` (arrays of equal length, or scalars)."""
@@ -65,6 +77,7 @@ class Frame:
     failures: list[Failure] = field(default_factory=list)
     computed: dict[Expression, Evaluated] = field(default_factory=dict)
     _codes: dict[Failure, int] = field(default_factory=dict)
+    called: dict[UserCall, Called] = field(default_factory=dict)
 
     def code(self, error: str, message: str) -> int:
         """The number that stands for this failure in `errors`."""
@@ -123,6 +136,7 @@ class Frame:
             self.failures,
             {},
             self._codes,
+            {call: called.take(rows) for call, called in self.called.items()},
         )
 
 

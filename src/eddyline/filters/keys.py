@@ -88,7 +88,8 @@ def _direct_keys(values: pa.Array) -> Keys:
 
 def float_keys(numbers: npt.NDArray[np.float64]) -> Keys:
     """Integers in the order of the numbers."""
-    bits = np.where(np.isnan(numbers), np.nan, numbers + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
+    with np.errstate(invalid="ignore"):  # a signalling NaN is NaN like any other
+        bits = np.where(np.isnan(numbers), np.nan, numbers + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
 

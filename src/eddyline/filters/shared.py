@@ -1,23 +1,27 @@
 """Evaluation over one batch: each distinct expression at most once per row, for all queries.
 
 An expression without constants of a query is computed per row and remembered, on all rows or only on those somebody still asks
-about. One with constants is computed over (row, query) pairs.
+about. One with constants is computed over (row, query) pairs; calls of users' functions inside it are still made once per row and
+constants of their own. A function that is not deterministic is called for every pair by itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import Positions, TupleBatch
-from eddyline.expressions import Context, Evaluated, Failure, Frame, evaluate
+from eddyline.expressions import FUNCTIONS, Context, Evaluated, Failure, Frame, evaluate
+from eddyline.expressions.fold import literal_value
 from eddyline.expressions.frame import ErrorCodes, as_mask
-from eddyline.model import Column, Expression, Segment, Slot, UserCall
+from eddyline.model import Call, Column, Expression, Literal, Segment, Slot, UserCall
 
 PAIRS_AT_ONCE = 1 << 18  # bounds the memory of a pair frame
+FEW_COMBINATIONS = 16  # of constants of a call, up to which it is made for each of them apart
 
 
 @dataclass(slots=True)
@@ -79,12 +83,18 @@ class BatchEvaluation:
     ) -> tuple[pa.Array, ErrorCodes | None]:
         """The value on each (row, query) pair."""
         slots = sorted({node.index for node in expression.walk() if isinstance(node, Slot)})
-        if not slots:
-            return self.on_rows(expression, rows)
-        if any(isinstance(node, UserCall) for node in expression.walk()):
-            rows, positions, spread = _distinct(segment, slots, rows, positions)
-        else:
-            spread = None
+        calls = [node for node in expression.walk() if isinstance(node, UserCall)]
+        spread = None
+        if all(call.is_deterministic for call in calls):
+            if not slots:
+                return self.on_rows(expression, rows)
+            if calls:
+                combinations = _combinations(segment, slots)
+                if isinstance(expression, UserCall):
+                    used = np.unique(combinations[positions])
+                    if len(used) <= FEW_COMBINATIONS:
+                        return self._by_combination(expression, segment, slots, rows, combinations[positions])
+                rows, positions, spread = _distinct(combinations, rows, positions)
         parts, codes = [], []
         for start in range(0, max(len(rows), 1), PAIRS_AT_ONCE):
             piece = slice(start, start + PAIRS_AT_ONCE)
@@ -97,12 +107,49 @@ class BatchEvaluation:
             values, errors = values.take(pa.array(spread)), errors[spread]
         return values, errors if errors.any() else None
 
+    def _by_combination(
+        self, call: UserCall, segment: Segment, slots: list[int], rows: Positions, combination: Positions
+    ) -> tuple[pa.Array, ErrorCodes | None]:
+        """A call with its constants written into it depends on the row alone, so queries of all shapes share it."""
+        every = _combinations(segment, slots)
+        places, parts = [np.empty(0, np.int64)], [pa.array([], call.type)]
+        errors = np.zeros(len(rows), np.int32)
+        for code in np.unique(combination):
+            of_query = int(np.flatnonzero(every == code)[0])
+            here = np.flatnonzero(combination == code)
+            values, wrong = self.on_rows(_with_constants(call, segment, of_query), rows[here])
+            places.append(here)
+            parts.append(values)
+            if wrong is not None:
+                errors[here] = wrong
+        order = np.argsort(np.concatenate(places))
+        return pa.concat_arrays(parts).take(pa.array(order)), errors if errors.any() else None
+
     def truth_on_pairs(
         self, condition: Expression, segment: Segment, rows: Positions, positions: Positions
     ) -> tuple[npt.NDArray[np.bool_], ErrorCodes | None]:
-        """Where the condition is true, and where it is in error."""
-        values, errors = self.on_pairs(condition, segment, rows, positions)
-        return as_mask(values, len(rows)), errors
+        """Where the condition is true, and where it is in error.
+
+        A condition kept whole for its size still has AND and OR in it. They decide as clauses and atoms do: the least, or the
+        greatest, in the order not true < error < true. A part is asked only about pairs that earlier ones left open.
+        """
+        if not isinstance(condition, Call) or condition.function not in ("and", "or"):
+            values, wrong = self.on_pairs(condition, segment, rows, positions)
+            return as_mask(values, len(rows)), wrong
+        is_or = condition.function == "or"
+        true = np.full(len(rows), not is_or)
+        errors = np.zeros(len(rows), np.int32)
+        for part in condition.arguments:
+            open_ = np.flatnonzero(~true if is_or else true | (errors != 0))
+            hit, wrong = self.truth_on_pairs(part, segment, rows[open_], positions[open_])
+            first = errors[open_] if wrong is None else np.where(errors[open_] != 0, errors[open_], wrong)
+            if is_or:
+                true[open_] = hit
+                errors[open_] = np.where(hit, 0, first)
+            else:
+                true[open_] &= hit
+                errors[open_] = np.where(hit if wrong is None else hit | (wrong != 0), first, 0)
+        return true, errors if errors.any() else None
 
     def _frame(
         self,
@@ -123,7 +170,39 @@ class BatchEvaluation:
             places = pa.array(positions)
             slots = [column.take(places) for column in segment.slots]
         n_rows = len(self.batch) if rows is None else len(rows)
-        return Frame(n_rows, columns, slots, self.context, self.failures, {}, self._codes)
+        frame = Frame(n_rows, columns, slots, self.context, self.failures, {}, self._codes)
+        if expression is not None and rows is not None:
+            for call in _shared_calls(expression):
+                if segment is not None and positions is not None:
+                    values, errors = self.on_pairs(call, segment, rows, positions)
+                else:
+                    values, errors = self.on_rows(call, rows)
+                frame.computed[call] = Evaluated(
+                    values, errors if errors is not None and errors.any() else None
+                )
+        return frame
+
+
+def _shared_calls(expression: Expression) -> Iterator[UserCall]:
+    """Calls inside the expression that are made on every row of it and give the same for the same arguments."""
+    if isinstance(expression, Call) and FUNCTIONS[expression.function].lazy is not None:
+        return  # some rows may never ask
+    for child in expression.children:
+        calls = [node for node in child.walk() if isinstance(node, UserCall)]
+        if isinstance(child, UserCall) and all(call.is_deterministic for call in calls):
+            yield child
+        elif calls:
+            yield from _shared_calls(child)
+
+
+def _with_constants(expression: Expression, segment: Segment, position: int) -> Expression:
+    """The expression with the constants of one query written into it."""
+    if isinstance(expression, Slot):
+        return Literal(expression.type, literal_value(segment.slots[expression.index][position]))
+    if isinstance(expression, (Call, UserCall)):
+        arguments = tuple(_with_constants(a, segment, position) for a in expression.arguments)
+        return replace(expression, arguments=arguments)
+    return expression
 
 
 def _learn(known: _Known, rows: Positions, values: pa.Array, errors: ErrorCodes | None, n_rows: int) -> None:
@@ -143,26 +222,30 @@ def _learn(known: _Known, rows: Positions, values: pa.Array, errors: ErrorCodes 
     known.is_known[rows] = True
 
 
-def _distinct(
-    segment: Segment, slots: list[int], rows: Positions, positions: Positions
-) -> tuple[Positions, Positions, Positions]:
-    """Pairs that differ in row or constants, and for each given pair which of them it is."""
+def _combinations(segment: Segment, slots: list[int]) -> Positions:
+    """For each query of the segment a number that stands for its values of these slots."""
     codes = segment.cache.get(f"constants {slots}")
     if codes is None:
         codes = np.zeros(len(segment), dtype=np.int64)
         for index in slots:
             column = segment.slots[index]
-            values = (
-                column
-                if not pa.types.is_nested(column.type)
-                else pa.array([repr(v) for v in column.to_pylist()])
-            )
-            encoded = values.dictionary_encode(null_encoding="encode")
-            combined = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(
-                zero_copy_only=False
-            )
+            if pa.types.is_nested(column.type):
+                column = pa.array([repr(value) for value in column.to_pylist()])
+            encoded = column.dictionary_encode(null_encoding="encode")
+            indices = encoded.indices.to_numpy(zero_copy_only=False)
+            combined = codes * max(len(encoded.dictionary), 1) + indices
             codes = np.unique(combined, return_inverse=True)[1].astype(np.int64)
         segment.cache[f"constants {slots}"] = codes
-    width = int(codes.max()) + 1 if len(codes) else 1
-    _, first, spread = np.unique(rows * width + codes[positions], return_index=True, return_inverse=True)
+    assert isinstance(codes, np.ndarray)
+    return codes
+
+
+def _distinct(
+    combinations: Positions, rows: Positions, positions: Positions
+) -> tuple[Positions, Positions, Positions]:
+    """Pairs that differ in row or constants, and for each given pair which of them it is."""
+    width = int(combinations.max()) + 1 if len(combinations) else 1
+    _, first, spread = np.unique(
+        rows * width + combinations[positions], return_index=True, return_inverse=True
+    )
     return rows[first], positions[first], spread

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.expressions import Context, Frame, evaluate
-from eddyline.model import Atom, AtomKind, Clause, Column, Expression, Shape
+from eddyline.expressions.frame import as_mask
+from eddyline.model import Atom, AtomKind, Call, Clause, Column, Expression, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,34 +163,54 @@ def _frame(rows: pa.RecordBatch, slots: Sequence[pa.Scalar], context: Context) -
 
 def _truth(clause: Clause, frame: Frame) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Where the clause is true, and where it is in error."""
-    true = np.zeros(frame.n_rows, dtype=bool)
-    wrong = np.zeros(frame.n_rows, dtype=bool)
-    for atom in clause.atoms:
-        result = evaluate(atom.condition, frame)
-        values = frame.array(result)
-        true |= np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
-        if result.errors is not None:
-            wrong |= result.errors != 0
-    return true, wrong & ~true
+    return _joined("or", [atom.condition for atom in clause.atoms], frame)
+
+
+def _joined(
+    operator: str, parts: Sequence[Expression], frame: Frame
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """The least or the greatest of the parts in the order not true < error < true."""
+    judged = [
+        _joined(part.function, part.arguments, frame) if _is_joined(part) else _leaf(part, frame)
+        for part in parts
+    ]
+    trues, wrongs = [true for true, _ in judged], [wrong for _, wrong in judged]
+    if operator == "or":
+        true = np.logical_or.reduce(trues)
+        return true, np.logical_or.reduce(wrongs) & ~true
+    refuted = np.logical_or.reduce([~true & ~wrong for true, wrong in judged])
+    return np.logical_and.reduce(trues), np.logical_or.reduce(wrongs) & ~refuted
+
+
+def _is_joined(condition: Expression) -> TypeGuard[Call]:
+    return isinstance(condition, Call) and condition.function in ("and", "or")
+
+
+def _leaf(condition: Expression, frame: Frame) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    result = evaluate(condition, frame)
+    true = as_mask(result.values, frame.n_rows)
+    return true, np.zeros(frame.n_rows, dtype=bool) if result.errors is None else result.errors != 0
+
+
+def _leaves(condition: Expression) -> Iterator[Expression]:
+    if not _is_joined(condition):
+        yield condition
+        return
+    for part in condition.arguments:
+        yield from _leaves(part)
 
 
 def _verdict(clause: Clause, frame: Frame) -> tuple[str, str]:
     """The clause on a frame of one row."""
-    outcome, message = "null", ""
-    seen_false = True
-    for atom in clause.atoms:
-        result = evaluate(atom.condition, frame)
-        if result.errors is not None and result.errors[0]:
-            outcome, message = "error", frame.failure(int(result.errors[0])).message
-            seen_false = False
-            continue
-        value = frame.array(result)[0].as_py()
-        if value is True:
-            return "true", ""
-        seen_false &= value is False
-    if outcome == "error":
-        return outcome, message
-    return ("false" if seen_false else "null"), ""
+    (is_true,), (is_wrong,) = _truth(clause, frame)
+    if is_true:
+        return "true", ""
+    results = [evaluate(leaf, frame) for atom in clause.atoms for leaf in _leaves(atom.condition)]
+    if is_wrong:
+        code = next(int(r.errors[0]) for r in results if r.errors is not None and r.errors[0])
+        return "error", frame.failure(code).message
+    is_null = any(frame.array(evaluate(atom.condition, frame))[0].as_py() is None for atom in clause.atoms)
+    return ("null" if is_null else "false"), ""
 
 
 def _projection_error(shape: Shape, frame: Frame) -> str:

@@ -1,7 +1,8 @@
 """Running users' functions: set up once, called in the sizes they asked for, every failure tied to its rows.
 
-A call that raises, or gives back the wrong length or type, is taken apart by halving until the rows at fault stand alone,
-so one bad row never stops another and the answer does not depend on how rows were batched.
+A call on arrays that raises, or gives back the wrong length or type, is taken apart by halving until the rows at fault stand
+alone, so one bad row never stops another and the answer does not depend on how rows were batched. A function of plain values is
+called once for every row, whatever it does.
 """
 
 from __future__ import annotations
@@ -67,11 +68,30 @@ class Functions:
         self, call: UserCall, columns: Sequence[pa.Array], n_rows: int
     ) -> tuple[pa.Array, list[tuple[int, str]]]:
         """Values for all rows (NULL where it failed), and (row, message) of every failure."""
-        declared = self._versions[call.function, call.version]
+        declared = self._find(call)
+        if declared is None:
+            return pa.nulls(n_rows, call.type), [(row, self._missing(call)) for row in range(n_rows)]
         counters = self.counters.setdefault(declared.name, FunctionCounters())
         if declared.cache_s is None:
             return self._call_in_batches(declared, counters, columns, n_rows)
         return self._call_through_cache(declared, counters, columns, n_rows)
+
+    def _find(self, call: UserCall) -> UserFunction | None:
+        """The function in the version the query was registered with."""
+        found = self._versions.get((call.function, call.version))
+        if found is None:
+            now = self.get(call.function)
+            found = now if now is not None and now.version == call.version else None
+        return found
+
+    def _missing(self, call: UserCall) -> str:
+        now = DECLARED.get(call.function.lower())
+        if now is None:
+            return f"function {call.function} is not declared in this process: import the module that declares it"
+        return (
+            f"function {call.function} has changed: the query was registered with version {call.version}, this process has "
+            f"{now.version}; register the query again to use it"
+        )
 
     def _call_in_batches(
         self, declared: UserFunction, counters: FunctionCounters, columns: Sequence[pa.Array], n_rows: int
@@ -84,7 +104,8 @@ class Functions:
         failed: list[tuple[int, str]] = []
         for start in range(0, n_rows, size):
             stop = min(start + size, n_rows)
-            self._call_rows(declared, counters, columns, start, stop, parts, failed)
+            call = self._call_each if declared.mode == "scalar" else self._call_rows
+            call(declared, counters, columns, start, stop, parts, failed)
         values = pa.concat_arrays(parts) if parts else pa.array([], declared.returns)
         return values, failed
 
@@ -102,7 +123,7 @@ class Functions:
         arguments = [column.slice(start, stop - start) for column in columns]
         began = self._clock()
         try:
-            parts.append(_checked(self._run(declared, arguments, stop - start), declared, stop - start))
+            parts.append(_checked(self._run(declared, arguments), declared, stop - start))
         except Exception as error:  # whatever a user's function raises belongs to its rows
             if stop - start > 1:
                 middle = (start + stop) // 2
@@ -117,14 +138,50 @@ class Functions:
             counters.n_rows += stop - start
             counters.seconds += self._clock() - began
 
-    def _run(self, declared: UserFunction, arguments: list[pa.Array], n_rows: int) -> Any:
-        first = () if declared.setup is None else (self._ready[declared.name, declared.version],)
-        if declared.mode == "scalar":
-            rows = zip(*(a.to_pylist() for a in arguments), strict=True) if arguments else [()] * n_rows
-            return [declared.function(*first, *row) for row in rows]
+    def _call_each(
+        self,
+        declared: UserFunction,
+        counters: FunctionCounters,
+        columns: Sequence[pa.Array],
+        start: int,
+        stop: int,
+        parts: list[pa.Array],
+        failed: list[tuple[int, str]],
+    ) -> None:
+        """Rows start to stop one by one."""
+        arguments = [column.slice(start, stop - start).to_pylist() for column in columns]
+        began = self._clock()
+        results: list[Any] = []
+        wrong: dict[int, str] = {}
+        for at, row in enumerate(zip(*arguments, strict=True) if arguments else [()] * (stop - start)):
+            try:
+                results.append(declared.function(*self._first(declared), *row))
+            except Exception as error:  # whatever a user's function raises belongs to its row
+                results.append(None)
+                wrong[at] = _message(declared, error)
+        counters.n_calls += stop - start
+        counters.n_rows += stop - start
+        counters.seconds += self._clock() - began
+        try:
+            parts.append(_checked(results, declared, len(results)))
+        except _WrongResult:
+            for at, result in enumerate(results):
+                try:
+                    parts.append(_checked([result], declared, 1))
+                except _WrongResult as error:
+                    parts.append(pa.nulls(1, declared.returns))
+                    wrong[at] = _message(declared, error)
+        counters.n_failed += len(wrong)
+        failed += [(start + at, wrong[at]) for at in sorted(wrong)]
+
+    def _run(self, declared: UserFunction, arguments: list[pa.Array]) -> Any:
         if declared.mode == "pandas":
-            return declared.function(*first, *(a.to_pandas() for a in arguments))
-        return declared.function(*first, *arguments)
+            return declared.function(*self._first(declared), *(a.to_pandas() for a in arguments))
+        return declared.function(*self._first(declared), *arguments)
+
+    def _first(self, declared: UserFunction) -> tuple[Any, ...]:
+        """What setup made, as the first argument."""
+        return () if declared.setup is None else (self._ready[declared.name, declared.version],)
 
     def _setup_problem(self, declared: UserFunction) -> str | None:
         """Run `setup` if it has not run in this process yet; what is wrong if it failed (it is tried again next time)."""

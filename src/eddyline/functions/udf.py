@@ -20,6 +20,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _SCALARS = (bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.datetime)
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|millisecond|s|sec|second|m|min|minute|h|hour|d|day)s?\s*\Z")
 _SECONDS = {"ms": 1e-3, "millisecond": 1e-3, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
+_SERIES_TO_SERIES = 200  # what Spark calls SQL_SCALAR_PANDAS_UDF
 _SECONDS |= {"h": 3600, "hour": 3600, "d": 86400, "day": 86400}
 
 
@@ -113,6 +114,12 @@ def from_pandas_udf(function: Any, *, name: str | None = None) -> UserFunction:
         raise FunctionError(
             f"{function!r} is not a pandas UDF",
             hint="Decorate a plain function with @eddyline.udf(returns=…) instead.",
+        )
+    if getattr(function, "evalType", _SERIES_TO_SERIES) != _SERIES_TO_SERIES:
+        raise FunctionError(
+            f"{inner.__name__} does not turn series into a series of the same length",
+            detail="Functions of single rows, of groups and of iterators are called otherwise.",
+            hint="Decorate the plain function with @eddyline.udf(returns=…) instead.",
         )
     declared = UserFunction(
         name=_checked_name(name or inner.__name__),
@@ -217,24 +224,36 @@ def _looks_scalar(function: Callable[..., Any], skip: int) -> bool:
 
 
 def _code_version(function: Callable[..., Any]) -> str:
-    """A hash of the code, its constants, defaults and the values it closes over."""
+    """A hash of the code, its constants, defaults and the values it closes over, the same in every process."""
     digest = hashlib.sha256()
-    code = getattr(function, "__code__", None)
-    if code is None:
-        digest.update(repr(function).encode())
-    else:
-        _hash_code(code, digest)
-        for cell in function.__closure__ or ():
-            digest.update(repr(cell.cell_contents).encode())
-        digest.update(repr(function.__defaults__).encode())
+    _hash_value(function, digest, set())
     return digest.hexdigest()[:12]
 
 
-def _hash_code(code: Any, digest: Any) -> None:
+def _hash_value(value: Any, digest: Any, seen: set[int]) -> None:
+    code = value if inspect.iscode(value) else getattr(value, "__code__", None)
+    if code is None:
+        digest.update(_stable_repr(value).encode())
+        return
+    if id(code) in seen:  # a function that calls itself
+        return
+    seen.add(id(code))
     digest.update(code.co_code)
     digest.update(repr(code.co_names).encode())
     for constant in code.co_consts:
-        if inspect.iscode(constant):
-            _hash_code(constant, digest)
-        else:
-            digest.update(repr(constant).encode())
+        _hash_value(constant, digest, seen)
+    _hash_value(getattr(value, "__defaults__", None), digest, seen)
+    for cell in getattr(value, "__closure__", None) or ():
+        try:
+            _hash_value(cell.cell_contents, digest, seen)
+        except ValueError:  # empty: what it names is defined later
+            digest.update(b"empty")
+
+
+def _stable_repr(value: Any) -> str:
+    """`repr` without what differs from process to process: the order of sets, and addresses."""
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(_stable_repr, value)))}}}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_stable_repr, value))})"
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

@@ -54,6 +54,10 @@ def _converted(
         return values.cast(source, safe=False).cast(
             field.type, safe=False
         ), {}  # nanoseconds are cut, as Spark does
+    if is_decimal(field.type) and pa.types.is_integer(values.type):
+        values = values.cast(
+            pa.decimal128(20, 0)
+        )  # Arrow wants room for every value of the type, not of the column
     try:
         return values.cast(field.type), {}
     except pa.ArrowInvalid:
@@ -93,9 +97,7 @@ def _row_by_row(field: pa.Field, values: pa.Array) -> tuple[pa.Array, dict[int, 
             return [values.slice(start, stop - start).cast(field.type)]
         except pa.ArrowInvalid:
             if stop - start == 1:
-                wrong[start] = (
-                    f"column {field.name}: {values[start].as_py()!r} does not fit {type_name(field.type)}"
-                )
+                wrong[start] = f"column {field.name}: {values[start]} does not fit {type_name(field.type)}"
                 return [pa.nulls(1, field.type)]
             middle = (start + stop) // 2
             return convert(start, middle) + convert(middle, stop)

@@ -28,6 +28,7 @@ class Misfit:
 
     row: dict[str, Any]
     message: str
+    error: str = "ROW_DOES_NOT_FIT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def ingest(stream: Stream, data: Any, time_zone: str) -> Ingested:
     table = as_table(data)
     if table is None:
         rows, arrival, misfits = rows_in_schema(stream, _as_rows(stream, data), time_zone)
-        return _ordered(stream, rows, arrival, [Misfit(row, message) for row, message in misfits])
+        return ordered(stream, rows, arrival, [Misfit(row, message) for row, message in misfits])
     return _from_table(stream, table, time_zone)
 
 
@@ -59,7 +60,10 @@ def as_table(data: Any) -> pa.Table | None:
     if type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "DataFrame":
         return pa.Table.from_pandas(data, preserve_index=False)
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
+        try:
+            return pa.table(data)
+        except pa.ArrowInvalid:  # a column without a name, such as a Series
+            return None
     return None
 
 
@@ -219,7 +223,7 @@ def _from_table(stream: Stream, table: pa.Table, time_zone: str) -> Ingested:
         fine = np.setdiff1d(np.arange(rows.num_rows), np.fromiter(bad, np.int64))
         rows = rows.take(pa.array(fine))
         arrival = None if arrival is None else arrival[fine]
-    return _ordered(stream, rows, arrival, misfits)
+    return ordered(stream, rows, arrival, misfits)
 
 
 def _arrival_numbers(stream: Stream, column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
@@ -231,7 +235,7 @@ def _arrival_numbers(stream: Stream, column: pa.ChunkedArray) -> npt.NDArray[np.
     return np.asarray(column.to_numpy()).astype(np.int64)
 
 
-def _ordered(
+def ordered(
     stream: Stream, rows: pa.RecordBatch, arrival: npt.NDArray[np.int64] | None, misfits: list[Misfit]
 ) -> Ingested:
     """Rows in the order of their arrival numbers."""

@@ -26,6 +26,7 @@ def rows_in_schema(
     spelling = {f.name.lower(): f.name for f in stream.schema}
     prepare = {f.name: _preparation(f.type, time_zone) for f in stream.schema}
     fitting: list[dict[str, Any]] = []
+    came: list[dict[str, Any]] = []  # the same rows, as the user gave them
     misfits: list[tuple[dict[str, Any], str]] = []
     for row in rows:
         prepared: dict[str, Any] = {}
@@ -36,8 +37,7 @@ def rows_in_schema(
                 try:
                     prepared[column] = None if value is None else prepare[column](value)
                 except (ValueError, TypeError, ArithmeticError):
-                    t = stream.schema.field(column).type
-                    problem = f"column {column}: {value!r} is not {type_name(t)}"
+                    problem = _unfit(stream, column, value)
             elif name == ARRIVAL:
                 prepared[ARRIVAL] = value
             else:
@@ -51,17 +51,20 @@ def rows_in_schema(
             misfits.append((row, problem))
         else:
             fitting.append(prepared)
-    columns, late_misfits = _columns(stream, fitting)
-    if late_misfits:
-        misfits += [(fitting[at], message) for at, message in late_misfits.items()]
-        fitting = [row for at, row in enumerate(fitting) if at not in late_misfits]
+            came.append(row)
+    columns, refused = _columns(stream, fitting)
+    if refused:
+        for at, column in refused.items():
+            value = next(v for name, v in came[at].items() if spelling.get(str(name).lower()) == column)
+            misfits.append((came[at], _unfit(stream, column, value)))
+        fitting = [row for at, row in enumerate(fitting) if at not in refused]
         columns, _ = _columns(stream, fitting)
     arrival = _arrival(stream, fitting)
     return pa.RecordBatch.from_arrays(columns, schema=stream.schema), arrival, misfits
 
 
 def _columns(stream: Stream, rows: list[dict[str, Any]]) -> tuple[list[pa.Array], dict[int, str]]:
-    """Arrow columns; rows Arrow cannot take are named, and NULL in their column."""
+    """Arrow columns, and for each row Arrow cannot take the column it refuses (all NULL then)."""
     columns, wrong = [], {}
     for f in stream.schema:
         values = [row.get(f.name) for row in rows]
@@ -72,9 +75,13 @@ def _columns(stream: Stream, rows: list[dict[str, Any]]) -> tuple[list[pa.Array]
                 try:
                     pa.array([value], f.type)
                 except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
-                    wrong[at] = f"column {f.name}: {value!r} is not {type_name(f.type)}"
+                    wrong[at] = f.name
             columns.append(pa.nulls(len(rows), f.type))
     return columns, wrong
+
+
+def _unfit(stream: Stream, column: str, value: Any) -> str:
+    return f"column {column}: {value!r} is not {type_name(stream.schema.field(column).type)}"
 
 
 def _arrival(stream: Stream, rows: list[dict[str, Any]]) -> npt.NDArray[np.int64] | None:
@@ -104,6 +111,8 @@ def _preparation(t: pa.DataType, time_zone: str) -> Callable[[Any], Any]:
         return _whole
     if pa.types.is_boolean(t):
         return _boolean
+    if pa.types.is_list(t):
+        return _list
     return lambda value: value
 
 
@@ -146,6 +155,12 @@ def _whole(value: Any) -> Any:
         if not value.is_integer():
             raise ValueError(value)
         return int(value)
+    return value
+
+
+def _list(value: Any) -> Any:
+    if isinstance(value, (str, bytes)):  # Arrow would take it apart into characters
+        raise TypeError(value)
     return value
 
 

@@ -172,7 +172,7 @@ class Binder:
     def bind(self, node: syntax.Node) -> Expression:
         """The typed expression of a syntax tree."""
         self._depth += 1
-        if self._depth > MAX_NESTING + 1:
+        if self._depth > MAX_NESTING + 2:  # the innermost predicate and its operands are not nesting
             raise LimitError(f"the expression is nested deeper than {MAX_NESTING} levels", span=node.span)
         try:
             return _HANDLERS[type(node)](self, node)

@@ -201,9 +201,8 @@ class ExpressionGrammar(Cursor):
         raise self.expected(f"NULL, TRUE, FALSE or DISTINCT FROM after {self.previous.text.upper()}")
 
     def _in(self, left: Node, first: int) -> Node:
-        constant = self._constant()
-        if constant is not None:  # IN :list
-            return In(left, (constant,), span=self.since(first))
+        if self.peek().constant is not None and self.peek().text[0] == ":":  # IN :list
+            return In(left, (self.required(self._constant),), span=self.since(first))
         opening = self.peek()
         if not self.take("("):
             raise self.expected("( after IN")

@@ -126,6 +126,8 @@ class Token:
 
 def lex(text: str) -> Lexed:
     """Skeleton and constants of a text."""
+    if len(text) > MAX_LIST_BYTES:
+        raise LimitError(f"the text has {len(text):,} characters; at most {MAX_LIST_BYTES:,} bytes are read")
     words: list[str] = []
     constants: list[Constant] = []
     at: list[int] = []
@@ -150,8 +152,7 @@ def scan(text: str) -> tuple[list[Token], list[Constant]]:
     try:
         lexed = lex(text)
     except ParseError as error:
-        if error.span is None:
-            error.span = _span_of_bad_token(text, error)
+        error.span = refused_at(text)
         raise
     numbers = {raw: k for k, raw in enumerate(lexed.at)}
     tokens: list[Token] = []
@@ -283,8 +284,8 @@ _CLASSIFY: dict[str, Callable[[str], Constant]] = {
 _SIGNED = frozenset((INTEGER, DECIMAL, DOUBLE, FLOAT, LONG, SHORT, BYTE))
 
 
-def _span_of_bad_token(text: str, error: ParseError) -> Span | None:
-    """Where the token stands that `lex` refused: the first that cannot be classified."""
+def refused_at(text: str) -> Span | None:
+    """Where the token stands that `lex` refuses: the first that cannot be classified."""
     for match in _TOKEN.finditer(text):
         if match.lastindex == 2:
             try:
@@ -302,8 +303,6 @@ def check_length(text: str, constants: list[Constant]) -> None:
     if len(text) * 4 <= MAX_TEXT_BYTES:  # a character is at most four bytes
         return
     n_bytes = len(text.encode("utf-8", "surrogatepass"))
-    if n_bytes > MAX_LIST_BYTES:
-        raise LimitError(f"the text has {n_bytes:,} bytes; at most {MAX_LIST_BYTES:,} are read")
     for constant in constants:
         if constant.is_list and len(list_elements(constant.raw)) >= LONG_LIST:
             n_bytes -= len(constant.raw.encode("utf-8", "surrogatepass"))

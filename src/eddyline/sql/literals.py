@@ -142,12 +142,20 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 def string_value(raw: str) -> str:
     """The text a string literal stands for; adjacent strings are joined."""
     quote = raw[0]
-    if quote in "rR":
-        return raw[2:-1]
-    inner = raw[1:-1]
-    if quote not in inner and "\\" not in inner:
-        return inner
-    return "".join(map(_unquoted, lexer.string_pieces(raw)))
+    inner = raw[2:-1] if quote in "rR" else raw[1:-1]
+    if quote not in "rR" and (quote in inner or "\\" in inner):
+        inner = "".join(map(_unquoted, lexer.string_pieces(raw)))
+    return inner if inner.isascii() else _well_formed(inner)
+
+
+def _well_formed(text: str) -> str:
+    """The text with surrogate pairs joined; half of one is no character, and no UTF-8 can hold it."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise ParseError(
+            "a string holds half of a surrogate pair", hint=r"Write both halves, or one \U0001f600."
+        ) from None
 
 
 def _unquoted(piece: str) -> str:

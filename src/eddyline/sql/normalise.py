@@ -22,7 +22,7 @@ from itertools import product
 import pyarrow as pa
 
 from eddyline.errors import Span
-from eddyline.expressions import call, fold
+from eddyline.expressions import call, fold, is_volatile
 from eddyline.model import (
     Atom,
     AtomKind,
@@ -58,7 +58,7 @@ def normalise(
     """
     if condition is None:
         return Condition()
-    tree = _negation_free(fold(condition, time_zone=time_zone), is_negated=False)
+    tree = _negation_free(fold(condition, time_zone=time_zone), is_negated=False, span=condition.span)
     clauses: dict[tuple[Atom, ...], Clause] = {}
     for conjunct in _conjuncts(tree):
         for leaves in _distributed(conjunct):
@@ -74,6 +74,8 @@ def normalise(
 def _decided(never: Iterable[Expression], time_zone: str | None) -> Iterable[Expression]:
     for expression in never:
         folded = fold(expression, time_zone=time_zone)
+        if is_volatile(folded):  # what the time decides is not decided once and for all
+            continue
         if not isinstance(folded, Literal) or folded.value is True:
             yield folded
 
@@ -90,26 +92,28 @@ class _Tree:
     span: Span | None
 
 
-def _negation_free(e: Expression, *, is_negated: bool) -> _Tree | Expression:
+def _negation_free(e: Expression, *, is_negated: bool, span: Span | None) -> _Tree | Expression:
+    """The same condition without NOT above AND and OR. `span` is the text that says all of it, NOT included, if any does."""
     if not isinstance(e, Call):
-        return call("not", [e], span=e.span) if is_negated else e
+        return call("not", [e], span=span) if is_negated else e
     name, arguments = e.function, e.arguments
     if name == "not":
-        return _negation_free(arguments[0], is_negated=not is_negated)
+        return _negation_free(arguments[0], is_negated=not is_negated, span=span)
     if name in ("and", "or"):
         operator = name if not is_negated else "or" if name == "and" else "and"
-        return _joined(operator, [_negation_free(a, is_negated=is_negated) for a in arguments], e.span)
+        parts = [_negation_free(a, is_negated=is_negated, span=None if is_negated else a.span) for a in arguments]
+        return _joined(operator, parts, span)
     if name == "in" and not pa.types.is_list(arguments[1].type):  # one comparison for each option
         operator, test = ("and", "!=") if is_negated else ("or", "=")
-        tests = [call(test, [arguments[0], option], span=e.span) for option in arguments[1:]]
-        return _joined(operator, tests, e.span)
+        tests = [call(test, [arguments[0], option], span=span) for option in arguments[1:]]
+        return _joined(operator, tests, span)
     if not is_negated:
-        return e
+        return e if e.span == span else replace(e, span=span)
     if name in _OPPOSITE:
-        return call(_OPPOSITE[name], arguments, span=e.span)
+        return call(_OPPOSITE[name], arguments, span=span)
     if name in _NULL_TESTS:
-        return call(_NULL_TESTS[name], arguments, span=e.span)
-    return call("not", [e], span=e.span)
+        return call(_NULL_TESTS[name], arguments, span=span)
+    return call("not", [e], span=span)
 
 
 def _joined(operator: str, parts: Sequence[_Tree | Expression], span: Span | None) -> _Tree | Expression:

@@ -239,6 +239,7 @@ class Shapes:
         known = StreamTable(streams) if isinstance(streams, Mapping) else streams
         try:
             lexed = lexer.lex(text)
+            lexer.check_length(text, lexed.constants)
             key: Any = lexed.skeleton
             if params:
                 key = key, tuple(sorted((name, str(t)) for name, t in params.items()))
@@ -253,7 +254,7 @@ class Shapes:
             raise wrong.error.located(text) from None
         except EddylineError as error:
             if error.span is None and isinstance(error, ParseError):
-                lexer.scan(text)  # refuses the same again, and says where
+                error.span = lexer.refused_at(text)
             raise error.located(text) from None
 
     def forget(self, stream: str) -> None:
@@ -328,7 +329,7 @@ class Shapes:
                 with deep_recursion():
                     bound = bind_query(parsed, streams, constants, functions)
                     bound = with_slots(bound, constants.keep(slots_in(bound)))
-                    shape = self._shape(str(key), bound, constants)
+                    shape = self._shape(bound, constants)
                 break
             except Pin as pin:
                 pinned.add(pin.number)
@@ -337,14 +338,14 @@ class Shapes:
         self.bound += 1
         return self._keep(key, parsed, pinned, constants, shape, bound.streams)
 
-    def _shape(self, key: str, bound: BoundQuery, constants: SlotConstants) -> Shape:
+    def _shape(self, bound: BoundQuery, constants: SlotConstants) -> Shape:
         nullable = frozenset(slot.index for slot in constants.slots if slot.name is not None)
         condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone)
         projection = tuple(
             Projected(p.name, fold(p.expression, time_zone=self.time_zone)) for p in bound.projection
         )
         return Shape(
-            key,
+            "",  # known when the constants it depends on are
             bound.inputs,
             projection,
             condition,
@@ -373,14 +374,16 @@ class Shapes:
             None if slot.name is not None else (number, slot.type)
             for slot, number in zip(shape.slots, learned.numbers, strict=True)
         )
-        entry = _Entry(shape, streams, slots)
+        parts = tuple(part for part, _, _ in read)
+        decided = [str(part) for part in parts if part is not None]
+        entry = _Entry(replace(shape, key="; ".join([str(key), *decided])), streams, slots)
         family = self._families.setdefault(key, [])
         signature = (frozenset(pinned), tuple(sorted((n, str(t)) for n, t in learned.met.items())))
         rules = next((r for r in family if r.signature == signature), None)
         if rules is None:
             rules = _Rules(readers, signature)
             family.append(rules)
-        rules.entries[tuple(part for part, _, _ in read)] = entry
+        rules.entries[parts] = entry
         return entry, [(t, value) for _, t, value in read]
 
 

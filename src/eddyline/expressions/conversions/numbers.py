@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expressions import decimals
-from eddyline.expressions.buffers import Mask, arrow, numbers, valid
+from eddyline.expressions.buffers import Mask, arrow, known_and, numbers, valid
 from eddyline.expressions.conversions.converted import (
     OUT_OF_RANGE,
     OVERFLOW,
@@ -21,6 +21,7 @@ from eddyline.expressions.conversions.converted import (
 )
 from eddyline.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, is_decimal, is_floating, is_integer
 
+_LONG_DIGITS = 18  # decimals of more digits are no longs inside Spark
 _EXACT_DIGITS = (
     15  # a DOUBLE holds every integer of 15 digits, so dividing it by a power of ten rounds only once
 )
@@ -84,6 +85,10 @@ def _from_decimal(array: pa.Array, to: pa.DataType) -> Converted:
         return checked(values, bad, OUT_OF_RANGE)
     if is_floating(to):
         return Converted(decimal_to_floating(array, to))
+    if (
+        array.type.precision > _LONG_DIGITS and to != BIGINT
+    ):  # as Spark does: no other difference than at the edges
+        return _floating_to_integer(decimal_to_floating(array, DOUBLE), to)
     whole = decimals.truncated(array)
     limits = np.iinfo(to.to_pandas_dtype())
     outside = decimals.beyond(whole, int(limits.max), int(limits.min))
@@ -105,21 +110,23 @@ def _floating_to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
     """Through the shortest digits of the double, as Spark does. NaN and infinities become NULL, which is no error."""
     values = numbers(array).astype(np.float64)
     known = known_and(valid(array), np.isfinite(values))
-    size = np.abs(values)
-    is_plain = (size == 0) | (
-        (size >= 1e-15) & (size < 1e37)
-    )  # at most 38 digits on either side of the point
-    digits = arrow(values, known & is_plain, DOUBLE).cast(STRING)
-    result, bad = decimals.fit(digits.cast(pa.decimal256(decimals.WIDE, 38)), to)
+    doubles = arrow(values, known, DOUBLE)
+    is_plain = has_plain_digits(values)
+    result, bad = decimals.fit(plain_digits(doubles, known & is_plain), to)
     rare = known & ~is_plain
     if not rare.any():
         return checked(result, bad, OUT_OF_RANGE)
-    rounded, failed = one_by_one(
-        arrow(values, known, DOUBLE), rare, lambda v: decimals.rounded(Decimal(repr(v)), to), to
-    )
+    rounded, failed = one_by_one(doubles, rare, lambda v: decimals.rounded(Decimal(repr(v)), to), to)
     return checked(patched(result, rare, rounded), failed if bad is None else failed | bad, OUT_OF_RANGE)
 
 
-def known_and(known: Mask | None, mask: npt.NDArray[np.bool_]) -> Mask:
-    """The rows in `mask` that have a value."""
-    return mask if known is None else known & mask
+def has_plain_digits(values: npt.NDArray[np.floating]) -> Mask:
+    """Where `plain_digits` can be asked for: all but very large and very small numbers."""
+    size = np.abs(values)
+    return (size == 0) | ((size >= 1e-6) & (size < 1e15))
+
+
+def plain_digits(array: pa.Array, rows: Mask) -> pa.Array:
+    """The shortest decimals that name the floating-point numbers on these rows, NULL on the others."""
+    shown = arrow(numbers(array), rows, array.type).cast(STRING)
+    return shown.cast(pa.decimal128(37, 22))  # 17 digits, the first not later than the sixth after the point

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expressions import decimals
-from eddyline.expressions.buffers import Mask, arrow, numbers, valid
+from eddyline.expressions.buffers import arrow, known_and, numbers, valid
 from eddyline.expressions.conversions.converted import (
     INVALID,
     OUT_OF_RANGE,
@@ -19,7 +20,6 @@ from eddyline.expressions.conversions.converted import (
     one_by_one,
     patched,
 )
-from eddyline.expressions.conversions.numbers import known_and
 from eddyline.expressions.frame import as_mask
 from eddyline.types import BIGINT, BINARY, BOOLEAN, STRING, is_decimal, is_floating, is_integer
 
@@ -53,18 +53,24 @@ def floating_text(array: pa.Array) -> pa.Array:
     others = known_and(known, ~is_plain)
     if not others.any():
         return digits
-    spelled, _ = one_by_one(array.cast(STRING), others, _java_exponent, STRING)
+    read = array.type.to_pandas_dtype()
+    spelled, _ = one_by_one(array.cast(STRING), others, lambda text: _java_exponent(str(text), read), STRING)
     return patched(digits, others, spelled)
 
 
-def _java_exponent(shortest: object) -> str:
+def _java_exponent(shortest: str, read: Callable[[str], object]) -> str:
     """Java's spelling of a number outside 0.001 … 10⁷, from its shortest decimal digits."""
-    special = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(shortest))
+    special = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(shortest)
     if special is not None:
         return special
-    value = Decimal(str(shortest))
+    value = Decimal(shortest)
     sign, digits, _ = value.as_tuple()
-    text = "".join(map(str, digits)).rstrip("0") or "0"
+    text = "".join(map(str, digits)).rstrip("0")
+    if len(text) == 1:  # Java shows two digits, and where the second is free, as in 4.9E-324, the nearest two
+        nearest = f"{float(shortest):.1e}" if read is np.float64 else f"{float(np.float32(shortest)):.1e}"
+        if read(nearest) == read(shortest):
+            value = Decimal(nearest)
+            text = "".join(map(str, value.as_tuple().digits)).rstrip("0")
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{value.adjusted()}"
 
 
@@ -178,29 +184,31 @@ def _special_floating(text: object) -> float | None:
         return float("-inf") if hexadecimal[1] == "-" else float("inf")
 
 
-_PLAIN_DECIMAL = r"^[+-]?([0-9]{1,38}(\.[0-9]{0,38})?|\.[0-9]{1,38})$"
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_PLAIN_DECIMAL = r"^[+-]?([0-9]{1,18}(\.[0-9]{0,18})?|\.[0-9]{1,18})$"
+_DECIMAL = re.compile(
+    r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+)  # digits of any script, as in java.math.BigDecimal
 
 
 def _to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
     text = pc.utf8_trim(array, _JAVA_BLANK)
     is_plain = pc.match_substring_regex(text, _PLAIN_DECIMAL)
-    digits = pc.if_else(is_plain, text, pa.scalar(None, STRING)).cast(pa.decimal256(decimals.WIDE, 38))
+    digits = pc.if_else(is_plain, text, pa.scalar(None, STRING)).cast(pa.decimal128(36, 18))
     values, bad = decimals.fit(digits, to)
-    too_large = np.zeros(len(array), bool) if bad is None else bad
     others = as_mask(pc.and_(pc.is_valid(array), pc.invert(is_plain)), len(array))
     if not others.any():
         return checked(values, bad, OUT_OF_RANGE)
-    # Exponents, and more than 38 digits on one side of the point.
+    # Exponents, and more than 18 digits on one side of the point.
+    read, unread = one_by_one(text, others, lambda word: _read_decimal(str(word), to), to)
     is_number = np.zeros(len(array), bool)
     is_number[others] = [
         _DECIMAL.fullmatch(word) is not None for word in text.filter(pa.array(others)).to_pylist()
     ]
-    read, unread = one_by_one(text, others, lambda word: _read_decimal(str(word), to), to)
-    result = checked(patched(values, others, read), too_large | (unread & is_number), OUT_OF_RANGE)
-    malformed: Mask = others & ~is_number
+    too_large = unread & is_number if bad is None else bad | (unread & is_number)
+    fitting = checked(patched(values, others, read), too_large, OUT_OF_RANGE)
+    malformed = others & ~is_number
     return Converted(
-        result.values, (*result.problems, (malformed, INVALID)) if malformed.any() else result.problems
+        fitting.values, (*fitting.problems, *([(malformed, INVALID)] if malformed.any() else []))
     )
 
 

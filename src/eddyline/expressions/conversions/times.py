@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Any
 
@@ -11,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expressions import decimals
-from eddyline.expressions.buffers import Mask, arrow, numbers, valid
-from eddyline.expressions.civil import DAY_US, civil_from_days, days_from_civil, is_date
+from eddyline.expressions.buffers import Mask, arrow, known_and, numbers, valid
+from eddyline.expressions.civil import DAY_US, ERA_DAYS, civil_from_days, days_from_civil, is_date
 from eddyline.expressions.conversions import numbers as number_conversions
 from eddyline.expressions.conversions.converted import (
     INVALID,
@@ -22,7 +23,6 @@ from eddyline.expressions.conversions.converted import (
     one_by_one,
     patched,
 )
-from eddyline.expressions.conversions.numbers import known_and
 from eddyline.expressions.conversions.text import CONTROL
 from eddyline.expressions.frame import Context, as_mask
 from eddyline.expressions.lowerings.zones import to_local, to_utc, zone_table
@@ -46,12 +46,16 @@ _INT32 = np.iinfo(np.int32)
 
 def between(array: pa.Array, to: pa.DataType, context: Context) -> Converted:
     """A DATE, TIMESTAMP or TIMESTAMP_NTZ array as another of these."""
+    known = valid(array)
+    bad = None
+    if array.type == DATE:  # holds days of millions of years, microseconds only of 290,000
+        bad = known_and(known, np.abs(numbers(array).astype(np.int64)) > _INT64.max // DAY_US - 1)
     local = _local_us(array, context)
     if to == DATE:
-        return Converted(arrow(np.floor_divide(local, DAY_US).astype(np.int32), valid(array), DATE))
+        return Converted(arrow(np.floor_divide(local, DAY_US).astype(np.int32), known, DATE))
     if to == TIMESTAMP:
         local = to_utc(local, context.time_zone)
-    return Converted(arrow(local, valid(array), to))
+    return checked(arrow(local, known, to), bad, "DATETIME_OVERFLOW")
 
 
 def _local_us(array: pa.Array, context: Context) -> npt.NDArray[np.int64]:
@@ -71,6 +75,9 @@ def to_number(array: pa.Array, to: pa.DataType) -> Converted:
     if is_integer(to):
         seconds = arrow(np.floor_divide(stored, SECOND_US), known, BIGINT)
         return Converted(seconds) if to == BIGINT else number_conversions.between(seconds, to)
+    if is_decimal(to):
+        micros = arrow(stored, known, BIGINT).cast(pa.decimal128(20, 0))
+        return number_conversions.between(decimals.relabelled(micros, 20, 6), to)
     seconds = arrow(stored / 1e6, known, DOUBLE)
     return Converted(seconds) if to == DOUBLE else number_conversions.between(seconds, to)
 
@@ -111,27 +118,37 @@ def _decimal_micros(array: pa.Array) -> pa.Array:
 
 def to_text(array: pa.Array, context: Context) -> Converted:
     """2024-03-01, or 2024-03-01 10:00:00.5 with the fraction as short as it can be."""
+    known = valid(array)
     if array.type == DATE:
-        days = numbers(array).astype(np.int64)
-        text = array.cast(STRING)
+        days, local = numbers(array).astype(np.int64), None
     else:
-        local = arrow(_local_us(array, context), valid(array), TIMESTAMP_NTZ)
-        text = pc.ascii_rtrim(pc.ascii_rtrim(local.cast(STRING), "0"), ".")
-        days = np.floor_divide(numbers(local), DAY_US)
-    rare = known_and(valid(array), (days < _FIRST_DAY) | (days > _LAST_DAY))
-    if rare.any():  # Java signs years that do not have four digits
-        year, month, day = civil_from_days(days[rare])
-        signed = [
-            f"{'-' if y < 0 else '+' if y > 9999 else ''}{abs(y):04d}-{m:02d}-{d:02d}"
-            for y, m, d in zip(year.tolist(), month.tolist(), day.tolist(), strict=True)
-        ]
-        if array.type != DATE:
-            clocks = [t.split(" ", 1)[1] for t in text.filter(pa.array(rare)).to_pylist()]
-            signed = [f"{s} {c}" for s, c in zip(signed, clocks, strict=True)]
-        text = patched(text, rare, pa.array(signed, STRING))
-    return Converted(text)
+        local = _local_us(array, context)
+        days = np.floor_divide(local, DAY_US)
+    usual = known_and(known, (days >= _FIRST_DAY) & (days <= _LAST_DAY))
+    if local is None:
+        text = arrow(days.astype(np.int32), usual, DATE).cast(STRING)
+    else:
+        text = pc.ascii_rtrim(pc.ascii_rtrim(arrow(local, usual, TIMESTAMP_NTZ).cast(STRING), "0"), ".")
+    rare = known_and(known, ~usual)
+    if not rare.any():
+        return Converted(text)
+    clocks = [None] * int(rare.sum()) if local is None else (local - days * DAY_US)[rare].tolist()
+    spelled = [_far_text(day, clock) for day, clock in zip(days[rare].tolist(), clocks, strict=True)]
+    return Converted(patched(text, rare, pa.array(spelled, STRING)))
 
 
+def _far_text(days: int, clock_us: int | None) -> str:
+    """A time whose year has not four digits: Java puts a sign before it, and Arrow cannot write it."""
+    year, month, day = (int(part) for part in civil_from_days(days))
+    date = f"{'-' if year < 0 else '+' if year > 9999 else ''}{abs(year):04d}-{month:02d}-{day:02d}"
+    if clock_us is None:
+        return date
+    seconds, micros = divmod(clock_us, SECOND_US)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{micros:06d}"
+    return f"{date} {clock.rstrip('0').rstrip('.')}"
+
+
+_EPOCH = datetime.date(1970, 1, 1)
 _FIRST_DAY = int(days_from_civil(0, 1, 1))
 _LAST_DAY = int(days_from_civil(9999, 12, 31))
 
@@ -231,8 +248,13 @@ def _read_date(text: Any) -> int | None:
 
 
 def _civil_days(sign: str, year: str, month: str | None, day: str | None) -> int | None:
-    y, m, d = int(sign + year), int(month or 1), int(day or 1)
-    return int(days_from_civil(y, m, d)) if is_date(y, m, d) else None
+    """Days since 1970-01-01 of one date; the calendar repeats every 400 years, so the standard library knows it."""
+    cycles, rest = divmod(int(sign + year), 400)
+    try:
+        date = datetime.date(2000 + rest, int(month or 1), int(day or 1))
+    except ValueError:
+        return None
+    return (date - _EPOCH).days + (cycles - 5) * ERA_DAYS
 
 
 _CLOCK = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?([^0-9.].*)?)?)?"

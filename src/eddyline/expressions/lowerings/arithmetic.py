@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
-from eddyline.expressions.buffers import Mask, arrow, operands, valid
+from eddyline.expressions.buffers import Mask, arrow, clear, known_and, operands, valid
 from eddyline.expressions.coercion import as_decimal, cast, coerce, coerce_all, common_type, incompatible
-from eddyline.expressions.conversions.numbers import known_and
+from eddyline.expressions.fold import fold
 from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, merge_errors
 from eddyline.expressions.function import NeedsLiteral, Typing, function
+from eddyline.expressions.integers import wrapped
 from eddyline.expressions.lowerings import intervals
 from eddyline.model import Call, Expression, Literal, Slot
 from eddyline.types import (
@@ -37,6 +38,7 @@ from eddyline.types import (
 )
 
 OVERFLOW = "ARITHMETIC_OVERFLOW"
+SMALL_OVERFLOW = "BINARY_ARITHMETIC_OVERFLOW"  # of TINYINT and SMALLINT
 DIVIDE_BY_ZERO = "DIVIDE_BY_ZERO"
 REMAINDER_BY_ZERO = "REMAINDER_BY_ZERO"
 OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE"
@@ -50,7 +52,9 @@ def arithmetic_typing(operator: str) -> Typing:
     """Spark's rule for the operands and the result of + - * / div % on numbers, dates and intervals."""
 
     def typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-        a, b = (_null_like(e, other) for e, other in zip(arguments, reversed(arguments), strict=True))
+        a, b = (
+            _null_as(e, other.type, operator) for e, other in zip(arguments, arguments[::-1], strict=True)
+        )
         if is_numeric(a.type) and is_numeric(b.type):
             return _number_types(operator, a, b)
         if any(is_temporal(e.type) or e.type in (INTERVAL, MONTHS) for e in (a, b)):
@@ -60,11 +64,13 @@ def arithmetic_typing(operator: str) -> Typing:
     return typing
 
 
-def _null_like(e: Expression, other: Expression) -> Expression:
-    """A bare NULL takes the type of the other operand."""
+def _null_as(e: Expression, other: pa.DataType, operator: str) -> Expression:
+    """A bare NULL takes the type that goes with the other operand."""
     if e.type != NULL:
         return e
-    return coerce(e, DOUBLE if other.type == NULL else other.type)
+    if other == NULL or (other == INTERVAL and operator not in ("+", "-")):
+        return coerce(e, DOUBLE)
+    return coerce(e, INTERVAL if is_temporal(other) and operator == "+" else other)
 
 
 def _number_types(operator: str, a: Expression, b: Expression) -> tuple[Sequence[Expression], pa.DataType]:
@@ -89,6 +95,9 @@ def _decimal_operand(e: Expression) -> Expression:
     """An integer beside a DECIMAL: a literal has as many digits as it shows, anything else as its type allows."""
     if is_decimal(e.type):
         return e
+    if isinstance(e, Call) and e.function == "negate":  # -7 is a literal, too
+        inner = _decimal_operand(e.arguments[0])
+        return fold(Call(inner.type, e.function, (inner,), span=e.span))
     if isinstance(e, Slot):
         raise NeedsLiteral(e.index)
     if isinstance(e, Literal) and e.value is not None:
@@ -132,11 +141,6 @@ def lower(operator: str, arguments: Sequence[Evaluated], expression: Call, frame
     return Evaluated(result, errors)
 
 
-def clear(known: Mask | None, errors: ErrorCodes | None) -> Mask | None:
-    """The rows that have a value and no error."""
-    return known if errors is None else known_and(known, errors == 0)
-
-
 def _fail(frame: Frame, known: Mask | None, where: Mask, error: str, message: str) -> ErrorCodes | None:
     if not where.any():
         return None
@@ -166,7 +170,8 @@ def _integers(
 ) -> tuple[Vector, ErrorCodes | None]:
     if operator in ("+", "-", "*"):
         values, overflow = wrapped(operator, a, b)
-        return values, _fail(frame, known, overflow, OVERFLOW, f"the result of {operator} is out of range")
+        error = OVERFLOW if a.dtype.itemsize >= 4 else SMALL_OVERFLOW
+        return values, _fail(frame, known, overflow, error, f"the result of {operator} is out of range")
     is_zero = b == 0
     divisor = np.where(is_zero, b.dtype.type(1), b)
     is_minus_one = divisor == -1  # NumPy leaves min / -1 undefined
@@ -187,34 +192,6 @@ def _integers(
             a.dtype
         )
     return rest, errors
-
-
-def wrapped(operator: str, a: Vector, b: Vector) -> tuple[Vector, Mask]:
-    """a operator b modulo the width of the type, and where that is not the true result."""
-    if operator == "+":
-        values = a + b
-        return values, ((a ^ values) & (b ^ values)) < 0
-    if operator == "-":
-        values = a - b
-        return values, ((a ^ b) & (a ^ values)) < 0
-    values = a * b
-    if a.dtype.itemsize < 8:
-        return values, a.astype(np.int64) * b != values
-    return values, _product_overflows(a, b, values)
-
-
-def _product_overflows(a: Vector, b: Vector, product: Vector) -> Mask:
-    """Where a 64-bit product wrapped around: far from the limit a double tells, near it the division does."""
-    estimate = np.abs(a.astype(np.float64) * b)
-    doubtful = (estimate > 9.2e18) & (estimate < 9.3e18)
-    overflow: Mask = estimate >= 9.3e18
-    if doubtful.any():
-        by = np.where((b == 0) | (b == -1), 1, b)
-        exact = (product % by != 0) | (product // by != a)
-        lowest = np.iinfo(np.int64).min
-        exact = np.where(b == -1, a == lowest, exact)
-        overflow = np.where(doubtful, exact, overflow)
-    return overflow
 
 
 def _decimals(operator: str, arguments: Sequence[Evaluated], to: pa.DataType, frame: Frame) -> Evaluated:

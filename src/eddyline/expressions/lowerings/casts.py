@@ -7,12 +7,27 @@ from functools import partial
 
 import pyarrow as pa
 
+from eddyline.errors import TypeMismatchError
+from eddyline.expressions.coercion import can_cast
 from eddyline.expressions.conversions import convert
 from eddyline.expressions.conversions.converted import INVALID, OVERFLOW
 from eddyline.expressions.frame import Evaluated, Frame, merge_errors
 from eddyline.expressions.function import function
 from eddyline.model import Call, Expression
-from eddyline.types import STRING, is_nested, type_name
+from eddyline.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    STRING,
+    TINYINT,
+    is_nested,
+    parse_type,
+    type_name,
+)
 
 
 def _built_by_cast(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
@@ -60,4 +75,27 @@ def _message(array: pa.Array, error: str, to: pa.DataType, frame: Frame, row: in
     is_operator=True,
 )
 def _try_cast(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(convert(frame.array(arguments[0]), expression.type, frame.context).values)
+    return Evaluated(convert(frame.array(arguments[0]), expression.type, frame.context, is_try=True).values)
+
+
+def _register(t: pa.DataType) -> None:
+    name = type_name(t).split("(")[0].lower()
+
+    def typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+        if not can_cast(arguments[0].type, t):
+            raise TypeMismatchError(
+                f"cannot cast {type_name(arguments[0].type)} to {type_name(t)}", span=arguments[0].span
+            )
+        return arguments, t
+
+    function(
+        name,
+        typing=typing,
+        arguments=1,
+        signature=f"{name}(a)",
+        summary=f"The same as CAST(a AS {type_name(t)}).",
+    )(_cast)
+
+
+for _type in (BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, parse_type("decimal"), STRING, BINARY):
+    _register(_type)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions.buffers import Mask, arrow, numbers, operands, valid
-from eddyline.expressions.coercion import coerce_all, incompatible
+from eddyline.expressions.coercion import coerce, coerce_all, common_type, incompatible
 from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, as_mask, merge_errors
 from eddyline.expressions.function import function
 from eddyline.expressions.lazy import Evaluate
@@ -121,10 +121,11 @@ def _equal_null(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
 def _in_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
     first = arguments[0]
     if len(arguments) == 2 and pa.types.is_list(arguments[1].type) and not pa.types.is_list(first.type):
-        if arguments[1].type.value_type != first.type:
+        common = common_type([first.type, arguments[1].type.value_type])
+        if common is None:
             raise incompatible(arguments, "IN")
-        _check_comparable(first.type, "IN")
-        return arguments, BOOLEAN
+        _check_comparable(common, "IN")
+        return [coerce(first, common), coerce(arguments[1], pa.list_(common))], BOOLEAN
     coerced, common = coerce_all(arguments, "IN")
     _check_comparable(common, "IN")
     return coerced, BOOLEAN
@@ -153,8 +154,8 @@ def _in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
         found, has_null, errors = _in_options(x, options, frame)
     known = x.is_valid().to_numpy(zero_copy_only=False)
     found = found & known
-    if errors is not None:  # an option that has no value matters only where no other one is equal
-        errors = np.where(found, np.int32(0), errors)
+    if errors is not None:  # an option that has no value matters only where no other one decides
+        errors = np.where(found | ~known, np.int32(0), errors)
     errors = merge_errors(value.errors, errors)
     known = known & (found | ~has_null)
     if errors is not None:

@@ -39,7 +39,6 @@ def _case_typing(arguments: Sequence[Expression]) -> Typed:
 @function(
     "case",
     "if",
-    "iff",
     typing=_case_typing,
     arguments=(2, None),
     signature="CASE WHEN a THEN b … ELSE c END",

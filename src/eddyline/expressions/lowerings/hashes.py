@@ -18,7 +18,7 @@ from eddyline.expressions.function import function
 from eddyline.expressions.lowerings.parameters import integer, octets, takes, text
 from eddyline.expressions.lowerings.rowwise import RowError, rowwise
 from eddyline.model import Call, Expression
-from eddyline.types import BIGINT, BINARY, INT, STRING, is_integer
+from eddyline.types import BIGINT, BINARY, STRING, is_integer
 
 # Neither Arrow nor NumPy computes any of these: they run in Python, once per distinct value.
 

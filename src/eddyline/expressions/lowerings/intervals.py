@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,11 @@ import pyarrow.compute as pc
 
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
-from eddyline.expressions.buffers import Mask, arrow, numbers, valid
+from eddyline.expressions.buffers import Mask, arrow, clear, known_and, numbers, valid
 from eddyline.expressions.civil import DAY_US, add_months
 from eddyline.expressions.coercion import cast, coerce
-from eddyline.expressions.conversions.numbers import known_and
 from eddyline.expressions.frame import Evaluated, Frame, as_mask, merge_errors
+from eddyline.expressions.integers import wrapped
 from eddyline.expressions.lowerings.zones import to_local, to_utc
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import (
@@ -32,6 +31,7 @@ from eddyline.types import (
     INTERVAL,
     MONTHS,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     is_decimal,
     is_integer,
     is_numeric,
@@ -58,7 +58,8 @@ def types(operator: str, a: Expression, b: Expression) -> tuple[Sequence[Express
             return [a, coerce(b, INT)], DATE
         if operator == "-" and is_temporal(a.type) and is_temporal(b.type):
             if a.type != b.type:
-                a, b = coerce(a, TIMESTAMP), coerce(b, TIMESTAMP)
+                common = TIMESTAMP_NTZ if TIMESTAMP_NTZ in (a.type, b.type) else TIMESTAMP
+                a, b = cast(a, common), cast(b, common)
             return [a, b], INTERVAL
     if operator in ("*", "/") and a.type == INTERVAL and is_numeric(b.type):
         return [a, b if is_decimal(b.type) or is_integer(b.type) else coerce(b, DOUBLE)], INTERVAL
@@ -70,11 +71,18 @@ def types(operator: str, a: Expression, b: Expression) -> tuple[Sequence[Express
 def _moved(time: Expression, by: Expression) -> tuple[Sequence[Expression], pa.DataType]:
     if time.type != DATE:
         return [time, by], time.type
-    if by.type == MONTHS or (
-        isinstance(by, Literal) and (by.value is None or by.value % _DAY == timedelta())
-    ):
+    if by.type == MONTHS or _is_days(by):
         return [time, by], DATE
     return [cast(time, TIMESTAMP), by], TIMESTAMP
+
+
+def _is_days(by: Expression) -> bool:
+    """Whether an interval is one of days (Spark's INTERVAL DAY), so that a date moved by it stays a date."""
+    if isinstance(by, Literal):
+        return by.value is not None and by.value % _DAY == timedelta()
+    if not isinstance(by, Call) or by.function not in ("+", "-", "negate", "abs"):
+        return False
+    return all(e.type == DATE or (e.type == INTERVAL and _is_days(e)) for e in by.arguments)
 
 
 def lower(operator: str, arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
@@ -82,7 +90,7 @@ def lower(operator: str, arguments: Sequence[Evaluated], expression: Call, frame
     a, b = (frame.array(argument) for argument in arguments)
     if operator in ("*", "/"):
         return _scaled(operator, a, b, frame)
-    if b.type in (DATE, TIMESTAMP) or (is_temporal(a.type) and a.type == b.type):
+    if is_temporal(b.type):
         return _difference(a, b, frame)
     known = valid(a, b)
     sign = -1 if operator == "-" else 1
@@ -90,28 +98,18 @@ def lower(operator: str, arguments: Sequence[Evaluated], expression: Call, frame
         return _add_months(a, sign * _months(b), known, frame)
     step = numbers(b).astype(np.int64)
     if a.type == DATE:
-        days = step if is_integer(b.type) else step // DAY_US
-        return _as_dates(numbers(a) + sign * days, known, frame)
+        if is_integer(b.type):  # Spark counts around at the ends of DATE, millions of years away
+            return Evaluated(arrow((numbers(a) + sign * step).astype(np.int32), known, DATE))
+        return _as_dates(numbers(a) + sign * (step // DAY_US), known, frame)
     if a.type == INTERVAL:
-        values, overflow = _sum(numbers(a), step, sign)
+        values, overflow = wrapped(operator, numbers(a), step)
         errors = frame.fail(
             known_and(known, overflow),
             "INTERVAL_ARITHMETIC_OVERFLOW",
             f"the result of {operator} is out of range",
         )
-        return Evaluated(arrow(values, _without(known, errors), INTERVAL), errors)
+        return Evaluated(arrow(values, clear(known, errors), INTERVAL), errors)
     return _add_duration(a, step, sign, known, frame)
-
-
-def _without(known: Mask | None, errors: Any) -> Mask | None:
-    return known if errors is None else known_and(known, errors == 0)
-
-
-def _sum(a: Int64Vector, b: Int64Vector, sign: int) -> tuple[Int64Vector, Mask]:
-    """a + sign * b modulo 2^64, and where that is not the true sum."""
-    values = a + b if sign > 0 else a - b
-    overflow = ((a ^ values) & (b ^ values)) < 0 if sign > 0 else ((a ^ b) & (a ^ values)) < 0
-    return values, overflow
 
 
 def _months(array: pa.Array) -> Int64Vector:
@@ -123,7 +121,7 @@ def _months(array: pa.Array) -> Int64Vector:
 def _as_dates(days: Int64Vector, known: Mask | None, frame: Frame) -> Evaluated:
     stored = days.astype(np.int32)
     errors = frame.fail(known_and(known, stored != days), _OVERFLOW, "the date is out of range")
-    return Evaluated(arrow(stored, _without(known, errors), DATE), errors)
+    return Evaluated(arrow(stored, clear(known, errors), DATE), errors)
 
 
 def _add_months(a: pa.Array, months: Int64Vector, known: Mask | None, frame: Frame) -> Evaluated:
@@ -135,7 +133,7 @@ def _add_months(a: pa.Array, months: Int64Vector, known: Mask | None, frame: Fra
     overflow = np.abs(moved) > np.iinfo(np.int64).max // DAY_US - 1
     errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the timestamp is out of range")
     moved = np.where(overflow, 0, moved) * DAY_US + clock
-    return Evaluated(arrow(_back(moved, numbers(a), zone), _without(known, errors), a.type), errors)
+    return Evaluated(arrow(_back(moved, numbers(a), zone), clear(known, errors), a.type), errors)
 
 
 def _add_duration(a: pa.Array, step: Int64Vector, sign: int, known: Mask | None, frame: Frame) -> Evaluated:
@@ -152,7 +150,7 @@ def _add_duration(a: pa.Array, step: Int64Vector, sign: int, known: Mask | None,
     else:
         values = values + sign * days * DAY_US
     errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the timestamp is out of range")
-    return Evaluated(arrow(values + sign * rest, _without(known, errors), a.type), errors)
+    return Evaluated(arrow(values + sign * rest, clear(known, errors), a.type), errors)
 
 
 def _to_local(a: pa.Array, frame: Frame) -> tuple[Int64Vector, str | None]:
@@ -176,9 +174,9 @@ def _difference(a: pa.Array, b: pa.Array, frame: Frame) -> Evaluated:
     if a.type == DATE:
         days = numbers(a).astype(np.int64) - numbers(b)
         return Evaluated(arrow(days * DAY_US, known, INTERVAL))
-    values, overflow = _sum(_to_local(a, frame)[0], _to_local(b, frame)[0], -1)
+    values, overflow = wrapped("-", _to_local(a, frame)[0], _to_local(b, frame)[0])
     errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the timestamps are too far apart")
-    return Evaluated(arrow(values, _without(known, errors), INTERVAL), errors)
+    return Evaluated(arrow(values, clear(known, errors), INTERVAL), errors)
 
 
 def _scaled(operator: str, a: pa.Array, b: pa.Array, frame: Frame) -> Evaluated:
@@ -205,7 +203,7 @@ def _scaled(operator: str, a: pa.Array, b: pa.Array, frame: Frame) -> Evaluated:
             f"the result of {operator} is out of range",
         ),
     )
-    return Evaluated(arrow(values, _without(known, errors), INTERVAL), errors)
+    return Evaluated(arrow(values, clear(known, errors), INTERVAL), errors)
 
 
 def _is_zero(b: pa.Array) -> Mask:

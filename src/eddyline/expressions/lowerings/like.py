@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -47,8 +46,11 @@ def like_parts(pattern: str, escape: str) -> tuple[object, ...]:
         else:
             parts.append(_ONE if c == "_" else c)
     joined: list[object] = []
-    for is_text, run in itertools.groupby(parts, key=lambda part: isinstance(part, str)):
-        joined += ["".join(run)] if is_text else list(run)  # type: ignore[arg-type]
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        else:
+            joined.append(part)
     return tuple(joined)
 
 

@@ -13,19 +13,17 @@ import pyarrow.compute as pc
 
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
-from eddyline.expressions.buffers import Mask, arrow, operands
-from eddyline.expressions.coercion import coerce
-from eddyline.expressions.conversions.numbers import known_and
+from eddyline.expressions.buffers import Mask, arrow, clear, known_and, operands
+from eddyline.expressions.coercion import as_integer, coerce
 from eddyline.expressions.frame import Evaluated, Frame
 from eddyline.expressions.function import Typing, function
-from eddyline.expressions.lowerings.arithmetic import OVERFLOW, clear
+from eddyline.expressions.lowerings.arithmetic import OVERFLOW
 from eddyline.model import Call, Expression
 from eddyline.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
     INT,
-    INTEGER_RANK,
     INTERVAL,
     MAX_PRECISION,
     NULL,
@@ -155,8 +153,8 @@ def _register_constant(name: str, value: float, summary: str) -> None:
         return Evaluated(pa.scalar(value, DOUBLE))
 
 
-_register_constant("pi", math.pi, "3.14159…")
-_register_constant("e", math.e, "2.71828…")
+_register_constant("pi", math.pi, "The circumference of a circle by its diameter, about 3.14159.")
+_register_constant("e", math.e, "The base of natural logarithms, about 2.71828.")
 
 
 # ------------------------------------------------------------------------------------- size
@@ -209,7 +207,10 @@ def _register_whole(*names: str, decimal_mode: str, compute: Callable[[Doubles],
             assert bad is None, "a digit more is enough"
             return Evaluated(values)
         (x,), known = operands(arguments, frame)
-        return Evaluated(arrow(np.broadcast_to(saturated(compute(x)), frame.n_rows), known, BIGINT))
+        whole = np.broadcast_to(compute(x), frame.n_rows)
+        outside = known_and(known, (whole >= 2.0**63) | (whole < -(2.0**63)))  # NaN becomes 0, as in Java
+        errors = frame.fail(outside, OVERFLOW, f"{names[0]} is out of the range of BIGINT")
+        return Evaluated(arrow(saturated(whole), clear(known, errors), BIGINT), errors)
 
 
 def saturated(x: Doubles) -> npt.NDArray[np.int64]:
@@ -237,11 +238,8 @@ _register_whole(
 
 def _shift_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
     value, by = arguments
-    for e in arguments:
-        if e.type != NULL and not is_integer(e.type):
-            raise TypeMismatchError(f"expected a whole number, found {type_name(e.type)}", span=e.span)
     t = BIGINT if value.type == BIGINT else INT
-    return [coerce(value, t), coerce(by, INT)], t
+    return [as_integer(value, t), as_integer(by, INT)], t
 
 
 def _register_shift(*names: str, compute: Callable[[Any, Any], Any], summary: str) -> None:
@@ -292,10 +290,7 @@ _FACTORIALS = np.array([math.factorial(n) for n in range(21)], np.int64)  # 21! 
 
 
 def _factorial_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    (e,) = arguments
-    if e.type != NULL and (not is_integer(e.type) or INTEGER_RANK[e.type] > INTEGER_RANK[INT]):
-        raise TypeMismatchError(f"expected INT, found {type_name(e.type)}", span=e.span)
-    return [coerce(e, INT)], BIGINT
+    return [as_integer(arguments[0], INT)], BIGINT
 
 
 @function(
@@ -314,7 +309,7 @@ def _factorial(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -
 
 def _bucket_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
     *bounds, count = arguments
-    return [*[_as_double(e) for e in bounds], coerce(count, BIGINT)], BIGINT
+    return [*[_as_double(e) for e in bounds], as_integer(count, BIGINT)], BIGINT
 
 
 @function(

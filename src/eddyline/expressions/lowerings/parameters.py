@@ -11,6 +11,7 @@ from eddyline.expressions.coercion import cast, coerce
 from eddyline.expressions.function import Typing
 from eddyline.model import Expression, Literal
 from eddyline.types import (
+    BIGINT,
     BINARY,
     DATE,
     INT,
@@ -70,6 +71,13 @@ def integer(e: Expression) -> Expression:
     if e.type != NULL and not is_integer(e.type):
         raise expected("a whole number", e)
     return cast(e, INT, span=e.span)
+
+
+def whole_number(e: Expression) -> Expression:
+    """BIGINT."""
+    if e.type != NULL and not is_integer(e.type):
+        raise expected("a whole number", e)
+    return coerce(e, BIGINT)
 
 
 def exactly(to: pa.DataType) -> Parameter:

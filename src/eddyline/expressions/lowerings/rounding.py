@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
-from eddyline.expressions.buffers import arrow, numbers, valid
-from eddyline.expressions.coercion import coerce
+from eddyline.expressions.buffers import arrow, clear, known_and, numbers, valid
+from eddyline.expressions.coercion import as_integer, coerce
 from eddyline.expressions.conversions.converted import one_by_one, patched
-from eddyline.expressions.conversions.numbers import known_and
+from eddyline.expressions.conversions.numbers import has_plain_digits, plain_digits
 from eddyline.expressions.frame import Evaluated, Frame
 from eddyline.expressions.function import function
-from eddyline.expressions.lowerings.arithmetic import OUT_OF_RANGE, OVERFLOW, clear
+from eddyline.expressions.lowerings.arithmetic import OUT_OF_RANGE, OVERFLOW
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import (
     BIGINT,
@@ -37,12 +37,13 @@ _WHOLE = pa.decimal256(decimals.WIDE, 0)
 
 def _typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
     value, *given = arguments
-    places = coerce(given[0], INT) if given else Literal(INT, 0)
+    places = as_integer(given[0], INT) if given else Literal(INT, 0)
     if value.type == NULL:
         value = coerce(value, DOUBLE)
     if not is_numeric(value.type):
         raise TypeMismatchError(f"expected a number, found {type_name(value.type)}", span=value.span)
-    assert isinstance(places, Literal)
+    if not isinstance(places, Literal):
+        raise TypeMismatchError("the number of places is out of range", span=places.span)
     if is_decimal(value.type) and places.value is not None:
         return [value, places], _decimal_type(value.type, places.value)
     return [value, places], value.type
@@ -124,7 +125,6 @@ def _integers(array: pa.Array, places: int, mode: str, frame: Frame) -> Evaluate
 
 
 _WHOLE_FROM = 2.0**53  # doubles from here on have no fraction
-_PLAIN = pa.decimal128(38, 22)  # all digits of a double from 0.000001 to 10¹⁵
 
 
 def _floats(array: pa.Array, places: int, mode: str) -> pa.Array:
@@ -132,9 +132,10 @@ def _floats(array: pa.Array, places: int, mode: str) -> pa.Array:
     values, known = numbers(array), valid(array)
     size = np.abs(values)
     unchanged = ~np.isfinite(values) | ((size >= _WHOLE_FROM) & (places >= 0))
-    is_plain = (size >= 1e-6) & (size < 1e15) & (-15 <= places <= 22) | (size == 0)
-    digits = arrow(values, known_and(known, ~unchanged & is_plain), array.type).cast(STRING).cast(_PLAIN)
-    rounded = pc.round(digits, ndigits=max(min(places, 22), -15), round_mode=mode)
+    is_plain = (has_plain_digits(values) & (-15 <= places <= 22)) | (values == 0)
+    digits = plain_digits(array, known_and(known, ~unchanged & is_plain))
+    roomy = decimals.relabelled(digits, MAX_PRECISION, digits.type.scale)
+    rounded = pc.round(roomy, ndigits=max(min(places, 22), -15), round_mode=mode)
     result = pc.if_else(pa.array(unchanged), array, rounded.cast(STRING).cast(array.type))
     rare = known_and(known, ~unchanged & ~is_plain)
     if not rare.any():

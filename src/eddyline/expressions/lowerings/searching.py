@@ -228,14 +228,9 @@ def _overlaid_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression
 def _overlay(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
     def overlaid(whole: Any, new: Any, start: int, length: int = -1) -> Any:
         kept_from = start + (length if length >= 0 else len(new))
-        return cut(whole, 1, _wrapped(start - 1)) + new + cut(whole, _wrapped(kept_from), 2**31 - 1)
+        return cut(whole, 1, start - 1) + new + cut(whole, kept_from, len(whole) + abs(kept_from))
 
     return rowwise(overlaid, arguments, frame, expression.type)
-
-
-def _wrapped(n: int) -> int:
-    """What is left of a number in Java's 32 bits."""
-    return (n + 2**31) % 2**32 - 2**31
 
 
 # ------------------------------------------------------------------------------------------ single characters

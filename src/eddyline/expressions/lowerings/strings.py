@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from eddyline.expressions.coercion import cast, coerce, common_type
 from eddyline.expressions.frame import Evaluated, Frame
 from eddyline.expressions.function import function
+from eddyline.expressions.lowerings.nested import Lists
 from eddyline.expressions.lowerings.parameters import (
     expected,
     integer,
@@ -22,7 +23,7 @@ from eddyline.expressions.lowerings.parameters import (
 )
 from eddyline.expressions.lowerings.rowwise import RowError, is_ascii, rowwise
 from eddyline.model import Call, Expression
-from eddyline.types import BINARY, INT, NULL, STRING, is_nested
+from eddyline.types import BINARY, INT, STRING, is_nested
 
 # A text that a function makes longer than its arguments ends here: one query must not take all memory.
 MAX_MADE_BYTES = 1 << 20
@@ -261,28 +262,9 @@ def _reverse(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> 
     values = arguments[0].values
     if values.type == STRING:
         return Evaluated(pc.utf8_reverse(values))
-    lists = frame.array(values)
-    if not len(lists):
-        return Evaluated(lists)
-    offsets = numbers_of_offsets(lists)
-    sizes = np.diff(offsets)
-    # element k of a list of n starting at s is found at s + n - 1 - k
-    taken = np.repeat(offsets[:-1] + offsets[1:] - 1, sizes) - np.arange(offsets[0], offsets[-1])
-    items = lists.values.take(pa.array(taken))
-    return Evaluated(list_array(offsets - offsets[0], items, lists))
-
-
-def numbers_of_offsets(lists: pa.Array) -> Any:
-    """Where each list of an array starts among its values, and where the last ends."""
-    return np.frombuffer(lists.buffers()[1], np.int32)[lists.offset : lists.offset + len(lists) + 1]
-
-
-def list_array(offsets: Any, items: pa.Array, like: pa.Array) -> pa.Array:
-    """Lists of these items, NULL where `like` is NULL."""
-    mask = like.is_null() if like.null_count else None
-    return pa.ListArray.from_arrays(
-        pa.array(offsets, pa.int32()), items, type=pa.list_(items.type), mask=mask
-    )
+    lists = Lists.of(frame.array(values))
+    from_the_end = np.repeat(lists.starts + lists.sizes, lists.sizes) - 1 - lists.places
+    return Evaluated(lists.rebuilt(frame.array(values).values.take(pa.array(from_the_end))))
 
 
 # ------------------------------------------------------------------------------------------ padding and repeating
@@ -360,8 +342,9 @@ def _joined_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression],
         return arguments, BINARY
     if any(pa.types.is_list(t) for t in types):
         common = common_type(types)
-        if common is None:
-            raise expected("arrays of one kind", next(e for e in arguments if not pa.types.is_list(e.type)))
+        other = next((e for e in arguments if not pa.types.is_list(e.type)), arguments[-1])
+        if common is None or not pa.types.is_list(other.type):
+            raise expected("arrays of one kind", other)
         return [coerce(e, common) for e in arguments], common
     nested = next((e for e in arguments if is_nested(e.type)), None)
     if nested is not None:

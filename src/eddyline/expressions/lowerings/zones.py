@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.errors import Span, UnsupportedError, did_you_mean
+from eddyline.errors import Span, UnsupportedError, nearest
 
 Int64Vector = npt.NDArray[np.int64]
 
@@ -106,10 +106,11 @@ def require_zone(name: str, span: Span | None = None) -> None:
     try:
         zone_table(name)
     except LookupError:
+        near = nearest(name, zoneinfo.available_timezones() - _NOT_IN_JAVA)
         raise UnsupportedError(
             f"there is no time zone {name!r}",
             detail="A zone is a region such as 'Europe/Berlin', or an offset such as '+02:00'.",
-            hint=did_you_mean(name, zoneinfo.available_timezones() - _NOT_IN_JAVA, noun="time zone"),
+            hint=None if near is None else f"Did you mean {near}?",
             span=span,
         ) from None
 

@@ -14,10 +14,11 @@ A round that fails before step 4 leaves nothing behind.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,11 +26,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.batch import TupleBatch
+from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import Catalog
+from eddyline.catalog.rounds import CommittedRound, ListedFile
 from eddyline.delivery import ResultLog
-from eddyline.errors import ClosedError, SchemaError
-from eddyline.events import CallbackFailed, Event, ResultsDropped, RoundCommitted
+from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
+from eddyline.errors import ClosedError, EddylineError, SchemaError
+from eddyline.events import (
+    CallbackFailed,
+    CleanupFailed,
+    Event,
+    ResultsDropped,
+    RoundCommitted,
+    StoreFileDamaged,
+)
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.functions import Functions
@@ -37,6 +47,7 @@ from eddyline.model import DeadLetter, Round, Stream, StreamProgress
 from eddyline.sources import Ingested
 from eddyline.sql import Shapes
 from eddyline.storage import DeadLetters, RecentRows
+from eddyline.storage.outbox import StoredPart
 from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ
 
 REMEMBERED_TOKENS = 100_000
@@ -86,15 +97,27 @@ class _Worked:
     outputs: dict[str, FilterOutput] = field(default_factory=dict)
     misfits: list[DeadLetter] = field(default_factory=list)
     progress: dict[str, StreamProgress] = field(default_factory=dict)
+    letters: list[DeadLetter] = field(default_factory=list)
+    parts: Sequence[PartMatches | StoredPart] = ()
+    files: list[ListedFile] = field(default_factory=list)
 
 
 class RoundEngine:
     """Catalog, stages and what they keep, driven round by round under one lock."""
 
-    def __init__(self, *, time_zone: str, limits: Limits, clock: Callable[[], int], seed: int) -> None:
+    def __init__(
+        self,
+        *,
+        time_zone: str,
+        limits: Limits,
+        clock: Callable[[], int],
+        seed: int,
+        durable: Durable | None = None,
+    ) -> None:
         self.lock = threading.RLock()
         self.delivered = threading.Condition(self.lock)
-        self.catalog = Catalog()
+        self.durable = durable
+        self.catalog = Catalog() if durable is None else durable.catalog
         self.functions = Functions()
         self.shapes = Shapes(time_zone=time_zone)
         self.limits = limits
@@ -115,18 +138,29 @@ class RoundEngine:
         self._last_now_us = 0
         self._tokens: OrderedDict[str, Outcome] = OrderedDict()
         self._tokens_with_outputs: deque[str] = deque()
+        self.at_step: Callable[[str], None] = _no_step  # told before every step; tests end the process there
+        if durable is not None:
+            self._restore(durable)
 
     # ----------------------------------------------------------------------------------------- rounds
 
     def run_round(
-        self, inputs: Mapping[str, Ingested], *, token: str | None = None, now_us: int | None = None
+        self,
+        inputs: Mapping[str, Ingested],
+        *,
+        token: str | None = None,
+        now_us: int | None = None,
+        positions: Mapping[str, object] | None = None,
     ) -> Outcome:
-        """One round over rows of any streams; none at all is a tick."""
+        """One round over rows of any streams; none at all is a tick. `positions` say how far each source was read."""
         with self.lock:
             self.check_open()
-            if token is not None and token in self._tokens:  # 0 skip
-                return replace(self._tokens[token], is_repeat=True)
+            self.at_step("0 skip")
+            known = None if token is None else self._by_token(token)
+            if known is not None:
+                return replace(known, is_repeat=True)
             began = time.perf_counter()
+            self.at_step("1 plan")
             planned = self._plan(inputs, now_us)
             round_ = Round(
                 number=planned.number,
@@ -137,10 +171,22 @@ class RoundEngine:
                 n_rows={name: ingested.rows.num_rows for name, ingested in inputs.items()},
                 token=token,
             )
-            worked = self._capture(planned, inputs)
-            self._work(round_, worked)
-            outcome = self._commit(round_, worked)
+            try:
+                self.at_step("2 capture")
+                worked = self._capture(planned, inputs)
+                self.at_step("3 work")
+                self._work(round_, worked)
+                self.at_step("4 commit")
+                outcome = self._commit(round_, worked, positions or {})
+            except BaseException:
+                self._abort()
+                raise
+            self.at_step("5 deliver")
             self._deliver(outcome, time.perf_counter() - began)
+            if round_.number % GC_EVERY == 0:
+                self.at_step("7 gc")
+                self._collect_garbage(round_.number)
+            self.at_step("end")
             return outcome
 
     def _plan(self, inputs: Mapping[str, Ingested], now_us: int | None) -> _Planned:
@@ -170,9 +216,11 @@ class RoundEngine:
             )
             worked.progress[name] = _advanced(before, stream, times, is_late)
             worked.misfits += [
-                DeadLetter(planned.number, stream.name, misfit.row, "ROW_DOES_NOT_FIT", misfit.message)
+                DeadLetter(planned.number, stream.name, misfit.row, misfit.error, misfit.message)
                 for misfit in ingested.misfits
             ]
+        if self.durable is not None:
+            worked.files += self.durable.capture(planned.number, worked.batches)
         return worked
 
     def _work(self, round_: Round, worked: _Worked) -> None:
@@ -182,54 +230,80 @@ class RoundEngine:
                 stage = self._stages[name] = FilterStage(Context(0, self.time_zone, self.functions.call))
             stage.build(self.catalog.plan(name))
             worked.outputs[name] = stage.push(batch, round_)
+        worked.letters = worked.misfits + self._letters(round_, worked)
+        parts = [part for output in worked.outputs.values() for part in output.parts]
+        worked.parts = parts
+        if self.durable is not None:
+            files, worked.parts = self.durable.write(round_.number, parts, worked.letters)
+            worked.files += files
 
-    def _commit(self, round_: Round, worked: _Worked) -> Outcome:
-        self._last_round = round_.number
+    def _commit(self, round_: Round, worked: _Worked, positions: Mapping[str, object]) -> Outcome:
+        n_results = sum(output.n_matches for output in worked.outputs.values())
+        n_dead = len(worked.misfits) + sum(len(output.dead.rows) for output in worked.outputs.values())
+        n_late = sum(int(batch.is_late.sum()) for batch in worked.batches.values())
+        last_arrival = max(
+            [self._last_arrival, *(int(b.arrival[-1]) for b in worked.batches.values() if len(b))]
+        )
+        if self.durable is not None:
+            done = CommittedRound(round_, last_arrival, n_results, n_dead, n_late)
+            self.durable.commit(done, worked.progress, worked.files, positions)
+        self._last_round, self._last_arrival = round_.number, last_arrival
         self._last_now_us = round_.now_us
-        n_dropped = n_late = 0
+        self.progress.update(worked.progress)
         for name, batch in worked.batches.items():
-            self.progress[name] = worked.progress[name]
-            n_late += int(batch.is_late.sum())
             if len(batch):
-                self._last_arrival = max(self._last_arrival, int(batch.arrival[-1]))
                 self._recent(name).append(round_.version, batch)
-            for part in worked.outputs[name].parts:
-                n_dropped += self.results.append(round_.number, round_.version, part)
-        n_dead = len(worked.misfits) + self._bury(round_, worked)
+        n_dropped = sum(self.results.append(round_.number, round_.version, part) for part in worked.parts)
+        self._bury(worked)
         if n_dropped:
             self._announce(ResultsDropped(round_.number, n_dropped))
-        n_results = sum(output.n_matches for output in worked.outputs.values())
         outcome = Outcome(round_, worked.outputs, n_results, n_dead, n_late)
         if round_.token is not None:
             self._remember(round_.token, outcome)
         return outcome
 
-    def _bury(self, round_: Round, worked: _Worked) -> int:
-        """Keep the newest dead letters, count all."""
-        self.dead_letters.add(worked.misfits)
-        n = 0
+    def _abort(self) -> None:
+        """A round that failed leaves nothing behind. What cannot be removed now is cleared at the next opening."""
+        if self.durable is not None:
+            with contextlib.suppress(EddylineError):  # the round's own error is the one to tell
+                self.durable.abort()
+
+    def _collect_garbage(self, round_number: int) -> None:
+        """The round has happened: if its files cannot be cleared away, that is told, and tried again later."""
+        if self.durable is not None:
+            try:
+                self.durable.collect_garbage()
+            except EddylineError as error:
+                self._announce(CleanupFailed(round_number, str(error)))
+
+    def _letters(self, round_: Round, worked: _Worked) -> list[DeadLetter]:
+        """Pairs in error as dead letters, no more than are kept."""
+        letters: list[DeadLetter] = []
         for name, output in worked.outputs.items():
             dead, batch = output.dead, worked.batches[name]
-            kept_from = max(0, len(dead.rows) - self.dead_letters.capacity)
-            for at, (row, query_id, failure) in enumerate(
-                zip(dead.rows, dead.query_ids, dead.failures, strict=True)
-            ):
-                if at < kept_from:
-                    self.dead_letters.count(failure.error, int(query_id))
-                    continue
-                letter = DeadLetter(
-                    round_number=round_.number,
-                    stream=batch.stream,
-                    row=batch.rows.slice(int(row), 1).to_pylist()[0],
-                    error=failure.error,
-                    message=failure.message,
-                    query_id=int(query_id),
-                    query=self.catalog.name_of(int(query_id)),
-                    arrival=int(batch.arrival[row]),
+            for at in range(max(0, len(dead.rows) - self.dead_letters.capacity), len(dead.rows)):
+                row, query_id = int(dead.rows[at]), int(dead.query_ids[at])
+                letters.append(
+                    DeadLetter(
+                        round_number=round_.number,
+                        stream=batch.stream,
+                        row=batch.rows.slice(row, 1).to_pylist()[0],
+                        error=dead.failures[at].error,
+                        message=dead.failures[at].message,
+                        query_id=query_id,
+                        query=self.catalog.name_of(query_id),
+                        arrival=int(batch.arrival[row]),
+                    )
                 )
-                self.dead_letters.add([letter])
-            n += len(dead.rows)
-        return n
+        return letters
+
+    def _bury(self, worked: _Worked) -> None:
+        """Keep the newest dead letters, count all."""
+        for output in worked.outputs.values():
+            dead = output.dead
+            for at in range(len(dead.rows) - self.dead_letters.capacity):
+                self.dead_letters.count(dead.failures[at].error, int(dead.query_ids[at]))
+        self.dead_letters.add(worked.letters)
 
     def _deliver(self, outcome: Outcome, seconds: float) -> None:
         round_ = outcome.round
@@ -253,17 +327,55 @@ class RoundEngine:
                         self._call_back(int(query_id), round_.number)
 
     def _call_back(self, query_id: int, round_number: int) -> None:
-        for callback in list(self.callbacks.get(query_id, ())):
+        callbacks = list(self.callbacks.get(query_id, ()))
+        name = self.catalog.name_of(query_id) if callbacks else ""
+        for callback in callbacks:
+            if query_id not in self.callbacks:  # an earlier one dropped the query
+                return
             try:
                 callback(query_id, round_number)
             except Exception as error:  # a subscriber's fault is told, and never reaches another
-                message = f"{type(error).__name__}: {error}"
-                self._announce(CallbackFailed(round_number, self.catalog.name_of(query_id), message))
+                self._announce(CallbackFailed(round_number, name, f"{type(error).__name__}: {error}"))
 
     def _announce(self, event: Event) -> None:
         self.events.append(event)
-        for listener in self.listeners:
-            listener(event)
+        for listener in list(self.listeners):
+            try:
+                listener(event)
+            except (
+                Exception
+            ) as error:  # the round has happened; a listener's fault is only kept among the events
+                said = f"{type(error).__name__}: {error}"
+                self.events.append(CallbackFailed(event.round_number, "", said))
+
+    def _by_token(self, token: str) -> Outcome | None:
+        """The round a token belonged to."""
+        known = self._tokens.get(token)
+        if known is None and self.durable is not None:
+            done = self.durable.rounds.by_token(token)
+            if done is not None:
+                return Outcome(done.round, None, done.n_results, done.n_dead, done.n_late)
+        return known
+
+    def _restore(self, durable: Durable) -> None:
+        """After opening a home: go on where the last committed round ended."""
+        last = durable.rounds.last()
+        if last is not None:
+            self._last_round, self._last_arrival = last.round.number, last.last_arrival
+            self._last_now_us = last.round.now_us
+        self.progress = durable.rounds.progress()
+        for file in durable.newest(OUTBOX, self.limits.result_bytes):
+            for part in durable.parts(file):
+                self.results.append(file.round_number, durable.rounds.version_of(file.round_number), part)
+        for file in durable.newest(DEAD, self.limits.recent_bytes):
+            self.dead_letters.add(durable.dead_letters(file))
+        for file in durable.newest(CAPTURE, self.limits.recent_bytes):
+            for name, rows in durable.rows(file):
+                if self.catalog.find_stream(name) is not None:
+                    version = durable.rounds.version_of(file.round_number)
+                    self._recent(name).append(version, _old_rows(name, rows))
+        for name, message in durable.damaged.items():
+            self._announce(StoreFileDamaged(self._last_round, name, message))
 
     def _remember(self, token: str, outcome: Outcome) -> None:
         self._tokens[token] = outcome
@@ -301,6 +413,16 @@ class RoundEngine:
         if rows is None:
             rows = self.recent[name] = RecentRows(self.limits.recent_rows, self.limits.recent_bytes)
         return rows
+
+
+def _no_step(step: str) -> None:
+    """Nobody is watching."""
+
+
+def _old_rows(name: str, rows: pa.RecordBatch) -> TupleBatch:
+    """Rows of an earlier round, to look back on; what numbers they had no longer matters."""
+    n = rows.num_rows
+    return TupleBatch(name, rows, np.zeros(n, np.int64), np.ones(n, np.int8), np.zeros(n, dtype=bool))
 
 
 def _arrival_numbers(inputs: Mapping[str, Ingested], first: int) -> dict[str, npt.NDArray[np.int64]]:

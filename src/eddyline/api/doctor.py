@@ -1,0 +1,118 @@
+"""What is wrong with a home, or will be soon: each finding with what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from eddyline.api.rules_export import duration_text
+from eddyline.catalog.migrations import FORMAT
+from eddyline.engine.durable import Durable
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+LOW_SPACE_BYTES = 1 << 30
+ALMOST_FULL = 0.9  # of what retention allows
+_WORDS = {"outbox": "results", "dead": "dead letters", "capture": "rows as they came"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: str  # ok, warning or error
+    subject: str
+    message: str
+    hint: str | None = None
+
+
+def check_home(
+    durable: Durable, *, forget_damaged: bool = False, tell: Callable[[str, int, int], None]
+) -> list[Finding]:
+    """Look at a home that this process holds. With `forget_damaged`, files that cannot be read are left out from now on."""
+    found = [
+        Finding(
+            OK,
+            "catalog",
+            f"format {FORMAT}, version {durable.catalog.version}, {durable.catalog.n_queries} queries, "
+            f"time zone {durable.time_zone}, opened {durable.epoch} times",
+        )
+    ]
+    problem = _catalog_problem(durable)
+    if problem is not None:
+        found.append(
+            Finding(ERROR, "catalog", f"catalog.db is damaged: {problem}", "Restore it from a backup.")
+        )
+    found += _kept(durable)
+    found += _damaged(durable, forget_damaged, tell)
+    found += folder_findings(durable.home.folder)
+    return found
+
+
+def folder_findings(folder: Path) -> list[Finding]:
+    """What can be seen of a home from outside."""
+    found = []
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        hint = "Give the user who runs the engine the right to read and write there."
+        found.append(Finding(ERROR, "home", f"{folder} cannot be written to", hint))
+    free = shutil.disk_usage(folder).free
+    if free < LOW_SPACE_BYTES:
+        hint = "Make room: a round that cannot be written does not happen."
+        found.append(Finding(WARNING, "disk", f"{size_text(free)} free at {folder}", hint))
+    else:
+        found.append(Finding(OK, "disk", f"{size_text(free)} free"))
+    return found
+
+
+def _catalog_problem(durable: Durable) -> str | None:
+    said = str(durable.database.connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return None if said == "ok" else said
+
+
+def _kept(durable: Durable) -> list[Finding]:
+    found = []
+    for kind, (n_files, n_bytes) in durable.kept().items():
+        age_us, max_bytes = durable.retention.of(kind)
+        message = (
+            f"{n_files} file{'s' if n_files != 1 else ''}, {size_text(n_bytes)}; kept for {duration_text(age_us)} "
+            f"and up to {size_text(max_bytes)}"
+        )
+        if n_bytes > ALMOST_FULL * max_bytes:
+            hint = "The oldest go as new ones come. Raise the limit to keep them longer."
+            found.append(Finding(WARNING, _WORDS.get(kind, kind), message, hint))
+        else:
+            found.append(Finding(OK, _WORDS.get(kind, kind), message))
+    return found
+
+
+def _damaged(durable: Durable, forget_damaged: bool, tell: Callable[[str, int, int], None]) -> list[Finding]:
+    files = durable.rounds.files()
+    tell("reading the store", 0, len(files))
+    rounds = {file.name: (file.kind, file.round_number) for file in files}
+    damaged = durable.find_damaged()
+    if not damaged:
+        return [Finding(OK, "store", f"{len(files)} files, all as they were written")]
+    found = []
+    for name in sorted(damaged):
+        kind, number = rounds.get(name, ("file", 0))
+        lost = f"the {_WORDS.get(kind, kind)} of round {number}"
+        if forget_damaged:
+            found.append(Finding(WARNING, "store", f"{name} was left out: {lost} are lost"))
+        else:
+            hint = f"Restore it from a backup, or run eddyline doctor --forget-damaged: {lost} are then lost."
+            found.append(Finding(ERROR, "store", f"{name} is damaged or gone", hint))
+    if forget_damaged:
+        durable.forget_damaged()
+    return found
+
+
+def size_text(n_bytes: int) -> str:
+    """1.5 GB, not 1610612736 bytes."""
+    size, unit = float(n_bytes), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1024, larger
+    return f"{int(size)} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"

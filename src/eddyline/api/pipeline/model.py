@@ -1,0 +1,142 @@
+"""What a pipeline file says, with everything checked and filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eddyline.api.pipeline.mistakes import Place
+from eddyline.api.secrets import Text
+from eddyline.engine import Limits, Retention
+from eddyline.model import Stream
+from eddyline.sources.generators import ColumnGenerator
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """`[engine]`, and what of `[limits]` concerns memory."""
+
+    home: Path
+    time_zone: str | None = None  # None: what the home has, UTC for a new one
+    seed: int = 0
+    tick_us: int = 10_000_000
+    limits: Limits = field(default_factory=Limits)
+    retention: Retention = field(default_factory=Retention)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """How much goes into one round."""
+
+    rows_per_round: int = 10_000
+    bytes_per_round: int = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """`source = { type = "files", … }`: a folder that new files come into."""
+
+    path: Text  # relative paths start at the folder of the pipeline file
+    format: str  # json, csv, parquet or arrow
+    glob: str | None = None  # None: the usual endings of the format
+    poll_us: int = 1_000_000
+    columns: tuple[str, ...] = ()  # of CSV files without a header
+    delimiter: str = ","
+    on_change: str = "refuse"  # what if the home's position is of another folder: refuse, continue or restart
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StdinSource:
+    """`source = { type = "stdin", … }`: lines on standard input."""
+
+    format: str = "json"
+    columns: tuple[str, ...] = ()
+    delimiter: str = ","
+    every_us: int = 100_000  # rows wait at most so long for others
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorSource:
+    """`source = { type = "generator", … }`: made-up rows, the same for the same seed."""
+
+    columns: tuple[ColumnGenerator, ...]
+    rate: float | None = None  # rows per second; None: as fast as they are taken
+    rows: int | None = None  # how many in all; None: no end
+    seed: int = 0
+    place: Place | None = field(default=None, compare=False)
+
+
+SourceSettings = FileSource | StdinSource | GeneratorSource
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """`[streams.NAME]`: the declaration, and where its rows come from (None: only pushed)."""
+
+    stream: Stream
+    source: SourceSettings | None = None
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RulesTable:
+    """`[[rules.tables]]`: a table whose every row is a query made from a template."""
+
+    name: str  # of the queries, formatted with the row: "watch-{user}"
+    template: str  # SQL with :parameters
+    template_file: Path | None  # where the template was read from, if it was
+    file: Path  # CSV or Parquet
+    key: tuple[str, ...]  # the columns that tell rows apart; changed rows are found by them
+    properties: Mapping[str, Any] = field(default_factory=dict)  # view properties, such as owner
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RulesSettings:
+    """`[rules]`."""
+
+    patterns: tuple[str, ...] = ()  # as written
+    files: tuple[Path, ...] = ()  # those that match now, in name order, each once
+    tables: tuple[RulesTable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """`[[sinks]]`: where results go."""
+
+    name: str  # its cursor in the home goes by this name
+    type: str  # stdout or file
+    format: str  # jsonl, text, csv or parquet
+    path: Text | None = None
+    queries: tuple[str, ...] = ()  # patterns of query names; none: all
+    streams: tuple[str, ...] = ()  # names of streams; none: all
+    start: str = "now"  # a new sink begins with what comes now, or at the "beginning" of what is kept
+    every_us: int = 5_000_000  # a file is closed when its first result is so old,
+    bytes_per_file: int = 64 << 20  # or when it has grown to this
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A pipeline file that has no mistakes."""
+
+    path: Path
+    text: str = field(repr=False)
+    engine: EngineSettings
+    streams: tuple[StreamSettings, ...] = ()
+    functions: tuple[str, ...] = ()  # modules to import
+    rules: RulesSettings = field(default_factory=RulesSettings)
+    sinks: tuple[SinkSettings, ...] = ()
+    limits: RunLimits = field(default_factory=RunLimits)
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths start."""
+        return self.path.parent
+
+    def stream(self, name: str) -> StreamSettings | None:
+        return next((s for s in self.streams if s.stream.name.lower() == name.lower()), None)

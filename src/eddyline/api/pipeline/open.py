@@ -1,0 +1,113 @@
+"""From a pipeline file to an engine: the machine checked, the home opened, functions imported, streams declared."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from eddyline.api.engine import Engine, open_engine
+from eddyline.api.pipeline.mistakes import Mistake, Place, PipelineError
+from eddyline.api.pipeline.model import FileSource, Pipeline
+from eddyline.api.secrets import Secret, SecretError, Text, revealed
+from eddyline.errors import FunctionError
+from eddyline.functions import load_modules
+
+
+def check_machine(pipeline: Pipeline) -> None:
+    """Check what only the machine that runs the pipeline can tell: secrets that are set, folders that are there.
+
+    Raises PipelineError with every mistake.
+    """
+    mistakes: list[Mistake] = []
+    nowhere = Place(pipeline.path, 1, 1)
+    for settings in pipeline.streams:
+        source = settings.source
+        if isinstance(source, FileSource):
+            place = source.place or nowhere
+            folder = _folder(pipeline, source.path, place, mistakes)
+            if folder is not None and not folder.is_dir():
+                problem = f"the folder {source.path} of stream {settings.stream.name} is not there"
+                mistakes.append(Mistake(place, problem, hint="Make it, or mend the path."))
+    for sink in pipeline.sinks:
+        if sink.path is not None:
+            _folder(pipeline, sink.path, sink.place or nowhere, mistakes)
+    if mistakes:
+        raise PipelineError(pipeline.path, mistakes)
+
+
+def _folder(pipeline: Pipeline, text: Text, place: Place, mistakes: list[Mistake]) -> Path | None:
+    problems = text.problems() if isinstance(text, Secret) else []
+    mistakes += [Mistake(place, error.problem, error.detail, error.hint) for error in problems]
+    return None if problems else folder_of(pipeline, text)
+
+
+def folder_of(pipeline: Pipeline, text: Text) -> Path:
+    """A path of the pipeline file, as it is on this machine. Raises SecretError."""
+    try:
+        return pipeline.folder / Path(revealed(text)).expanduser()
+    except (RuntimeError, ValueError):  # no home of that user; a zero byte
+        raise SecretError(f"{text} cannot be a path") from None
+
+
+def open_pipeline(pipeline: Pipeline, *, home: Path | None = None) -> Engine:
+    """Import the functions and open the home the pipeline names, or another one.
+
+    Streams and rules are not touched: `eddyline.api.rules.apply_rules(engine, pipeline)` makes both stand, in one version.
+    """
+    load_functions(pipeline)
+    settings = pipeline.engine
+    limits = settings.limits
+    return open_engine(
+        home or settings.home,
+        time_zone=settings.time_zone,
+        results_per_query=limits.results_per_query,
+        result_bytes=limits.result_bytes,
+        recent_rows=limits.recent_rows,
+        dead_letters=limits.dead_letters,
+        retention=settings.retention,
+        seed=settings.seed,
+    )
+
+
+def declare_streams(engine: Engine, pipeline: Pipeline) -> None:
+    """Declare the streams of the pipeline alone, without its rules. Raises SchemaError if one cannot be changed so."""
+    for settings in pipeline.streams:
+        engine._declare(settings.stream)
+
+
+def load_functions(pipeline: Pipeline) -> list[str]:
+    """Import the modules with functions; those beside the pipeline file are found first. Returns new function names."""
+    names: list[str] = []
+    with _importable(pipeline.folder):
+        for module in pipeline.functions:
+            try:
+                names += load_modules([module])
+            except FunctionError:
+                raise
+            except Exception as error:  # whatever a user's module raises while it is imported
+                where = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+                raise FunctionError(
+                    f"module {module} with functions cannot be imported",
+                    detail=f"{type(error).__name__}: {error}{where}",
+                    hint="Mend the module; it is imported as it stands.",
+                ) from error
+    return names
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Let modules beside the pipeline file be imported, also if another pipeline has one of the same name."""
+    for file in folder.glob("*.py"):
+        known = sys.modules.get(file.stem)
+        if known is not None and getattr(known, "__file__", None) and Path(str(known.__file__)).parent != folder:
+            if Path(str(known.__file__)).name == file.name and file.stem not in sys.stdlib_module_names:
+                del sys.modules[file.stem]
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

@@ -1,0 +1,358 @@
+"""Shapes, streams and constants as JSON: the bound form is what is stored, so that reopening parses nothing.
+
+The format is part of the home's format version: a change of a node here needs a migration.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.errors import Span
+from eddyline.model import (
+    Atom,
+    AtomKind,
+    Call,
+    Clause,
+    Column,
+    Condition,
+    Expression,
+    Input,
+    Literal,
+    Projected,
+    Properties,
+    Shape,
+    Slot,
+    SlotInfo,
+    Stream,
+    UserCall,
+    Window,
+)
+from eddyline.types import DATE, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, parse_type, type_name
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_COUNTED = (
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    INTERVAL,
+)  # kept as days or microseconds: Python's own end at the year 9999
+_NAMED = {type_name(INTERVAL): INTERVAL, type_name(MONTHS): MONTHS}
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+_FROM_JSON = json.JSONDecoder()
+
+
+def dump(value: Any) -> str:
+    return _JSON.encode(value)
+
+
+# --------------------------------------------------------------------------------------------- types and values
+
+
+def type_from(name: str) -> pa.DataType:
+    return _NAMED.get(name) or parse_type(name)
+
+
+def value_to(value: Any, t: pa.DataType) -> Any:
+    """A constant as JSON has it: exact, whatever the type."""
+    if value is None:
+        return None
+    if isinstance(value, pa.Scalar):
+        value = value.value if t in _COUNTED else value.as_py()
+    if value is None:
+        return None
+    if pa.types.is_list(t):
+        return [value_to(item, t.value_type) for item in value]
+    if pa.types.is_floating(t):
+        return float(value).hex()
+    if is_decimal(t):
+        return str(value)
+    if pa.types.is_binary(t):
+        return value.hex()
+    if t == DATE:
+        return value if isinstance(value, int) else value.toordinal() - _EPOCH.toordinal()
+    if t in (TIMESTAMP, TIMESTAMP_NTZ):
+        return value if isinstance(value, int) else (_naive(value) - _EPOCH) // _MICROSECOND
+    if t == INTERVAL:
+        return value if isinstance(value, int) else value // _MICROSECOND
+    if t == MONTHS:
+        return list(value)
+    return value
+
+
+def value_from(stored: Any, t: pa.DataType) -> Any:
+    """The inverse of `value_to`: a value `pa.scalar(value, t)` accepts."""
+    if stored is None:
+        return None
+    if pa.types.is_list(t):
+        return tuple(value_from(item, t.value_type) for item in stored)
+    if pa.types.is_floating(t):
+        return float.fromhex(stored)
+    if is_decimal(t):
+        return decimal.Decimal(stored)
+    if pa.types.is_binary(t):
+        return bytes.fromhex(stored)
+    if t in _COUNTED:
+        return stored  # Arrow takes days and microseconds as numbers
+    if t == MONTHS:
+        return pa.MonthDayNano(stored)
+    return stored
+
+
+def _naive(value: datetime.datetime) -> datetime.datetime:
+    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+# --------------------------------------------------------------------------------------------- expressions
+
+
+def expression_to(expression: Expression) -> list[Any]:
+    t, span = type_name(expression.type), _span_to(expression.span)
+    if isinstance(expression, Literal):
+        return ["literal", t, span, value_to(expression.value, expression.type)]
+    if isinstance(expression, Column):
+        return ["column", t, span, expression.name, expression.input]
+    if isinstance(expression, Slot):
+        return ["slot", t, span, expression.index]
+    if isinstance(expression, UserCall):
+        rest = [expression.version, expression.is_deterministic, expression.occurrence]
+        return ["user", t, span, expression.function, *rest, [expression_to(a) for a in expression.arguments]]
+    assert isinstance(expression, Call), f"{type(expression).__name__} cannot be stored"
+    return ["call", t, span, expression.function, [expression_to(a) for a in expression.arguments]]
+
+
+def expression_from(stored: list[Any]) -> Expression:
+    kind, t, span = stored[0], type_from(stored[1]), _span_from(stored[2])
+    if kind == "literal":
+        return Literal(t, value_from(stored[3], t), span=span)
+    if kind == "column":
+        return Column(t, stored[3], stored[4], span=span)
+    if kind == "slot":
+        return Slot(t, stored[3], span=span)
+    if kind == "user":
+        name, version, is_deterministic, occurrence, arguments = stored[3:]
+        return UserCall(t, name, _all_from(arguments), version, is_deterministic, occurrence, span=span)
+    assert kind == "call", kind
+    return Call(t, stored[3], _all_from(stored[4]), span=span)
+
+
+def _all_from(stored: list[Any]) -> tuple[Expression, ...]:
+    return tuple(expression_from(argument) for argument in stored)
+
+
+def _optional_to(expression: Expression | None) -> list[Any] | None:
+    return None if expression is None else expression_to(expression)
+
+
+def _optional_from(stored: list[Any] | None) -> Expression | None:
+    return None if stored is None else expression_from(stored)
+
+
+def _span_to(span: Span | None) -> list[int] | None:
+    return None if span is None else [span.start, span.end]
+
+
+def _span_from(stored: list[int] | None) -> Span | None:
+    return None if stored is None else Span(*stored)
+
+
+# --------------------------------------------------------------------------------------------- shapes
+
+
+def shape_to(shape: Shape) -> str:
+    return dump(
+        {
+            "key": shape.key,
+            "inputs": [_input_to(entry) for entry in shape.inputs],
+            "projection": [[p.name, expression_to(p.expression)] for p in shape.projection],
+            "clauses": [
+                [_span_to(c.span), [_atom_to(atom) for atom in c.atoms]] for c in shape.condition.clauses
+            ],
+            "never": [expression_to(e) for e in shape.condition.never],
+            "slots": [[slot.index, type_name(slot.type), slot.name, slot.is_list] for slot in shape.slots],
+            "group_by": [expression_to(e) for e in shape.group_by],
+            "having": _optional_to(shape.having),
+            "qualify": _optional_to(shape.qualify),
+            "functions": [list(function) for function in shape.functions],
+        }
+    )
+
+
+def shape_from(stored: str) -> Shape:
+    s = json.loads(stored)
+    clauses = tuple(
+        Clause(tuple(_atom_from(a) for a in atoms), _span_from(span)) for span, atoms in s["clauses"]
+    )
+    return Shape(
+        key=s["key"],
+        inputs=tuple(_input_from(entry) for entry in s["inputs"]),
+        projection=tuple(Projected(name, expression_from(e)) for name, e in s["projection"]),
+        condition=Condition(clauses, tuple(expression_from(e) for e in s["never"])),
+        slots=tuple(SlotInfo(index, type_from(t), name, is_list) for index, t, name, is_list in s["slots"]),
+        group_by=_all_from(s["group_by"]),
+        having=_optional_from(s["having"]),
+        qualify=_optional_from(s["qualify"]),
+        functions=tuple((name, version) for name, version in s["functions"]),
+    )
+
+
+def shape_meaning(shape: Shape) -> object:
+    """What a shape is, without where in a text its parts stood: equal for two that do the same."""
+    return tuple(getattr(shape, name) for name in Shape.__slots__)
+
+
+def _input_to(entry: Input) -> list[Any]:
+    window = None if entry.window is None else [entry.window.n_rows, entry.window.duration_us]
+    return [entry.alias, entry.stream, window, entry.join, _optional_to(entry.on), _span_to(entry.span)]
+
+
+def _input_from(stored: list[Any]) -> Input:
+    alias, stream, window, join, on, span = stored
+    return Input(
+        alias, stream, None if window is None else Window(*window), join, _optional_from(on), _span_from(span)
+    )
+
+
+def _atom_to(atom: Atom) -> list[Any]:
+    return [
+        atom.kind.value,
+        expression_to(atom.condition),
+        _optional_to(atom.attribute),
+        atom.operator,
+        _optional_to(atom.constant),
+    ]
+
+
+def _atom_from(stored: list[Any]) -> Atom:
+    kind, condition, attribute, operator, constant = stored
+    return Atom(
+        AtomKind(kind),
+        expression_from(condition),
+        _optional_from(attribute),
+        operator,
+        _optional_from(constant),
+    )
+
+
+# --------------------------------------------------------------------------------------------- streams, properties, constants
+
+
+def stream_to(stream: Stream) -> str:
+    return dump(
+        {
+            "name": stream.name,
+            "columns": [[f.name, type_name(f.type), f.nullable] for f in stream.schema],
+            "time": stream.time,
+            "lateness_us": stream.lateness_us,
+            "key": list(stream.key),
+            "source": stream.source,
+            "options": [list(pair) for pair in stream.options],
+            "properties": [list(pair) for pair in stream.properties],
+        }
+    )
+
+
+def stream_from(stored: str) -> Stream:
+    s = json.loads(stored)
+    return Stream(
+        name=s["name"],
+        schema=pa.schema([pa.field(name, type_from(t), nullable) for name, t, nullable in s["columns"]]),
+        time=s["time"],
+        lateness_us=s["lateness_us"],
+        key=tuple(s["key"]),
+        source=s["source"],
+        options=tuple((k, v) for k, v in s["options"]),
+        properties=tuple((k, v) for k, v in s["properties"]),
+    )
+
+
+_PLAIN = Properties()
+
+
+def properties_to(properties: Properties) -> str:
+    """Only what differs from the default: most queries have nothing to say."""
+    if properties == _PLAIN:
+        return ""
+    stated = {
+        name: value
+        for name in Properties.__slots__
+        if (value := getattr(properties, name)) != getattr(_PLAIN, name)
+    }
+    return dump(stated)
+
+
+def properties_from(stored: str) -> Properties:
+    if not stored:
+        return _PLAIN
+    stated: dict[str, Any] = json.loads(stored)
+    for name in ("per", "deliver"):
+        if name in stated:
+            stated[name] = tuple(stated[name])
+    return Properties(**stated)
+
+
+def constants_writer(shape: Shape) -> Callable[[Sequence[Any]], str]:
+    """What turns a query's constants into text. Made once per shape: there are a million queries to a shape."""
+    types = [slot.type for slot in shape.slots]
+    plain = [at for at, t in enumerate(types) if _is_plain(t)]
+    converted = [(at, t) for at, t in enumerate(types) if not _is_plain(t)]
+
+    def write(constants: Sequence[Any]) -> str:
+        values = list(constants)
+        assert len(values) == len(types), f"{len(values)} constants for {len(types)} slots"
+        for at, t in converted:
+            values[at] = value_to(values[at], t)
+        for at in plain:
+            if isinstance(values[at], pa.Scalar):
+                values[at] = values[at].as_py()
+        return dump(values)
+
+    return write
+
+
+def constants_reader(shape: Shape) -> Callable[[str], list[Any]]:
+    """The inverse of `constants_writer`."""
+    types = [slot.type for slot in shape.slots]
+    converted = [(at, _reader(t)) for at, t in enumerate(types) if not _is_plain(t)]
+
+    def read(stored: str) -> list[Any]:
+        values: list[Any] = _FROM_JSON.raw_decode(stored)[0]
+        assert len(values) == len(types), f"{len(values)} constants for {len(types)} slots"
+        for at, convert in converted:
+            if values[at] is not None:
+                values[at] = convert(values[at])
+        return values
+
+    return read
+
+
+def _is_plain(t: pa.DataType) -> bool:
+    """JSON has its values as they are."""
+    return bool(pa.types.is_string(t) or pa.types.is_integer(t) or pa.types.is_boolean(t))
+
+
+def _reader(t: pa.DataType) -> Callable[[Any], Any]:
+    return float.fromhex if pa.types.is_floating(t) else lambda stored: value_from(stored, t)
+
+
+def columns_to(columns: list[pa.Array], names: list[str]) -> bytes:
+    """Columns of constants as one Arrow stream."""
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_arrays(columns, names=names)
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def columns_from(stored: bytes) -> list[pa.Array]:
+    with pa.ipc.open_stream(stored) as reader:
+        table = reader.read_all().combine_chunks()
+    return [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]

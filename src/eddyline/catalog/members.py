@@ -1,0 +1,225 @@
+"""Many queries of one template at once: which of them stand as they should, and other constants for those that do not.
+
+What would take a walk through the catalog per query is done on columns here, so that a table of a million rows of which ten
+changed costs a comparison and ten changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.catalog.catalog import Catalog, _Fate
+from eddyline.catalog.queries import Registration
+from eddyline.model import Properties, QueryState, Shape
+
+Ids = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def is_same_shape(a: Shape, b: Shape) -> bool:
+    """Whether two shapes mean the same, though one was bound now and the other read from the disk."""
+    return a is b or (
+        a.inputs == b.inputs
+        and a.condition == b.condition
+        and a.slots == b.slots
+        and a.projection == b.projection
+        and a.functions == b.functions
+        and (a.group_by, a.having, a.qualify) == (b.group_by, b.having, b.qualify)
+    )
+
+
+def standing_as(
+    catalog: Catalog,
+    ids: Ids,
+    is_text: Callable[[str], bool],
+    shape: Shape,
+    slots: Sequence[pa.Array],
+    properties: Properties,
+) -> Mask:
+    """Which of the queries `ids` (0: none) have such a text, these properties and, in row k of `slots`, these constants."""
+    is_same = np.zeros(len(ids), dtype=bool)
+    has_text = _has_text(catalog, ids, is_text, properties)
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    for known, family in catalog._families.items():
+        if known.stream.lower() != shape.stream.lower() or not is_same_shape(known, shape):
+            continue
+        for segment in family.segments():
+            there = segment.ids[segment.is_live].astype(np.int64)
+            at = np.searchsorted(ordered, there)
+            found = at < len(ordered)
+            found[found] = ordered[at[found]] == there[found]
+            mine = order[at[found]]
+            theirs = np.flatnonzero(segment.is_live)[found]
+            is_same[mine] = equal_rows(slots, mine, segment.slots, theirs)
+    for query_id, constants in catalog._parked.items():
+        place = int(np.searchsorted(ordered, query_id))
+        if place < len(ordered) and ordered[place] == query_id:
+            row = int(order[place])
+            made = catalog._registration(query_id)
+            is_same[row] = (
+                is_same_shape(made.shape, shape)
+                and equal_rows(
+                    slots, np.array([row]), [pa.array([c], c.type) for c in constants], np.array([0])
+                ).all()
+            )
+    return is_same & has_text
+
+
+def equal_rows(ours: Sequence[pa.Array], our_rows: Ids, theirs: Sequence[pa.Array], their_rows: Ids) -> Mask:
+    """Whether constants are the same, row by row: NULL is NULL, NaN is NaN, and 0.0 is not -0.0."""
+    is_equal = np.ones(len(our_rows), dtype=bool)
+    for a, b in zip(ours, theirs, strict=True):
+        mine, other = a.take(pa.array(our_rows)), b.take(pa.array(their_rows))
+        if pa.types.is_nested(a.type):
+            is_equal &= np.array(
+                [x == y for x, y in zip(mine.to_pylist(), other.to_pylist(), strict=True)], dtype=bool
+            )
+            continue
+        if pa.types.is_floating(a.type):
+            bits = pa.int64() if a.type.bit_width == 64 else pa.int32()
+            is_nan = pc.and_(pc.is_nan(mine), pc.is_nan(other)).fill_null(False)
+            same = pc.or_(pc.equal(mine.view(bits), other.view(bits)).fill_null(False), is_nan)
+        else:
+            same = pc.equal(mine, other).fill_null(False)
+        both_null = pc.and_(mine.is_null(), other.is_null())
+        is_equal &= np.asarray(pc.or_(same, both_null).to_numpy(zero_copy_only=False))
+    return is_equal
+
+
+def _has_text(catalog: Catalog, ids: Ids, is_text: Callable[[str], bool], properties: Properties) -> Mask:
+    has_text = np.zeros(len(ids), dtype=bool)
+    for bulk in catalog._bulks:
+        if is_text(bulk.text) and bulk.properties == properties:
+            has_text |= (ids >= bulk.first_id) & (ids < bulk.first_id + bulk.n)
+    single = np.isin(ids, np.fromiter(catalog._singles, np.int64, len(catalog._singles)))
+    for row in np.flatnonzero(single):
+        made = catalog._singles[int(ids[row])]
+        has_text[row] = is_text(made.text) and made.properties == properties
+    return has_text
+
+
+def replace_many(
+    catalog: Catalog,
+    ids: Ids,
+    text: str,
+    shape: Shape,
+    slots: Sequence[pa.Array],
+    properties: Properties,
+    now_us: int,
+) -> None:
+    """Another text or other constants for many queries, in one version. One that was paused by hand stays paused."""
+    if not len(ids):
+        return
+    order = np.argsort(ids)
+    ids = ids[order]
+    slots = [column.take(pa.array(order)) for column in slots]
+    with catalog.change(f"replace {len(ids)} queries") as version:
+        paused: list[int] = []
+        leaving: dict[Shape, list[int]] = {}
+        for query_id in map(int, ids):
+            old = catalog._registration(query_id)
+            if catalog.state(query_id) is QueryState.PAUSED and old.properties.is_enabled:
+                paused.append(query_id)
+            if catalog._parked.pop(query_id, None) is None:
+                leaving.setdefault(old.shape, []).append(query_id)
+        for old_shape, members in leaving.items():
+            catalog._family(old_shape).remove(members)
+            catalog._touch(old_shape)
+        rows = list(zip(*(column.to_pylist() for column in slots), strict=True)) if slots else [()] * len(ids)
+        for query_id, constants in zip(map(int, ids), rows, strict=True):
+            old, generation = catalog._registration(query_id), catalog._generation(query_id) + 1
+            catalog._end(query_id, version)
+            catalog._unname(query_id, old)
+            name = None if old.names is None else old.name(query_id)
+            made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
+            catalog._singles[query_id] = made
+            catalog._write(made, constants, QueryState.RUNNING, generation)
+            catalog._name(name, properties.owner, query_id)
+            catalog._fates[query_id] = _Fate(QueryState.RUNNING, generation, version, now_us)
+            catalog._past.setdefault(query_id, []).append((version, generation))
+        catalog._family(shape).add_many(ids.astype(np.int32), slots)
+        catalog._touch(shape)
+        for query_id in map(int, ids) if not properties.is_enabled else paused:
+            catalog.set_paused(query_id, True, now_us)
+
+
+def made_by(
+    catalog: Catalog,
+    ids: Ids,
+    is_text: Callable[[str], bool],
+    owner: str,
+    could_name: Callable[[str], object],
+) -> Ids:
+    """Those of `ids` that are queries with parameters of this owner and have this text, or a name that could be of its making."""
+    found = []
+    for query_id in map(int, ids):
+        made = catalog._registration(query_id)
+        if made.properties.owner != owner or not any(slot.name for slot in made.shape.slots):
+            continue
+        if is_text(made.text) or could_name(made.name(query_id)):
+            found.append(query_id)
+    return np.array(found, np.int64)
+
+
+@dataclass(slots=True)
+class MemberGroup:
+    """Queries with named parameters that have text, shape and properties in common; `slots` has a row for each."""
+
+    text: str
+    shape: Shape
+    properties: Properties
+    ids: list[int]
+    names: list[str]
+    slots: list[pa.Array]
+
+
+def member_groups(catalog: Catalog) -> list[MemberGroup]:
+    """All queries with named parameters, by template."""
+    found: dict[tuple[str, int, Properties], list[tuple[Shape, Ids, list[pa.Array]]]] = {}
+
+    def take(made: Registration, ids: Ids, slots: Sequence[pa.Array]) -> None:
+        key = made.text, id(made.shape), made.properties
+        found.setdefault(key, []).append((made.shape, ids, list(slots)))
+
+    for shape, family in catalog._families.items():
+        if not any(slot.name for slot in shape.slots):
+            continue
+        for segment in family.segments():
+            single = np.isin(segment.ids, np.fromiter(catalog._singles, np.int64, len(catalog._singles)))
+            for at in np.flatnonzero(single & segment.is_live):
+                query_id = int(segment.ids[at])
+                take(
+                    catalog._singles[query_id],
+                    np.array([query_id]),
+                    [s.slice(int(at), 1) for s in segment.slots],
+                )
+            for bulk in catalog._bulks:
+                inside = (segment.ids >= bulk.first_id) & (segment.ids < bulk.first_id + bulk.n)
+                at = np.flatnonzero(inside & segment.is_live & ~single)
+                if len(at):
+                    take(
+                        bulk, segment.ids[at].astype(np.int64), [s.take(pa.array(at)) for s in segment.slots]
+                    )
+    for query_id, constants in catalog._parked.items():
+        made = catalog._registration(query_id)
+        if any(slot.name for slot in made.shape.slots):
+            take(made, np.array([query_id]), [pa.array([c], c.type) for c in constants])
+    groups = []
+    for (text, _, properties), parts in found.items():
+        ids = np.concatenate([ids for _, ids, _ in parts])
+        order = np.argsort(ids, kind="stable")
+        columns = [
+            pa.concat_arrays([slots[k] for _, _, slots in parts]).take(pa.array(order))
+            for k in range(len(parts[0][2]))
+        ]
+        ordered = ids[order].tolist()
+        names = [catalog.name_of(query_id) for query_id in ordered]
+        groups.append(MemberGroup(text, parts[0][0], properties, ordered, names, columns))
+    return groups

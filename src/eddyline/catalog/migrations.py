@@ -1,0 +1,65 @@
+"""The format of the catalog's file and the way from each earlier format to this one."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from eddyline.errors import HomeError
+
+FORMAT = 1
+
+_TABLES = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE versions (version INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, what TEXT NOT NULL);
+CREATE TABLE streams (name TEXT NOT NULL, definition TEXT NOT NULL, version_from INTEGER NOT NULL, version_to INTEGER);
+CREATE TABLE shapes (id INTEGER PRIMARY KEY, body TEXT NOT NULL UNIQUE);
+CREATE TABLE queries (
+    query_id INTEGER NOT NULL, generation INTEGER NOT NULL, name TEXT, text TEXT NOT NULL, shape INTEGER NOT NULL,
+    properties TEXT NOT NULL, constants TEXT NOT NULL, state TEXT NOT NULL, registered_us INTEGER NOT NULL,
+    version_from INTEGER NOT NULL, version_to INTEGER, PRIMARY KEY (query_id, version_from)) WITHOUT ROWID;
+CREATE TABLE templates (
+    first_id INTEGER PRIMARY KEY, n INTEGER NOT NULL, text TEXT NOT NULL, shape INTEGER NOT NULL, properties TEXT NOT NULL,
+    names BLOB, constants BLOB, registered_us INTEGER NOT NULL, version_from INTEGER NOT NULL);
+CREATE TABLE ended_members (query_id INTEGER PRIMARY KEY, version INTEGER NOT NULL);
+CREATE TABLE functions (name TEXT NOT NULL, function_version TEXT NOT NULL, version INTEGER NOT NULL,
+    PRIMARY KEY (name, function_version)) WITHOUT ROWID;
+CREATE TABLE rounds (
+    number INTEGER PRIMARY KEY, version INTEGER NOT NULL, now_us INTEGER NOT NULL, seed INTEGER NOT NULL,
+    first_arrival INTEGER NOT NULL, last_arrival INTEGER NOT NULL, token TEXT UNIQUE, rows TEXT NOT NULL,
+    n_results INTEGER NOT NULL, n_dead INTEGER NOT NULL, n_late INTEGER NOT NULL, epoch INTEGER NOT NULL);
+CREATE TABLE progress (stream TEXT PRIMARY KEY, n_rows INTEGER NOT NULL, max_time_us INTEGER, watermark_us INTEGER,
+    n_late INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE positions (source TEXT PRIMARY KEY, position TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE files (
+    name TEXT PRIMARY KEY, kind TEXT NOT NULL, round INTEGER NOT NULL, nbytes INTEGER NOT NULL, checksum INTEGER NOT NULL,
+    at_us INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX files_by_round ON files (kind, round);
+CREATE TABLE cursors (reader TEXT PRIMARY KEY, round INTEGER NOT NULL, place INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+# From format k to k + 1, in order; each is a script that runs in one transaction.
+_STEPS: dict[int, str] = {0: _TABLES}
+
+
+def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file from a newer version; it is not written to."""
+    found = _format(connection)
+    if found > FORMAT:
+        raise HomeError(
+            f"{path} was written by a newer version of eddyline",
+            detail=f"It has format {found}, this version knows {FORMAT}.",
+            hint="Upgrade eddyline, or restore a backup from before the upgrade.",
+        )
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the file to this version's format, each step all or nothing."""
+    for step in range(_format(connection), FORMAT):
+        connection.executescript(
+            f"BEGIN IMMEDIATE;\n{_STEPS[step]}\nPRAGMA user_version = {step + 1};\nCOMMIT;"
+        )
+
+
+def _format(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

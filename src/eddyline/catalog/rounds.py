@@ -1,0 +1,187 @@
+"""Rounds on disk: the one transaction that makes a round have happened.
+
+What a crash leaves before it does not count, whatever files were written; what it leaves after it is found again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from eddyline.catalog import codec
+from eddyline.catalog.database import Database
+from eddyline.errors import HomeError
+from eddyline.model import Round, StreamProgress
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file of the store that a committed round brought."""
+
+    name: str
+    kind: str
+    round_number: int
+    nbytes: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRound:
+    """What is remembered of a round."""
+
+    round: Round
+    last_arrival: int
+    n_results: int
+    n_dead: int
+    n_late: int
+
+
+class RoundLog:
+    """Committed rounds, where each stream stands, and the files that belong to them."""
+
+    def __init__(self, database: Database, epoch: int) -> None:
+        self._database = database
+        self._connection = database.connection
+        self.epoch = epoch
+
+    def commit(
+        self,
+        done: CommittedRound,
+        progress: Mapping[str, StreamProgress],
+        files: Iterable[ListedFile],
+        positions: Mapping[str, object],
+        at_us: int,
+    ) -> None:
+        """Step 4. Refuses if another process has opened the home since, or if another round came between."""
+        with self._database.transaction():
+            if self._database.number("epoch") != self.epoch:
+                raise HomeError(
+                    "another process has opened this home",
+                    detail="This round has not happened.",
+                    hint="End one of the two processes.",
+                )
+            last = int(self._connection.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
+            if last != done.round.number - 1:
+                raise HomeError(
+                    f"round {done.round.number} cannot follow round {last}",
+                    detail="This round has not happened.",
+                )
+            self._connection.execute(
+                "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    done.round.number,
+                    done.round.version,
+                    done.round.now_us,
+                    done.round.seed,
+                    done.round.first_arrival,
+                    done.last_arrival,
+                    done.round.token,
+                    codec.dump(done.round.n_rows),
+                    done.n_results,
+                    done.n_dead,
+                    done.n_late,
+                    self.epoch,
+                ),
+            )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?)",
+                [(name, p.n_rows, p.max_time_us, p.watermark_us, p.n_late) for name, p in progress.items()],
+            )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO positions VALUES (?, ?)",
+                [(source, codec.dump(position)) for source, position in positions.items()],
+            )
+            self._connection.executemany(
+                "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)",
+                [(f.name, f.kind, f.round_number, f.nbytes, f.checksum, at_us) for f in files],
+            )
+
+    def last(self) -> CommittedRound | None:
+        row = self._connection.execute("SELECT * FROM rounds ORDER BY number DESC LIMIT 1").fetchone()
+        return None if row is None else _round(row)
+
+    def by_token(self, token: str) -> CommittedRound | None:
+        row = self._connection.execute("SELECT * FROM rounds WHERE token = ?", (token,)).fetchone()
+        return None if row is None else _round(row)
+
+    def version_of(self, number: int) -> int:
+        """The catalog version a round saw."""
+        row = self._connection.execute("SELECT version FROM rounds WHERE number = ?", (number,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def recent(self, newest: int) -> list[CommittedRound]:
+        rows = self._connection.execute("SELECT * FROM rounds ORDER BY number DESC LIMIT ?", (newest,))
+        return [_round(row) for row in rows]
+
+    def progress(self) -> dict[str, StreamProgress]:
+        rows = self._connection.execute(
+            "SELECT stream, n_rows, max_time_us, watermark_us, n_late FROM progress"
+        )
+        return {name: StreamProgress(*rest) for name, *rest in rows}
+
+    def position(self, source: str) -> object | None:
+        row = self._connection.execute(
+            "SELECT position FROM positions WHERE source = ?", (source,)
+        ).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def files(self, kind: str | None = None) -> list[ListedFile]:
+        """Listed files, oldest round first."""
+        rows = self._connection.execute(
+            "SELECT name, kind, round, nbytes, checksum FROM files WHERE ? IS NULL OR kind = ? ORDER BY round, name",
+            (kind, kind),
+        )
+        return [ListedFile(*row) for row in rows]
+
+    def files_after(self, kind: str, round_number: int) -> list[ListedFile]:
+        """Files of a kind that later rounds brought, oldest first."""
+        rows = self._connection.execute(
+            "SELECT name, kind, round, nbytes, checksum FROM files WHERE kind = ? AND round > ? ORDER BY round, name",
+            (kind, round_number),
+        )
+        return [ListedFile(*row) for row in rows]
+
+    def unlist(self, names: Iterable[str]) -> None:
+        with self._database.transaction():
+            self._connection.executemany("DELETE FROM files WHERE name = ?", [(name,) for name in names])
+
+    def listed_before(self, kind: str, at_us: int) -> list[ListedFile]:
+        """Files of a kind listed before a time, oldest first."""
+        rows = self._connection.execute(
+            "SELECT name, kind, round, nbytes, checksum FROM files WHERE kind = ? AND at_us < ? ORDER BY round, name",
+            (kind, at_us),
+        )
+        return [ListedFile(*row) for row in rows]
+
+    # ----------------------------------------------------------------------------------------- cursors
+
+    def cursor(self, reader: str) -> tuple[int, int] | None:
+        row = self._connection.execute(
+            "SELECT round, place FROM cursors WHERE reader = ?", (reader,)
+        ).fetchone()
+        return None if row is None else (int(row[0]), int(row[1]))
+
+    def set_cursor(self, reader: str, round_number: int, place: int) -> None:
+        with self._database.transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (reader, round_number, place)
+            )
+
+    def cursors(self) -> dict[str, tuple[int, int]]:
+        rows = self._connection.execute("SELECT reader, round, place FROM cursors")
+        return {reader: (int(number), int(place)) for reader, number, place in rows}
+
+
+def _round(row: tuple[object, ...]) -> CommittedRound:
+    number, version, now_us, seed, first, last, token, rows, n_results, n_dead, n_late, _ = row
+    round_ = Round(
+        number=int(str(number)),
+        version=int(str(version)),
+        now_us=int(str(now_us)),
+        seed=int(str(seed)),
+        first_arrival=int(str(first)),
+        n_rows=json.loads(str(rows)),
+        token=None if token is None else str(token),
+    )
+    return CommittedRound(round_, int(str(last)), int(str(n_results)), int(str(n_dead)), int(str(n_late)))

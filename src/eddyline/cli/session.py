@@ -1,0 +1,136 @@
+"""Which engine a command speaks to: the one that holds the home, or one it opens itself."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eddyline.api.commands import Commands
+from eddyline.api.control import Remote
+from eddyline.api.engine import Engine, open_engine
+from eddyline.api.pipeline import FILE_NAME, Pipeline, find_pipeline, load_functions, load_pipeline
+from eddyline.cli.output import Output
+from eddyline.errors import EddylineError, HomeError
+from eddyline.storage.home import holder_of
+
+STARTING_S = 2.0  # a holder that has just opened the home may not take commands yet
+
+
+class CommandError(EddylineError):
+    """The command itself is wrong: exit code 2."""
+
+
+@dataclass(slots=True)
+class Session:
+    """An engine to ask. `is_held`: it lives in another process."""
+
+    commands: Commands | Remote
+    out: Output
+    home: Path | None
+    is_held: bool
+
+    def call(self, command: str, **arguments: Any) -> Any:
+        """Run a command; what takes long says so on stderr."""
+        with self.out.progress(command.replace("_", " ")) as tell:
+            return self.commands.call(command, arguments, tell)
+
+
+def pipeline_of(args: argparse.Namespace, *, is_needed: bool = False) -> Pipeline | None:
+    """The pipeline a command is about: the one it names, or eddyline.toml here or in a folder above."""
+    named = getattr(args, "pipeline", None)
+    if named is not None and not Path(named).exists():
+        raise CommandError(f"there is no pipeline {named}", hint=f"Name a folder with an {FILE_NAME}, or the file itself.")
+    if named is None and not is_needed and _home_option(args) is not None:
+        return None
+    path = find_pipeline(named)
+    if path is None:
+        if is_needed or named is not None:
+            raise CommandError(
+                f"there is no {FILE_NAME} in {named or 'this folder or above it'}",
+                hint="Start one with eddyline init NAME, or name a pipeline file.",
+            )
+        return None
+    return load_pipeline(path)
+
+
+def home_of(args: argparse.Namespace, pipeline: Pipeline | None) -> Path:
+    """--home, EDDYLINE_HOME, or what the pipeline says."""
+    named = _home_option(args)
+    if named is not None:
+        return Path(named)
+    if pipeline is None:
+        raise CommandError(
+            "no home was named",
+            hint=f"Give --home FOLDER, set EDDYLINE_HOME, or go to a folder with an {FILE_NAME}.",
+        )
+    return pipeline.engine.home
+
+
+def _home_option(args: argparse.Namespace) -> str | None:
+    return getattr(args, "home", None) or os.environ.get("EDDYLINE_HOME") or None
+
+
+@contextmanager
+def session(
+    args: argparse.Namespace, out: Output, *, pipeline: Pipeline | None = None, creates: bool = False, plans: bool = False
+) -> Iterator[Session]:
+    """The engine of the home. One that is not there is made with `creates`; with `plans`, nothing is kept of what is done."""
+    pipeline = pipeline or pipeline_of(args)
+    home = home_of(args, pipeline)
+    with out.progress(f"opening {home}"):
+        remote = _holder(home)
+    if remote is not None:
+        try:
+            yield Session(remote, out, home, is_held=True)
+        finally:
+            remote.close()
+        return
+    is_there = (home / "catalog.db").exists()
+    if not is_there and not creates and not plans:
+        raise CommandError(
+            f"there is no home at {home}", hint="Make one with eddyline apply or eddyline run, or name another with --home."
+        )
+    with out.progress(f"opening {home}"):
+        engine = _open(None if plans and not is_there else home, pipeline)
+    with engine:
+        yield Session(Commands(engine), out, home, is_held=False)
+
+
+def _holder(home: Path) -> Remote | None:
+    """The engine that holds the home, if one does."""
+    until = time.monotonic() + STARTING_S
+    while (holder := holder_of(home)) is not None:
+        try:
+            return Remote(home)
+        except HomeError as error:
+            if time.monotonic() > until:
+                if holder:
+                    error.detail = (
+                        f"It is process {holder['pid']} ({holder['command']}) on {holder['host']}, since {holder['since']}."
+                    )
+                raise
+        time.sleep(0.1)
+    return None
+
+
+def _open(home: Path | None, pipeline: Pipeline | None) -> Engine:
+    if pipeline is None:
+        return open_engine(home)
+    load_functions(pipeline)
+    settings = pipeline.engine
+    return open_engine(
+        home,
+        time_zone=settings.time_zone,
+        seed=settings.seed,
+        retention=settings.retention,
+        results_per_query=settings.limits.results_per_query,
+        result_bytes=settings.limits.result_bytes,
+        recent_rows=settings.limits.recent_rows,
+        dead_letters=settings.limits.dead_letters,
+    )

@@ -1,0 +1,255 @@
+"""A home kept while rounds run: what is written at each step, and what is found again after a crash.
+
+    OPEN      take the lock; epoch += 1, committed; clear files that no round lists
+    CAPTURE   the rows as they were pushed, one new file
+    WORK      results and dead letters, new files
+    COMMIT    one transaction lists the files and lets positions and watermarks advance: the only commit point
+    ABORT     the files of a round that could not commit are removed
+    GC        files past retention are unlisted, then removed
+
+What has not committed has not happened: its files are not listed, and the next OPEN clears what a crash left of them. A listed
+file that turns out to be damaged is set aside and told; the others are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.batch import PartMatches, TupleBatch
+from eddyline.catalog import Catalog
+from eddyline.catalog.database import Database
+from eddyline.catalog.rounds import CommittedRound, ListedFile, RoundLog
+from eddyline.errors import HomeError, PropertyError, StoreError
+from eddyline.model import DeadLetter, StreamProgress
+from eddyline.storage.home import Home
+from eddyline.storage.outbox import (
+    StoredPart,
+    read_capture,
+    read_dead_letters,
+    read_parts,
+    stored_part,
+    write_capture,
+    write_dead_letters,
+    write_parts,
+)
+from eddyline.storage.store import Store, StoredFile
+
+CAPTURE, OUTBOX, DEAD = "capture", "outbox", "dead"
+_DAY_US = 86_400_000_000
+GC_EVERY = 64  # rounds
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long and how much is kept in the home; the older limit wins."""
+
+    results_us: int = 7 * _DAY_US
+    result_bytes: int = 4 << 30
+    dead_letters_us: int = 7 * _DAY_US
+    dead_letter_bytes: int = 256 << 20
+    captures_us: int = 1 * _DAY_US
+    capture_bytes: int = 1 << 30
+
+    def of(self, kind: str) -> tuple[int, int]:
+        return {
+            OUTBOX: (self.results_us, self.result_bytes),
+            DEAD: (self.dead_letters_us, self.dead_letter_bytes),
+            CAPTURE: (self.captures_us, self.capture_bytes),
+        }[kind]
+
+
+class Durable:
+    """Everything an engine with a home writes and reads."""
+
+    def __init__(
+        self, folder: Path, *, time_zone: str | None, retention: Retention, clock: Callable[[], int]
+    ) -> None:
+        self.home = Home(folder)
+        self.retention = retention
+        self.damaged: dict[str, str] = {}  # listed files that could not be read back, and why
+        self._written: list[str] = []  # files of the round that is running
+        self._clock = clock
+        try:
+            self.database = Database(self.home.catalog)
+        except BaseException:
+            self.home.release()
+            raise
+        try:
+            with self.database.read():
+                self._open(folder, time_zone)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, folder: Path, time_zone: str | None) -> None:
+        with self.database.transaction():
+            self.epoch = self.database.number("epoch") + 1
+            self.store = Store(self.home.store, self.epoch)
+            if self.epoch == 1:
+                self._refuse_lost_catalog()
+            self.database.set("epoch", str(self.epoch))
+            stored_zone = self.database.setting("time zone")
+            if stored_zone is not None and time_zone not in (None, stored_zone):
+                raise PropertyError(
+                    f"the home {folder} has the time zone {stored_zone}, not {time_zone}",
+                    hint="Leave out time_zone=: it is part of the home from its first day on.",
+                )
+            self.time_zone = stored_zone or time_zone or "UTC"
+            self.database.set("time zone", self.time_zone)
+        self.rounds = RoundLog(self.database, self.epoch)
+        self.n_cleared = self.store.clear_unlisted({file.name for file in self.rounds.files()})
+        self.catalog = Catalog(self.database, self._clock)
+
+    def _refuse_lost_catalog(self) -> None:
+        """A new catalog beside an old store would clear it: everything there is unlisted."""
+        n_files = sum(1 for _ in self.store.names())
+        if n_files:
+            raise HomeError(
+                f"the catalog of the home {self.home.folder} is gone",
+                detail=f"catalog.db is new and empty, but the store has {n_files} files of earlier rounds.",
+                hint="Restore catalog.db from a backup. To start anew, take another folder, or remove this one's store.",
+            )
+
+    def close(self) -> None:
+        self.database.close()
+        self.home.release()
+
+    # ----------------------------------------------------------------------------------------- a round
+
+    def capture(self, round_number: int, batches: Mapping[str, TupleBatch]) -> list[ListedFile]:
+        """Step 2: the rows, so that they can be looked at, and proven, after a restart."""
+        rows = [(name, batch.rows) for name, batch in batches.items() if len(batch)]
+        return [self._put(CAPTURE, round_number, lambda file: write_capture(file, rows))] if rows else []
+
+    def write(
+        self, round_number: int, parts: Sequence[PartMatches], letters: Sequence[DeadLetter]
+    ) -> tuple[list[ListedFile], list[StoredPart]]:
+        """Step 3: results and dead letters; the results as they can be read back."""
+        files: list[ListedFile] = []
+        stored = [stored_part(part, self._generations) for part in parts]
+        if stored:
+            files.append(self._put(OUTBOX, round_number, lambda file: write_parts(file, stored)))
+        if letters:
+            files.append(
+                self._put(DEAD, round_number, lambda file: write_dead_letters(file, letters), suffix="jsonl")
+            )
+        return files, stored
+
+    def commit(
+        self,
+        done: CommittedRound,
+        progress: Mapping[str, StreamProgress],
+        files: Sequence[ListedFile],
+        positions: Mapping[str, object],
+    ) -> None:
+        """Step 4."""
+        self.rounds.commit(done, progress, files, positions, self._clock())
+        self._written.clear()
+
+    def abort(self) -> None:
+        """Remove what a failed round has written, unless it failed after it had committed."""
+        written, self._written = self._written, []
+        if written:
+            listed = {file.name for file in self.rounds.files()}
+            self.store.remove(name for name in written if name not in listed)
+
+    def collect_garbage(self) -> dict[str, int]:
+        """Step 7: remove files past retention; returns how many of each kind."""
+        removed: dict[str, int] = {}
+        for kind in (OUTBOX, DEAD, CAPTURE):
+            age_us, max_bytes = self.retention.of(kind)
+            old = {file.name for file in self.rounds.listed_before(kind, self._clock() - age_us)}
+            files = self.rounds.files(kind)
+            excess = sum(file.nbytes for file in files if file.name not in old) - max_bytes
+            for file in files:
+                if file.name in old:
+                    continue
+                if excess <= 0:
+                    break
+                old.add(file.name)
+                excess -= file.nbytes
+            if old:
+                self.rounds.unlist(old)
+                self.store.remove(old)
+                removed[kind] = len(old)
+        return removed
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """Files and bytes of each kind that are kept now."""
+        found = dict.fromkeys((OUTBOX, DEAD, CAPTURE), (0, 0))
+        for file in self.rounds.files():
+            n, nbytes = found.get(file.kind, (0, 0))
+            found[file.kind] = n + 1, nbytes + file.nbytes
+        return found
+
+    # ----------------------------------------------------------------------------------------- reading back
+
+    def results(self, *, after_round: int = 0) -> Iterator[tuple[int, StoredPart]]:
+        """Kept results of later rounds, oldest first; without those of damaged files, see `damaged`."""
+        for file in self.rounds.files(OUTBOX):
+            if file.round_number > after_round:
+                for part in self.parts(file):
+                    yield file.round_number, part
+
+    def newest(self, kind: str, max_bytes: int) -> list[ListedFile]:
+        """The newest files of a kind that fit, oldest first."""
+        taken: list[ListedFile] = []
+        for file in reversed(self.rounds.files(kind)):
+            max_bytes -= file.nbytes
+            if max_bytes < 0:
+                break
+            taken.append(file)
+        return taken[::-1]
+
+    def parts(self, file: ListedFile) -> list[StoredPart]:
+        buffer = self._read(file)
+        return [] if buffer is None else list(read_parts(buffer))
+
+    def dead_letters(self, file: ListedFile) -> list[DeadLetter]:
+        buffer = self._read(file)
+        return [] if buffer is None else read_dead_letters(buffer)
+
+    def rows(self, file: ListedFile) -> list[tuple[str, pa.RecordBatch]]:
+        buffer = self._read(file)
+        return [] if buffer is None else list(read_capture(buffer))
+
+    def find_damaged(self) -> dict[str, str]:
+        """Read every listed file; returns those that are damaged or gone, and why."""
+        for file in self.rounds.files():
+            self._read(file)
+        return dict(self.damaged)
+
+    def forget_damaged(self) -> list[str]:
+        """Unlist damaged files, so that they are no longer asked for; returns their names."""
+        names = sorted(self.damaged)
+        self.rounds.unlist(names)
+        self.store.remove(names)
+        self.damaged.clear()
+        return names
+
+    def _read(self, file: ListedFile) -> pa.Buffer | None:
+        """The bytes of a listed file, or None if they are not what was written: one bad file does not stop the others."""
+        try:
+            return self.store.read(StoredFile(file.name, file.nbytes, file.checksum))
+        except StoreError as error:
+            self.damaged[file.name] = str(error)
+            return None
+
+    def _put(
+        self, kind: str, round_number: int, write: Callable[..., None], *, suffix: str = "arrow"
+    ) -> ListedFile:
+        stored = self.store.put(kind, write, suffix=suffix)
+        self._written.append(stored.name)
+        return ListedFile(stored.name, kind, round_number, stored.nbytes, stored.checksum)
+
+    def _generations(self, query_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The generation of each query now."""
+        distinct, places = np.unique(query_ids, return_inverse=True)
+        version = self.catalog.version
+        return np.array([self.catalog.generation(int(i), version) for i in distinct], np.int32)[places]

@@ -1,0 +1,580 @@
+"""Arrays, maps and structs: made, measured, searched and taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import TypeMismatchError, UnsupportedError
+from eddyline.expressions.buffers import Mask, arrow, numbers, valid
+from eddyline.expressions.coercion import cast, coerce, coerce_all, common_type
+from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, merge_errors
+from eddyline.expressions.function import NeedsLiteral, Typing, function
+from eddyline.expressions.lowerings.nested import Lists, ranks, same
+from eddyline.expressions.lowerings.parameters import exactly, expected, integer, takes, text
+from eddyline.model import Call, Column, Expression, Literal, Slot
+from eddyline.types import BIGINT, BOOLEAN, INT, NULL, STRING, is_floating, is_integer, is_nested, type_name
+
+OUT_OF_BOUNDS = "INVALID_ARRAY_INDEX"
+OUT_OF_BOUNDS_AT = "INVALID_ARRAY_INDEX_IN_ELEMENT_AT"
+INDEX_ZERO = "INVALID_INDEX_OF_ZERO"
+
+# ------------------------------------------------------------------------------------------ types
+
+
+def _array(e: Expression) -> Expression:
+    if not pa.types.is_list(e.type):
+        raise expected("an array", e)
+    return e
+
+
+def _map(e: Expression) -> Expression:
+    if not pa.types.is_map(e.type):
+        raise expected("a map", e)
+    return e
+
+
+def _array_or_map(e: Expression) -> Expression:
+    if not pa.types.is_list(e.type) and not pa.types.is_map(e.type):
+        raise expected("an array or a map", e)
+    return e
+
+
+def _comparable_array(e: Expression) -> Expression:
+    """An array of values that have an order."""
+    if is_nested(_array(e).type.value_type):
+        raise expected("an array of plain values", e)
+    return e
+
+
+def _array_and_item(
+    arguments: Sequence[Expression], result: pa.DataType
+) -> tuple[Sequence[Expression], pa.DataType]:
+    """An array, and a value its items may be equal to."""
+    array, item = _comparable_array(arguments[0]), arguments[1]
+    if item.type == NULL:
+        raise expected("a value", item)
+    common = common_type([array.type.value_type, item.type])
+    if common is None:
+        raise TypeMismatchError(
+            f"{type_name(array.type)} has no {type_name(item.type)} in it", span=item.span
+        )
+    return [coerce(array, pa.list_(common)), coerce(item, common)], result
+
+
+def _with_item(result: pa.DataType) -> Typing:
+    return partial(_array_and_item, result=result)
+
+
+def _map_key(map_: Expression, key: Expression) -> Expression:
+    """A key the map may have."""
+    wanted = map_.type.key_type
+    if is_nested(wanted):
+        raise expected("a map with plain keys", map_)
+    if key.type == NULL:
+        raise expected(type_name(wanted), key)
+    if common_type([wanted, key.type]) == wanted:
+        return coerce(key, wanted)
+    if is_integer(wanted) and is_integer(key.type):  # a wider constant, such as 1L for a MAP<INT, …>
+        return cast(key, wanted, span=key.span)
+    raise expected(type_name(wanted), key)
+
+
+# ------------------------------------------------------------------------------------------ size
+
+
+@function(
+    "size",
+    "cardinality",
+    typing=takes(_array_or_map, result=INT),
+    arguments=1,
+    signature="size(array or map)",
+    summary="How many elements or entries it has.",
+)
+def _size(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    lists = Lists.of(frame.array(arguments[0]))
+    return Evaluated(arrow(lists.sizes.astype(np.int32), lists.is_known, INT))
+
+
+@function(
+    "array_size",
+    typing=takes(_array, result=INT),
+    arguments=1,
+    signature="array_size(array)",
+    summary="How many elements the array has.",
+)
+def _array_size(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    return _size(arguments, expression, frame)
+
+
+# ------------------------------------------------------------------------------------------ making
+
+
+def _array_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    if not arguments:
+        return arguments, pa.list_(NULL)
+    coerced, common = coerce_all(arguments, "array")
+    return coerced, pa.list_(common)
+
+
+@function(
+    "array",
+    typing=_array_type,
+    arguments=(0, None),
+    signature="array(a, b, …)",
+    summary="An array of these elements.",
+    null_propagates=False,
+)
+def _make_array(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    items = _interleaved(arguments, frame, expression.type.value_type)
+    offsets = np.arange(frame.n_rows + 1, dtype=np.int32) * len(arguments)
+    return Evaluated(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=expression.type))
+
+
+def _interleaved(columns: Sequence[Evaluated], frame: Frame, t: pa.DataType) -> pa.Array:
+    """The first row of all columns, then the second row …"""
+    if not columns:
+        return pa.nulls(0, t)
+    stacked = pa.concat_arrays([frame.array(c) for c in columns])
+    order = np.arange(frame.n_rows * len(columns)).reshape(len(columns), frame.n_rows).T.ravel()
+    return stacked.take(pa.array(order))
+
+
+def _map_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    if len(arguments) % 2:
+        raise TypeMismatchError("map takes pairs of a key and a value", span=arguments[-1].span)
+    if not arguments:
+        return arguments, pa.map_(NULL, NULL)
+    keys, key_type = coerce_all(arguments[::2], "a key of map")
+    values, value_type = coerce_all(arguments[1::2], "a value of map")
+    if is_nested(key_type):
+        raise expected("a plain value as key", arguments[0])
+    return [e for pair in zip(keys, values, strict=True) for e in pair], pa.map_(key_type, value_type)
+
+
+@function(
+    "map",
+    typing=_map_type,
+    arguments=(0, None),
+    signature="map(key, value, …)",
+    summary="A map of these entries. A key must not be NULL, nor be there twice.",
+    null_propagates=False,
+)
+def _make_map(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    n_entries = len(arguments) // 2
+    keys = _interleaved(arguments[::2], frame, expression.type.key_type)
+    values = _interleaved(arguments[1::2], frame, expression.type.item_type)
+    rows = np.repeat(np.arange(frame.n_rows), n_entries)
+    is_null = np.asarray(keys.is_null().to_numpy(zero_copy_only=False), bool)
+    no_key = np.bincount(rows[is_null], minlength=frame.n_rows) > 0
+    codes = ranks(keys) if len(keys) else np.zeros(0, np.int64)
+    ordered = np.sort(codes.reshape(frame.n_rows, n_entries), axis=1)
+    is_twice = (
+        (ordered[:, 1:] == ordered[:, :-1]).any(axis=1) if n_entries > 1 else np.zeros(frame.n_rows, bool)
+    )
+    errors = merge_errors(
+        frame.fail(no_key, "NULL_MAP_KEY", "NULL is no key of a map"),
+        frame.fail(is_twice, "DUPLICATED_MAP_KEY", "a key is in the map twice"),
+    )
+    bad = no_key | is_twice
+    kept = pa.array(np.flatnonzero(~bad[rows]))
+    offsets = np.concatenate(([0], np.cumsum(np.where(bad, 0, n_entries)))).astype(np.int32)
+    mask = pa.array(bad) if bad.any() else None
+    made = pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()), keys.take(kept), values.take(kept), type=expression.type, mask=mask
+    )
+    return Evaluated(made, errors)
+
+
+def _field_name(e: Expression) -> str:
+    if isinstance(e, Slot):
+        raise NeedsLiteral(e.index)
+    if not isinstance(e, Literal) or e.type != STRING or e.value is None:
+        raise UnsupportedError("the name of a field must be a constant text", span=e.span)
+    return str(e.value)
+
+
+def _named_struct_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    if len(arguments) % 2:
+        raise TypeMismatchError("named_struct takes pairs of a name and a value", span=arguments[-1].span)
+    names = [_field_name(e) for e in arguments[::2]]
+    return arguments, _struct_type(names, arguments[1::2])
+
+
+def _struct_type(names: Sequence[str], values: Sequence[Expression]) -> pa.DataType:
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None:
+        raise UnsupportedError(f"the field {twice} is there twice", span=values[0].span)
+    return pa.struct([pa.field(name, e.type) for name, e in zip(names, values, strict=True)])
+
+
+@function(
+    "named_struct",
+    typing=_named_struct_type,
+    arguments=(2, None),
+    signature="named_struct(name, value, …)",
+    summary="A struct of these fields.",
+    null_propagates=False,
+)
+def _named_struct(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    return _struct(arguments[1::2], expression, frame)
+
+
+def _default_names(arguments: Sequence[Expression]) -> list[str]:
+    """A column or a field keeps its name; anything else is col1, col2 … by its place."""
+    names = []
+    for place, e in enumerate(arguments, start=1):
+        last = e.arguments[1] if isinstance(e, Call) and e.function == "field" else None
+        names.append(
+            e.name if isinstance(e, Column) else last.value if isinstance(last, Literal) else f"col{place}"
+        )
+    return names
+
+
+@function(
+    "struct",
+    typing=lambda arguments: (arguments, _struct_type(_default_names(arguments), arguments)),
+    arguments=(1, None),
+    signature="struct(a, b, …)",
+    summary="A struct of these fields, named as the columns are, others col1, col2 …",
+    null_propagates=False,
+)
+def _struct(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    fields = list(expression.type)
+    return Evaluated(pa.StructArray.from_arrays([frame.array(a) for a in arguments], fields=fields))
+
+
+# ------------------------------------------------------------------------------------------ taking apart
+
+
+def _field_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    struct, name = arguments
+    assert isinstance(name, Literal), "a field is named by a literal"
+    if not pa.types.is_struct(struct.type):
+        raise expected("a struct", struct)
+    return arguments, struct.type.field(name.value).type
+
+
+@function(
+    "field",
+    typing=_field_type,
+    arguments=2,
+    constants=(1,),
+    signature="struct.name",
+    summary="A field of a struct.",
+    is_operator=True,
+)
+def _field(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    name = expression.arguments[1]
+    assert isinstance(name, Literal), "a field is named by a literal"
+    index = arguments[0].values.type.get_field_index(name.value)
+    return Evaluated(pc.struct_field(arguments[0].values, [index]))
+
+
+def _element_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    collection, at = arguments
+    if pa.types.is_map(collection.type):
+        return [collection, _map_key(collection, at)], collection.type.item_type
+    return [_array(collection), integer(at)], collection.type.value_type
+
+
+@function(
+    "element",
+    typing=_element_type,
+    arguments=2,
+    signature="array[index] or map[key]",
+    summary="An element, counted from 0, an error if there is none; the value of a key, NULL if there is none.",
+    is_operator=True,
+)
+def _element(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    collection, at = (frame.array(a) for a in arguments)
+    if pa.types.is_map(collection.type):
+        return Evaluated(_value_of(collection, at))
+    places = numbers(at).astype(np.int64)
+    return _taken(collection, places, valid(at), frame, OUT_OF_BOUNDS)
+
+
+def _value_of(maps: pa.Array, keys: pa.Array) -> pa.Array:
+    """The value of each row's key, NULL if the map has no such key."""
+    lists = Lists.of(maps)
+    wanted = keys.take(pa.array(lists.rows))
+    place = lists.first(same(lists.items(maps.keys), wanted))
+    return _at(maps.items, lists.starts + place, place >= 0)
+
+
+def _at(values: pa.Array, indices: Any, is_there: Mask) -> pa.Array:
+    return values.take(pa.array(np.where(is_there, indices, 0), mask=~is_there))
+
+
+def _taken(arrays: pa.Array, places: Any, known: Mask | None, frame: Frame, error: str | None) -> Evaluated:
+    """The element at each row's place, counted from 0; outside, an error, or NULL without one."""
+    lists = Lists.of(arrays)
+    is_asked = lists.is_known if known is None else lists.is_known & known
+    is_inside = (places >= 0) & (places < lists.sizes)
+    errors = None
+    if error is not None:
+
+        def message(row: int) -> str:
+            return f"an array of {lists.sizes[row]} elements has no such element"
+
+        errors = frame.fail_each(is_asked & ~is_inside, error, message)
+    return Evaluated(_at(arrays.values, lists.starts + places, is_asked & is_inside), errors)
+
+
+def _register_element_at(name: str, error: str | None, outside: str) -> None:
+    @function(
+        name,
+        typing=_element_at_type,
+        arguments=2,
+        signature=f"{name}(array or map, index or key)",
+        summary=f"An element, counted from 1 or back from -1, {outside} if there is none; or the value of a key, or NULL.",
+    )
+    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+        collection, at = (frame.array(a) for a in arguments)
+        if pa.types.is_map(collection.type):
+            return Evaluated(_value_of(collection, at))
+        index, known = numbers(at).astype(np.int64), valid(at)
+        sizes = Lists.of(collection).sizes
+        asked = collection.is_valid().to_numpy(zero_copy_only=False)
+        asked = asked if known is None else asked & known
+        zero: ErrorCodes | None = frame.fail(
+            asked & (index == 0), INDEX_ZERO, "elements are counted from 1, or back from -1"
+        )
+        places = np.where(index > 0, index - 1, sizes + index)
+        taken = _taken(collection, np.where(index == 0, -1, places), known, frame, error)
+        return Evaluated(taken.values, merge_errors(zero, taken.errors))
+
+
+def _element_at_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    collection, at = arguments
+    if pa.types.is_map(collection.type):
+        return [collection, _map_key(collection, at)], collection.type.item_type
+    if at.type == NULL:
+        raise expected("a whole number", at)
+    return [_array(collection), exactly(INT)(at)], collection.type.value_type
+
+
+_register_element_at("element_at", OUT_OF_BOUNDS_AT, "an error")
+_register_element_at("try_element_at", None, "NULL")
+
+
+@function(
+    "map_keys",
+    typing=lambda arguments: ([_map(arguments[0])], pa.list_(arguments[0].type.key_type)),
+    arguments=1,
+    signature="map_keys(map)",
+    summary="An array of the keys.",
+)
+def _map_keys(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    maps = frame.array(arguments[0])
+    lists = Lists.of(maps)
+    return Evaluated(lists.rebuilt(lists.items(maps.keys)))
+
+
+@function(
+    "map_values",
+    typing=lambda arguments: ([_map(arguments[0])], pa.list_(arguments[0].type.item_type)),
+    arguments=1,
+    signature="map_values(map)",
+    summary="An array of the values.",
+)
+def _map_values(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    maps = frame.array(arguments[0])
+    lists = Lists.of(maps)
+    return Evaluated(lists.rebuilt(lists.items(maps.items)))
+
+
+@function(
+    "map_contains_key",
+    typing=lambda arguments: ([_map(arguments[0]), _map_key(arguments[0], arguments[1])], BOOLEAN),
+    arguments=2,
+    signature="map_contains_key(map, key)",
+    summary="Whether the map has the key.",
+)
+def _map_contains_key(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    maps, keys = (frame.array(a) for a in arguments)
+    lists = Lists.of(maps)
+    is_there = lists.first(same(lists.items(maps.keys), keys.take(pa.array(lists.rows)))) >= 0
+    known = lists.is_known & keys.is_valid().to_numpy(zero_copy_only=False)
+    return Evaluated(arrow(is_there, known, BOOLEAN))
+
+
+# ------------------------------------------------------------------------------------------ searching
+
+
+@function(
+    "array_contains",
+    typing=_with_item(BOOLEAN),
+    arguments=2,
+    signature="array_contains(array, value)",
+    summary="Whether the array has the value; NULL if it has not, but has a NULL.",
+)
+def _array_contains(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    arrays, values = (frame.array(a) for a in arguments)
+    lists = Lists.of(arrays)
+    items = lists.items(arrays.values)
+    is_there = lists.first(same(items, values.take(pa.array(lists.rows)))) >= 0
+    has_null = lists.count(_nulls(items)) > 0
+    known = lists.is_known & values.is_valid().to_numpy(zero_copy_only=False)
+    return Evaluated(arrow(is_there, known & (is_there | ~has_null), BOOLEAN))
+
+
+def _nulls(items: pa.Array) -> Mask:
+    return np.asarray(items.is_null().to_numpy(zero_copy_only=False), bool)
+
+
+@function(
+    "array_position",
+    typing=_with_item(BIGINT),
+    arguments=2,
+    signature="array_position(array, value)",
+    summary="The place of the first such element, counted from 1; 0 if there is none.",
+)
+def _array_position(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    arrays, values = (frame.array(a) for a in arguments)
+    lists = Lists.of(arrays)
+    place = lists.first(same(lists.items(arrays.values), values.take(pa.array(lists.rows))))
+    known = lists.is_known & values.is_valid().to_numpy(zero_copy_only=False)
+    return Evaluated(arrow(place + 1, known, BIGINT))
+
+
+def _two_arrays(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    coerced, _ = coerce_all([_comparable_array(e) for e in arguments], "arrays_overlap")
+    return coerced, BOOLEAN
+
+
+@function(
+    "arrays_overlap",
+    typing=_two_arrays,
+    arguments=2,
+    signature="arrays_overlap(a, b)",
+    summary="Whether they have a value in common; NULL if not, but one has a NULL and none is empty.",
+)
+def _arrays_overlap(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    left, right = (frame.array(a) for a in arguments)
+    sides = [Lists.of(left), Lists.of(right)]
+    items = [lists.items(array.values) for lists, array in zip(sides, (left, right), strict=True)]
+    codes = ranks(pa.concat_arrays(items)) if sum(map(len, items)) else np.zeros(0, np.int64)
+    n_codes = int(codes.max(initial=0)) + 1
+    nulls = [_nulls(i) for i in items]
+    pairs = [
+        lists.rows[~null] * n_codes + code[~null]
+        for lists, null, code in zip(sides, nulls, np.split(codes, [len(items[0])]), strict=True)
+    ]
+    common = np.intersect1d(pairs[0], pairs[1]) // n_codes
+    is_common = np.zeros(frame.n_rows, bool)
+    is_common[common] = True
+    has_null = (sides[0].count(nulls[0]) > 0) | (sides[1].count(nulls[1]) > 0)
+    is_open = has_null & (sides[0].sizes > 0) & (sides[1].sizes > 0)
+    known = sides[0].is_known & sides[1].is_known & (is_common | ~is_open)
+    return Evaluated(arrow(is_common, known, BOOLEAN))
+
+
+# ------------------------------------------------------------------------------------------ ordering
+
+
+def _item_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    return [_comparable_array(arguments[0])], arguments[0].type.value_type
+
+
+def _register_extreme(name: str, sign: int, which: str) -> None:
+    @function(
+        name,
+        typing=_item_type,
+        arguments=1,
+        signature=f"{name}(array)",
+        summary=f"The {which} element; NULLs do not count.",
+    )
+    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+        arrays = frame.array(arguments[0])
+        lists = Lists.of(arrays)
+        items = lists.items(arrays.values)
+        kept = np.flatnonzero(~_nulls(items))
+        rows = lists.rows[kept]
+        order = kept[np.lexsort((sign * ranks(items)[kept], rows))]  # stable: the first among equals
+        first = np.searchsorted(lists.rows[order], np.arange(frame.n_rows))
+        is_there = np.bincount(rows, minlength=frame.n_rows) > 0
+        if not len(order):
+            return Evaluated(pa.nulls(frame.n_rows, expression.type))
+        return Evaluated(_at(items.take(pa.array(order)), first, is_there))
+
+
+_register_extreme("array_min", 1, "least")
+_register_extreme("array_max", -1, "greatest")
+
+
+@function(
+    "sort_array",
+    typing=takes(_comparable_array, exactly(BOOLEAN)),
+    arguments=(1, 2),
+    constants=(1,),
+    signature="sort_array(array [, ascending])",
+    summary="The elements in order; NULLs come first, or last if not ascending.",
+)
+def _sort_array(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    arrays = frame.array(arguments[0])
+    ascending = expression.arguments[1] if len(arguments) == 2 else Literal(BOOLEAN, True)
+    assert isinstance(ascending, Literal), "the direction is a constant"
+    if ascending.value is None:
+        return Evaluated(pa.scalar(None, expression.type))
+    lists = Lists.of(arrays)
+    items = lists.items(arrays.values)
+    keys = np.where(_nulls(items), 0, ranks(items))  # ranks begin at 1
+    order = np.lexsort((keys if ascending.value else -keys, lists.rows))
+    return Evaluated(lists.rebuilt(items.take(pa.array(order))))
+
+
+@function(
+    "array_distinct",
+    typing=takes(_comparable_array),
+    arguments=1,
+    signature="array_distinct(array)",
+    summary="Each value once, where it stands first.",
+)
+def _array_distinct(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    arrays = frame.array(arguments[0])
+    lists = Lists.of(arrays)
+    items = lists.items(arrays.values)
+    codes = ranks(items)
+    _, first = np.unique(lists.rows * (int(codes.max(initial=0)) + 1) + codes, return_index=True)
+    kept = np.sort(first)
+    if is_floating(items.type):
+        items = pc.add(items, pa.scalar(0.0, items.type))  # -0.0 is shown as 0.0
+    sizes = np.bincount(lists.rows[kept], minlength=frame.n_rows)
+    return Evaluated(lists.rebuilt(items.take(pa.array(kept)), sizes))
+
+
+# ------------------------------------------------------------------------------------------ text
+
+
+def _joined_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    array = _array(arguments[0])
+    if is_nested(array.type.value_type):
+        raise expected("an array of plain values", array)
+    return [cast(array, pa.list_(STRING), span=array.span), *map(text, arguments[1:])], STRING
+
+
+@function(
+    "array_join",
+    typing=_joined_type,
+    arguments=(2, 3),
+    signature="array_join(array, separator [, null])",
+    summary="The elements as one text, with the separator between them; NULLs are left out, or shown as `null`.",
+)
+def _array_join(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    arrays = frame.array(arguments[0])
+    lists = Lists.of(arrays)
+    items = lists.items(arrays.values)
+    is_kept = ~_nulls(items)
+    if len(arguments) == 3:
+        shown = frame.array(arguments[2])
+        filled = pc.coalesce(items, shown.take(pa.array(lists.rows)))
+        texts = pc.binary_join(lists.rebuilt(filled), frame.array(arguments[1]))
+        return Evaluated(pc.if_else(shown.is_valid(), texts, pa.scalar(None, STRING)))
+    kept = lists.rebuilt(items.filter(pa.array(is_kept)), lists.count(is_kept))
+    return Evaluated(pc.binary_join(kept, frame.array(arguments[1])))

@@ -1,0 +1,349 @@
+"""Regular expressions of Java over columns. The pattern is a constant; RE2 matches it, so no pattern can hang a round."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import Span, UnsupportedError
+from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.function import Typing, function
+from eddyline.expressions.lowerings.java_regex import (
+    Anchor,
+    JavaPattern,
+    Node,
+    RefusedPattern,
+    Sequential,
+    groups_in_lazy_loops,
+    least_width,
+    line_ends,
+    may_loop_on_nothing,
+    re2,
+)
+from eddyline.expressions.lowerings.parameters import exactly, integer, takes, text
+from eddyline.expressions.lowerings.rowwise import rowwise
+from eddyline.model import Call, Expression, Literal
+from eddyline.types import BOOLEAN, INT, STRING
+
+TEXTS = pa.list_(STRING)
+
+
+@lru_cache(maxsize=1024)
+def java_pattern(pattern: str) -> JavaPattern:
+    """The pattern read. Raises RefusedPattern."""
+    return JavaPattern(pattern)
+
+
+def _constant(expression: Expression) -> str | None:
+    assert isinstance(expression, Literal), "a pattern is a constant"
+    return None if expression.value is None else str(expression.value)
+
+
+def _refusal(pattern: str, problem: RefusedPattern, span: Span | None) -> UnsupportedError:
+    return UnsupportedError(
+        f"the regular expression {pattern!r} cannot be used: {problem.reason}",
+        detail=f"At character {problem.at + 1}. Patterns are Java's, matched in linear time.",
+        hint=problem.hint,
+        span=span,
+    )
+
+
+def _checked(
+    typing: Typing, *, finds_all: bool = False, extracts: bool = False, takes_empty: bool = False
+) -> Typing:
+    """`typing`, plus the check that the pattern (argument 2) can be matched as Java would.
+
+    `finds_all`: the function needs the place of every match; `extracts`: of the first match and its groups;
+    `takes_empty`: it does something of its own with an empty pattern.
+    """
+
+    def checked(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+        taken, result = typing(arguments)
+        pattern = _constant(taken[1])
+        if pattern is None:
+            return taken, result
+        try:
+            read = java_pattern(pattern)
+            _check_ends(read.root, finds_all=finds_all)
+            if finds_all and least_width(read.root) == 0 and not (takes_empty and pattern == ""):
+                raise RefusedPattern("it matches an empty text too, which engines count differently", 0)
+            if (finds_all or extracts) and may_loop_on_nothing(read.root):
+                raise RefusedPattern("a repeated part that can be empty", 0)
+            pc.match_substring_regex(pa.array([""]), re2(read.root))
+        except RefusedPattern as problem:
+            raise _refusal(pattern, problem, arguments[1].span) from None
+        except pa.ArrowInvalid as problem:
+            reason = RefusedPattern(str(problem).rpartition(": ")[2], 0)
+            raise _refusal(pattern, reason, arguments[1].span) from None
+        return taken, result
+
+    return checked
+
+
+def _check_ends(root: Node, *, finds_all: bool) -> None:
+    n_last, n_elsewhere = line_ends(root)
+    if n_elsewhere:
+        raise RefusedPattern("$ or \\Z before the end of the pattern", 0, "Write \\\\z for the very end.")
+    if n_last and finds_all:
+        raise RefusedPattern(
+            "$ and \\Z also match before a last line end", 0, "Write \\\\z for the very end of the text."
+        )
+
+
+# ------------------------------------------------------------------------------------------ whether it matches
+
+
+@function(
+    "rlike",
+    "regexp_like",
+    "regexp",
+    typing=_checked(takes(text, text, result=BOOLEAN)),
+    arguments=2,
+    constants=(1,),
+    signature="text RLIKE pattern",
+    summary="Whether a part of the text matches the regular expression.",
+    is_operator=True,
+)
+def _rlike(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    pattern = _constant(expression.arguments[1])
+    if pattern is None:
+        return Evaluated(pa.scalar(None, BOOLEAN))
+    root = java_pattern(pattern).root
+    return Evaluated(
+        _by_line_end(
+            frame.array(arguments[0]),
+            root,
+            lambda values, crlf: pc.match_substring_regex(values, re2(root, ends_in_crlf=crlf)),
+        )
+    )
+
+
+def _by_line_end(values: pa.Array, root: Node, compute: Callable[[pa.Array, bool], pa.Array]) -> pa.Array:
+    """`compute` of the values that end in \\r\\n and of the others, as `$` is not the same for both."""
+    if line_ends(root) == (0, 0):
+        return compute(values, False)
+    crlf = pc.ends_with(values, "\r\n")
+    if not pc.any(crlf).as_py():
+        return compute(values, False)
+    return pc.if_else(crlf, compute(values, True), compute(values, False))
+
+
+# ------------------------------------------------------------------------------------------ what matches first
+
+
+def _extract_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    typing = _checked(takes(text, text, integer, result=STRING), extracts=True)
+    taken, result = typing(arguments)
+    pattern, number = _constant(taken[1]), _group_number(taken)
+    if pattern is None or number is None:
+        return taken, result
+    read = java_pattern(pattern)
+    if not 0 <= number <= read.n_groups:
+        raise UnsupportedError(
+            f"the regular expression {pattern!r} has no group {number}",
+            detail=f"Its groups are 0 (all of the match) to {read.n_groups}.",
+            span=arguments[-1].span,
+        )
+    if number in groups_in_lazy_loops(read.root):
+        problem = RefusedPattern(
+            f"group {number} stands in a lazy repetition", 0, "Repeat without the second ?."
+        )
+        raise _refusal(pattern, problem, arguments[1].span)
+    body, _ = _without_line_end(read.root)
+    if number == 0 and line_ends(body) != (0, 0):
+        problem = RefusedPattern("$ or \\Z in a part of the pattern", 0, "Write \\\\z for the very end.")
+        raise _refusal(pattern, problem, arguments[1].span)
+    return taken, result
+
+
+def _group_number(arguments: Sequence[Expression]) -> int | None:
+    if len(arguments) < 3:
+        return 1
+    number = arguments[2]
+    assert isinstance(number, Literal), "a group number is a constant"
+    return None if number.value is None else int(number.value)
+
+
+def _without_line_end(root: Node) -> tuple[Node, Node | None]:
+    """The pattern, and a last `$` of it apart: it must not become part of the match."""
+    if isinstance(root, Sequential) and root.parts and root.parts[-1] == Anchor("last line end"):
+        return Sequential(root.parts[:-1]), root.parts[-1]
+    return root, None
+
+
+@function(
+    "regexp_extract",
+    typing=_extract_type,
+    arguments=(2, 3),
+    constants=(1, 2),
+    signature="regexp_extract(text, pattern [, group])",
+    summary="What a group (by default the first, 0: all) of the first match matched; an empty text if nothing did.",
+)
+def _regexp_extract(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    pattern, number = _constant(expression.arguments[1]), _group_number(expression.arguments)
+    if pattern is None or number is None:
+        return Evaluated(pa.scalar(None, STRING))
+    root = java_pattern(pattern).root
+    values = frame.array(arguments[0])
+
+    def found(texts: pa.Array, crlf: bool) -> pa.Array:
+        body, end = _without_line_end(root)
+        written = re2(body, [number], ends_in_crlf=crlf)
+        if number == 0:
+            written = f"(?P<g0>{written})"
+        written += "" if end is None else re2(end, ends_in_crlf=crlf)
+        return pc.fill_null(pc.struct_field(pc.extract_regex(texts, written), [0]), "")
+
+    groups = _by_line_end(values, root, found)
+    return Evaluated(pc.if_else(values.is_valid(), groups, pa.scalar(None, STRING)))
+
+
+# ------------------------------------------------------------------------------------------ all matches
+
+
+def _replace_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    taken, result = _checked(takes(text, text, text, result=STRING), finds_all=True)(arguments)
+    pattern, replacement = _constant(taken[1]), _constant(taken[2])
+    if pattern is not None and replacement is not None:
+        try:
+            read = java_pattern(pattern)
+            used = re2_replacement(replacement, read.n_groups)
+            lazy = sorted(n for n in groups_in_lazy_loops(read.root) if f"\\{n}" in used)
+            if lazy:
+                raise RefusedPattern(f"group {lazy[0]} stands in a lazy repetition", 0)
+        except RefusedPattern as problem:
+            raise UnsupportedError(
+                f"the replacement {replacement!r} cannot be used: {problem.reason}",
+                hint=problem.hint,
+                span=arguments[2].span,
+            ) from None
+    return taken, result
+
+
+def re2_replacement(replacement: str, n_groups: int) -> str:
+    """Java's replacement for RE2: $1 is a group, a backslash takes the meaning of the next character away."""
+    written, at = [], 0
+    while at < len(replacement):
+        c = replacement[at]
+        at += 1
+        if c == "\\":
+            if at == len(replacement):
+                raise RefusedPattern("it ends in a backslash", at)
+            c = replacement[at]
+            at += 1
+        elif c == "$":
+            digits = re.match(r"[0-9]+", replacement[at:])
+            if digits is None:
+                raise RefusedPattern(
+                    "a $ without a group number", at, "Write \\\\$ for the character itself."
+                )
+            # as many digits as make the number of a group
+            length = max((k for k in range(1, digits.end() + 1) if int(digits[0][:k]) <= n_groups), default=0)
+            number = int(digits[0][:length]) if length else -1
+            if not 0 <= number <= min(n_groups, 9):
+                raise RefusedPattern(f"the pattern has no group {digits[0]}, or one beyond 9", at)
+            written.append(f"\\{number}")
+            at += length
+            continue
+        written.append("\\\\" if c == "\\" else c)
+    return "".join(written)
+
+
+@function(
+    "regexp_replace",
+    typing=_replace_type,
+    arguments=3,
+    constants=(1, 2),
+    signature="regexp_replace(text, pattern, replacement)",
+    summary="With every match replaced; $1 in the replacement stands for what group 1 matched.",
+)
+def _regexp_replace(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    pattern, replacement = map(_constant, expression.arguments[1:])
+    if pattern is None or replacement is None:
+        return Evaluated(pa.scalar(None, STRING))
+    read = java_pattern(pattern)
+    written = re2(read.root, range(1, read.n_groups + 1))
+    new = re2_replacement(replacement, read.n_groups)
+    return Evaluated(_replaced(frame.array(arguments[0]), written, new))
+
+
+def _replaced(values: pa.Array, pattern: str, replacement: str) -> pa.Array:
+    return pc.replace_substring_regex(values, pattern=pattern, replacement=replacement)
+
+
+# Characters that Unicode gives no meaning, to mark places in a text with.
+_MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
+
+
+def _unused_marks(values: pa.Array, n: int) -> list[str]:
+    """Marks that no text has in it."""
+    unused = (m for m in _MARKS if not pc.any(pc.match_substring(values, m)).as_py())
+    marks = [mark for mark, _ in zip(unused, range(n), strict=False)]
+    assert len(marks) == n, "a batch of text has every one of Unicode's noncharacters in it"
+    return marks
+
+
+@function(
+    "regexp_count",
+    typing=_checked(takes(text, text, result=INT), finds_all=True),
+    arguments=2,
+    constants=(1,),
+    signature="regexp_count(text, pattern)",
+    summary="How many parts of the text match.",
+)
+def _regexp_count(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    pattern = _constant(expression.arguments[1])
+    if pattern is None:
+        return Evaluated(pa.scalar(None, INT))
+    values = frame.array(arguments[0])
+    # Arrow's own count forgets what stood before a match, and so would find ^ more than once.
+    (mark,) = _unused_marks(values, 1)
+    marked = _replaced(values, re2(java_pattern(pattern).root), mark)
+    return Evaluated(pc.count_substring(marked, mark))
+
+
+@function(
+    "split",
+    typing=_checked(
+        takes(text, text, exactly(INT), result=TEXTS),
+        finds_all=True,
+        takes_empty=True,
+    ),
+    arguments=(2, 3),
+    constants=(1, 2),
+    signature="split(text, pattern [, limit])",
+    summary="The parts between matches of a regular expression; with a positive limit at most so many parts.",
+)
+def _split(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    pattern = _constant(expression.arguments[1])
+    limit = expression.arguments[2] if len(expression.arguments) == 3 else Literal(INT, -1)
+    assert isinstance(limit, Literal), "a limit is a constant"
+    if pattern is None or limit.value is None:
+        return Evaluated(pa.scalar(None, TEXTS))
+    if pattern == "":
+        return rowwise(lambda whole: _characters(whole, limit.value), arguments[:1], frame, TEXTS)
+    values = frame.array(arguments[0])
+    written = re2(java_pattern(pattern).root)
+    if limit.value <= 0:
+        (mark,) = _unused_marks(values, 1)
+        return Evaluated(pc.split_pattern(_replaced(values, written, mark), mark))
+    before, after = _unused_marks(values, 2)
+    marked = _replaced(values, written, rf"{before}\0{after}")
+
+    def parts(whole: str) -> list[str]:
+        first, *rest = whole.split(before, limit.value - 1)
+        cut = [first, *(part.partition(after)[2] for part in rest)]
+        return [*cut[:-1], cut[-1].replace(before, "").replace(after, "")]
+
+    return rowwise(parts, [Evaluated(marked)], frame, TEXTS)
+
+
+def _characters(whole: str, limit: int) -> list[str]:
+    """The characters one by one, the last part with the rest if there is a limit."""
+    if limit <= 0 or limit >= len(whole):
+        return list(whole) or [""]
+    return [*whole[: limit - 1], whole[limit - 1 :]]

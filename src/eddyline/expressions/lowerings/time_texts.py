@@ -1,0 +1,209 @@
+"""Times as text and text as times, by datetime patterns. Patterns are constants; `formats` says what they may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import TypeMismatchError
+from eddyline.expressions.buffers import Mask, arrow, numbers, operands, valid
+from eddyline.expressions.civil import DAY_US
+from eddyline.expressions.coercion import cast
+from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.function import Typing, function
+from eddyline.expressions.lowerings import formats
+from eddyline.expressions.lowerings.formats import SECOND_US
+from eddyline.expressions.lowerings.parameters import expected, instant, takes, text, whole_number
+from eddyline.expressions.lowerings.timestamps import cut_division, local_us
+from eddyline.expressions.lowerings.zones import to_local, to_utc
+from eddyline.model import Call, Expression, Literal
+from eddyline.types import BIGINT, DATE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, is_numeric, is_temporal
+
+DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
+
+
+def _pattern(e: Expression, *, is_read: bool) -> Expression:
+    pattern = text(e)
+    if isinstance(pattern, Literal) and pattern.value is not None:
+        formats.check_pattern(pattern.value, e.span, is_read=is_read)
+    return pattern
+
+
+def _to_write(e: Expression) -> Expression:
+    return _pattern(e, is_read=False)
+
+
+def _to_read(e: Expression) -> Expression:
+    return _pattern(e, is_read=True)
+
+
+def _constant_pattern(expression: Call) -> str | None:
+    if len(expression.arguments) < 2:
+        return DEFAULT_PATTERN
+    literal = expression.arguments[1]
+    assert isinstance(literal, Literal), "a datetime pattern is a constant"
+    return None if literal.value is None else str(literal.value)
+
+
+@function(
+    "date_format",
+    typing=takes(instant, _to_write, result=STRING),
+    arguments=2,
+    constants=(1,),
+    signature="date_format(time, pattern)",
+    summary="The time as text by a datetime pattern, in the session's time zone.",
+)
+def _date_format(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    array = frame.array(arguments[0])
+    return _formatted(numbers(array), valid(array), expression, frame)
+
+
+@function(
+    "from_unixtime",
+    typing=takes(whole_number, _to_write, result=STRING),
+    arguments=(1, 2),
+    constants=(1,),
+    signature="from_unixtime(seconds [, pattern])",
+    summary="The time so many seconds after 1970-01-01 00:00 UTC as text, in the session's time zone.",
+)
+def _from_unixtime(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    array = frame.array(arguments[0])
+    with np.errstate(over="ignore"):  # beyond 292,000 years it starts over, as in Spark
+        micros = numbers(array) * np.int64(SECOND_US)
+    return _formatted(micros, valid(array), expression, frame)
+
+
+def _formatted(micros: Any, known: Mask | None, expression: Call, frame: Frame) -> Evaluated:
+    pattern = _constant_pattern(expression)
+    if pattern is None:
+        return Evaluated(pa.scalar(None, STRING))
+    local = to_local(micros, frame.context.time_zone)
+    texts = formats.written(local, local - micros, pattern)
+    if known is None:
+        return Evaluated(texts)
+    return Evaluated(pc.if_else(pa.array(known), texts, pa.scalar(None, STRING)))
+
+
+def _read_instants(texts: pa.Array, pattern: str, frame: Frame) -> Evaluated:
+    """Texts as TIMESTAMP by a pattern."""
+    read = formats.read(texts, pattern)
+    known = texts.is_valid().to_numpy(zero_copy_only=False)
+
+    def message(row: int) -> str:
+        return f"{texts[row].as_py()[:100]!r} does not fit the pattern {pattern!r}"
+
+    errors = frame.fail_each(known & read.bad, "CANNOT_PARSE_TIMESTAMP", message)
+    if read.offset_us is not None:
+        micros = read.local_us - read.offset_us
+    else:
+        micros = to_utc(read.local_us, frame.context.time_zone)
+    return Evaluated(arrow(micros, known & ~read.bad, TIMESTAMP), errors)
+
+
+def _conversion(to: pa.DataType) -> Typing:
+    """Without a pattern it is a cast; with one, a text is read by it, and a time needs no reading."""
+
+    def typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+        value, *patterns = arguments
+        is_text = value.type == STRING
+        is_number = is_numeric(value.type) and to == TIMESTAMP and not patterns
+        if not (is_text or is_number or value.type == NULL or is_temporal(value.type)):
+            raise expected("STRING, DATE or TIMESTAMP", value)
+        taken = [_to_read(e) for e in patterns]
+        if patterns and isinstance(taken[0], Literal) and taken[0].value is None:
+            return [Literal(to, None), *taken], to
+        if is_text and taken:
+            return [value, *taken], to
+        return [cast(value, to, span=value.span), *taken], to
+
+    return typing
+
+
+@function(
+    "to_timestamp",
+    typing=_conversion(TIMESTAMP),
+    arguments=(1, 2),
+    constants=(1,),
+    signature="to_timestamp(text [, pattern])",
+    summary="The time a text gives, by a datetime pattern or in the usual form.",
+)
+def _to_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    if arguments[0].values.type == TIMESTAMP:
+        return arguments[0]
+    pattern = _constant_pattern(expression)
+    assert pattern is not None, "a NULL pattern is settled when the call is typed"
+    return _read_instants(frame.array(arguments[0]), pattern, frame)
+
+
+@function(
+    "to_date",
+    typing=_conversion(DATE),
+    arguments=(1, 2),
+    constants=(1,),
+    signature="to_date(text [, pattern])",
+    summary="The day a text gives, by a datetime pattern or in the usual form.",
+)
+def _to_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    if arguments[0].values.type == DATE:
+        return arguments[0]
+    instants = _to_timestamp(arguments, expression, frame)
+    local, known = local_us(instants, frame)
+    days = np.floor_divide(local, DAY_US).astype(np.int32)
+    return Evaluated(arrow(days, known, DATE), instants.errors)
+
+
+def _unix_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+    if not arguments:
+        return arguments, BIGINT
+    value, *patterns = arguments
+    taken = [_to_read(e) for e in patterns]
+    if value.type == STRING and taken and isinstance(taken[0], Literal) and taken[0].value is None:
+        return [Literal(TIMESTAMP, None), *taken], BIGINT
+    if value.type in (STRING, TIMESTAMP, TIMESTAMP_NTZ):
+        return [value, *taken], BIGINT
+    if value.type not in (DATE, NULL):
+        raise TypeMismatchError("expected STRING, DATE or TIMESTAMP", span=value.span)
+    return [cast(value, TIMESTAMP, span=value.span), *taken], BIGINT
+
+
+def _unix_seconds(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    value = arguments[0]
+    errors = None
+    if value.values.type == STRING:
+        pattern = _constant_pattern(expression)
+        assert pattern is not None, "a NULL pattern is settled when the call is typed"
+        value = _read_instants(frame.array(value), pattern, frame)
+        errors = value.errors
+    (micros,), known = operands([value], frame)
+    seconds = np.broadcast_to(cut_division(micros, SECOND_US), frame.n_rows)
+    return Evaluated(arrow(seconds, known, BIGINT), errors)
+
+
+@function(
+    "to_unix_timestamp",
+    typing=_unix_type,
+    arguments=(1, 2),
+    constants=(1,),
+    signature="to_unix_timestamp(time or text [, pattern])",
+    summary="The seconds since 1970-01-01 00:00 UTC, without their fraction.",
+)
+def _to_unix_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    return _unix_seconds(arguments, expression, frame)
+
+
+@function(
+    "unix_timestamp",
+    typing=_unix_type,
+    arguments=(0, 2),
+    constants=(1,),
+    signature="unix_timestamp([time or text [, pattern]])",
+    summary="The seconds since 1970-01-01 00:00 UTC of a time, or of the round.",
+)
+def _unix_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    if not arguments:
+        return Evaluated(pa.scalar(frame.context.now_us // SECOND_US, BIGINT))
+    return _unix_seconds(arguments, expression, frame)

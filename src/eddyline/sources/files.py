@@ -1,0 +1,305 @@
+"""A folder that new files come into, read in the order of their names.
+
+The folder is looked at every `poll_s` seconds, and listed only if the system says that something was added or removed. Files are
+read one after the other; small ones share a round, a large one is cut into many. Names that begin with a dot or an underscore are
+left alone, so a writer can write under such a name and rename when done.
+
+    a file that cannot be read   is tried again, then set aside: a dead letter names it, and reading goes on with the next
+    a row that does not fit      is a dead letter
+    a file that changes later    is announced and named by a dead letter; its rows are not read again
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from eddyline.errors import SchemaError
+from eddyline.events import Event, FileChanged, FileSetAside
+from eddyline.model import Stream
+from eddyline.sources.ingest import Ingested, Misfit
+from eddyline.sources.positions import FilePlace, FileState, FolderPosition, SourceError, Taken
+from eddyline.sources.readers import FileFormat, FileReader, UnreadableFile, open_file
+
+TRIES = 3
+SETTLED_NS = 2_000_000_000  # a folder changed within its clock's grain of the last look is looked at again
+
+CANNOT_BE_READ = "FILE_CANNOT_BE_READ"
+CHANGED = "FILE_CHANGED"
+CAME_LATE = "FILE_CAME_LATE"
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What a take has found so far."""
+
+    parts: list[Ingested] = field(default_factory=list)
+    misfits: list[Misfit] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    n_rows: int = 0
+    nbytes: int = 0
+
+
+class FolderSource:
+    """Rows of one stream from the files of one folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        file_format: FileFormat,
+        stream: Stream,
+        time_zone: str,
+        *,
+        position: FolderPosition | None = None,
+        glob: str | None = None,
+        poll_s: float = 1.0,
+        retry_s: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = folder
+        self._format = file_format
+        self._stream = stream
+        self._time_zone = time_zone
+        self._glob = glob
+        self._poll_s = poll_s
+        self._retry_s = retry_s
+        self._clock = clock
+        self._position = position or FolderPosition()
+        self._reader: FileReader | None = None
+        self._waiting: list[str] = []  # names to read, last first
+        self._ahead: tuple[Ingested, FilePlace] | None = None  # read already, and the place behind it
+        self._old: set[str] | None = None  # names below the floor that were there before
+        self._unprintable: set[str] = set()
+        self._listed_ns: int | None = None  # when the folder had last changed as it was listed
+        self._next_look = 0.0
+        self._n_tries = 0
+        self._retry_at: float | None = None
+
+    # ----------------------------------------------------------------------------------------- as a source
+
+    def take(self, max_rows: int, max_bytes: int) -> Taken | None:
+        found = _Gathered()
+        if self._retry_at is not None and self._clock() < self._retry_at:
+            return None
+        if self._position.current is None and not self._waiting:
+            self._look(found)
+        while found.n_rows < max_rows and found.nbytes < max_bytes:
+            if self._position.current is None and not self._begin_next(found):
+                break
+            if not self._read_on(found, max_rows - found.n_rows, max_bytes - found.nbytes):
+                break
+        if not (found.parts or found.misfits or found.events):
+            return None
+        return Taken(_joined(self._stream, found), self._position.to_json(), found.events)
+
+    def wait_s(self) -> float:
+        until = self._next_look if self._retry_at is None else self._retry_at
+        return max(0.0, until - self._clock())
+
+    @property
+    def is_pending(self) -> bool:
+        return self._position.current is not None or bool(self._waiting)
+
+    @property
+    def is_finished(self) -> bool:
+        return False
+
+    @property
+    def n_waiting(self) -> int:
+        """Files known to be there and not finished."""
+        return len(self._waiting) + (self._position.current is not None)
+
+    def close(self) -> None:
+        self._close_reader()
+
+    # ----------------------------------------------------------------------------------------- the folder
+
+    def _look(self, found: _Gathered) -> None:
+        """List the folder if it is time and something may have changed."""
+        if self._clock() < self._next_look:
+            return
+        self._next_look = self._clock() + self._poll_s
+        try:
+            changed_ns = os.stat(self._folder).st_mtime_ns
+            if self._listed_ns != changed_ns or time.time_ns() - changed_ns < SETTLED_NS:
+                names = self._names()
+                self._listed_ns = changed_ns
+                self._sort(names, found)
+        except OSError as error:
+            raise SourceError(
+                f"the folder of stream {self._stream.name} cannot be read",
+                detail=error.strerror,
+                hint="It is tried again; make the folder, or mend its rights.",
+            ) from None
+        self._check_done(found)
+
+    def _names(self) -> list[str]:
+        with os.scandir(self._folder) as entries:
+            names = [entry.name for entry in entries if entry.name[0] not in "._" and entry.is_file()]
+        if self._glob is None:
+            names = [name for name in names if self._format.has_ending(name)]
+        else:
+            names = fnmatch.filter(names, self._glob)
+        return sorted(names)
+
+    def _sort(self, names: list[str], found: _Gathered) -> None:
+        """Which of the names are to be read, and which came too late for that."""
+        position = self._position
+        for name in {name for name in names if not name.isprintable()} - self._unprintable:
+            self._unprintable.add(name)
+            self._set_aside(found, ascii(name), "such a name cannot be written down", CANNOT_BE_READ)
+        names = [name for name in names if name not in self._unprintable]
+        below = [name for name in names if name <= position.floor]
+        if self._old is None:
+            self._old = set(below)
+        for name in below:
+            if name not in self._old:
+                self._old.add(name)
+                why = f"it came after files up to {position.floor} were finished, and its name stands before theirs"
+                self._set_aside(found, name, why, CAME_LATE)
+        self._waiting = [name for name in reversed(names) if not position.is_done(name)]
+
+    def _check_done(self, found: _Gathered) -> None:
+        """Announce finished files that are not what they were."""
+        for name, state in list(self._position.done.items()):
+            now = self._state(name)
+            if now is not None and now != state:
+                self._position.done[name] = now
+                how = "shrank" if now.nbytes < state.nbytes else "changed"
+                message = f"file {name} {how} after it was read; its rows are not read again"
+                found.events.append(FileChanged(0, self._stream.name, name, message))
+                found.misfits.append(Misfit({"_file": name}, message, CHANGED))
+
+    def _state(self, name: str) -> FileState | None:
+        try:
+            stat = os.stat(self._folder / name)
+        except OSError:
+            return None
+        return FileState(name, stat.st_size, stat.st_mtime_ns)
+
+    # ----------------------------------------------------------------------------------------- a file
+
+    def _begin_next(self, found: _Gathered) -> bool:
+        """Make the next waiting file the current one."""
+        while self._waiting:
+            name = self._waiting.pop()
+            state = self._state(name)
+            if state is not None:
+                self._position.current, self._position.place = state, FilePlace()
+                return True
+            self._set_aside(found, name, "it was removed before it was read", CANNOT_BE_READ)
+        return False
+
+    def _read_on(self, found: _Gathered, max_rows: int, max_bytes: int) -> bool:
+        """Read from the current file; False if this take is to end here."""
+        current = self._position.current
+        assert current is not None
+        try:
+            if not self._is_still(current, found):
+                return True
+            rows = self._next_rows(current, max_rows, max_bytes)
+        except SchemaError as error:
+            why = " ".join(part for part in (error.problem + ".", error.detail, error.hint) if part)
+            self._end_current(found, why)
+            return True
+        except UnreadableFile as error:
+            return self._retry(found, str(error))
+        self._n_tries, self._retry_at = 0, None
+        if rows is None:
+            self._finish(current)
+            return True
+        assert self._reader is not None
+        is_numbered = rows.arrival is not None and len(rows.arrival) > 0
+        if is_numbered and found.parts:  # rows that bring their own numbers make a round of their own
+            self._ahead = rows, self._reader.place
+            return False
+        found.parts.append(rows)
+        found.n_rows += rows.rows.num_rows + len(rows.misfits)
+        found.nbytes += rows.rows.nbytes
+        self._position.place = self._reader.place
+        return not is_numbered
+
+    def _next_rows(self, current: FileState, max_rows: int, max_bytes: int) -> Ingested | None:
+        if self._ahead is not None:
+            rows, self._ahead = self._ahead[0], None
+            return rows
+        if self._reader is None:
+            path = self._folder / current.name
+            self._reader = open_file(path, self._format, self._stream, self._time_zone, self._position.place)
+        return self._reader.read(max_rows, max_bytes)
+
+    def _is_still(self, current: FileState, found: _Gathered) -> bool:
+        """Whether the file is what it was when it was begun; a file of lines may have grown."""
+        now = self._state(current.name)
+        if now == current:
+            return True
+        if now is None:
+            raise UnreadableFile("it is gone")
+        self._position.current = now
+        self._n_tries = 0
+        if not self._position.place.n_rows:  # it is still being written; nothing was taken from it yet
+            self._close_reader()
+            return True
+        grew = self._format.has_lines and now.nbytes >= current.nbytes
+        message = f"file {current.name} {'grew' if grew else 'changed'} while it was read"
+        found.events.append(FileChanged(0, self._stream.name, current.name, message))
+        if grew:
+            self._close_reader()
+        else:
+            self._end_current(found, message, CHANGED)
+        return grew
+
+    def _retry(self, found: _Gathered, why: str) -> bool:
+        """Wait and read on from the same place; after some tries the file is set aside."""
+        self._close_reader()
+        self._n_tries += 1
+        if self._n_tries < TRIES:
+            self._retry_at = self._clock() + self._retry_s
+            return False
+        self._end_current(found, f"{why} (tried {self._n_tries} times)")
+        return True
+
+    def _end_current(self, found: _Gathered, why: str, error: str = CANNOT_BE_READ) -> None:
+        current, n_rows = self._position.current, self._position.place.n_rows
+        assert current is not None
+        rest = f"the rest of it, after {n_rows} rows, is set aside: " if n_rows else ""
+        self._set_aside(found, current.name, rest + why, error)
+        self._finish(self._state(current.name) or current)
+
+    def _set_aside(self, found: _Gathered, name: str, why: str, error: str) -> None:
+        message = f"file {name}: {why}"
+        found.events.append(FileSetAside(0, self._stream.name, name, message))
+        found.misfits.append(Misfit({"_file": name}, message, error))
+
+    def _finish(self, state: FileState) -> None:
+        self._close_reader()
+        self._n_tries, self._retry_at = 0, None
+        sunk = self._position.finish(state)
+        if self._old is not None:
+            self._old.update(sunk)
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._ahead = None
+
+
+def _joined(stream: Stream, found: _Gathered) -> Ingested:
+    parts = found.parts
+    misfits = [misfit for part in parts for misfit in part.misfits] + found.misfits
+    if len(parts) == 1:
+        return Ingested(parts[0].rows, parts[0].arrival, misfits)
+    batches = [part.rows for part in parts]
+    rows = (
+        pa.concat_batches(batches)
+        if batches
+        else pa.RecordBatch.from_arrays([pa.array([], f.type) for f in stream.schema], schema=stream.schema)
+    )
+    return Ingested(rows, None, misfits)

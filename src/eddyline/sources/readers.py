@@ -1,0 +1,438 @@
+"""Files of JSON, CSV, Parquet and Arrow, read piece by piece, from any place where reading ended before.
+
+Only a piece is in memory at a time: a block of lines, a batch of a row group. What Arrow or the system say about a file that
+cannot be read leaves as `UnreadableFile`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from eddyline.model import Stream
+from eddyline.sources.ingest import Ingested, ingest
+from eddyline.sources.lines import MAX_LINE_BYTES, Line, LineCutter, LineQueue, RowCutter, n_lines
+from eddyline.sources.payloads import CsvRows, Decoder, JsonLines
+from eddyline.sources.positions import FilePlace
+
+BLOCK_BYTES = 1 << 20
+_BOM = codecs.BOM_UTF8
+ENDINGS = {
+    "json": (".json", ".jsonl", ".ndjson"),
+    "csv": (".csv",),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".arrows", ".feather", ".ipc"),
+}
+FORMATS = tuple(ENDINGS)
+COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")  # of JSON and CSV, by the ending of the name
+
+
+class UnreadableFile(Exception):
+    """The rest of a file cannot be read; it may be that it is still being written."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """How the files of a folder are written."""
+
+    name: str  # one of FORMATS
+    columns: tuple[str, ...] = ()  # of CSV without a header
+    delimiter: str = ","
+
+    @property
+    def has_lines(self) -> bool:
+        return self.name in ("json", "csv")
+
+    def has_ending(self, file: str) -> bool:
+        name = file.lower()
+        if self.has_lines:
+            name = next((name.removesuffix(c) for c in COMPRESSIONS if name.endswith(c)), name)
+        return name.endswith(ENDINGS[self.name])
+
+
+class FileReader(Protocol):
+    """One open file."""
+
+    place: FilePlace  # where the next read begins
+
+    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+        """The next rows; None at the end. Raises UnreadableFile, and SchemaError if the file can never fit the stream."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_file(
+    path: Path, file_format: FileFormat, stream: Stream, time_zone: str, place: FilePlace
+) -> FileReader:
+    """Open a file where reading is to go on."""
+    try:
+        if file_format.name == "parquet":
+            return _Batches(path.name, stream, time_zone, place, _ParquetFile(path))
+        if file_format.name == "arrow":
+            return _Batches(path.name, stream, time_zone, place, _ArrowFile(path))
+        if file_format.name == "csv":
+            return _csv_file(path, stream, time_zone, place, file_format)
+        blocks = _Blocks(path)
+        if blocks.begins_array():
+            return _JsonArray(path.name, stream, time_zone, place, blocks)
+        return _LineFile(path.name, JsonLines(stream, time_zone), place, blocks)
+    except (OSError, pa.ArrowException, EOFError) as error:
+        raise UnreadableFile(_reason(error)) from None
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, without the path: the folder may be a secret."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return first.split(". Detail:")[0][:300]
+
+
+# --------------------------------------------------------------------------------------------- text
+
+
+class _Blocks:
+    """The bytes of a file, decompressed, block by block."""
+
+    def __init__(self, path: Path) -> None:
+        self._is_plain = not path.name.lower().endswith(COMPRESSIONS)
+        self._file: Any = open(path, "rb") if self._is_plain else pa.input_stream(str(path))  # noqa: SIM115
+        self._ahead = self._first = self._more()
+
+    def begins_array(self) -> bool:
+        return self._first.removeprefix(_BOM).lstrip()[:1] == b"["
+
+    def skip_to(self, byte: int) -> int:
+        """From the beginning to a byte, or to behind the mark some editors write first; returns which byte that is."""
+        if byte == 0 and self._first.startswith(_BOM):
+            byte = len(_BOM)
+        if self._is_plain:
+            self._file.seek(byte)
+            self._ahead = b""
+            return byte
+        left = byte
+        while left > 0 and (block := self.read()):
+            self._ahead = block[left:]
+            left -= len(block)
+        return byte
+
+    def read(self) -> bytes:
+        """The next bytes; none at the end."""
+        block, self._ahead = self._ahead, b""
+        return block or self._more()
+
+    def _more(self) -> bytes:
+        try:
+            return bytes(self._file.read(BLOCK_BYTES))
+        except (OSError, pa.ArrowException, EOFError) as error:
+            raise UnreadableFile(_reason(error)) from None
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _LineFile:
+    """A file of lines, or of CSV rows, from a place on."""
+
+    def __init__(
+        self,
+        name: str,
+        decoder: Decoder,
+        place: FilePlace,
+        blocks: _Blocks,
+        rows_of: RowCutter | None = None,
+    ) -> None:
+        self.place = FilePlace(place.n_rows, blocks.skip_to(place.byte), place.line)
+        self._name = name
+        self._decoder = decoder
+        self._blocks = blocks
+        self._lines_of = LineCutter()
+        self._rows_of = rows_of
+        self._pending = LineQueue()
+        self._is_end = False
+
+    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+        while not self._is_end and not self._pending.is_full(max_rows, max_bytes):
+            self._pending.add(self._next_rows())
+        taken = self._pending.take(max_rows, max_bytes)
+        if not taken:
+            return None
+        rows = self._decoder.rows(taken, self.place.line, self._name)
+        self.place = FilePlace(
+            self.place.n_rows + len(taken),
+            self.place.byte + sum(map(len, taken)) + len(taken),
+            self.place.line + n_lines(taken),
+        )
+        return rows
+
+    def _next_rows(self) -> list[Line]:
+        block = self._blocks.read()
+        if block:
+            lines = self._lines_of.feed(block)
+            return lines if self._rows_of is None else self._rows_of.feed(lines)
+        self._is_end = True
+        lines = self._lines_of.end()
+        return lines if self._rows_of is None else [*self._rows_of.feed(lines), *self._rows_of.end()]
+
+    def close(self) -> None:
+        self._blocks.close()
+
+
+def _csv_file(
+    path: Path, stream: Stream, time_zone: str, place: FilePlace, file_format: FileFormat
+) -> FileReader:
+    columns = file_format.columns
+    if not columns:
+        header_place, columns = _csv_header(path, file_format.delimiter)
+        if not columns:
+            return _LineFile(path.name, CsvRows(stream, time_zone, stream.schema.names), place, _Blocks(path))
+        place = header_place if place.byte == 0 else place
+    decoder = CsvRows(stream, time_zone, columns, file_format.delimiter)
+    return _LineFile(path.name, decoder, place, _Blocks(path), RowCutter(file_format.delimiter))
+
+
+def _csv_header(path: Path, delimiter: str) -> tuple[FilePlace, tuple[str, ...]]:
+    """The names in the first row, and where the rows begin; no names if the file is empty."""
+    blocks = _Blocks(path)
+    try:
+        byte = blocks.skip_to(0)
+        lines_of, rows_of = LineCutter(), RowCutter(delimiter)
+        rows: list[Line] = []
+        while not rows:
+            block = blocks.read()
+            rows = rows_of.feed(lines_of.feed(block) if block else lines_of.end())
+            if not block:
+                rows += rows_of.end()
+                break
+    finally:
+        blocks.close()
+    if not rows:
+        return FilePlace(), ()
+    return FilePlace(0, byte + len(rows[0]) + 1, 1 + n_lines(rows[:1])), tuple(
+        CsvRows.header(rows[0], delimiter)
+    )
+
+
+class _JsonArray:
+    """A file that holds one JSON array, read element by element."""
+
+    def __init__(self, name: str, stream: Stream, time_zone: str, place: FilePlace, blocks: _Blocks) -> None:
+        self.place = place
+        self._name = name
+        self._lines = JsonLines(stream, time_zone)
+        self._blocks = blocks
+        self._blocks.skip_to(0)
+        self._elements = self._decoded()
+        for _ in range(place.n_rows):
+            if next(self._elements, None) is None:
+                break
+
+    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+        values: list[Any] = []
+        nbytes = 0
+        while len(values) < max_rows and nbytes < max_bytes:
+            element = next(self._elements, None)
+            if element is None:
+                break
+            values.append(element[0])
+            nbytes += element[1]
+        if not values:
+            return None
+        first = self.place.n_rows + 1
+        self.place = FilePlace(self.place.n_rows + len(values))
+        return self._lines.objects(values, range(first, first + len(values)), self._name, noun="element")
+
+    def _decoded(self) -> Iterator[tuple[Any, int]]:
+        """Each element, and how much text it took."""
+        text = _TextAhead(self._blocks)
+        decode = self._lines.decoder.raw_decode
+        text.expect("[")
+        if text.next_symbol() == "]":
+            return
+        number = 0
+        while True:
+            number += 1
+            text.next_symbol()
+            value, length = text.decoded(decode, number)
+            yield value, length
+            if text.next_symbol() != ",":
+                text.expect("]", after=number)
+                return
+            text.expect(",")
+
+    def close(self) -> None:
+        self._blocks.close()
+
+
+class _TextAhead:
+    """Text of a file as far as it was needed."""
+
+    def __init__(self, blocks: _Blocks) -> None:
+        self._blocks = blocks
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._text = ""
+        self._at = 0
+        self._is_end = False
+
+    def next_symbol(self) -> str:
+        """Skip white space; the character that follows, or nothing at the end."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
+                self._at += 1
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def expect(self, symbol: str, *, after: int = 0) -> None:
+        found = self.next_symbol()
+        if found != symbol:
+            where = f"after element {after}" if after else "at the beginning"
+            raise UnreadableFile(
+                f"the array ends early {where}" if not found else f"{found!r} is not JSON {where}"
+            )
+        self._at += 1
+
+    def decoded(self, decode: Any, number: int) -> tuple[Any, int]:
+        """The value that begins here; reads on as long as it may be cut off."""
+        while True:
+            try:
+                value, end = decode(self._text, self._at)
+                if end < len(self._text) or isinstance(value, (dict, list, str)) or not self._more():
+                    length = end - self._at
+                    self._at = end
+                    return value, length
+            except (json.JSONDecodeError, RecursionError) as error:
+                if len(self._text) - self._at > MAX_LINE_BYTES:
+                    raise UnreadableFile(
+                        f"element {number} is longer than {MAX_LINE_BYTES >> 20} MB"
+                    ) from None
+                if not self._more():
+                    said = error.msg if isinstance(error, json.JSONDecodeError) else "too deep"
+                    raise UnreadableFile(f"element {number} is not JSON: {said}") from None
+
+    def _more(self) -> bool:
+        if self._is_end:
+            return False
+        block = self._blocks.read()
+        self._is_end = not block
+        try:
+            self._text = self._text[self._at :] + self._decoder.decode(block, final=not block)
+        except UnicodeDecodeError:
+            raise UnreadableFile("it is not UTF-8") from None
+        self._at = 0
+        return True
+
+
+# --------------------------------------------------------------------------------------------- columns
+
+
+class _BatchFile(Protocol):
+    def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
+        """The rows from `from_row` on."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class _ParquetFile:
+    def __init__(self, path: Path) -> None:
+        self._file = pyarrow.parquet.ParquetFile(path)
+
+    def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
+        metadata = self._file.metadata
+        group, before = 0, 0
+        while group < metadata.num_row_groups and before + metadata.row_group(group).num_rows <= from_row:
+            before += metadata.row_group(group).num_rows
+            group += 1
+        groups = list(range(group, metadata.num_row_groups))
+        batches = self._file.iter_batches(batch_size=size, row_groups=groups) if groups else iter(())
+        return _without_first(batches, from_row - before)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _ArrowFile:
+    """An Arrow file or an Arrow stream. Not mapped: a mapped file that shrinks takes the process with it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pa.OSFile(str(path))
+        is_file = self._file.read(6) == b"ARROW1"
+        self._file.seek(0)
+        self._reader = pa.ipc.open_file(self._file) if is_file else pa.ipc.open_stream(self._file)
+        self._is_file = is_file
+
+    def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
+        if self._is_file:
+            batches = (self._reader.get_batch(k) for k in range(self._reader.num_record_batches))
+        else:
+            batches = iter(self._reader)
+        return _without_first(batches, from_row)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _without_first(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if n_rows < batch.num_rows:
+            yield batch.slice(n_rows)
+        n_rows = max(0, n_rows - batch.num_rows)
+
+
+class _Batches:
+    """A file of columns."""
+
+    def __init__(self, name: str, stream: Stream, time_zone: str, place: FilePlace, file: _BatchFile) -> None:
+        self.place = place
+        self._name = name
+        self._stream = stream
+        self._time_zone = time_zone
+        self._file = file
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._rest: pa.RecordBatch | None = None
+
+    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+        batch = self._next_batch(max_rows)
+        if batch is None:
+            return None
+        n_rows = min(max_rows, batch.num_rows)
+        if batch.nbytes > max_bytes:
+            n_rows = min(n_rows, max(1, batch.num_rows * max_bytes // batch.nbytes))
+        self._rest = batch.slice(n_rows) if n_rows < batch.num_rows else None
+        try:
+            rows = ingest(self._stream, self._with_all_columns(batch.slice(0, n_rows)), self._time_zone)
+        except pa.ArrowException as error:
+            raise UnreadableFile(_reason(error)) from None
+        self.place = FilePlace(self.place.n_rows + n_rows)
+        misfits = [replace(m, message=f"{m.message} ({self._name})") for m in rows.misfits]
+        return replace(rows, misfits=misfits)
+
+    def _next_batch(self, size: int) -> pa.RecordBatch | None:
+        if self._rest is not None:
+            return self._rest
+        try:
+            if self._batches is None:
+                self._batches = self._file.batches(self.place.n_rows, size)
+            return next(self._batches, None)
+        except (OSError, pa.ArrowException, EOFError) as error:
+            raise UnreadableFile(_reason(error)) from None
+
+    def _with_all_columns(self, batch: pa.RecordBatch) -> pa.Table:
+        """A column the file does not have is NULL, where the stream allows it."""
+        table = pa.Table.from_batches([batch])
+        given = {name.lower() for name in batch.schema.names}
+        for f in self._stream.schema:
+            if f.name.lower() not in given and f.nullable:
+                table = table.append_column(f.name, pa.nulls(len(table), f.type))
+        return table
+
+    def close(self) -> None:
+        self._file.close()

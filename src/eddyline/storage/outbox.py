@@ -1,0 +1,133 @@
+"""The outbox: the results of a round as one immutable file.
+
+A file holds one Arrow stream per part, each behind its length: the projected columns, and before them `_query`, `_generation`,
+`_arrival`, `_sign` and `_late`, which identify a result and say what it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.batch import PartMatches, Positions
+from eddyline.model import DeadLetter
+
+_MARKS = pa.schema(
+    [
+        ("_query", pa.int32()),
+        ("_generation", pa.int32()),
+        ("_arrival", pa.int64()),
+        ("_sign", pa.int8()),
+        ("_late", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """Results of some queries of one shape in one round, projected, as they were written."""
+
+    query_ids: npt.NDArray[np.int32]
+    generations: npt.NDArray[np.int32]
+    arrivals: npt.NDArray[np.int64]
+    signs: npt.NDArray[np.int8]
+    is_late: npt.NDArray[np.bool_]
+    rows: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    @property
+    def nbytes(self) -> int:
+        marks = (self.query_ids, self.generations, self.arrivals, self.signs, self.is_late)
+        return int(self.rows.nbytes + sum(array.nbytes for array in marks))
+
+    def project(self, pairs: Positions) -> pa.RecordBatch:
+        return self.rows.take(pa.array(pairs)) if self.rows.num_columns else self.rows
+
+    def narrowed(self, pairs: Positions) -> StoredPart:
+        return StoredPart(
+            self.query_ids[pairs],
+            self.generations[pairs],
+            self.arrivals[pairs],
+            self.signs[pairs],
+            self.is_late[pairs],
+            self.project(pairs),
+        )
+
+
+def stored_part(
+    part: PartMatches, generations: Callable[[npt.NDArray[np.int32]], npt.NDArray[np.int32]]
+) -> StoredPart:
+    """Matches made ready for the outbox: projected, with the generation of each query."""
+    ids = part.query_ids
+    everything = np.arange(len(part))
+    return StoredPart(
+        ids, generations(ids), part.arrivals, part.signs, part.is_late, part.project(everything)
+    )
+
+
+def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
+    for part in parts:
+        marks = [part.query_ids, part.generations, part.arrivals, part.signs, part.is_late]
+        columns = [*(pa.array(mark) for mark in marks), *part.rows.columns]
+        batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([*_MARKS, *part.rows.schema]))
+        _write_block(file, batch)
+
+
+def read_parts(buffer: pa.Buffer) -> Iterator[StoredPart]:
+    """The parts of a file, without copying where Arrow need not."""
+    for batch in _blocks(buffer):
+        marks = [np.asarray(batch.column(k).to_numpy(zero_copy_only=False)) for k in range(len(_MARKS))]
+        fields = list(batch.schema)[len(_MARKS) :]
+        rows = pa.RecordBatch.from_arrays(batch.columns[len(_MARKS) :], schema=pa.schema(fields))
+        yield StoredPart(marks[0], marks[1], marks[2], marks[3], marks[4], rows)
+
+
+def write_dead_letters(file: BinaryIO, letters: Sequence[DeadLetter]) -> None:
+    """One JSON object a line, so that they can be read without eddyline."""
+    for letter in letters:
+        body = {name: getattr(letter, name) for name in DeadLetter.__slots__}
+        file.write(json.dumps(body, default=str, ensure_ascii=False).encode() + b"\n")
+
+
+def read_dead_letters(buffer: pa.Buffer) -> list[DeadLetter]:
+    """Dead letters of a file; values JSON does not have come back as text."""
+    bodies: list[dict[str, Any]] = [json.loads(line) for line in buffer.to_pybytes().splitlines()]
+    return [DeadLetter(**body) for body in bodies]
+
+
+def write_capture(file: BinaryIO, batches: Sequence[tuple[str, pa.RecordBatch]]) -> None:
+    """The rows of a round as they were pushed, one Arrow stream per stream."""
+    for name, rows in batches:
+        _write_block(file, rows.replace_schema_metadata({"stream": name}))
+
+
+def read_capture(buffer: pa.Buffer) -> Iterator[tuple[str, pa.RecordBatch]]:
+    for batch in _blocks(buffer):
+        yield batch.schema.metadata[b"stream"].decode(), batch.replace_schema_metadata(None)
+
+
+def _write_block(file: BinaryIO, batch: pa.RecordBatch) -> None:
+    """A batch as an Arrow stream of its own, behind its length."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    block = sink.getvalue()
+    file.write(block.size.to_bytes(8, "little"))
+    file.write(block)
+
+
+def _blocks(buffer: pa.Buffer) -> Iterator[pa.RecordBatch]:
+    at = 0
+    while at < buffer.size:
+        length = int.from_bytes(buffer.slice(at, 8).to_pybytes(), "little")
+        with pa.ipc.open_stream(buffer.slice(at + 8, length)) as reader:
+            yield reader.read_next_batch()
+        at += 8 + length

@@ -1,0 +1,435 @@
+"""A standing query in the user's hands: reading, waiting, callbacks, pausing, replacing, dropping, the ring."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pytest
+
+import eddyline
+from eddyline.errors import EddylineError, QueryStateError, UnknownNameError
+from eddyline.events import CallbackFailed, ResultsDropped
+
+
+@pytest.fixture
+def engine():
+    engine = eddyline.open(clock=lambda: 1_767_225_600_000_000)
+    engine.stream("s", "n INT, t STRING")
+    return engine
+
+
+def push(engine, *numbers: int, t: str = "x"):
+    return engine.push("s", [(n, t) for n in numbers])
+
+
+def numbers(results) -> list[int]:
+    return [result["n"] for result in results]
+
+
+# --------------------------------------------------------------------------------------------- what it is
+
+
+def test_a_query_knows_its_name_text_columns_and_state(engine):
+    text = "SELECT n,  t AS label\nFROM s WHERE n > 5"
+    query = engine.query(text, name="big")
+    assert (query.name, query.text, query.state, query.generation) == ("big", text, "running", 1)
+    assert query.schema == pa.schema([("n", pa.int32()), ("label", pa.string())])
+    assert repr(query) == "<query big (running): SELECT n, t AS label FROM s WHERE n > 5>"
+
+
+def test_a_query_without_a_name_goes_by_its_number(engine):
+    assert engine.query("SELECT n FROM s").name == "q1"
+    assert engine.query("SELECT n FROM s").name == "q2"
+    assert engine.get(2).name == "q2"
+
+
+@pytest.mark.parametrize(
+    ("condition", "warnings"),
+    [
+        ("n > 5", []),
+        ("n > 5 AND n < 3", ["this query can never match: its conditions contradict each other"]),
+        ("n = 5 AND n IN (6, 7)", ["this query can never match: its conditions contradict each other"]),
+        ("t = 'a' AND t = 'b'", ["this query can never match: its conditions contradict each other"]),
+        ("n = NULL", ["this query can never match"]),
+        ("1 = 2", ["this query can never match: a condition on constants alone is not true"]),
+    ],
+)
+def test_a_query_that_can_never_match_says_so(engine, condition, warnings):
+    query = engine.query(f"SELECT n FROM s WHERE {condition}")
+    assert [
+        said[: len(expected)] for said, expected in zip(query.warnings, warnings, strict=True)
+    ] == warnings
+    for said in query.warnings:
+        assert f"warning    {said}" in str(query.explain())
+
+
+def test_a_query_without_conditions_says_that_it_matches_every_row(engine):
+    assert engine.query("SELECT n FROM s").warnings == ["this query matches every row"]
+
+
+# --------------------------------------------------------------------------------------------- results
+
+
+def test_results_are_read_once_oldest_first_and_say_where_they_came_from(engine):
+    query = engine.query("SELECT n FROM s WHERE n > 1", name="q")
+    push(engine, 1, 2, 3)
+    push(engine, 4)
+    first, second, third = query.results()
+    assert (first, second, third) == ({"n": 2}, {"n": 3}, {"n": 4})
+    assert (third.query, third.query_id, third.generation) == ("q", query.id, 1)
+    assert (third.round_number, third.arrival, third.change, third.is_late) == (2, 4, "insert", False)
+    assert query.results() == []
+    push(engine, 5)
+    assert numbers(query.results()) == [5]
+
+
+def test_every_handle_reads_for_itself(engine):
+    engine.query("SELECT n FROM s", name="q")
+    one, other = engine.get("q"), engine.get("q")
+    push(engine, 1)
+    assert numbers(one.results()) == numbers(other.results()) == [1]
+
+
+def test_the_latest_may_be_read_again_and_again(engine):
+    query = engine.query("SELECT n FROM s")
+    push(engine, *range(20))
+    assert numbers(query.latest()) == list(range(10, 20))
+    assert numbers(query.latest(3)) == [17, 18, 19]
+    assert numbers(query.latest(0)) == []
+    assert numbers(query.results()) == list(range(20))
+
+
+def test_results_keep_the_order_of_arrival_across_rounds_and_streams_of_pairs(engine):
+    query = engine.query("SELECT n FROM s WHERE n > 0 OR t = 'y'")
+    engine.push("s", pa.table({"n": pa.array([3, 1, 2], pa.int32()), "t": ["x"] * 3, "_arrival": [9, 5, 7]}))
+    assert [(r["n"], r.arrival) for r in query.results()] == [(1, 5), (2, 7), (3, 9)]
+
+
+def test_waiting_for_a_result_ends_when_one_comes(engine):
+    query = engine.query("SELECT n FROM s WHERE n > 1")
+    waiting = threading.Event()
+    heard: list = []
+
+    def read():
+        waiting.set()
+        heard.extend(query.results(timeout=30))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    waiting.wait(30)
+    push(engine, 1)  # a round without a result does not end the wait
+    push(engine, 2)
+    reader.join(30)
+    assert numbers(heard) == [2]
+
+
+def test_waiting_ends_without_results_when_the_time_is_over(engine):
+    query = engine.query("SELECT n FROM s")
+    assert query.results(timeout=0.01) == []
+    assert query.results(timeout=0) == []
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_waiting_ends_when_there_is_nothing_to_wait_for_any_more(engine, end):
+    query = engine.query("SELECT n FROM s", name="q")
+    errors: list[str] = []
+    waiting = threading.Event()
+
+    def read():
+        waiting.set()
+        try:
+            query.results(timeout=30)
+        except EddylineError as error:
+            errors.append(error.problem)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    waiting.wait(30)
+    engine.close() if end == "close" else engine.drop("q")
+    reader.join(30)
+    assert errors == ["this engine was closed" if end == "close" else f"query {query.id} was dropped"]
+
+
+# --------------------------------------------------------------------------------------------- callbacks
+
+
+def test_a_callback_hears_every_new_result_until_it_is_ended(engine):
+    query = engine.query("SELECT n FROM s WHERE n > 1")
+    push(engine, 2)
+    heard: list = []
+    stop = query.on_result(heard.append)
+    push(engine, 1, 3, 4)
+    push(engine, 0)
+    push(engine, 5)
+    assert numbers(heard) == [3, 4, 5]
+    stop()
+    stop()
+    push(engine, 6)
+    assert numbers(heard) == [3, 4, 5]
+    assert numbers(query.results()) == [2, 3, 4, 5, 6]
+
+
+def test_a_callback_that_raises_is_told_and_stops_nobody(engine):
+    query, other = engine.query("SELECT n FROM s", name="q"), engine.query("SELECT n FROM s", name="other")
+    heard: list = []
+    query.on_result(lambda result: 1 / 0)
+    query.on_result(heard.append)
+    other.on_result(heard.append)
+    matches = push(engine, 1, 2)
+    assert matches.count == 4
+    assert sorted(numbers(heard)) == [1, 1, 2, 2]
+    failed = [event for event in engine.events() if isinstance(event, CallbackFailed)]
+    assert {(event.query, event.message) for event in failed} == {
+        ("q", "ZeroDivisionError: division by zero")
+    }
+    assert numbers(query.results()) == [1, 2]
+
+
+def test_a_callback_that_raises_on_one_result_still_hears_the_next(engine):
+    query = engine.query("SELECT n FROM s")
+    heard: list[int] = []
+
+    def picky(result):
+        if result["n"] == 1:
+            raise ValueError("one")
+        heard.append(result["n"])
+
+    query.on_result(picky)
+    push(engine, 1, 2)
+    push(engine, 3)
+    assert heard == [2, 3]
+
+
+def test_a_callback_may_use_the_engine(engine):
+    query = engine.query("SELECT n FROM s WHERE n > 1", name="q")
+
+    def once(result):
+        if engine.n_queries == 1:
+            engine.query("SELECT n FROM s WHERE n > 2", name="born later")
+        if result["n"] == 9:
+            engine.drop("q")
+
+    query.on_result(once)
+    push(engine, 2, 3)
+    push(engine, 9)
+    assert query.state == "dropped"
+    assert numbers(engine.get("born later").results()) == [9]
+
+
+def test_a_callback_may_drop_its_query_and_raise(engine):
+    query = engine.query("SELECT n FROM s", name="q")
+    heard: list = []
+
+    def last_words(result):
+        engine.drop("q")
+        raise RuntimeError("gone")
+
+    query.on_result(last_words)
+    query.on_result(heard.append)
+    assert push(engine, 1, 2).count == 2
+    assert heard == []
+    failed = [event for event in engine.events() if isinstance(event, CallbackFailed)]
+    assert (failed[0].query, failed[0].message) == ("q", "RuntimeError: gone")
+
+
+def test_a_dropped_query_calls_nobody(engine):
+    query = engine.query("SELECT n FROM s")
+    heard: list = []
+    stop = query.on_result(heard.append)
+    query.drop()
+    push(engine, 1)
+    stop()
+    assert heard == []
+
+
+# --------------------------------------------------------------------------------------------- pausing and replacing
+
+
+def test_a_paused_query_sees_nothing_and_resuming_is_a_new_generation(engine):
+    query = engine.query("SELECT n FROM s")
+    push(engine, 1)
+    query.pause()
+    assert query.state == "paused"
+    push(engine, 2)
+    query.resume()
+    assert (query.state, query.generation) == ("running", 2)
+    push(engine, 3)
+    assert [(r["n"], r.generation) for r in query.results()] == [(1, 1), (3, 2)]
+
+
+def test_pausing_twice_and_resuming_twice_changes_nothing(engine):
+    query = engine.query("SELECT n FROM s")
+    query.resume()
+    assert query.generation == 1
+    query.pause()
+    version = engine.version
+    query.pause()
+    assert engine.version == version
+
+
+def test_replacing_is_one_version_and_a_new_generation(engine):
+    query = engine.query("SELECT n FROM s WHERE n < 10", name="q")
+    push(engine, 1, 50)
+    version = engine.version
+    assert query.replace("SELECT t, n FROM s WHERE n > 10") is query
+    assert engine.version == version + 1
+    push(engine, 2, 60)
+    told = [(dict(r), r.generation) for r in query.results()]
+    assert told == [({"n": 1}, 1), ({"t": "x", "n": 60}, 2)]
+    assert query.schema.names == ["t", "n"]
+
+
+def test_a_replacement_that_is_refused_leaves_the_query_as_it_was(engine):
+    query = engine.query("SELECT n FROM s WHERE n < 10", name="q")
+    version = engine.version
+    with pytest.raises(UnknownNameError):
+        query.replace("SELECT nope FROM s")
+    assert (engine.version, query.text, query.generation) == (version, "SELECT n FROM s WHERE n < 10", 1)
+
+
+def test_replacing_by_the_same_text_changes_nothing(engine):
+    query = engine.query("SELECT n FROM s WHERE n < 10", name="q")
+    version = engine.version
+    query.replace("SELECT n FROM s WHERE n < 10")
+    assert (engine.version, query.generation) == (version, 1)
+
+
+def test_a_query_may_be_replaced_by_one_on_another_stream(engine):
+    engine.stream("other", "m DOUBLE")
+    query = engine.query("SELECT n FROM s", name="q")
+    query.replace("SELECT m FROM other")
+    push(engine, 1)
+    engine.push("other", [(0.5,)])
+    assert query.results() == [{"m": 0.5}]
+
+
+# --------------------------------------------------------------------------------------------- dropping
+
+
+def test_a_dropped_query_used_again_is_refused(engine):
+    query = engine.query("SELECT n FROM s", name="q")
+    query.drop()
+    assert query.state == "dropped"
+    assert repr(query) == f"<query {query.id} (dropped)>"
+    for use in (
+        query.results,
+        query.latest,
+        query.pause,
+        query.resume,
+        query.drop,
+        query.explain,
+        query.why_not,
+        lambda: query.name,
+        lambda: query.text,
+        lambda: query.on_result(print),
+        lambda: query.why({"n": 1}),
+        lambda: query.replace("SELECT n FROM s"),
+        lambda: engine.get(query.id),
+        lambda: engine.drop(query),
+    ):
+        with pytest.raises(QueryStateError) as error:
+            use()
+        assert str(error.value) == (
+            f"query {query.id} was dropped\nhint: Register it again: a dropped query sees nothing of later rounds."
+        )
+    with pytest.raises(UnknownNameError) as missing:
+        engine.get("q")
+    assert str(missing.value) == "there is no query q\nhint: There is no named query yet."
+
+
+def test_a_query_that_never_was_is_refused(engine):
+    with pytest.raises(QueryStateError) as error:
+        engine.get(99)
+    assert error.value.problem == "there is no query 99"
+    engine.query("SELECT n FROM s", name="cheap")
+    with pytest.raises(UnknownNameError) as unknown:
+        engine.drop("chaep")
+    assert str(unknown.value) == "there is no query chaep\nhint: Did you mean cheap?"
+
+
+def test_a_name_is_free_again_after_a_drop(engine):
+    old = engine.query("SELECT n FROM s", name="q")
+    push(engine, 1)
+    old.drop()
+    new = engine.query("SELECT n FROM s", name="q")
+    push(engine, 2)
+    assert new.id != old.id
+    assert numbers(new.latest()) == [2]
+
+
+def test_dropping_a_set_passes_over_those_already_dropped(engine):
+    many = engine.query_many([f"SELECT n FROM s WHERE n > {k}" for k in range(5)])
+    many[2].drop()
+    version = engine.version
+    assert many.drop() == 4
+    assert engine.version == version + 1
+    assert many.drop() == 0
+    assert engine.n_queries == 0
+
+
+# --------------------------------------------------------------------------------------------- the ring
+
+
+def test_a_query_nobody_reads_keeps_its_newest_results():
+    engine = eddyline.open(results_per_query=3)
+    engine.stream("s", "n INT, t STRING")
+    query = engine.query("SELECT n FROM s")
+    push(engine, *range(10))
+    assert (query.n_results, query.n_dropped) == (10, 7)
+    assert numbers(query.latest(100)) == [7, 8, 9]
+    assert numbers(query.results()) == [7, 8, 9]
+    assert "results    10 so far, 3 can be read, 7 dropped" in str(query.explain())
+
+
+def test_a_hundred_results_are_kept_by_default():
+    engine = eddyline.open()
+    engine.stream("s", "n INT, t STRING")
+    query = engine.query("SELECT n FROM s")
+    for start in range(0, 250, 50):
+        push(engine, *range(start, start + 50))
+    assert numbers(query.results()) == list(range(150, 250))
+    assert (query.n_results, query.n_dropped) == (250, 150)
+
+
+def test_results_of_a_rare_query_survive_a_flood():
+    engine = eddyline.open(result_bytes=200_000)
+    engine.stream("s", "n INT, t STRING")
+    rare = engine.query("SELECT n, t FROM s WHERE n = 7")
+    flood = engine.query("SELECT n, t FROM s")
+    push(engine, 7, t="precious")
+    for round_ in range(60):
+        push(engine, *range(1000, 1500), t=f"round {round_} " + "x" * 50)
+        assert engine.rounds.results.nbytes <= 200_000
+    assert rare.latest() == [{"n": 7, "t": "precious"}]
+    assert (rare.n_results, rare.n_dropped) == (1, 0)
+    assert flood.n_results == 60 * 500 + 1
+    assert len(flood.latest(1000)) == 100
+    assert flood.n_dropped == flood.n_results - 100
+    dropped = sum(event.n_results for event in engine.events() if isinstance(event, ResultsDropped))
+    assert dropped > 20_000
+
+
+def test_a_reader_that_was_overtaken_gets_what_is_left():
+    engine = eddyline.open(results_per_query=5, result_bytes=50_000)
+    engine.stream("s", "n INT, t STRING")
+    query = engine.query("SELECT n FROM s")
+    push(engine, 1)
+    assert numbers(query.results()) == [1]
+    for start in range(0, 5000, 100):
+        push(engine, *range(start, start + 100))
+    assert numbers(query.results()) == [4995, 4996, 4997, 4998, 4999]
+    assert query.results() == []
+
+
+# --------------------------------------------------------------------------------------------- notebooks
+
+
+def test_a_notebook_shows_the_text_and_the_latest_results(engine):
+    query = engine.query("SELECT n, t FROM s WHERE n < 5", name="<small>")
+    push(engine, *range(8), t="<b>")
+    html = query._repr_html_()
+    assert "<b>&lt;small&gt;</b> (running), 5 results, 0 dropped" in html
+    assert "<pre>SELECT n, t FROM s WHERE n &lt; 5</pre>" in html
+    assert html.count("<tr><td>") == 5
+    assert "<td>4</td><td>&lt;b&gt;</td>" in html

@@ -1,0 +1,78 @@
+"""What holds for every function and every judged expression at once; none of this needs Spark."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from eddyline import sql
+from eddyline.errors import EddylineError
+from eddyline.expressions import FUNCTIONS
+from eddyline.model import Call
+from tests.expressions.edge_values import numbered
+from tests.expressions.judge import Cases, outcome, same
+from tests.expressions.known_differences import KNOWN
+
+FAMILIES = sorted(
+    path.stem for path in Path(__file__).parent.glob("test_*.py") if "\nCASES = " in path.read_text()
+)
+
+
+@cache
+def cases(family: str) -> list[Cases]:
+    return importlib.import_module(f"tests.expressions.{family}").CASES
+
+
+@cache
+def judged_names() -> frozenset[str]:
+    """Every name a judged expression is written with or bound to."""
+    names: set[str] = set()
+    for family in FAMILIES:
+        for case in cases(family):
+            for expression in case.expressions:
+                names |= {word.lower() for word in re.findall(r"\w+(?=\s*\()", expression)}
+                try:
+                    bound = sql.scalar(expression, numbered(case.table).schema)
+                except EddylineError:
+                    continue
+                names |= {node.function for node in bound.walk() if isinstance(node, Call)}
+    return frozenset(names)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_every_function_is_judged_by_spark(name):
+    is_synonym_of_operator = FUNCTIONS[name].is_operator and FUNCTIONS[name].name != name
+    assert (FUNCTIONS[name].name if is_synonym_of_operator else name) in judged_names()
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_every_function_says_how_it_is_written_and_what_it_gives(name):
+    entry = FUNCTIONS[name]
+    assert entry.signature
+    assert entry.summary.endswith("."), entry.summary
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_slice_of_a_table_gives_the_slice_of_the_results(family):
+    """Arrow arrays may begin in the middle of their buffers, and batches may be empty."""
+    for case in cases(family):
+        start, length = len(case.table) // 3, len(case.table) // 2
+        for expression in case.expressions:
+            whole = outcome(case.table, expression, "UTC")
+            if whole.refusal is not None:
+                continue
+            part = outcome(case.table.slice(start, length), expression, "UTC")
+            assert same(part.values, whole.values[start : start + length]), expression
+            inside = {row - start: e for row, e in whole.errors.items() if start <= row < start + length}
+            assert part.errors == inside, expression
+            assert outcome(case.table.slice(0, 0), expression, "UTC").values == [], expression
+
+
+def test_every_known_difference_is_judged():
+    texts = [e for family in FAMILIES for case in cases(family) for e in case.expressions]
+    for pattern, reason in KNOWN:
+        assert any(re.fullmatch(pattern, text) for text in texts), reason
