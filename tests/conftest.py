@@ -89,7 +89,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .appName("eddyline tests")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", f"-Xss8m -Duser.timezone=UTC -Dderby.system.home={folder}")
+        .config(
+            "spark.driver.extraJavaOptions",  # the quick compiler alone: many small queries, none runs long
+            f"-Xss8m -XX:TieredStopAtLevel=1 -Duser.timezone=UTC -Dderby.system.home={folder}",
+        )
         .config("spark.driver.memory", "1g")
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.log.level", "ERROR")

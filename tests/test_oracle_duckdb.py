@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
+
 from hypothesis import given
+from hypothesis import strategies as st
 
 import eddyline
 from tests.laws import check, open_engine
@@ -55,3 +58,39 @@ def test_every_query_is_told_what_duckdb_finds_in_the_rows_it_could_see(life):
     assert {name for name, rows in heard.items() if rows} <= set(life.visible)
     assert engine.dead_letters() == []
     oracle.close()
+
+
+@given(lives(), st.sets(st.integers(0, 5)))
+@examples(0.15)
+def test_a_home_closed_and_opened_between_rounds_tells_the_same(life, reopened):
+    with tempfile.TemporaryDirectory() as home:
+        engine = open_engine(home=home)
+        engine.stream("s", arrow_schema(life.columns))
+        told_before: dict[str, list[tuple[int, tuple]]] = {}  # by queries that were dropped since
+        standing: dict[str, eddyline.Query] = {}
+        for number, (changes, (start, stop)) in enumerate(life.rounds):
+            for change in changes:
+                if change.action == "drop":
+                    told_before.setdefault(change.name, []).extend(kept(standing[change.name]))
+                make(engine, change, standing)
+            engine.push("s", life.rows.slice(start, stop - start), token=f"round {number}")
+            if number in reopened:
+                engine.close()
+                engine = open_engine(home=home)
+                standing = {name: engine.get(name) for name in standing}
+                assert engine.push(
+                    "s", life.rows.slice(start, stop - start), token=f"round {number}"
+                ).is_repeat
+        oracle = DuckDBOracle(life.rows)
+        for name, periods in life.visible.items():
+            expected = []
+            for selection, start, stop in periods:
+                expected += [(row, values) for row, values in oracle.answer(selection) if start <= row < stop]
+            heard = told_before.get(name, []) + (kept(standing[name]) if name in standing else [])
+            assert heard == expected, (name, [selection.text("s") for selection, _, _ in periods])
+        oracle.close()
+        engine.close()
+
+
+def kept(query: eddyline.Query) -> list[tuple[int, tuple]]:
+    return [(r.arrival - 1, comparable(tuple(r.values()))) for r in query.latest(1_000_000)]

@@ -36,6 +36,12 @@ _HEADINGS = {
     "zones": "Dates and times",
     "json": "JSON",
     "collections": "Arrays, maps and structs",
+    "arrays": "Arrays, maps and structs",
+    "nested": "Arrays, maps and structs",
+    "searching": "Text",
+    "like": "Text",
+    "patterns": "Text",
+    "time_texts": "Dates and times",
 }
 
 

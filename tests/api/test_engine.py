@@ -655,6 +655,17 @@ def test_the_pairs_of_a_push_are_offsets_and_ids(engine):
     assert matches.to_arrow(b)["sym"].to_pylist() == ["A", "B", "C"]
 
 
+def test_the_matches_of_a_round_stay_as_they_were_when_queries_change(engine):
+    changed, dropped = engine.query("SELECT sym FROM trades"), engine.query("SELECT price FROM trades")
+    matches = engine.push("trades", rows(("A", 5.0)))
+    changed.replace("SELECT price, sym FROM trades")
+    dropped.drop()
+    assert matches.to_arrow(changed).to_pylist() == [{"sym": "A"}]
+    assert [(query.id, query.state) for query in matches.queries()] == [
+        (changed.id, "running"), (dropped.id, "dropped"),
+    ]  # fmt: skip
+
+
 def test_pairs_of_a_round_without_matches_and_of_several_streams(engine):
     engine.stream("quotes", "sym STRING")
     assert [part.tolist() for part in engine.push("trades", rows(("A", 1.0))).pairs()] == [[0, 0], []]

@@ -170,6 +170,18 @@ def test_a_callback_hears_every_new_result_until_it_is_ended(engine):
     assert numbers(query.results()) == [2, 3, 4, 5, 6]
 
 
+def test_a_callback_hears_every_result_however_small_the_ring():
+    engine = eddyline.open(results_per_query=3, result_bytes=1_000)
+    engine.stream("s", "n INT, t STRING")
+    query = engine.query("SELECT n FROM s WHERE n >= 0")
+    heard: list = []
+    query.on_result(heard.append)
+    push(engine, *range(250))
+    push(engine, *range(250, 500))
+    assert numbers(heard) == list(range(500))
+    assert [r.arrival for r in heard] == list(range(1, 501))
+
+
 def test_a_callback_that_raises_is_told_and_stops_nobody(engine):
     query, other = engine.query("SELECT n FROM s", name="q"), engine.query("SELECT n FROM s", name="other")
     heard: list = []

@@ -230,9 +230,18 @@ def test_half_a_character_never_reaches_a_round(engine):
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb"])
 def test_a_name_nobody_can_read_is_refused(engine, name):
-    assert refused(lambda: engine.query("SELECT n FROM trades", name=name)) == (
-        f"{name!r} cannot be the name of a query\nhint: Give a name that can be read."
-    )
+    said = f"{name!r} cannot be the name of a query"
+    for register in (
+        lambda: engine.query("SELECT n FROM trades", name=name),
+        lambda: engine.query_many({"good": "SELECT n FROM trades", name: "SELECT n FROM trades"}),
+        lambda: engine.query_many(
+            "SELECT n FROM trades WHERE sym = :s", params={"s": ["good", name]}, name="{s}"
+        ),
+    ):
+        message = refused(register)
+        assert message.startswith(said)
+        assert message.endswith("hint: Give a name that can be read.")
+    assert engine.n_queries == 0
 
 
 # --------------------------------------------------------------------------------------------- templates

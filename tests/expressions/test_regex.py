@@ -190,6 +190,11 @@ def test_finding_all_matches_refuses_patterns_whose_matches_engines_count_differ
             sql.scalar(text, TABLE.schema)
 
 
+def test_a_pattern_nested_without_end_is_refused():
+    with pytest.raises(UnsupportedError, match="groups nested too deep"):
+        sql.scalar(f"s RLIKE '{'(' * 5000}{')' * 5000}'", TABLE.schema)
+
+
 def test_a_refusal_says_what_and_where():
     with pytest.raises(UnsupportedError) as refused:
         sql.scalar(r"s RLIKE 'ab(?=c)'", TABLE.schema)

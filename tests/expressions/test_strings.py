@@ -66,7 +66,7 @@ CASES = [
         each("{f}(s)", f="length char_length character_length len octet_length bit_length"),
         each("{f}(s)", f="upper ucase lower lcase initcap trim ltrim rtrim btrim reverse"),
         ["btrim(s, 'xa ')", "ltrim('xa ', s)", "rtrim('xc😀', s)", "trim('', s)", "btrim(s, NULL)"],
-        ["TRIM(BOTH 'xa' FROM s)", "TRIM(LEADING 'xa' FROM s)", "TRIM(TRAILING 'xc' FROM s)", "TRIM(s)"],
+        ["TRIM(s)", "TRIM(BOTH FROM s)", "TRIM(LEADING FROM s)"],
         each("substring(s, {p})", p="0 1 2 -1 -3 100 -100 NULL 2147483647"),
         each("substr(s, {p}, {n})", p="0 1 2 -1 -3 100 -100", n="-1 0 1 2 5 100 NULL 2147483647"),
         each("{f}(s, {n})", f="left right", n="-1 0 1 2 100 NULL 2147483647"),
@@ -150,9 +150,17 @@ CHARACTERS = [
     Cases(LONG, "length(repeat(a, 300000))", "length(repeat(a, 400000))", "length(lpad(a, 1000000, 'x'))"),
 ]
 
+TRIM_FROM = [
+    Cases(TABLE, "TRIM(BOTH 'xa' FROM s)", "TRIM(LEADING 'xa' FROM s)", "TRIM(TRAILING 'xc' FROM s)"),
+]
+
 
 def test_text_functions_are_spark_s(spark):
     agree(spark, CASES)
+
+
+def test_trimming_characters_from_text_is_spark_s(spark):
+    agree(spark, TRIM_FROM)
 
 
 def test_like_is_spark_s(spark):

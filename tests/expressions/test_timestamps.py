@@ -10,8 +10,9 @@ import pytest
 
 from eddyline import sql
 from eddyline.errors import TypeMismatchError, UnsupportedError
-from eddyline.expressions import Context, Frame, evaluate
+from eddyline.expressions import Context, Frame, call, evaluate
 from eddyline.expressions.lowerings.zones import to_local, to_utc
+from eddyline.model import Column
 from eddyline.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP
 from tests.expressions import edge_values as edge
 from tests.expressions.judge import Cases, agree, each
@@ -184,6 +185,40 @@ READING = [
 
 def test_parts_and_units_of_times_are_spark_s(spark):
     agree(spark, PARTS)
+
+
+SECONDS = [Cases(edge.TIMES, each("EXTRACT(SECOND FROM {x})", x="ts ntz"))]
+
+
+def test_extracted_seconds_are_spark_s(spark):
+    agree(spark, SECONDS)
+
+
+# The clocks differ, so what is compared is how the functions agree with each other.
+CLOCK = [
+    Cases(
+        edge.TIMES,
+        [
+            "now() = current_timestamp()",
+            "current_date() = curdate()",
+            "current_date() = CAST(now() AS DATE)",
+            "localtimestamp() = CAST(now() AS TIMESTAMP_NTZ)",
+        ],
+        zones=ZONES[:2],
+    )
+]
+
+
+def test_the_functions_that_ask_for_the_time_agree_as_in_spark(spark):
+    agree(spark, CLOCK)
+
+
+def test_extracted_seconds_keep_their_fraction():
+    moments = pa.array([1_500_000, -1, 59_999_999, None], TIMESTAMP)
+    frame = Frame(4, {("", "ts"): moments})
+    seconds = evaluate(call("extract second", [Column(TIMESTAMP, "ts")]), frame)
+    expected = [Decimal("1.500000"), Decimal("59.999999"), Decimal("59.999999"), None]
+    assert frame.array(seconds).to_pylist() == expected
 
 
 def test_times_made_from_numbers_are_spark_s(spark):

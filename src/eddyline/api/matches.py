@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.api.query import Query
 from eddyline.engine import Outcome
 from eddyline.errors import QueryStateError, UnknownNameError, did_you_mean
 from eddyline.filters import FilterOutput
 
 if TYPE_CHECKING:
     from eddyline.api.engine import Engine
-    from eddyline.api.query import Query
 
 
 class Matches:
@@ -82,12 +82,14 @@ class Matches:
                 mine = np.flatnonzero(part.query_ids == handle.id)
                 if len(mine):
                     batches.append(part.project(mine[np.argsort(part.rows[mine], kind="stable")]))
-        return pa.Table.from_batches(batches, handle.schema)
+        return pa.Table.from_batches(batches, batches[0].schema if batches else handle.schema)
 
     def queries(self) -> list[Query]:
         """The queries that matched something."""
         ids = [part.query_ids for output in self._outputs().values() for part in output.parts]
-        return [self._engine.get(int(query_id)) for query_id in np.unique(np.concatenate(ids))] if ids else []
+        return (
+            [Query(self._engine, int(query_id)) for query_id in np.unique(np.concatenate(ids))] if ids else []
+        )
 
     def _outputs(self) -> dict[str, FilterOutput]:
         if self._outcome.outputs is None:

@@ -18,7 +18,7 @@ from eddyline.delivery import Result
 from eddyline.errors import EddylineError, PropertyError, SchemaError
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
-from eddyline.model import AtomKind, QueryState
+from eddyline.model import AtomKind, QueryState, Round
 from eddyline.sources import ingest
 from eddyline.storage.outbox import StoredPart
 
@@ -149,13 +149,14 @@ class Query:
         """
         with self._rounds.lock:
             self._record()
-            seen = self._rounds.results.end
 
-            def tell(query_id: int, round_number: int) -> None:
-                nonlocal seen
-                start, seen = seen, self._rounds.results.end
+            def tell(round_: Round, part: PartMatches) -> None:
+                mine = np.flatnonzero(part.query_ids == self.id)
+                mine = mine[np.argsort(part.arrivals[mine], kind="stable")]
                 failed: Exception | None = None
-                for result in list(self._read(since=start)):
+                for result in list(
+                    self._as_results(round_.number, round_.version, part, part.project(mine), mine)
+                ):
                     try:
                         callback(result)
                     except Exception as error:  # told once for the round, after the other results

@@ -47,6 +47,7 @@ class Registrar:
     ) -> Query:
         if text.lstrip()[:6].lower() == "create":
             return self._create(text, name, params, given)
+        _check_name(name)
         declared = properties(given) if given else _DEFAULT
         shape, constants = self._bind(text, params)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
@@ -74,6 +75,7 @@ class Registrar:
         given: Mapping[str, Any] | None = None,
     ) -> Query:
         """CREATE VIEW: a query with a name."""
+        _check_name(view.name)
         declared = properties({**dict(view.properties), **(given or {})})
         known = self._rounds.catalog.find(view.name, declared.owner)
         if known is not None and view.if_not_exists:
@@ -140,6 +142,7 @@ class Registrar:
                     hint="Give a list of texts, or a dict from names to texts.",
                 )
             try:
+                _check_name(name)
                 shape, constants = self._bind(text, None)
                 refuse_unbuilt(shape=shape, properties=declared, text=text)
             except EddylineError as error:
@@ -196,6 +199,7 @@ class Registrar:
     def _shape_of(self, text: str, types: Mapping[str, pa.DataType] | None) -> tuple[Shape, list[Any]]:
         rounds = self._rounds
         shape, values = rounds.shapes.shape_of(text, rounds.catalog, rounds.functions, params=types)
+        refuse_unbuilt(shape=shape, text=text)  # what is not built cannot be stored either
         return rounds.catalog.interned(shape), values
 
     def _bind(self, text: str, params: Mapping[str, Any] | None) -> tuple[Shape, Sequence[Any]]:
@@ -240,10 +244,6 @@ class Registrar:
     ) -> Query:
         """Register, or replace what stands under the name, or leave it if nothing changes."""
         catalog, now = self._rounds.catalog, self._rounds.now_us()
-        if name is not None and (not name.strip() or not name.isprintable()):
-            raise PropertyError(
-                f"{name!r} cannot be the name of a query", hint="Give a name that can be read."
-            )
         known = None if name is None else catalog.find(name, declared.owner)
         if known is None:
             return Query(self._engine, catalog.register(text, shape, constants, name, declared, now))
@@ -345,6 +345,8 @@ def _names(template: str, table: pa.Table) -> list[str]:
         names = [template.format(**row) for row in rows]
     except (ValueError, TypeError) as error:
         raise _bad_name(template, error) from None
+    for name in names:
+        _check_name(name)
     if len(set(names)) != len(names):
         seen: set[str] = set()
         twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
@@ -363,6 +365,11 @@ def _stated(declared: Properties) -> dict[str, Any]:
     if not declared.is_enabled:
         stated["enabled"] = False
     return stated
+
+
+def _check_name(name: str | None) -> None:
+    if name is not None and (not name.strip() or not name.isprintable()):
+        raise PropertyError(f"{name!r} cannot be the name of a query", hint="Give a name that can be read.")
 
 
 def _bad_name(template: str, error: Exception) -> PropertyError:

@@ -156,7 +156,7 @@ def _make_true(engine: Engine, changes: Plan, dropped: list[int], tell: Progress
         if at % REPORT_EVERY == 0:
             tell("registering queries", at, len(moving))
         rule = change.rule
-        shape, constants = rounds.shapes.shape_of(rule.text, catalog, rounds.functions)
+        shape, constants = engine._registrar._shape_of(rule.text, None)
         if change.query_id is None:
             catalog.register(rule.text, shape, constants, rule.name, rule.properties, now)
             continue
@@ -172,12 +172,20 @@ def _make_true(engine: Engine, changes: Plan, dropped: list[int], tell: Progress
 def _make_table_true(engine: Engine, table: TableChange, tell: Progress) -> None:
     rounds = engine.rounds
     rule, rows, now = table.rule, table.rows, rounds.now_us()
-    shape, _ = rounds.shapes.shape_of(rule.text, rounds.catalog, rounds.functions, params=rows.types or None)
+    shape, _ = engine._registrar._shape_of(rule.text, rows.types or None)
     new, other = np.flatnonzero(table.query_ids == 0), np.flatnonzero(table.is_changed)
     if len(other):
-        tell(f"replacing queries of {rule.name}", 0, len(other))
         slots = [column.take(pa.array(other)) for column in rows.slots]
-        replace_many(rounds.catalog, table.query_ids[other], rule.text, shape, slots, rule.properties, now)
+        replace_many(
+            rounds.catalog,
+            table.query_ids[other],
+            rule.text,
+            shape,
+            slots,
+            rule.properties,
+            now,
+            tell=lambda done: tell(f"replacing queries of {rule.name}", done, len(other)),
+        )
     if len(new):
         tell(f"registering queries of {rule.name}", 0, len(new))
         slots = rows.slots if len(new) == len(rows) else [column.take(pa.array(new)) for column in rows.slots]

@@ -131,15 +131,15 @@ def _table(stream: Stream) -> str:
     properties = [("time", stream.time)] if stream.time else []
     properties += [("lateness", duration_text(stream.lateness_us))] if stream.lateness_us else []
     said = [f"{word} = {_string(value)}" for word, value in properties]
-    said += [_option(stream, k, v, " = ") for k, v in stream.properties]
+    said += [_option(stream, k, v) for k, v in stream.properties]
     return text + (f" TBLPROPERTIES ({', '.join(said)})" if said else "")
 
 
-def _option(stream: Stream, name: str, value: str, between: str = " ") -> str:
+def _option(stream: Stream, name: str, value: str) -> str:
     """An option as written; a secret in plain text becomes the name of a variable to be set."""
     if is_secret(name, value):
         value = "${env:" + re.sub(r"\W", "_", f"{stream.name}_{name}").upper() + "}"
-    return f"{_string(name)}{between}{_string(value)}"
+    return f"{_string(name)} = {_string(value)}"
 
 
 def _string(value: str) -> str:

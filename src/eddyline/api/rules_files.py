@@ -25,8 +25,9 @@ from eddyline.model import Properties, Stream
 from eddyline.sql import AlterView, CreateStream, CreateView, Drop, Select, parse_statements, properties
 
 RULES_TABLE = "rules_table"
-_SECRET = re.compile(
-    r"pass(word|wd)?$|secret|token|credential|private.?key|api.?key|sasl\.jaas", re.IGNORECASE
+_SECRET_WORD = re.compile(
+    r"password|passwd|passphrase|(?<![a-z])pass(?![a-z])|secret|token|credential|private.?key|api.?key|sasl\.jaas",
+    re.IGNORECASE,
 )
 _REFERENCE = re.compile(r"\$\{(env|file):[^}]+\}")
 
@@ -99,8 +100,10 @@ def desired(source: Source) -> Desired:
         for settings in source.streams:
             place = settings.place or Place(source.path, 1, 1)
             found.streams.append(StatedStream(settings.stream, place))
+        templates = {table.template_file for table in source.rules.tables}
         for file in source.rules.files:
-            _read_file(file, found)
+            if file not in templates:  # which are no rules by themselves
+                _read_file(file, found)
         for table in source.rules.tables:
             _take_pipeline_table(table, source, found)
     else:
@@ -181,7 +184,8 @@ def _read_file(file: Path, found: Desired) -> None:
         except EddylineError as error:
             first = offset + len(piece) - len(piece.lstrip())
             place = place_of(file, text, Span(first, first + 1))
-            found.mistakes.append(Origin(file, text, offset, place).mistake(error))
+            mistake = Origin(file, text, offset, place).mistake(error)
+            found.mistakes.append(_without_secrets(mistake, piece))
             n_statements += 1
             continue
         for statement in parsed:
@@ -230,7 +234,7 @@ def _take_view(view: CreateView, origin: Origin, found: Desired) -> None:
 def _take_pipeline_table(table: PipelineTable, pipeline: Pipeline, found: Desired) -> None:
     place = table.place or Place(pipeline.path, 1, 1)
     origin = Origin(pipeline.path, "", 0, place)
-    text = table.template
+    text = core_text(table.template)
     if table.template_file is not None:
         try:
             file_text = table.template_file.read_text(encoding="utf-8-sig")
@@ -268,7 +272,20 @@ def _take_stream(stream: Stream, place: Place, found: Desired) -> None:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether an option of this name holds a secret in plain text."""
-    return bool(_SECRET.search(name)) and not _REFERENCE.fullmatch(value.strip())
+    return bool(_SECRET_WORD.search(name)) and not _REFERENCE.fullmatch(value.strip())
+
+
+def _without_secrets(mistake: Mistake, statement: str) -> Mistake:
+    """A mistake in a statement that seems to hold a secret: where it is, and nothing of the text."""
+    if not (re.search(r"\bOPTIONS\b", statement, re.IGNORECASE) and _SECRET_WORD.search(statement)):
+        return mistake
+    place = Place(mistake.place.file, mistake.place.line, mistake.place.column)
+    return Mistake(
+        place,
+        "the statement cannot be read",
+        "Its text is not shown, as it seems to hold a secret.",
+        "Write options as name = 'value', and secrets as '${env:NAME}' or '${file:/path}'.",
+    )
 
 
 def _refuse_statement(statement: AlterView | Drop, place: Place, found: Desired) -> None:

@@ -1,25 +1,492 @@
 """Running a pipeline in this process: sources are polled, rounds run, sinks are served, until somebody says stop.
 
-For the command line:
+    summary = run(load_pipeline(path), once=True, on_event=show, on_progress=line)
 
-    summary = run(load_pipeline(path), once=args.once, on_event=show, on_progress=line)
+or, to hold the engine while it runs (the home's socket, a dashboard, another thread that calls `stop`):
 
-or, to hold the engine while it runs (the socket, a dashboard, a second thread that calls `stop`):
-
-    with Runner(pipeline, on_event=…, on_progress=…) as runner:     # opens the home, declares, imports, applies the rules
+    with Runner(pipeline, on_event=…, on_progress=…) as runner:     # opens the home, applies the rules
         serve_commands(runner.engine)
-        summary = runner.run(once=False)                             # returns after stop(), SIGINT or SIGTERM
+        summary = runner.run()                                       # returns after stop(), SIGINT or SIGTERM
+
+A round takes rows of one stream; its position is committed with it. A sink is given results in round order, and its cursor
+advances when it has them. So whatever happens, the next run goes on where the last committed round ended, and a sink is given
+again only what it may not have.
 """
 
 from __future__ import annotations
 
-# Being written; what the command line may count on:
-#
-#   run(pipeline, *, engine=None, once=False, until=None, on_event=None, on_progress=None, stdin=None, stdout=None) -> RunSummary
-#   class Runner(pipeline, *, engine=None, on_event=None, on_progress=None, stdin=None, stdout=None, apply=True)
-#       .engine, .run(once=False, until=None, signals=True) -> RunSummary, .stop(), .close()
-#   class RunProgress   what, n_rounds, n_rows, n_results, n_dead, seconds, and `line`, one line of text for a terminal
-#   class RunSummary    n_rounds, n_rows, n_results, n_dead, seconds, ended_by ("once", "until", "stop", "signal", "sources")
-#
-# on_event gets every engine event and those of eddyline.events about sources and sinks; on_progress is called for anything that
-# takes over two seconds, about once a second, with a RunProgress. `until` is called with a RunProgress after every round.
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, BinaryIO, TextIO
+
+import pyarrow as pa
+
+from eddyline.api.endpoints import Feed, open_feed, open_sink
+from eddyline.api.engine import Engine
+from eddyline.api.pipeline.model import FileSource, Pipeline
+from eddyline.api.pipeline.open import check_machine, open_pipeline
+from eddyline.api.rules import Applied, apply_rules
+from eddyline.api.secrets import hidden
+from eddyline.delivery.sinks import SinkError, SinkFeed
+from eddyline.delivery.sinks.sink import SinkClosedError
+from eddyline.engine import Outcome
+from eddyline.engine.durable import OUTBOX
+from eddyline.errors import EddylineError, HomeError, SchemaError
+from eddyline.events import (
+    Event,
+    RoundCommitted,
+    RoundFailed,
+    SinkFailed,
+    SinkOvertaken,
+    SourceFailed,
+)
+from eddyline.sources import Ingested, Misfit, Taken
+from eddyline.storage.outbox import StoredPart, stored_part
+
+QUIET_S = 2.0  # nothing is said about what takes less
+PROGRESS_EVERY_S = 1.0
+LONGEST_WAIT_S = 1.0
+FIRST_PAUSE_S = 0.5  # before something that failed is tried again; doubles each time
+LONGEST_PAUSE_S = 30.0
+TRIES_ONCE = 3  # a run of what is there does not wait for ever
+ROUNDS_IN_MEMORY = 1_000  # kept for sinks of an engine without a home
+OVERTAKEN_ROUNDS = 100_000  # how far back lost results are counted
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is. While it starts, `what` says at what, with `n_done` of `n_total`."""
+
+    what: str
+    seconds: float
+    n_rounds: int = 0
+    n_rows: int = 0
+    n_results: int = 0
+    n_dead: int = 0
+    n_done: int = 0
+    n_total: int = 0
+
+    @property
+    def line(self) -> str:
+        """One line for a terminal."""
+        if self.what != "running":
+            of = f" {self.n_done:,} of {self.n_total:,}" if self.n_total else ""
+            return f"{self.what}{of}, {self.seconds:.0f} s"
+        rate = self.n_rows / self.seconds if self.seconds else 0.0
+        dead = f", {self.n_dead:,} dead letters" if self.n_dead else ""
+        return (
+            f"{self.n_rounds:,} rounds, {self.n_rows:,} rows, {self.n_results:,} results{dead}, "
+            f"{rate:,.0f} rows/s, {self.seconds:.0f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a run did, and what ended it: once, until, stop, signal, sources (all ended), reader (of standard output: gone)."""
+
+    n_rounds: int
+    n_rows: int
+    n_results: int
+    n_dead: int
+    seconds: float
+    ended_by: str
+    signal: int | None = None
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    engine: Engine | None = None,
+    home: Path | None = None,
+    once: bool = False,
+    until: Callable[[RunProgress], bool] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    on_progress: Callable[[RunProgress], None] | None = None,
+    stdin: BinaryIO | None = None,
+    stdout: TextIO | None = None,
+) -> RunSummary:
+    """Run a pipeline to its end: with `once` when everything that is there was worked on, else when it is told to stop.
+
+    engine        an engine that is open already, with the rules applied; without it the pipeline's home is opened
+    home          another home than the pipeline's
+    until         asked after every round; True ends the run
+    on_event      gets everything the engine, the sources and the sinks announce
+    on_progress   called about every second for what takes over two
+    """
+    runner = Runner(
+        pipeline,
+        engine=engine,
+        home=home,
+        apply=engine is None,
+        on_event=on_event,
+        on_progress=on_progress,
+        stdin=stdin,
+        stdout=stdout,
+    )
+    with runner:
+        return runner.run(once=once, until=until)
+
+
+class Runner:
+    """A pipeline at work in this process. `engine` may be used from other threads meanwhile."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        engine: Engine | None = None,
+        home: Path | None = None,
+        apply: bool = True,
+        on_event: Callable[[Event], None] | None = None,
+        on_progress: Callable[[RunProgress], None] | None = None,
+        stdin: BinaryIO | None = None,
+        stdout: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Check the machine, open the home, bring the sinks up to date, apply the rules (unless `apply` is off)."""
+        check_machine(pipeline)
+        self.pipeline = pipeline
+        self.applied: Applied | None = None
+        self._on_event = on_event
+        self._on_progress = on_progress
+        self._stdin = stdin
+        self._stdout = stdout
+        self._clock = clock
+        self._began = clock()
+        self._last_line = self._began + QUIET_S - PROGRESS_EVERY_S
+        self._wake = threading.Event()
+        self._ended_by: str | None = None
+        self._signal: int | None = None
+        self._counts = RunProgress("running", 0.0)
+        self._feeds: list[Feed] = []
+        self._sinks: list[SinkFeed] = []
+        self._failed_sinks: set[str] = set()
+        self._in_memory: deque[tuple[int, list[StoredPart]]] = deque(maxlen=ROUNDS_IN_MEMORY)
+        self._last_round = 0
+        self._last_activity = clock()
+        self._owns_engine = engine is None
+        self.engine = engine if engine is not None else open_pipeline(pipeline, home=home)
+        self.engine.on_event(self._heard)
+        try:
+            self._start(apply)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, apply: bool) -> None:
+        durable = self.engine.rounds.durable
+        if durable is not None:
+            with self.engine.rounds.lock:
+                last = durable.rounds.last()
+                self._last_round = 0 if last is None else last.round.number
+        for settings in self.pipeline.sinks:
+            try:
+                self._sinks.append(open_sink(self.pipeline, settings, self.engine, self._stdout))
+            except SinkError as error:
+                error.problem = hidden(error.problem, settings.path)
+                raise
+        for sink in self._sinks:
+            self._tell_lost(sink)
+        self._deliver()  # before rules go: what was not delivered yet may belong to them
+        if apply:
+            self.applied = apply_rules(self.engine, self.pipeline, progress=self._starting)
+
+    # ----------------------------------------------------------------------------------------- running
+
+    def run(
+        self,
+        *,
+        once: bool = False,
+        until: Callable[[RunProgress], bool] | None = None,
+        signals: bool = True,
+    ) -> RunSummary:
+        """Run until the end; see `run` above. With `signals`, SIGINT and SIGTERM end it after the round in flight."""
+        with self._listening(signals):
+            self._open_feeds(once)
+            while not self._is_over():
+                worked = False
+                for feed in self._feeds:
+                    if not self._is_over() and self._advance(feed, once):
+                        worked = True
+                        if until is not None and until(self._progress()):
+                            self._end("until")
+                self._deliver()
+                self._say_progress()
+                if not worked and not self._is_over():
+                    self._rest(once)
+            self._finish(once)
+        assert self._ended_by is not None
+        return RunSummary(
+            self._counts.n_rounds,
+            self._counts.n_rows,
+            self._counts.n_results,
+            self._counts.n_dead,
+            self._clock() - self._began,
+            self._ended_by,
+            self._signal,
+        )
+
+    def _is_over(self) -> bool:
+        return self._ended_by is not None
+
+    def stop(self) -> None:
+        """End the run after the round in flight. Safe from any thread."""
+        self._end("stop")
+
+    def close(self) -> None:
+        """Let go of sources and sinks, and of the engine if it was opened here."""
+        for feed in self._feeds:
+            feed.source.close()
+        for sink in self._sinks:
+            sink.sink.close()
+        self._feeds, self._sinks = [], []
+        with self.engine.rounds.lock:
+            if self._heard in self.engine.rounds.listeners:
+                self.engine.rounds.listeners.remove(self._heard)
+        if self._owns_engine:
+            self.engine.close()
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open_feeds(self, once: bool) -> None:
+        for settings in self.pipeline.streams:
+            if settings.source is not None:
+                feed = open_feed(
+                    self.pipeline,
+                    settings,
+                    self.engine,
+                    is_once=once,
+                    stdin=self._stdin,
+                    wake=self._wake.set,
+                )
+                self._feeds.append(feed)
+
+    def _rest(self, once: bool) -> None:
+        """Nothing to do: end, or wait for something to come; let time pass for windows and timers."""
+        if once and not any(feed.is_pending for feed in self._feeds):
+            self._end("once")
+            return
+        if self._feeds and all(feed.is_finished for feed in self._feeds):
+            self._end("sources")
+            return
+        now = self._clock()
+        wait_s = min([LONGEST_WAIT_S, *(max(f.source.wait_s(), f.resume_at - now) for f in self._feeds)])
+        tick_s = self.pipeline.engine.tick_us / 1e6
+        if tick_s and not once:
+            until_tick = self._last_activity + tick_s - now
+            if until_tick <= 0:
+                self._commit({}, {})
+                return
+            wait_s = min(wait_s, until_tick)
+        self._wake.wait(max(0.0, wait_s))
+        self._wake.clear()
+
+    def _finish(self, once: bool) -> None:
+        """Let every sink make last what it was given. A run of what is there fails if one cannot."""
+        for sink in self._sinks:
+            try:
+                sink.offer(self._rounds_after(sink.read_to), self._last_round)
+                sink.flush()
+            except SinkError as error:
+                if once and not isinstance(error, SinkClosedError):
+                    raise
+                self._sink_failed(sink, error)
+
+    # ----------------------------------------------------------------------------------------- rounds
+
+    def _advance(self, feed: Feed, once: bool) -> bool:
+        """Take rows from a source and run a round over them; False if there are none, or they cannot be taken now."""
+        if self._clock() < feed.resume_at:
+            return False
+        try:
+            stream = self.engine.rounds.catalog.stream(feed.stream.name)
+            if stream is not feed.stream:
+                feed.follow(stream)
+            limits = self.pipeline.limits
+            taken = feed.held or feed.source.take(limits.rows_per_round, limits.bytes_per_round)
+            feed.held = taken
+            if taken is not None and not taken.is_empty:
+                self._run_round(feed, taken)
+        except EddylineError as error:
+            self._failed(feed, error, once)
+            return False
+        feed.held, feed.n_failures = None, 0
+        return taken is not None
+
+    def _run_round(self, feed: Feed, taken: Taken) -> None:
+        """Commit the rows of a source. Rows the engine cannot take as they are become dead letters."""
+        position = {feed.name: feed.position(taken.position)}
+        try:
+            outcome = self._commit({feed.name: feed.in_schema(taken.rows)}, position)
+        except SchemaError as error:
+            if not taken.rows.rows.num_rows:
+                raise
+            outcome = self._commit({feed.name: feed.in_schema(_all_unfit(taken.rows, error))}, position)
+        for event in taken.events:
+            self.engine.rounds.announce(replace(event, round_number=outcome.round.number))
+
+    def _commit(self, inputs: dict[str, Ingested], positions: dict[str, Any]) -> Outcome:
+        rounds = self.engine.rounds
+        with rounds.lock:
+            outcome = rounds.run_round(inputs, positions=positions)
+            if rounds.durable is None and self._sinks:
+                self._in_memory.append((outcome.round.number, self._parts(outcome)))
+        self._last_activity = self._clock()
+        counts = self._counts
+        self._counts = replace(
+            counts,
+            n_rounds=counts.n_rounds + 1,
+            n_rows=counts.n_rows + sum(outcome.round.n_rows.values()),
+            n_results=counts.n_results + outcome.n_results,
+            n_dead=counts.n_dead + outcome.n_dead,
+        )
+        return outcome
+
+    def _is_lost(self) -> bool:
+        """Whether another process has taken the home."""
+        durable = self.engine.rounds.durable
+        return durable is not None and durable.database.number("epoch") != durable.epoch
+
+    def _failed(self, feed: Feed, error: EddylineError, once: bool) -> None:
+        """Rows could not be read, or not committed: they are tried again after a pause that grows, or the run ends."""
+        source = feed.settings.source
+        path = source.path if isinstance(source, FileSource) else None
+        error.problem = hidden(error.problem, path)
+        error.detail = None if error.detail is None else hidden(error.detail, path)
+        feed.n_failures += 1
+        is_hopeless = isinstance(error, SchemaError) or (isinstance(error, HomeError) and self._is_lost())
+        if is_hopeless or (once and feed.n_failures >= TRIES_ONCE) or self._is_over():
+            raise error from None
+        feed.resume_at = self._clock() + min(FIRST_PAUSE_S * 2 ** (feed.n_failures - 1), LONGEST_PAUSE_S)
+        message = error.problem + (f": {error.detail}" if error.detail else "")
+        if feed.held is None:
+            self.engine.rounds.announce(SourceFailed(self._last_round, feed.stream.name, message))
+        else:
+            self.engine.rounds.announce(RoundFailed(self._last_round, message))
+
+    # ----------------------------------------------------------------------------------------- sinks
+
+    def _deliver(self) -> None:
+        """Give every sink the results it has not been given, as far as it takes them now."""
+        for sink in self._sinks:
+            if sink.is_paused:
+                continue
+            try:
+                if sink.sink.name in self._failed_sinks:
+                    self._tell_lost(sink)
+                if sink.read_to < self._last_round:
+                    sink.offer(self._rounds_after(sink.read_to), self._last_round)
+                sink.flush(only_if_due=True)
+                self._failed_sinks.discard(sink.sink.name)
+            except SinkError as error:
+                self._sink_failed(sink, error)
+
+    def _rounds_after(self, round_number: int) -> Iterator[tuple[int, Sequence[StoredPart]]]:
+        durable = self.engine.rounds.durable
+        if durable is None:
+            return (each for each in list(self._in_memory) if each[0] > round_number)
+        with self.engine.rounds.lock:
+            files = durable.rounds.files_after(OUTBOX, round_number)
+        return ((file.round_number, durable.parts(file)) for file in files)
+
+    def _parts(self, outcome: Outcome) -> list[StoredPart]:
+        """The results of a round, as an outbox would have them."""
+        catalog, version = self.engine.rounds.catalog, outcome.round.version
+
+        def generations(ids: Any) -> Any:
+            return pa.array([catalog.generation(int(i), version) for i in ids], pa.int32()).to_numpy()
+
+        outputs = (outcome.outputs or {}).values()
+        return [stored_part(part, generations) for output in outputs for part in output.parts]
+
+    def _sink_failed(self, sink: SinkFeed, error: SinkError) -> None:
+        settings = next(s for s in self.pipeline.sinks if s.name == sink.sink.name)
+        self._failed_sinks.add(settings.name)
+        message = error.problem + (f": {error.detail}" if error.detail else "")
+        self.engine.rounds.announce(
+            SinkFailed(self._last_round, settings.name, hidden(message, settings.path))
+        )
+        if isinstance(error, SinkClosedError):
+            self._end("reader")
+
+    def _tell_lost(self, sink: SinkFeed) -> None:
+        """Say so if retention has removed results this sink has not got."""
+        durable = self.engine.rounds.durable
+        if durable is None or sink.cursor >= self._last_round:
+            return
+        with self.engine.rounds.lock:
+            kept = {file.round_number for file in durable.rounds.files_after(OUTBOX, sink.cursor)}
+            behind = durable.rounds.recent(min(self._last_round - sink.cursor, OVERTAKEN_ROUNDS))
+        n_lost = sum(r.n_results for r in behind if r.n_results and r.round.number not in kept)
+        if n_lost:
+            self.engine.rounds.announce(SinkOvertaken(self._last_round, sink.sink.name, n_lost))
+
+    # ----------------------------------------------------------------------------------------- telling
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, RoundCommitted):
+            self._last_round = max(self._last_round, event.round_number)
+            self._wake.set()  # another thread may have pushed rows: sinks want their results
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _progress(self) -> RunProgress:
+        return replace(self._counts, seconds=self._clock() - self._began)
+
+    def _say_progress(self) -> None:
+        if self._on_progress is not None and self._clock() - self._last_line >= PROGRESS_EVERY_S:
+            self._last_line = self._clock()
+            self._on_progress(self._progress())
+
+    def _starting(self, what: str, n_done: int, n_total: int) -> None:
+        """Progress of the start."""
+        if self._on_progress is not None and self._clock() - self._last_line >= PROGRESS_EVERY_S:
+            self._last_line = self._clock()
+            seconds = self._clock() - self._began
+            self._on_progress(RunProgress(what, seconds, n_done=n_done, n_total=n_total))
+
+    def _end(self, reason: str) -> None:
+        self._ended_by = self._ended_by or reason
+        self._wake.set()
+
+    @contextmanager
+    def _listening(self, signals: bool) -> Iterator[None]:
+        """SIGINT and SIGTERM ask for the end; the same signal again does what it always does."""
+        if not signals or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            self._signal = number
+            self._end("signal")
+            signal.signal(number, before[signal.Signals(number)])
+
+        for number in before:
+            signal.signal(number, ask)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _all_unfit(rows: Ingested, error: SchemaError) -> Ingested:
+    """Rows that cannot be taken as they are, each as a dead letter."""
+    why = " ".join(part for part in (error.problem + ".", error.detail) if part)
+    return Ingested(
+        rows.rows.slice(0, 0), None, [*rows.misfits, *(Misfit(row, why) for row in rows.rows.to_pylist())]
+    )

@@ -114,8 +114,9 @@ def _naive(value: datetime.datetime) -> datetime.datetime:
 # --------------------------------------------------------------------------------------------- expressions
 
 
-def expression_to(expression: Expression) -> list[Any]:
-    t, span = type_name(expression.type), _span_to(expression.span)
+def expression_to(expression: Expression, *, spans: bool = True) -> list[Any]:
+    """Without `spans`, what it means and not where in a text it stood."""
+    t, span = type_name(expression.type), _span_to(expression.span) if spans else None
     if isinstance(expression, Literal):
         return ["literal", t, span, value_to(expression.value, expression.type)]
     if isinstance(expression, Column):
@@ -124,15 +125,15 @@ def expression_to(expression: Expression) -> list[Any]:
         return ["slot", t, span, expression.index]
     if isinstance(expression, UserCall):
         rest = [expression.version, expression.is_deterministic, expression.occurrence]
-        return ["user", t, span, expression.function, *rest, [expression_to(a) for a in expression.arguments]]
+        return ["user", t, span, expression.function, *rest, _all_to(expression.arguments, spans)]
     assert isinstance(expression, Call), f"{type(expression).__name__} cannot be stored"
-    return ["call", t, span, expression.function, [expression_to(a) for a in expression.arguments]]
+    return ["call", t, span, expression.function, _all_to(expression.arguments, spans)]
 
 
 def expression_from(stored: list[Any]) -> Expression:
     kind, t, span = stored[0], type_from(stored[1]), _span_from(stored[2])
     if kind == "literal":
-        return Literal(t, value_from(stored[3], t), span=span)
+        return Literal(t, _natural(value_from(stored[3], t), t), span=span)
     if kind == "column":
         return Column(t, stored[3], stored[4], span=span)
     if kind == "slot":
@@ -144,12 +145,26 @@ def expression_from(stored: list[Any]) -> Expression:
     return Call(t, stored[3], _all_from(stored[4]), span=span)
 
 
+def _natural(value: Any, t: pa.DataType) -> Any:
+    """The value as the binder has it: dates and times as Python's, unless they are beyond those."""
+    if t not in _COUNTED:
+        return value
+    try:
+        return pa.scalar(value, t).as_py()
+    except (ValueError, OverflowError):
+        return value
+
+
+def _all_to(expressions: tuple[Expression, ...], spans: bool) -> list[Any]:
+    return [expression_to(expression, spans=spans) for expression in expressions]
+
+
 def _all_from(stored: list[Any]) -> tuple[Expression, ...]:
     return tuple(expression_from(argument) for argument in stored)
 
 
-def _optional_to(expression: Expression | None) -> list[Any] | None:
-    return None if expression is None else expression_to(expression)
+def _optional_to(expression: Expression | None, spans: bool) -> list[Any] | None:
+    return None if expression is None else expression_to(expression, spans=spans)
 
 
 def _optional_from(stored: list[Any] | None) -> Expression | None:
@@ -168,22 +183,30 @@ def _span_from(stored: list[int] | None) -> Span | None:
 
 
 def shape_to(shape: Shape) -> str:
-    return dump(
-        {
-            "key": shape.key,
-            "inputs": [_input_to(entry) for entry in shape.inputs],
-            "projection": [[p.name, expression_to(p.expression)] for p in shape.projection],
-            "clauses": [
-                [_span_to(c.span), [_atom_to(atom) for atom in c.atoms]] for c in shape.condition.clauses
-            ],
-            "never": [expression_to(e) for e in shape.condition.never],
-            "slots": [[slot.index, type_name(slot.type), slot.name, slot.is_list] for slot in shape.slots],
-            "group_by": [expression_to(e) for e in shape.group_by],
-            "having": _optional_to(shape.having),
-            "qualify": _optional_to(shape.qualify),
-            "functions": [list(function) for function in shape.functions],
-        }
-    )
+    return dump(_shape_body(shape, spans=True))
+
+
+def shape_meaning(shape: Shape) -> str:
+    """The same text for two shapes that do the same, wherever in a query their parts stood."""
+    return dump(_shape_body(shape, spans=False))
+
+
+def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
+    return {
+        "key": shape.key,
+        "inputs": [_input_to(entry, spans) for entry in shape.inputs],
+        "projection": [[p.name, expression_to(p.expression, spans=spans)] for p in shape.projection],
+        "clauses": [
+            [_span_to(c.span) if spans else None, [_atom_to(atom, spans) for atom in c.atoms]]
+            for c in shape.condition.clauses
+        ],
+        "never": _all_to(shape.condition.never, spans),
+        "slots": [[slot.index, type_name(slot.type), slot.name, slot.is_list] for slot in shape.slots],
+        "group_by": _all_to(shape.group_by, spans),
+        "having": _optional_to(shape.having, spans),
+        "qualify": _optional_to(shape.qualify, spans),
+        "functions": [list(function) for function in shape.functions],
+    }
 
 
 def shape_from(stored: str) -> Shape:
@@ -204,14 +227,10 @@ def shape_from(stored: str) -> Shape:
     )
 
 
-def shape_meaning(shape: Shape) -> object:
-    """What a shape is, without where in a text its parts stood: equal for two that do the same."""
-    return tuple(getattr(shape, name) for name in Shape.__slots__)
-
-
-def _input_to(entry: Input) -> list[Any]:
+def _input_to(entry: Input, spans: bool) -> list[Any]:
     window = None if entry.window is None else [entry.window.n_rows, entry.window.duration_us]
-    return [entry.alias, entry.stream, window, entry.join, _optional_to(entry.on), _span_to(entry.span)]
+    span = _span_to(entry.span) if spans else None
+    return [entry.alias, entry.stream, window, entry.join, _optional_to(entry.on, spans), span]
 
 
 def _input_from(stored: list[Any]) -> Input:
@@ -221,13 +240,13 @@ def _input_from(stored: list[Any]) -> Input:
     )
 
 
-def _atom_to(atom: Atom) -> list[Any]:
+def _atom_to(atom: Atom, spans: bool) -> list[Any]:
     return [
         atom.kind.value,
-        expression_to(atom.condition),
-        _optional_to(atom.attribute),
+        expression_to(atom.condition, spans=spans),
+        _optional_to(atom.attribute, spans),
         atom.operator,
-        _optional_to(atom.constant),
+        _optional_to(atom.constant, spans),
     ]
 
 

@@ -61,6 +61,7 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.epoch: int | None = None  # of the process that may write, once it is known
         if len(str(path.absolute()).encode()) > LONGEST_PATH:
             raise HomeError(
                 "the path of the home is too long",
@@ -84,7 +85,7 @@ class Database:
             raise
         self._shapes: dict[int, Shape] = {}
         self._shape_ids: dict[int, tuple[int, Shape]] = {}  # by id() of a shape, which the entry keeps alive
-        self._alike: dict[object, int] | None = None  # stored shapes by what they mean
+        self._alike: dict[str, int] | None = None  # stored shapes by what they mean
         self._uncommitted: list[int] = []  # shapes the transaction that is open brought
         self._writers: dict[int, Callable[[Sequence[Any]], str]] = {}  # by shape, for its queries' constants
 
@@ -101,9 +102,15 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, on the disk when it ends."""
+        """All or nothing, on the disk when it ends. Refused once another process has opened the home."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            if self.epoch is not None and self.number("epoch") != self.epoch:
+                raise HomeError(
+                    "another process has opened this home",
+                    detail="This process no longer holds it, so nothing was changed.",
+                    hint="End one of the two processes.",
+                )
             yield
             self._connection.execute("COMMIT")
             self._uncommitted.clear()
@@ -330,6 +337,24 @@ class Database:
                 self._alike.setdefault(codec.shape_meaning(self.shape(shape_id)), shape_id)
         found = self._alike.get(codec.shape_meaning(shape))
         return None if found is None else self.shape(found)
+
+    def past_query(self, query_id: int) -> tuple[str | None, Shape] | None:
+        """Name and shape of a query as it last stood, dropped or not."""
+        row = self._connection.execute(
+            "SELECT name, shape FROM queries WHERE query_id = ? ORDER BY version_from DESC LIMIT 1",
+            (query_id,),
+        ).fetchone()
+        if row is not None:
+            return row[0], self.shape(row[1])
+        row = self._connection.execute(
+            "SELECT first_id, names, shape FROM templates WHERE ? BETWEEN first_id AND first_id + n - 1",
+            (query_id,),
+        ).fetchone()
+        if row is None:
+            return None
+        first_id, names, shape_id = row
+        name = None if names is None else codec.columns_from(names)[0][query_id - first_id].as_py()
+        return name, self.shape(shape_id)
 
     def shape(self, shape_id: int) -> Shape:
         """A stored shape; the same object every time."""

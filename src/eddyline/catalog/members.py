@@ -18,6 +18,7 @@ from eddyline.catalog.catalog import Catalog, _Fate
 from eddyline.catalog.queries import Registration
 from eddyline.model import Properties, QueryState, Shape
 
+TELL_EVERY = 1_000
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -113,8 +114,13 @@ def replace_many(
     slots: Sequence[pa.Array],
     properties: Properties,
     now_us: int,
+    *,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Another text or other constants for many queries, in one version. One that was paused by hand stays paused."""
+    """Another text or other constants for many queries, in one version. One that was paused by hand stays paused.
+
+    `tell` hears now and then how many are done.
+    """
     if not len(ids):
         return
     order = np.argsort(ids)
@@ -133,7 +139,9 @@ def replace_many(
             catalog._family(old_shape).remove(members)
             catalog._touch(old_shape)
         rows = list(zip(*(column.to_pylist() for column in slots), strict=True)) if slots else [()] * len(ids)
-        for query_id, constants in zip(map(int, ids), rows, strict=True):
+        for done, (query_id, constants) in enumerate(zip(map(int, ids), rows, strict=True)):
+            if done % TELL_EVERY == 0:
+                tell(done)
             old, generation = catalog._registration(query_id), catalog._generation(query_id) + 1
             catalog._end(query_id, version)
             catalog._unname(query_id, old)

@@ -55,17 +55,12 @@ class RoundLog:
     ) -> None:
         """Step 4. Refuses if another process has opened the home since, or if another round came between."""
         with self._database.transaction():
-            if self._database.number("epoch") != self.epoch:
-                raise HomeError(
-                    "another process has opened this home",
-                    detail="This round has not happened.",
-                    hint="End one of the two processes.",
-                )
             last = int(self._connection.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
             if last != done.round.number - 1:
                 raise HomeError(
                     f"round {done.round.number} cannot follow round {last}",
                     detail="This round has not happened.",
+                    hint="Close the engine and open the home again.",
                 )
             self._connection.execute(
                 "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

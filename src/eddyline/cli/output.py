@@ -27,7 +27,7 @@ class Output:
 
     def __init__(self, *, is_json: bool = False, progress: bool | None = None) -> None:
         self.is_json = is_json
-        self._progress = sys.stderr.isatty() if progress is None else progress
+        self.shows_progress = sys.stderr.isatty() if progress is None else progress
         self.is_terminal = sys.stdout.isatty() and not is_json
 
     def document(self, body: Any) -> None:
@@ -65,6 +65,13 @@ class Output:
         """Something besides the results."""
         print(text, file=sys.stderr, flush=True)
 
+    def passing(self, text: str) -> None:
+        """A line on stderr that the next one takes the place of, on a terminal."""
+        if sys.stderr.isatty():
+            print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+        elif text:
+            self.note(text)
+
     def error(self, error: EddylineError) -> None:
         """What went wrong, the same whether it happened here or in the engine that holds the home."""
         if self.is_json:
@@ -84,7 +91,7 @@ class Output:
     def progress(self, what: str) -> Iterator[Tell]:
         """A line on stderr that says how far it is, once it takes longer than two seconds."""
         line = _Line(what, is_terminal=sys.stderr.isatty())
-        if not self._progress:
+        if not self.shows_progress:
             yield line.tell
             return
         done = threading.Event()

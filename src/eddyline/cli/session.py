@@ -14,7 +14,14 @@ from typing import Any
 from eddyline.api.commands import Commands
 from eddyline.api.control import Remote
 from eddyline.api.engine import Engine, open_engine
-from eddyline.api.pipeline import FILE_NAME, Pipeline, find_pipeline, load_functions, load_pipeline
+from eddyline.api.pipeline import (
+    FILE_NAME,
+    Pipeline,
+    find_pipeline,
+    load_functions,
+    load_pipeline,
+    open_pipeline,
+)
 from eddyline.cli.output import Output
 from eddyline.errors import EddylineError, HomeError
 from eddyline.storage.home import holder_of
@@ -44,18 +51,17 @@ class Session:
 def pipeline_of(args: argparse.Namespace, *, is_needed: bool = False) -> Pipeline | None:
     """The pipeline a command is about: the one it names, or eddyline.toml here or in a folder above."""
     named = getattr(args, "pipeline", None)
-    if named is not None and not Path(named).exists():
-        raise CommandError(f"there is no pipeline {named}", hint=f"Name a folder with an {FILE_NAME}, or the file itself.")
     if named is None and not is_needed and _home_option(args) is not None:
         return None
     path = find_pipeline(named)
     if path is None:
-        if is_needed or named is not None:
-            raise CommandError(
-                f"there is no {FILE_NAME} in {named or 'this folder or above it'}",
-                hint="Start one with eddyline init NAME, or name a pipeline file.",
-            )
-        return None
+        if named is None and not is_needed:
+            return None
+        where = "here or in a folder above" if named is None else f"at {named}"
+        raise CommandError(
+            f"there is no {FILE_NAME} {where}",
+            hint="Start one with eddyline init NAME, or name a pipeline file.",
+        )
     return load_pipeline(path)
 
 
@@ -78,13 +84,18 @@ def _home_option(args: argparse.Namespace) -> str | None:
 
 @contextmanager
 def session(
-    args: argparse.Namespace, out: Output, *, pipeline: Pipeline | None = None, creates: bool = False, plans: bool = False
+    args: argparse.Namespace,
+    out: Output,
+    *,
+    pipeline: Pipeline | None = None,
+    creates: bool = False,
+    plans: bool = False,
 ) -> Iterator[Session]:
     """The engine of the home. One that is not there is made with `creates`; with `plans`, nothing is kept of what is done."""
     pipeline = pipeline or pipeline_of(args)
     home = home_of(args, pipeline)
     with out.progress(f"opening {home}"):
-        remote = _holder(home)
+        remote = connected(home)
     if remote is not None:
         try:
             yield Session(remote, out, home, is_held=True)
@@ -94,7 +105,8 @@ def session(
     is_there = (home / "catalog.db").exists()
     if not is_there and not creates and not plans:
         raise CommandError(
-            f"there is no home at {home}", hint="Make one with eddyline apply or eddyline run, or name another with --home."
+            f"there is no home at {home}",
+            hint="Make one with eddyline apply or eddyline run, or name another with --home.",
         )
     with out.progress(f"opening {home}"):
         engine = _open(None if plans and not is_there else home, pipeline)
@@ -102,7 +114,7 @@ def session(
         yield Session(Commands(engine), out, home, is_held=False)
 
 
-def _holder(home: Path) -> Remote | None:
+def connected(home: Path) -> Remote | None:
     """The engine that holds the home, if one does."""
     until = time.monotonic() + STARTING_S
     while (holder := holder_of(home)) is not None:
@@ -111,9 +123,8 @@ def _holder(home: Path) -> Remote | None:
         except HomeError as error:
             if time.monotonic() > until:
                 if holder:
-                    error.detail = (
-                        f"It is process {holder['pid']} ({holder['command']}) on {holder['host']}, since {holder['since']}."
-                    )
+                    who = f"process {holder['pid']} ({holder['command']}) on {holder['host']}"
+                    error.detail = f"It is {who}, since {holder['since']}."
                 raise
         time.sleep(0.1)
     return None
@@ -122,15 +133,7 @@ def _holder(home: Path) -> Remote | None:
 def _open(home: Path | None, pipeline: Pipeline | None) -> Engine:
     if pipeline is None:
         return open_engine(home)
+    if home is not None:
+        return open_pipeline(pipeline, home=home)
     load_functions(pipeline)
-    settings = pipeline.engine
-    return open_engine(
-        home,
-        time_zone=settings.time_zone,
-        seed=settings.seed,
-        retention=settings.retention,
-        results_per_query=settings.limits.results_per_query,
-        result_bytes=settings.limits.result_bytes,
-        recent_rows=settings.limits.recent_rows,
-        dead_letters=settings.limits.dead_letters,
-    )
+    return open_engine(time_zone=pipeline.engine.time_zone)

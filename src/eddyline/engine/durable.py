@@ -102,6 +102,7 @@ class Durable:
                 )
             self.time_zone = stored_zone or time_zone or "UTC"
             self.database.set("time zone", self.time_zone)
+        self.database.epoch = self.epoch
         self.rounds = RoundLog(self.database, self.epoch)
         self.n_cleared = self.store.clear_unlisted({file.name for file in self.rounds.files()})
         self.catalog = Catalog(self.database, self._clock)

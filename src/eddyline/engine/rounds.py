@@ -127,7 +127,7 @@ class RoundEngine:
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self.recent: dict[str, RecentRows] = {}
         self.progress: dict[str, StreamProgress] = {}
-        self.callbacks: dict[int, list[Callable[[int, int], None]]] = {}
+        self.callbacks: dict[int, list[Callable[[Round, PartMatches], None]]] = {}
         self.listeners: list[Callable[[Event], None]] = []
         self.is_closed = False
         self._clock = clock
@@ -256,7 +256,7 @@ class RoundEngine:
         n_dropped = sum(self.results.append(round_.number, round_.version, part) for part in worked.parts)
         self._bury(worked)
         if n_dropped:
-            self._announce(ResultsDropped(round_.number, n_dropped))
+            self.announce(ResultsDropped(round_.number, n_dropped))
         outcome = Outcome(round_, worked.outputs, n_results, n_dead, n_late)
         if round_.token is not None:
             self._remember(round_.token, outcome)
@@ -274,7 +274,7 @@ class RoundEngine:
             try:
                 self.durable.collect_garbage()
             except EddylineError as error:
-                self._announce(CleanupFailed(round_number, str(error)))
+                self.announce(CleanupFailed(round_number, str(error)))
 
     def _letters(self, round_: Round, worked: _Worked) -> list[DeadLetter]:
         """Pairs in error as dead letters, no more than are kept."""
@@ -307,7 +307,7 @@ class RoundEngine:
 
     def _deliver(self, outcome: Outcome, seconds: float) -> None:
         round_ = outcome.round
-        self._announce(
+        self.announce(
             RoundCommitted(
                 round_.number,
                 round_.version,
@@ -324,27 +324,25 @@ class RoundEngine:
             for output in outcome.outputs.values():
                 for part in output.parts:
                     for query_id in np.intersect1d(told, part.query_ids):
-                        self._call_back(int(query_id), round_.number)
+                        self._call_back(int(query_id), round_, part)
 
-    def _call_back(self, query_id: int, round_number: int) -> None:
+    def _call_back(self, query_id: int, round_: Round, part: PartMatches) -> None:
         callbacks = list(self.callbacks.get(query_id, ()))
         name = self.catalog.name_of(query_id) if callbacks else ""
         for callback in callbacks:
             if query_id not in self.callbacks:  # an earlier one dropped the query
                 return
             try:
-                callback(query_id, round_number)
+                callback(round_, part)
             except Exception as error:  # a subscriber's fault is told, and never reaches another
-                self._announce(CallbackFailed(round_number, name, f"{type(error).__name__}: {error}"))
+                self.announce(CallbackFailed(round_.number, name, f"{type(error).__name__}: {error}"))
 
-    def _announce(self, event: Event) -> None:
+    def announce(self, event: Event) -> None:
         self.events.append(event)
         for listener in list(self.listeners):
             try:
                 listener(event)
-            except (
-                Exception
-            ) as error:  # the round has happened; a listener's fault is only kept among the events
+            except Exception as error:  # the round has happened: a listener's fault is only kept
                 said = f"{type(error).__name__}: {error}"
                 self.events.append(CallbackFailed(event.round_number, "", said))
 
@@ -375,7 +373,7 @@ class RoundEngine:
                     version = durable.rounds.version_of(file.round_number)
                     self._recent(name).append(version, _old_rows(name, rows))
         for name, message in durable.damaged.items():
-            self._announce(StoreFileDamaged(self._last_round, name, message))
+            self.announce(StoreFileDamaged(self._last_round, name, message))
 
     def _remember(self, token: str, outcome: Outcome) -> None:
         self._tokens[token] = outcome

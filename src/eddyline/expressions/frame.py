@@ -95,6 +95,8 @@ class Frame:
         """The value spread over all rows."""
         values = value.values if isinstance(value, Evaluated) else value
         if isinstance(values, pa.Scalar):
+            if self.n_rows == 0:  # Arrow repeats no list or struct zero times
+                return pa.array([], values.type)
             return pa.repeat(values, self.n_rows)
         return values
 

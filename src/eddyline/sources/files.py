@@ -87,8 +87,6 @@ class FolderSource:
         found = _Gathered()
         if self._retry_at is not None and self._clock() < self._retry_at:
             return None
-        if self._position.current is None and not self._waiting:
-            self._look(found)
         while found.n_rows < max_rows and found.nbytes < max_bytes:
             if self._position.current is None and not self._begin_next(found):
                 break
@@ -97,6 +95,10 @@ class FolderSource:
         if not (found.parts or found.misfits or found.events):
             return None
         return Taken(_joined(self._stream, found), self._position.to_json(), found.events)
+
+    def redeclare(self, stream: Stream) -> None:
+        self._stream = stream
+        self._close_reader()
 
     def wait_s(self) -> float:
         until = self._next_look if self._retry_at is None else self._retry_at
@@ -186,7 +188,9 @@ class FolderSource:
     # ----------------------------------------------------------------------------------------- a file
 
     def _begin_next(self, found: _Gathered) -> bool:
-        """Make the next waiting file the current one."""
+        """Make the next waiting file the current one; False if there is none."""
+        if not self._waiting:
+            self._look(found)
         while self._waiting:
             name = self._waiting.pop()
             state = self._state(name)

@@ -190,9 +190,8 @@ class Generator:
         clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        by_column = {column.column: column for column in columns}
-        self._stream = stream
-        self._columns = [by_column[f.name] for f in stream.schema]
+        self._by_column = {column.column: column for column in columns}
+        self.redeclare(stream)
         self._seed = seed
         self._rate = rate
         self._n_rows = n_rows
@@ -202,6 +201,15 @@ class Generator:
         self._started_us = (position or {}).get("started_us") or clock_us()
         self._began = clock()
         self._row_bytes: float = ROW_BYTES
+
+    def redeclare(self, stream: Stream) -> None:
+        self._stream = stream
+        self._columns = [
+            self._by_column.get(f.name)
+            or default_generator(f.name, f.type)
+            or ColumnGenerator(f.name, f.type, "value", values=(None,))
+            for f in stream.schema
+        ]
 
     def take(self, max_rows: int, max_bytes: int) -> Taken | None:
         n = min(max_rows, self._due(), max(1, int(max_bytes / self._row_bytes)))

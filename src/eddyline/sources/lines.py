@@ -102,10 +102,11 @@ class RowCutter:
     """Lines in, CSV rows out: a line that ends inside quotation marks goes on in the next one."""
 
     def __init__(self, delimiter: str = ",") -> None:
-        # Fields with a delimiter behind each but the last: in quotation marks, doubled ones inside, or not beginning with one.
-        no_delimiter = rb"[^%s]*+" % re.escape(delimiter.encode())
-        field = rb'(?:"(?:[^"]|"")*+"%s|(?!")%s)' % (no_delimiter, no_delimiter)
-        self._whole = re.compile(rb"(?:%s(?:%s|\Z))*+\Z" % (field, re.escape(delimiter.encode())))
+        # A field stands in quotation marks, doubled ones inside, or does not begin with one.
+        comma = re.escape(delimiter.encode())
+        field = rb'(?:"(?:[^"]|"")*+"[ \t]*+|(?!")[^%s]*+)' % comma
+        self._whole = re.compile(rb"(?:%s(?:%s|\r?\Z))*+\Z" % (field, comma))
+        self._goes_on = re.compile(rb'(?:%s%s)*+"(?:[^"]|"")*+\Z' % (field, comma))
         self._open: list[bytes] = []
 
     def feed(self, lines: Sequence[Line]) -> list[Line]:
@@ -125,7 +126,7 @@ class RowCutter:
                 if self._whole.match(row) is not None:
                     rows.append(row)
                     self._open.clear()
-                elif len(self._open) >= MAX_LINES_PER_ROW or len(row) > MAX_LINE_BYTES:
+                elif not self._may_go_on(row):
                     rows += self._given_up(coming)
         return rows
 
@@ -145,7 +146,14 @@ class RowCutter:
         first, *others = self._open
         coming.extend(reversed(others))
         self._open.clear()
-        return [Broken(len(first), first[:SHOWN_BYTES], "a quotation mark is not closed")]
+        is_open = self._goes_on.match(first) is not None
+        problem = "a quotation mark is not closed" if is_open else "a quotation mark stands where none can"
+        return [Broken(len(first), first[:SHOWN_BYTES], problem)]
+
+    def _may_go_on(self, row: bytes) -> bool:
+        if len(self._open) >= MAX_LINES_PER_ROW or len(row) > MAX_LINE_BYTES:
+            return False
+        return self._goes_on.match(row) is not None
 
 
 def _fitting(line: Line, max_bytes: int) -> Line:

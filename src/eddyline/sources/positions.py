@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from eddyline.errors import EddylineError
 from eddyline.events import Event
+from eddyline.model import Stream
 from eddyline.sources.ingest import Ingested
 
 REMEMBERED_FILES = 100  # names above the floor that are known to be finished
@@ -39,6 +40,10 @@ class Source(Protocol):
 
     def take(self, max_rows: int, max_bytes: int) -> Taken | None:
         """The next rows, as many as are there now within the limits; None if there are none. Raises SourceError."""
+        ...
+
+    def redeclare(self, stream: Stream) -> None:
+        """From the next `take` on, rows are in the schema of `stream`, which has got new columns."""
         ...
 
     def wait_s(self) -> float:

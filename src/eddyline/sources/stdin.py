@@ -45,6 +45,7 @@ class StdinSource:
         self._wake = wake
         self._clock = clock
         self._decoder: Decoder | None = None
+        self._columns = list(line_format.columns)
         self._lines_of = LineCutter()
         self._rows_of = RowCutter(line_format.delimiter) if line_format.name == "csv" else None
         self._blocks: queue.Queue[bytes | OSError] = queue.Queue(WAITING_BLOCKS)
@@ -70,6 +71,10 @@ class StdinSource:
         self._line += n_lines(taken)
         self._n_rows += rows.rows.num_rows + len(rows.misfits)
         return Taken(rows, {"rows": self._n_rows})
+
+    def redeclare(self, stream: Stream) -> None:
+        self._stream = stream
+        self._decoder = None
 
     def wait_s(self) -> float:
         if self._since is None:
@@ -116,12 +121,11 @@ class StdinSource:
         if self._decoder is None and self._format.name == "json":
             self._decoder = JsonLines(self._stream, self._time_zone)
         if self._decoder is None:
-            columns = list(self._format.columns)
-            if not columns:
+            if not self._columns:
                 header = self._pending.take(1, 1)
                 self._line += n_lines(header)
-                columns = CsvRows.header(header[0], self._format.delimiter)
-            self._decoder = CsvRows(self._stream, self._time_zone, columns, self._format.delimiter)
+                self._columns = CsvRows.header(header[0], self._format.delimiter)
+            self._decoder = CsvRows(self._stream, self._time_zone, self._columns, self._format.delimiter)
         return self._decoder if self._pending else None
 
     def _read(self) -> None:

@@ -420,6 +420,8 @@ class ExpressionGrammar(Cursor):
             return Cast(operand, to, name == "TRY_CAST", span=self.since(first))
         if name == "EXTRACT":
             function, _ = self.name("a field such as YEAR")
+            if function.lower() in ("second", "seconds", "s", "sec", "secs"):
+                function = "extract second"  # with its fraction, which second() does not have
             self.expect("FROM")
             arguments = [self.required(self.value)]
         elif name == "TRIM":
@@ -453,7 +455,7 @@ class ExpressionGrammar(Cursor):
         if not self.take("FROM"):
             return "TRIM", None
         text = self.required(self.value)
-        return _TRIMS[side], [text] if characters is None else [text, characters]
+        return _TRIMS[side], [text] if characters is None else [characters, text]
 
     def _over(self, function: CallNode, first: int) -> Node:
         opening = self.peek()

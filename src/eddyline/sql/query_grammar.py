@@ -21,6 +21,7 @@ _JOINS = {
     ("ASOF", "JOIN"): "asof",
 }
 _OTHER_JOINS = frozenset(("RIGHT", "FULL", "SEMI", "NATURAL"))
+_CLAUSE_STARTS = frozenset(("FROM", "WHERE", "AS"))  # after AS any other word may be a name
 # These words would be read as the alias of an input otherwise.
 _NOT_ALIASES = RESERVED | {"LEFT", "RIGHT", "ASOF", "PIVOT", "UNPIVOT", "CLUSTER", "DISTRIBUTE", "FETCH"}
 _NO_ORDER = "A standing query has no end, so its results come in the order they appear."
@@ -108,7 +109,7 @@ class QueryGrammar(ExpressionGrammar):
             expression = self.required(self.condition)
             alias = None
             if self.take("AS"):
-                alias, _ = self.name("a name after AS", RESERVED)
+                alias, _ = self.name("a name after AS", _CLAUSE_STARTS)
             elif self.is_name(_NOT_ALIASES):
                 alias, _ = self.name("a name")
             if alias is not None and isinstance(expression, Star):

@@ -94,7 +94,20 @@ def write_dead_letters(file: BinaryIO, letters: Sequence[DeadLetter]) -> None:
     """One JSON object a line, so that they can be read without eddyline."""
     for letter in letters:
         body = {name: getattr(letter, name) for name in DeadLetter.__slots__}
-        file.write(json.dumps(body, default=str, ensure_ascii=False).encode() + b"\n")
+        try:
+            line = json.dumps(body, default=_as_text, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):  # keys JSON cannot have, or a value that holds itself
+            body["row"] = {str(name): _as_text(value) for name, value in letter.row.items()}
+            line = json.dumps(body, ensure_ascii=False)
+        file.write(line.encode("utf-8", "surrogatepass") + b"\n")
+
+
+def _as_text(value: Any) -> str:
+    """Whatever a user pushed, as text: a dead letter must not stop its round."""
+    try:
+        return str(value)
+    except Exception as error:  # any object may come here
+        return f"a {type(value).__name__} that cannot be shown: {type(error).__name__}"
 
 
 def read_dead_letters(buffer: pa.Buffer) -> list[DeadLetter]:

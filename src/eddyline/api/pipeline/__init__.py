@@ -4,8 +4,8 @@ Enters: a path. Leaves: a `Pipeline` in which everything is known, or a `Pipelin
 
     path = find_pipeline()              # eddyline.toml here or in a folder above; or find_pipeline("trading/")
     pipeline = load_pipeline(path)      # reads and checks the file; opens nothing
-    engine = open_pipeline(pipeline)    # the home; functions imported, streams declared
-    apply_rules(engine, pipeline)       # eddyline.api.rules
+    engine = open_pipeline(pipeline)    # functions imported, the home opened; nothing in it is changed
+    apply_rules(engine, pipeline)       # eddyline.api.rules: streams and queries, in one version
     run(pipeline, engine=engine)        # eddyline.api.runner; without engine= it does the two steps before by itself
 
 A secret is written `${env:NAME}` or `${file:/path}`. It is read when it is used, and is nowhere kept or shown.
@@ -25,7 +25,7 @@ from eddyline.api.pipeline.model import (
     StdinSource,
     StreamSettings,
 )
-from eddyline.api.pipeline.open import declare_streams, load_functions, open_pipeline
+from eddyline.api.pipeline.open import check_machine, declare_streams, load_functions, open_pipeline
 from eddyline.api.pipeline.read import FILE_NAME, find_pipeline, load_pipeline, read_pipeline
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "SourceSettings",
     "StdinSource",
     "StreamSettings",
+    "check_machine",
     "declare_streams",
     "find_pipeline",
     "load_functions",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from eddyline.errors import Span
@@ -34,6 +33,7 @@ class Located:
     keys: dict[Path, Span] = field(default_factory=dict)
     values: dict[Path, Span] = field(default_factory=dict)
     twice: list[tuple[Path, Span, Span]] = field(default_factory=list)  # path, first place, second place
+    lost_at: int | None = None  # where the text stops being TOML
 
     def key(self, path: Path) -> Span:
         """The key at the end of a path, or the nearest thing above it that has a place."""
@@ -54,8 +54,10 @@ class Located:
 def locate(text: str) -> Located:
     """Find every key and value. In a text that is not TOML, those before the first mistake."""
     reader = _Reader(text)
-    with suppress(_Lost):
+    try:
         reader.document()
+    except _Lost:
+        reader.found.lost_at = reader.at
     return reader.found
 
 
@@ -66,18 +68,19 @@ class _Lost(Exception):
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._at = 0
+        self.at = 0
         self._arrays: dict[Path, int] = {}  # how many tables each array of tables has so far
         self._headers: dict[Path, Span] = {}  # tables that were opened by [name]
+        self._pairs: set[Path] = set()  # keys that were given a value
         self.found = Located()
 
     def document(self) -> None:
         table: Path = ()
         while True:
             self._skip(_BLANK)
-            if self._at >= len(self._text):
+            if self.at >= len(self._text):
                 return
-            if self._text[self._at] == "[":
+            if self._text[self.at] == "[":
                 table = self._header()
             else:
                 self._pair(table)
@@ -85,13 +88,13 @@ class _Reader:
     # ----------------------------------------------------------------------------------------- tables
 
     def _header(self) -> Path:
-        start = self._at
+        start = self.at
         is_array = self._text.startswith("[[", start)
-        self._at += 2 if is_array else 1
+        self.at += 2 if is_array else 1
         names = list(self._dotted())
         closing = "]]" if is_array else "]"
         self._expect(closing)
-        header = Span(start, self._at)
+        header = Span(start, self.at)
         path: Path = ()
         for name, span in names[:-1]:
             path = self._inside((*path, name))
@@ -106,7 +109,8 @@ class _Reader:
             path = (*path, number)
         else:
             path = self._inside(path)
-            if path in self._headers:
+            if path in self._headers or path in self._pairs:
+                self._headers.setdefault(path, self.found.key(path))
                 self.found.twice.append((path, self._headers[path], span))
             self._headers.setdefault(path, span)
         self.found.keys.setdefault(path, span)
@@ -129,6 +133,7 @@ class _Reader:
         if path in self.found.values or path in self.found.keys:
             self.found.twice.append((path, self.found.key(path), span))
         self.found.keys.setdefault(path, span)
+        self._pairs.add(path)
         self._expect("=")
         self._skip(_SPACE)
         self._value(path)
@@ -136,7 +141,7 @@ class _Reader:
     # ----------------------------------------------------------------------------------------- values
 
     def _value(self, path: Path) -> None:
-        start = self._at
+        start = self.at
         first = self._text[start : start + 1]
         if first == "[":
             self._array(path)
@@ -146,7 +151,7 @@ class _Reader:
             self._string()
         else:
             self._take(_PLAIN)
-        end = self._at
+        end = self.at
         while end > start and self._text[end - 1] in " \t\r":
             end -= 1
         if end == start:
@@ -154,33 +159,33 @@ class _Reader:
         self.found.values.setdefault(path, Span(start, end))
 
     def _array(self, path: Path) -> None:
-        self._at += 1
+        self.at += 1
         number = 0
         while True:
             self._skip(_BLANK)
-            if self._text.startswith("]", self._at):
-                self._at += 1
+            if self._text.startswith("]", self.at):
+                self.at += 1
                 return
             self._value((*path, number))
             number += 1
             self._skip(_BLANK)
-            if self._text.startswith(",", self._at):
-                self._at += 1
-            elif not self._text.startswith("]", self._at):
+            if self._text.startswith(",", self.at):
+                self.at += 1
+            elif not self._text.startswith("]", self.at):
                 raise _Lost
 
     def _inline_table(self, path: Path) -> None:
-        self._at += 1
+        self.at += 1
         while True:
             self._skip(_BLANK)
-            if self._text.startswith("}", self._at):
-                self._at += 1
+            if self._text.startswith("}", self.at):
+                self.at += 1
                 return
             self._pair(path)
             self._skip(_BLANK)
-            if self._text.startswith(",", self._at):
-                self._at += 1
-            elif not self._text.startswith("}", self._at):
+            if self._text.startswith(",", self.at):
+                self.at += 1
+            elif not self._text.startswith("}", self.at):
                 raise _Lost
 
     def _string(self) -> None:
@@ -190,7 +195,7 @@ class _Reader:
             ('"', _BASIC),
             ("'", _LITERAL),
         ):
-            if self._text.startswith(opening, self._at):
+            if self._text.startswith(opening, self.at):
                 self._take(pattern)
                 return
 
@@ -201,38 +206,38 @@ class _Reader:
             self._skip(_SPACE)
             yield self._name()
             self._skip(_SPACE)
-            if not self._text.startswith(".", self._at):
+            if not self._text.startswith(".", self.at):
                 return
-            self._at += 1
+            self.at += 1
 
     def _name(self) -> tuple[str, Span]:
-        start = self._at
+        start = self.at
         first = self._text[start : start + 1]
         if first == '"':
-            return _unescaped(self._take(_BASIC)[1:-1]), Span(start, self._at)
+            return _unescaped(self._take(_BASIC)[1:-1]), Span(start, self.at)
         if first == "'":
-            return self._take(_LITERAL)[1:-1], Span(start, self._at)
-        return self._take(_BARE_KEY), Span(start, self._at)
+            return self._take(_LITERAL)[1:-1], Span(start, self.at)
+        return self._take(_BARE_KEY), Span(start, self.at)
 
     # ----------------------------------------------------------------------------------------- characters
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
-        hit = pattern.match(self._text, self._at)
+        hit = pattern.match(self._text, self.at)
         assert hit is not None, f"{pattern.pattern} matches nothing too"
-        self._at = hit.end()
+        self.at = hit.end()
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        hit = pattern.match(self._text, self._at)
+        hit = pattern.match(self._text, self.at)
         if hit is None:
             raise _Lost
-        self._at = hit.end()
+        self.at = hit.end()
         return hit[0]
 
     def _expect(self, symbol: str) -> None:
         self._skip(_SPACE)
-        if not self._text.startswith(symbol, self._at):
+        if not self._text.startswith(symbol, self.at):
             raise _Lost
-        self._at += len(symbol)
+        self.at += len(symbol)
 
 
 def _unescaped(inner: str) -> str:

@@ -13,6 +13,12 @@ from eddyline.engine import Limits, Retention
 from eddyline.model import Stream
 from eddyline.sources.generators import ColumnGenerator
 
+TICK_US = 10_000_000
+POLL_US = 1_000_000
+GATHER_US = 100_000
+FILE_EVERY_US = 5_000_000
+BYTES_PER_FILE = 64 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
@@ -21,7 +27,7 @@ class EngineSettings:
     home: Path
     time_zone: str | None = None  # None: what the home has, UTC for a new one
     seed: int = 0
-    tick_us: int = 10_000_000
+    tick_us: int = TICK_US
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
 
@@ -41,7 +47,7 @@ class FileSource:
     path: Text  # relative paths start at the folder of the pipeline file
     format: str  # json, csv, parquet or arrow
     glob: str | None = None  # None: the usual endings of the format
-    poll_us: int = 1_000_000
+    poll_us: int = POLL_US
     columns: tuple[str, ...] = ()  # of CSV files without a header
     delimiter: str = ","
     on_change: str = "refuse"  # what if the home's position is of another folder: refuse, continue or restart
@@ -55,7 +61,8 @@ class StdinSource:
     format: str = "json"
     columns: tuple[str, ...] = ()
     delimiter: str = ","
-    every_us: int = 100_000  # rows wait at most so long for others
+    every_us: int = GATHER_US  # rows wait at most so long for others
+    on_change: str = "refuse"
     place: Place | None = field(default=None, compare=False)
 
 
@@ -67,6 +74,7 @@ class GeneratorSource:
     rate: float | None = None  # rows per second; None: as fast as they are taken
     rows: int | None = None  # how many in all; None: no end
     seed: int = 0
+    on_change: str = "refuse"
     place: Place | None = field(default=None, compare=False)
 
 
@@ -115,8 +123,8 @@ class SinkSettings:
     queries: tuple[str, ...] = ()  # patterns of query names; none: all
     streams: tuple[str, ...] = ()  # names of streams; none: all
     start: str = "now"  # a new sink begins with what comes now, or at the "beginning" of what is kept
-    every_us: int = 5_000_000  # a file is closed when its first result is so old,
-    bytes_per_file: int = 64 << 20  # or when it has grown to this
+    every_us: int = FILE_EVERY_US  # a file is closed when its first result is so old,
+    bytes_per_file: int = BYTES_PER_FILE  # or when it has grown to this
     place: Place | None = field(default=None, compare=False)
 
 

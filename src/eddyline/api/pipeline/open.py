@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from eddyline.api.engine import Engine, open_engine
-from eddyline.api.pipeline.mistakes import Mistake, Place, PipelineError
+from eddyline.api.pipeline.mistakes import Mistake, PipelineError, Place
 from eddyline.api.pipeline.model import FileSource, Pipeline
 from eddyline.api.secrets import Secret, SecretError, Text, revealed
 from eddyline.errors import FunctionError
@@ -81,7 +81,7 @@ def declare_streams(engine: Engine, pipeline: Pipeline) -> None:
 def load_functions(pipeline: Pipeline) -> list[str]:
     """Import the modules with functions; those beside the pipeline file are found first. Returns new function names."""
     names: list[str] = []
-    with _importable(pipeline.folder):
+    with _importable(pipeline.folder, pipeline.functions):
         for module in pipeline.functions:
             try:
                 names += load_modules([module])
@@ -98,13 +98,13 @@ def load_functions(pipeline: Pipeline) -> list[str]:
 
 
 @contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """Let modules beside the pipeline file be imported, also if another pipeline has one of the same name."""
-    for file in folder.glob("*.py"):
-        known = sys.modules.get(file.stem)
-        if known is not None and getattr(known, "__file__", None) and Path(str(known.__file__)).parent != folder:
-            if Path(str(known.__file__)).name == file.name and file.stem not in sys.stdlib_module_names:
-                del sys.modules[file.stem]
+def _importable(folder: Path, modules: Sequence[str]) -> Iterator[None]:
+    """Let modules beside the pipeline file be imported, also if another pipeline has brought one of the same name."""
+    for name in modules:
+        known = getattr(sys.modules.get(name), "__file__", None)
+        beside = folder / f"{name}.py"
+        if known is not None and beside.is_file() and Path(known) != beside:
+            del sys.modules[name]
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     try:

@@ -12,7 +12,7 @@ from eddyline.api.pipeline.locate import Located, locate
 from eddyline.api.pipeline.locate import Path as KeyPath
 from eddyline.api.pipeline.mistakes import Mistake, Place, place_of
 from eddyline.api.secrets import SecretError, Text, has_secrets, text_with_secrets
-from eddyline.errors import EddylineError, PropertyError, Span, did_you_mean
+from eddyline.errors import EddylineError, PropertyError, Span, did_you_mean, nearest
 from eddyline.sql import duration_us, size_bytes
 
 
@@ -89,7 +89,9 @@ class Table:
             hint = did_you_mean(key, known, noun="key")
             if home is not None and not close:
                 hint = f"It belongs into {home}."
-            self.document.wrong((*self.at, key), f"there is no key {key} in {self.title}", hint=hint, of_key=True)
+            self.document.wrong(
+                (*self.at, key), f"there is no key {key} in {self.title}", hint=hint, of_key=True
+            )
 
     # ----------------------------------------------------------------------------------------- values
 
@@ -121,13 +123,19 @@ class Table:
             self.wrong_as(key, error)
             return None
 
-    def choice(self, key: str, options: Sequence[str], default: str | None = None, *, needed: bool = False) -> str | None:
+    def choice(
+        self, key: str, options: Sequence[str], default: str | None = None, *, needed: bool = False
+    ) -> str | None:
         one_of = f"one of {', '.join(options)}"
-        value = self.text(key, needed=f'Write {key} = "{options[0]}", or another {one_of}.' if needed else None)
+        value = self.text(
+            key, needed=f'Write {key} = "{options[0]}", or another {one_of}.' if needed else None
+        )
         if value is None:
             return default
         if value not in options:
-            self.wrong(key, f"{key} is {value!r}, not {one_of}", hint=did_you_mean(value, options, noun="value"))
+            near = nearest(value, options)
+            hint = None if near is None else f"Did you mean {near}?"
+            self.wrong(key, f"{key} is {value!r}, not {one_of}", hint=hint)
             return default
         return value
 
@@ -183,7 +191,8 @@ class Table:
         wrong = [number for number, each in enumerate(value) if not isinstance(each, dict)]
         for number in wrong:
             self.document.wrong(
-                (*self.at, key, number), f"{key} must be an array of tables, and this is {_kind(value[number])}"
+                (*self.at, key, number),
+                f"{key} must be an array of tables, and this is {_kind(value[number])}",
             )
         return [
             Table(self.document, (*self.at, key, number), each, title)

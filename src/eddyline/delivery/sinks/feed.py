@@ -15,6 +15,7 @@ from eddyline.storage.outbox import StoredPart
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
+MOST_BEHIND = 1_000  # rounds without anything for a sink move its cursor too, but not one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ class SinkFeed:
         """Whether it was given results it does not have for good yet."""
         return self.cursor < self._read_to
 
-    def offer(self, rounds: Iterable[tuple[int, Sequence[StoredPart]]]) -> None:
-        """Give it the results of later rounds. Raises SinkError; they will be given again."""
+    def offer(self, rounds: Iterable[tuple[int, Sequence[StoredPart]]], last_round: int) -> None:
+        """Give it the results of later rounds, up to `last_round`. Raises SinkError; they will be given again."""
         try:
             for round_number, parts in rounds:
                 if round_number <= self._read_to:
@@ -89,6 +90,7 @@ class SinkFeed:
                 self._read_to = round_number
                 if self.sink.is_due():
                     self._flush()
+            self._read_to = max(self._read_to, last_round)
         except SinkError:
             self._fail()
             raise
@@ -96,7 +98,8 @@ class SinkFeed:
     def flush(self, *, only_if_due: bool = False) -> None:
         """Let the sink make last what it was given. Raises SinkError."""
         try:
-            if self.is_behind and (not only_if_due or self.sink.is_due()):
+            is_far_behind = self._read_to - self.cursor > MOST_BEHIND
+            if self.is_behind and (not only_if_due or is_far_behind or self.sink.is_due()):
                 self._flush()
         except SinkError:
             self._fail()

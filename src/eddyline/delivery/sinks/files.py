@@ -29,6 +29,7 @@ import pyarrow.parquet
 from eddyline.delivery.sinks.batches import ResultBatch
 from eddyline.delivery.sinks.sink import SinkError
 from eddyline.delivery.sinks.texts import json_lines, text_columns
+from eddyline.types import MONTHS, STRING
 
 FILE_FORMATS = ("jsonl", "csv", "parquet")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -64,7 +65,9 @@ class FileSink:
         self._since: float | None = None
         self._cursor = cursor
         self._is_sure = True  # that what is known about the folder is so: not after a failure
-        self._begun = self._prepare()  # last rounds of ranges that were written, not acknowledged; earliest first
+        self._begun = (
+            self._prepare()
+        )  # last rounds of ranges that were written, not acknowledged; earliest first
 
     def write(self, round_number: int, batches: Sequence[ResultBatch]) -> None:
         if not self._is_sure:
@@ -138,7 +141,7 @@ class FileSink:
         by_columns: dict[pa.Schema, list[pa.RecordBatch]] = {}
         for batch in self._batches:
             by_columns.setdefault(batch.rows.schema, []).append(batch.rows)
-        write = self._write_csv if self._format == "csv" else _write_parquet
+        write = self._write_csv if self._format == "csv" else self._write_parquet
         return [
             (f"{stem}-{_identity(schema)}.{self._format}", partial(write, pa.Table.from_batches(rows)))
             for schema, rows in by_columns.items()
@@ -148,6 +151,17 @@ class FileSink:
         for number, batch in enumerate(table.to_batches()):
             options = pyarrow.csv.WriteOptions(include_header=number == 0)
             pyarrow.csv.write_csv(text_columns(batch, self._time_zone), file, options)
+
+    def _write_parquet(self, table: pa.Table, file: BinaryIO) -> None:
+        for at, f in enumerate(table.schema):
+            if f.type == MONTHS:  # Parquet has no such type
+                texts = [
+                    text_columns(batch, self._time_zone).column(0)
+                    for batch in table.select([at]).to_batches()
+                ]
+                chunks = [chunk for column in texts for chunk in column.chunks]
+                table = table.set_column(at, f.name, pa.chunked_array(chunks, STRING))
+        pyarrow.parquet.write_table(table, file, compression="zstd")
 
     def _put(self, name: str, write: Callable[[BinaryIO], None]) -> None:
         path, hidden = self._folder / name, self._folder / f".{name}"
@@ -168,10 +182,6 @@ class FileSink:
 def _write_json(batches: Sequence[ResultBatch], file: BinaryIO) -> None:
     for batch in batches:
         file.write(("\n".join(json_lines(batch.rows)) + "\n").encode())
-
-
-def _write_parquet(table: pa.Table, file: BinaryIO) -> None:
-    pyarrow.parquet.write_table(table, file, compression="zstd")
 
 
 def _identity(schema: pa.Schema) -> str:

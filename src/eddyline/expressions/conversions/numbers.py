@@ -22,9 +22,8 @@ from eddyline.expressions.conversions.converted import (
 from eddyline.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, is_decimal, is_floating, is_integer
 
 _LONG_DIGITS = 18  # decimals of more digits are no longs inside Spark
-_EXACT_DIGITS = (
-    15  # a DOUBLE holds every integer of 15 digits, so dividing it by a power of ten rounds only once
-)
+# A DOUBLE holds every integer of so many digits, so dividing it by a power of ten rounds only once.
+_EXACT_DIGITS = 15
 
 
 def between(array: pa.Array, to: pa.DataType) -> Converted:
@@ -85,9 +84,8 @@ def _from_decimal(array: pa.Array, to: pa.DataType) -> Converted:
         return checked(values, bad, OUT_OF_RANGE)
     if is_floating(to):
         return Converted(decimal_to_floating(array, to))
-    if (
-        array.type.precision > _LONG_DIGITS and to != BIGINT
-    ):  # as Spark does: no other difference than at the edges
+    if array.type.precision > _LONG_DIGITS and to != BIGINT:
+        # As Spark does, which shows only within a rounding error of a whole number.
         return _floating_to_integer(decimal_to_floating(array, DOUBLE), to)
     whole = decimals.truncated(array)
     limits = np.iinfo(to.to_pandas_dtype())

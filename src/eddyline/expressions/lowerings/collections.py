@@ -1,9 +1,8 @@
-"""Arrays, maps and structs: made, measured, searched and taken apart."""
+"""Arrays, maps and structs: made, measured and taken apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ from eddyline.errors import TypeMismatchError, UnsupportedError
 from eddyline.expressions.buffers import Mask, arrow, numbers, valid
 from eddyline.expressions.coercion import cast, coerce, coerce_all, common_type
 from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, merge_errors
-from eddyline.expressions.function import NeedsLiteral, Typing, function
+from eddyline.expressions.function import NeedsLiteral, function
 from eddyline.expressions.lowerings.nested import Lists, ranks, same
-from eddyline.expressions.lowerings.parameters import exactly, expected, integer, takes, text
+from eddyline.expressions.lowerings.parameters import exactly, expected, integer, takes
 from eddyline.model import Call, Column, Expression, Literal, Slot
-from eddyline.types import BIGINT, BOOLEAN, INT, NULL, STRING, is_floating, is_integer, is_nested, type_name
+from eddyline.types import BOOLEAN, INT, NULL, STRING, is_integer, is_nested, type_name
 
 OUT_OF_BOUNDS = "INVALID_ARRAY_INDEX"
 OUT_OF_BOUNDS_AT = "INVALID_ARRAY_INDEX_IN_ELEMENT_AT"
@@ -27,7 +26,7 @@ INDEX_ZERO = "INVALID_INDEX_OF_ZERO"
 # ------------------------------------------------------------------------------------------ types
 
 
-def _array(e: Expression) -> Expression:
+def an_array(e: Expression) -> Expression:
     if not pa.types.is_list(e.type):
         raise expected("an array", e)
     return e
@@ -43,32 +42,6 @@ def _array_or_map(e: Expression) -> Expression:
     if not pa.types.is_list(e.type) and not pa.types.is_map(e.type):
         raise expected("an array or a map", e)
     return e
-
-
-def _comparable_array(e: Expression) -> Expression:
-    """An array of values that have an order."""
-    if is_nested(_array(e).type.value_type):
-        raise expected("an array of plain values", e)
-    return e
-
-
-def _array_and_item(
-    arguments: Sequence[Expression], result: pa.DataType
-) -> tuple[Sequence[Expression], pa.DataType]:
-    """An array, and a value its items may be equal to."""
-    array, item = _comparable_array(arguments[0]), arguments[1]
-    if item.type == NULL:
-        raise expected("a value", item)
-    common = common_type([array.type.value_type, item.type])
-    if common is None:
-        raise TypeMismatchError(
-            f"{type_name(array.type)} has no {type_name(item.type)} in it", span=item.span
-        )
-    return [coerce(array, pa.list_(common)), coerce(item, common)], result
-
-
-def _with_item(result: pa.DataType) -> Typing:
-    return partial(_array_and_item, result=result)
 
 
 def _map_key(map_: Expression, key: Expression) -> Expression:
@@ -103,7 +76,7 @@ def _size(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Eva
 
 @function(
     "array_size",
-    typing=takes(_array, result=INT),
+    typing=takes(an_array, result=INT),
     arguments=1,
     signature="array_size(array)",
     summary="How many elements the array has.",
@@ -241,7 +214,7 @@ def _default_names(arguments: Sequence[Expression]) -> list[str]:
     typing=lambda arguments: (arguments, _struct_type(_default_names(arguments), arguments)),
     arguments=(1, None),
     signature="struct(a, b, …)",
-    summary="A struct of these fields, named as the columns are, others col1, col2 …",
+    summary="A struct of these fields, named as the columns are, others col1, col2 and so on.",
     null_propagates=False,
 )
 def _struct(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
@@ -280,7 +253,7 @@ def _element_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression]
     collection, at = arguments
     if pa.types.is_map(collection.type):
         return [collection, _map_key(collection, at)], collection.type.item_type
-    return [_array(collection), integer(at)], collection.type.value_type
+    return [an_array(collection), integer(at)], collection.type.value_type
 
 
 @function(
@@ -304,10 +277,10 @@ def _value_of(maps: pa.Array, keys: pa.Array) -> pa.Array:
     lists = Lists.of(maps)
     wanted = keys.take(pa.array(lists.rows))
     place = lists.first(same(lists.items(maps.keys), wanted))
-    return _at(maps.items, lists.starts + place, place >= 0)
+    return at_indices(maps.items, lists.starts + place, place >= 0)
 
 
-def _at(values: pa.Array, indices: Any, is_there: Mask) -> pa.Array:
+def at_indices(values: pa.Array, indices: Any, is_there: Mask) -> pa.Array:
     return values.take(pa.array(np.where(is_there, indices, 0), mask=~is_there))
 
 
@@ -323,7 +296,7 @@ def _taken(arrays: pa.Array, places: Any, known: Mask | None, frame: Frame, erro
             return f"an array of {lists.sizes[row]} elements has no such element"
 
         errors = frame.fail_each(is_asked & ~is_inside, error, message)
-    return Evaluated(_at(arrays.values, lists.starts + places, is_asked & is_inside), errors)
+    return Evaluated(at_indices(arrays.values, lists.starts + places, is_asked & is_inside), errors)
 
 
 def _register_element_at(name: str, error: str | None, outside: str) -> None:
@@ -356,7 +329,7 @@ def _element_at_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expressi
         return [collection, _map_key(collection, at)], collection.type.item_type
     if at.type == NULL:
         raise expected("a whole number", at)
-    return [_array(collection), exactly(INT)(at)], collection.type.value_type
+    return [an_array(collection), exactly(INT)(at)], collection.type.value_type
 
 
 _register_element_at("element_at", OUT_OF_BOUNDS_AT, "an error")
@@ -402,179 +375,3 @@ def _map_contains_key(arguments: Sequence[Evaluated], expression: Call, frame: F
     is_there = lists.first(same(lists.items(maps.keys), keys.take(pa.array(lists.rows)))) >= 0
     known = lists.is_known & keys.is_valid().to_numpy(zero_copy_only=False)
     return Evaluated(arrow(is_there, known, BOOLEAN))
-
-
-# ------------------------------------------------------------------------------------------ searching
-
-
-@function(
-    "array_contains",
-    typing=_with_item(BOOLEAN),
-    arguments=2,
-    signature="array_contains(array, value)",
-    summary="Whether the array has the value; NULL if it has not, but has a NULL.",
-)
-def _array_contains(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    arrays, values = (frame.array(a) for a in arguments)
-    lists = Lists.of(arrays)
-    items = lists.items(arrays.values)
-    is_there = lists.first(same(items, values.take(pa.array(lists.rows)))) >= 0
-    has_null = lists.count(_nulls(items)) > 0
-    known = lists.is_known & values.is_valid().to_numpy(zero_copy_only=False)
-    return Evaluated(arrow(is_there, known & (is_there | ~has_null), BOOLEAN))
-
-
-def _nulls(items: pa.Array) -> Mask:
-    return np.asarray(items.is_null().to_numpy(zero_copy_only=False), bool)
-
-
-@function(
-    "array_position",
-    typing=_with_item(BIGINT),
-    arguments=2,
-    signature="array_position(array, value)",
-    summary="The place of the first such element, counted from 1; 0 if there is none.",
-)
-def _array_position(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    arrays, values = (frame.array(a) for a in arguments)
-    lists = Lists.of(arrays)
-    place = lists.first(same(lists.items(arrays.values), values.take(pa.array(lists.rows))))
-    known = lists.is_known & values.is_valid().to_numpy(zero_copy_only=False)
-    return Evaluated(arrow(place + 1, known, BIGINT))
-
-
-def _two_arrays(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    coerced, _ = coerce_all([_comparable_array(e) for e in arguments], "arrays_overlap")
-    return coerced, BOOLEAN
-
-
-@function(
-    "arrays_overlap",
-    typing=_two_arrays,
-    arguments=2,
-    signature="arrays_overlap(a, b)",
-    summary="Whether they have a value in common; NULL if not, but one has a NULL and none is empty.",
-)
-def _arrays_overlap(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    left, right = (frame.array(a) for a in arguments)
-    sides = [Lists.of(left), Lists.of(right)]
-    items = [lists.items(array.values) for lists, array in zip(sides, (left, right), strict=True)]
-    codes = ranks(pa.concat_arrays(items)) if sum(map(len, items)) else np.zeros(0, np.int64)
-    n_codes = int(codes.max(initial=0)) + 1
-    nulls = [_nulls(i) for i in items]
-    pairs = [
-        lists.rows[~null] * n_codes + code[~null]
-        for lists, null, code in zip(sides, nulls, np.split(codes, [len(items[0])]), strict=True)
-    ]
-    common = np.intersect1d(pairs[0], pairs[1]) // n_codes
-    is_common = np.zeros(frame.n_rows, bool)
-    is_common[common] = True
-    has_null = (sides[0].count(nulls[0]) > 0) | (sides[1].count(nulls[1]) > 0)
-    is_open = has_null & (sides[0].sizes > 0) & (sides[1].sizes > 0)
-    known = sides[0].is_known & sides[1].is_known & (is_common | ~is_open)
-    return Evaluated(arrow(is_common, known, BOOLEAN))
-
-
-# ------------------------------------------------------------------------------------------ ordering
-
-
-def _item_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    return [_comparable_array(arguments[0])], arguments[0].type.value_type
-
-
-def _register_extreme(name: str, sign: int, which: str) -> None:
-    @function(
-        name,
-        typing=_item_type,
-        arguments=1,
-        signature=f"{name}(array)",
-        summary=f"The {which} element; NULLs do not count.",
-    )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-        arrays = frame.array(arguments[0])
-        lists = Lists.of(arrays)
-        items = lists.items(arrays.values)
-        kept = np.flatnonzero(~_nulls(items))
-        rows = lists.rows[kept]
-        order = kept[np.lexsort((sign * ranks(items)[kept], rows))]  # stable: the first among equals
-        first = np.searchsorted(lists.rows[order], np.arange(frame.n_rows))
-        is_there = np.bincount(rows, minlength=frame.n_rows) > 0
-        if not len(order):
-            return Evaluated(pa.nulls(frame.n_rows, expression.type))
-        return Evaluated(_at(items.take(pa.array(order)), first, is_there))
-
-
-_register_extreme("array_min", 1, "least")
-_register_extreme("array_max", -1, "greatest")
-
-
-@function(
-    "sort_array",
-    typing=takes(_comparable_array, exactly(BOOLEAN)),
-    arguments=(1, 2),
-    constants=(1,),
-    signature="sort_array(array [, ascending])",
-    summary="The elements in order; NULLs come first, or last if not ascending.",
-)
-def _sort_array(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    arrays = frame.array(arguments[0])
-    ascending = expression.arguments[1] if len(arguments) == 2 else Literal(BOOLEAN, True)
-    assert isinstance(ascending, Literal), "the direction is a constant"
-    if ascending.value is None:
-        return Evaluated(pa.scalar(None, expression.type))
-    lists = Lists.of(arrays)
-    items = lists.items(arrays.values)
-    keys = np.where(_nulls(items), 0, ranks(items))  # ranks begin at 1
-    order = np.lexsort((keys if ascending.value else -keys, lists.rows))
-    return Evaluated(lists.rebuilt(items.take(pa.array(order))))
-
-
-@function(
-    "array_distinct",
-    typing=takes(_comparable_array),
-    arguments=1,
-    signature="array_distinct(array)",
-    summary="Each value once, where it stands first.",
-)
-def _array_distinct(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    arrays = frame.array(arguments[0])
-    lists = Lists.of(arrays)
-    items = lists.items(arrays.values)
-    codes = ranks(items)
-    _, first = np.unique(lists.rows * (int(codes.max(initial=0)) + 1) + codes, return_index=True)
-    kept = np.sort(first)
-    if is_floating(items.type):
-        items = pc.add(items, pa.scalar(0.0, items.type))  # -0.0 is shown as 0.0
-    sizes = np.bincount(lists.rows[kept], minlength=frame.n_rows)
-    return Evaluated(lists.rebuilt(items.take(pa.array(kept)), sizes))
-
-
-# ------------------------------------------------------------------------------------------ text
-
-
-def _joined_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    array = _array(arguments[0])
-    if is_nested(array.type.value_type):
-        raise expected("an array of plain values", array)
-    return [cast(array, pa.list_(STRING), span=array.span), *map(text, arguments[1:])], STRING
-
-
-@function(
-    "array_join",
-    typing=_joined_type,
-    arguments=(2, 3),
-    signature="array_join(array, separator [, null])",
-    summary="The elements as one text, with the separator between them; NULLs are left out, or shown as `null`.",
-)
-def _array_join(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    arrays = frame.array(arguments[0])
-    lists = Lists.of(arrays)
-    items = lists.items(arrays.values)
-    is_kept = ~_nulls(items)
-    if len(arguments) == 3:
-        shown = frame.array(arguments[2])
-        filled = pc.coalesce(items, shown.take(pa.array(lists.rows)))
-        texts = pc.binary_join(lists.rebuilt(filled), frame.array(arguments[1]))
-        return Evaluated(pc.if_else(shown.is_valid(), texts, pa.scalar(None, STRING)))
-    kept = lists.rebuilt(items.filter(pa.array(is_kept)), lists.count(is_kept))
-    return Evaluated(pc.binary_join(kept, frame.array(arguments[1])))

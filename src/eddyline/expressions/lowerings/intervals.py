@@ -43,6 +43,7 @@ Int64Vector = npt.NDArray[np.int64]
 
 _OVERFLOW = "DATETIME_OVERFLOW"
 _DAY = timedelta(days=1)
+_MOST_DAYS = np.iinfo(np.int64).max // DAY_US - 1  # what fits into 64 bits of microseconds
 
 
 def types(operator: str, a: Expression, b: Expression) -> tuple[Sequence[Expression], pa.DataType]:
@@ -130,17 +131,15 @@ def _add_months(a: pa.Array, months: Int64Vector, known: Mask | None, frame: Fra
     local, zone = _to_local(a, frame)
     days, clock = np.divmod(local, DAY_US)
     moved = add_months(days, months)
-    overflow = np.abs(moved) > np.iinfo(np.int64).max // DAY_US - 1
+    overflow = np.abs(moved) > _MOST_DAYS
     errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the timestamp is out of range")
     moved = np.where(overflow, 0, moved) * DAY_US + clock
     return Evaluated(arrow(_back(moved, numbers(a), zone), clear(known, errors), a.type), errors)
 
 
 def _add_duration(a: pa.Array, step: Int64Vector, sign: int, known: Mask | None, frame: Frame) -> Evaluated:
-    days = np.trunc(step / DAY_US).astype(np.int64)
-    days -= np.where(days > 0, days * DAY_US > step, 0)  # the division rounded up
-    days += np.where(days < 0, days * DAY_US < step, 0)
-    rest = step - days * DAY_US
+    rest = np.fmod(step, DAY_US)
+    days = (step - rest) // DAY_US
     values = numbers(a)
     estimate = values.astype(np.float64) + sign * step.astype(np.float64)
     overflow = np.abs(estimate) > 9.2233e18
@@ -173,7 +172,9 @@ def _difference(a: pa.Array, b: pa.Array, frame: Frame) -> Evaluated:
     known = valid(a, b)
     if a.type == DATE:
         days = numbers(a).astype(np.int64) - numbers(b)
-        return Evaluated(arrow(days * DAY_US, known, INTERVAL))
+        overflow = np.abs(days) > _MOST_DAYS
+        errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the dates are too far apart")
+        return Evaluated(arrow(days * DAY_US, clear(known, errors), INTERVAL), errors)
     values, overflow = wrapped("-", _to_local(a, frame)[0], _to_local(b, frame)[0])
     errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the timestamps are too far apart")
     return Evaluated(arrow(values, clear(known, errors), INTERVAL), errors)

@@ -408,7 +408,7 @@ class JavaPattern:
                 raise self._refused("a [ without a ]", start)
             if c == "]" and self.at > first:
                 break
-            item = self._class_item(start)
+            item = self._class_item()
             if self._peek() == "-" and self._peek(2) != "-]":
                 item = self._class_range(item)
             categories += item.categories
@@ -416,7 +416,7 @@ class JavaPattern:
         self.at += 1
         return Characters(tuple(ranges), tuple(categories), is_negated)
 
-    def _class_item(self, start: int) -> Characters:
+    def _class_item(self) -> Characters:
         c = self._peek()
         if c in ("[", "]") or self._peek(2) == "&&":
             raise self._refused(
@@ -436,7 +436,7 @@ class JavaPattern:
     def _class_range(self, low: Characters) -> Characters:
         start = self.at
         self.at += 1
-        high = self._class_item(start)
+        high = self._class_item()
         ends = [item.ranges[0] for item in (low, high) if item.ranges and not item.is_negated]
         if len(ends) != 2 or any(a != b for a, b in ends):
             raise self._refused("a range of classes", start)

@@ -31,8 +31,10 @@ def takes(*parameters: Parameter, result: pa.DataType | None = None, rest: Param
     """A rule of one parameter each; `rest` is for all arguments after them. No `result`: the type of the first argument."""
 
     def typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-        rules = [*parameters, *[rest] * (len(arguments) - len(parameters))] if rest else parameters
-        taken = [rule(e) for rule, e in zip(rules, arguments, strict=False) if rule is not None]
+        rules = (
+            list(parameters) if rest is None else [*parameters, *[rest] * (len(arguments) - len(parameters))]
+        )
+        taken = [rule(e) for rule, e in zip(rules, arguments, strict=False)]
         return taken, taken[0].type if result is None else result
 
     return typing

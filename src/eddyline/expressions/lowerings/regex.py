@@ -35,7 +35,10 @@ TEXTS = pa.list_(STRING)
 @lru_cache(maxsize=1024)
 def java_pattern(pattern: str) -> JavaPattern:
     """The pattern read. Raises RefusedPattern."""
-    return JavaPattern(pattern)
+    try:
+        return JavaPattern(pattern)
+    except RecursionError:
+        raise RefusedPattern("groups nested too deep", 0) from None
 
 
 def _constant(expression: Expression) -> str | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame
 from eddyline.types import is_nested
@@ -103,8 +102,3 @@ def is_ascii(array: pa.Array) -> bool:
     if data is None:
         return True
     return not (np.frombuffer(data, np.uint8)[view[0] : view[-1]] & 0x80).any()
-
-
-def patched(array: pa.Array, rows: pa.Array, replacements: pa.Array) -> pa.Array:
-    """The array with the rows where `rows` is true replaced, in order."""
-    return pc.replace_with_mask(array, pc.fill_null(rows, False), replacements)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -113,12 +114,14 @@ def _levenshtein(arguments: Sequence[Evaluated], expression: Call, frame: Frame)
 
 
 def _distance(a: str, b: str, limit: int | None = None) -> int:
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, start=1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(b, start=1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
-    return row[-1] if limit is None or row[-1] <= limit else -1
+    """Row by row of the usual table; what is inserted along a row is a running minimum."""
+    other = np.array([ord(c) for c in b], np.int64)
+    places = np.arange(len(b) + 1)
+    row = places.copy()
+    for c in a:
+        changed = np.minimum(row[1:] + 1, row[:-1] + (other != ord(c)))
+        row = np.minimum.accumulate(np.concatenate(([row[0] + 1], changed)) - places) + places
+    return int(row[-1]) if limit is None or row[-1] <= limit else -1
 
 
 # ------------------------------------------------------------------------------------------ what stands around it

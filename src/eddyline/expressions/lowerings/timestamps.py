@@ -12,6 +12,7 @@ from eddyline.expressions import civil
 from eddyline.expressions.buffers import Mask, arrow, numbers, operands, valid
 from eddyline.expressions.civil import DAY_US
 from eddyline.expressions.coercion import cast, coerce
+from eddyline.expressions.decimals import relabelled
 from eddyline.expressions.frame import Evaluated, Frame, merge_errors
 from eddyline.expressions.function import Typing, function
 from eddyline.expressions.lowerings.dates import UNITS, first_day, unit_of
@@ -116,6 +117,20 @@ def _register_part(name: str, unit_us: int, modulus: int, summary: str) -> None:
 _register_part("hour", HOUR_US, 24, "The hour, 0 to 23.")
 _register_part("minute", MINUTE_US, 60, "The minute, 0 to 59.")
 _register_part("second", SECOND_US, 60, "The second, 0 to 59.")
+
+
+@function(
+    "extract second",
+    typing=takes(_clock, result=pa.decimal128(8, 6)),
+    arguments=1,
+    signature="EXTRACT(SECOND FROM time)",
+    summary="The second with its fraction, 0 to 59.999999.",
+    is_operator=True,
+)
+def _extract_second(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    local, known = local_us(arguments[0], frame)
+    micros = arrow(local % MINUTE_US, known, BIGINT).cast(pa.decimal128(19, 0))
+    return Evaluated(relabelled(micros, 8, 6))
 
 
 # ------------------------------------------------------------------------------------------ cutting off

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.errors import Span, UnsupportedError, nearest
+from eddyline.expressions.civil import days_from_civil, days_in_month
 
 Int64Vector = npt.NDArray[np.int64]
 
@@ -76,10 +77,9 @@ class Zone:
     offset_us: Int64Vector
 
     @classmethod
-    def of(cls, starts_s: list[int], offsets_s: list[int]) -> Zone:
+    def of(cls, starts_s: Int64Vector, offsets_s: Int64Vector) -> Zone:
         """From the moments of change and the offsets around them: one offset more than there are moments."""
-        offset = np.array(offsets_s, np.int64) * SECOND_US
-        start = np.array(starts_s, np.int64) * SECOND_US
+        offset, start = offsets_s * SECOND_US, starts_s * SECOND_US
         # a local time in a gap or in an overlap still belongs to the offset before the change
         local = start + np.maximum(offset[:-1], offset[1:])
         return cls(np.concatenate(([_EVER], start)), np.concatenate(([_EVER], local)), offset)
@@ -121,7 +121,7 @@ def zone_table(name: str) -> Zone:
     name = _SHORT_NAMES.get(name, name)
     offset_s = fixed_offset_s(name)
     if offset_s is not None:
-        return Zone.of([], [offset_s])
+        return Zone.of(np.zeros(0, np.int64), np.array([offset_s]))
     if name in _NOT_IN_JAVA or not re.fullmatch(r"(?!posix/|right/)[A-Za-z][A-Za-z0-9/_+-]*", name):
         raise LookupError(name)
     return _read_table(_zone_file(name))
@@ -165,36 +165,31 @@ def _read_table(data: bytes) -> Zone:
     """The 64-bit table of a TZif file, continued by the rule in its footer."""
     if data[:4] != b"TZif" or data[4:5] < b"2":
         raise LookupError("not a TZif file of version 2 or later")
-    start = _block_size(data, 0, time_size=4)
+    start = _block_size(data)
     isut, isstd, leap, n_times, n_types, n_chars = struct.unpack_from(">6l", data, start + 20)
-    at = start + 44
-    times = list(struct.unpack_from(f">{n_times}q", data, at))
-    kinds = data[at + 8 * n_times : at + 9 * n_times]
+    at = start + _HEADER
+    times = np.frombuffer(data, ">i8", n_times, at).astype(np.int64)
+    kinds = np.frombuffer(data, np.uint8, n_times, at + 8 * n_times)
     types_at = at + 9 * n_times
-    offsets = [struct.unpack_from(">l", data, types_at + 6 * k)[0] for k in range(n_types)]
-    after = [offsets[kind] for kind in kinds]
+    offsets = np.array(
+        [struct.unpack_from(">l", data, types_at + 6 * k)[0] for k in range(n_types)], np.int64
+    )
     footer_at = types_at + 6 * n_types + n_chars + 12 * leap + isstd + isut
     footer = data[footer_at:].strip(b"\n").decode("ascii")
-    first = offsets[0]
-    rule_times, rule_offsets = _future(footer, times[-1] if times else -(2**62))
-    times, after = times + rule_times, after + rule_offsets
-    return Zone.of(*_changes_only(times, [first, *after]))
+    later, later_offsets = _future(footer, int(times[-1]) if n_times else _EVER)
+    starts = np.concatenate((times, later))
+    in_force = np.concatenate((offsets[:1], offsets[kinds], later_offsets))
+    is_change = np.diff(in_force) != 0  # some only change the zone's abbreviation
+    return Zone.of(starts[is_change], np.concatenate((in_force[:1], in_force[1:][is_change])))
 
 
-def _block_size(data: bytes, start: int, *, time_size: int) -> int:
-    isut, isstd, leap, n_times, n_types, n_chars = struct.unpack_from(">6l", data, start + 20)
-    return 44 + n_times * (time_size + 1) + 6 * n_types + n_chars + leap * (time_size + 4) + isstd + isut
+_HEADER = 44
 
 
-def _changes_only(times: list[int], offsets: list[int]) -> tuple[list[int], list[int]]:
-    """Without the transitions that change only a zone's abbreviation."""
-    kept_times: list[int] = []
-    kept_offsets = [offsets[0]]
-    for time, offset in zip(times, offsets[1:], strict=True):
-        if offset != kept_offsets[-1]:
-            kept_times.append(time)
-            kept_offsets.append(offset)
-    return kept_times, kept_offsets
+def _block_size(data: bytes) -> int:
+    """Bytes of the 32-bit table that stands first."""
+    isut, isstd, leap, n_times, n_types, n_chars = struct.unpack_from(">6l", data, 20)
+    return int(_HEADER + 5 * n_times + 6 * n_types + n_chars + 8 * leap + isstd + isut)
 
 
 _NAME = r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]+>)"
@@ -202,20 +197,21 @@ _CLOCK = r"([+-]?\d+(?::\d+)*)"
 _RULE = re.compile(rf"{_NAME}{_CLOCK}(?:{_NAME}{_CLOCK}?,([^,]+),([^,]+))?")
 
 
-def _future(footer: str, after_s: int) -> tuple[list[int], list[int]]:
+def _future(footer: str, after_s: int) -> tuple[Int64Vector, Int64Vector]:
     """Changes later than `after_s`, with the offset after each, by a POSIX rule such as CET-1CEST,M3.5.0,M10.5.0/3."""
     match = _RULE.fullmatch(footer)
     if match is None or match.group(3) is None:
-        return [], []
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     standard = -_clock_s(match.group(1))
     summer = -_clock_s(match.group(2)) if match.group(2) else standard + 3600
-    changes: list[tuple[int, int]] = []
-    first_year = 1970 + after_s // (366 * DAY_S)
-    for year in range(max(first_year, 1970), _LAST_YEAR + 1):
-        changes.append((_rule_s(match.group(3), year) - standard, summer))
-        changes.append((_rule_s(match.group(4), year) - summer, standard))
-    changes = sorted(change for change in changes if change[0] > after_s)
-    return [time for time, _ in changes], [offset for _, offset in changes]
+    years = np.arange(1970, _LAST_YEAR + 1)
+    times = np.concatenate(
+        (_rule_s(match.group(3), years) - standard, _rule_s(match.group(4), years) - summer)
+    )
+    offsets = np.repeat(np.array([summer, standard]), len(years))
+    order = np.argsort(times)
+    order = order[times[order] > after_s]
+    return times[order], offsets[order]
 
 
 def _clock_s(text: str) -> int:
@@ -224,28 +220,19 @@ def _clock_s(text: str) -> int:
     return sign * sum(part * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
 
 
-def _rule_s(rule: str, year: int) -> int:
-    """The wall-clock second a rule names in a year: Mm.w.d (week w of the month, 5 the last), Jn, or n."""
+def _rule_s(rule: str, years: Int64Vector) -> Int64Vector:
+    """The wall-clock second a rule names in each year: Mm.w.d (week w of the month, 5 the last), Jn, or n."""
     day, _, clock = rule.partition("/")
     clock_s = _clock_s(clock) if clock else 7200
-    new_year = _days(year, 1)
+    new_year = days_from_civil(years, 1, 1)
     if day.startswith("J"):  # 1 … 365, 29 February not counted
         n = int(day[1:])
-        is_leap = _days(year, 3) - _days(year, 2) == 29
-        return (new_year + n - 1 + (is_leap and n >= 60)) * DAY_S + clock_s
+        is_after_leap_day = (days_in_month(years, 2) == 29) & (n >= 60)
+        return (new_year + n - 1 + is_after_leap_day) * DAY_S + clock_s
     if not day.startswith("M"):
         return (new_year + int(day)) * DAY_S + clock_s
     month, week, weekday = map(int, day[1:].split("."))
-    first = _days(year, month)
-    date = first + (weekday - (first + 4)) % 7 + 7 * (week - 1)  # 1970-01-01 was a Thursday, day 4
-    next_month = _days(year, month + 1) if month < 12 else _days(year + 1, 1)
-    while date >= next_month:
-        date -= 7
-    return date * DAY_S + clock_s
-
-
-def _days(year: int, month: int) -> int:
-    """Days from 1970-01-01 to the first of a month."""
-    shifted = year - 1 if month < 3 else year
-    in_year = (153 * ((month + 9) % 12) + 2) // 5
-    return shifted * 365 + shifted // 4 - shifted // 100 + shifted // 400 + in_year - 719_468
+    first = days_from_civil(years, month, 1)
+    place = (weekday - (first + 4)) % 7 + 7 * (week - 1)  # 1970-01-01 was a Thursday, day 4
+    place = np.where(place >= days_in_month(years, month), place - 7, place)
+    return (first + place) * DAY_S + clock_s

@@ -1,0 +1,1 @@
+SELECT sym, price, ts FROM trades WHERE sym = :sym AND NOT price BETWEEN :low AND :high

@@ -1,0 +1,440 @@
+"""From the text of a pipeline file to a `Pipeline`, or to every mistake in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import re
+import string
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from eddyline.api.pipeline.mistakes import Mistake, PipelineError, Place, place_of
+from eddyline.api.pipeline.model import (
+    BYTES_PER_FILE,
+    FILE_EVERY_US,
+    TICK_US,
+    EngineSettings,
+    Pipeline,
+    RulesSettings,
+    RulesTable,
+    RunLimits,
+    SinkSettings,
+)
+from eddyline.api.pipeline.streams import STREAM_KEYS, read_streams
+from eddyline.api.pipeline.tables import Document, Table
+from eddyline.delivery.sinks import FILE_FORMATS, STDOUT_FORMATS
+from eddyline.engine import Limits, Retention
+from eddyline.errors import EddylineError, PropertyError, did_you_mean
+from eddyline.sql import properties
+from eddyline.sql.properties import PROPERTY_NAMES
+
+FILE_NAME = "eddyline.toml"
+
+_TABLES = ("engine", "streams", "functions", "rules", "sinks", "limits")
+_ENGINE = ("home", "time_zone", "seed", "tick", "retention")
+_RETENTION = {field.name.removesuffix("_us"): field.name for field in dataclasses.fields(Retention)}
+_MEMORY = {
+    "results_per_query": "whole",
+    "result_bytes": "size",
+    "recent_rows": "whole",
+    "dead_letters": "whole",
+}
+_LIMITS = (*_MEMORY, "rows_per_round", "bytes_per_round")
+_RULES = ("files", "tables")
+_RULES_TABLE = ("name", "template", "sql", "file", "key", "properties")
+_SINK = ("name", "type", "format", "path", "queries", "streams", "start", "every", "bytes_per_file")
+_ELSEWHERE = {
+    **dict.fromkeys(_ENGINE, "[engine]"),
+    **dict.fromkeys(_LIMITS, "[limits]"),
+    **dict.fromkeys(STREAM_KEYS, "[streams.NAME]"),
+    **dict.fromkeys(("queries", "bytes_per_file"), "[[sinks]]"),
+    "modules": "[functions]",
+    "files": "[rules]",
+    "tables": "[rules]",
+}
+
+
+# --------------------------------------------------------------------------------------------- finding and reading
+
+
+def find_pipeline(start: str | Path | None = None) -> Path | None:
+    """The pipeline file: `start` itself, eddyline.toml in that folder, or, without `start`, here or in a folder above."""
+    given = Path.cwd() if start is None else Path(start).absolute()
+    if given.is_file():
+        return given
+    for folder in (given, *(given.parents if start is None else ())):
+        if (folder / FILE_NAME).is_file():
+            return folder / FILE_NAME
+    return None
+
+
+def load_pipeline(path: str | Path) -> Pipeline:
+    """Read and check a pipeline file. Raises PipelineError with all its mistakes.
+
+    What only the machine that runs it can tell, secrets and folders of sources, is checked when it runs.
+    """
+    file = Path(path).absolute()
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise PropertyError(f"cannot read {path}", detail=error.strerror) from None
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        place = Place(file, before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1)
+        mistake = Mistake(place, "this is not UTF-8", hint="Save the file as UTF-8.")
+        raise PipelineError(file, [mistake]) from None
+    return read_pipeline(text, file)
+
+
+def read_pipeline(text: str, path: Path) -> Pipeline:
+    """Check the text of a pipeline file that stands at `path`, where relative paths start."""
+    text = text.replace("\r\n", "\n")
+    document = Document(path, text)
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PipelineError(path, _syntax_mistakes(document, str(error))) from None
+    root = Table(document, (), values, "the file")
+    pipeline = _read(document, root)
+    if document.mistakes:
+        raise PipelineError(path, document.mistakes)
+    return pipeline
+
+
+def _read(document: Document, root: Table) -> Pipeline:
+    for key in root.values:
+        if key not in _TABLES:
+            at_home = _ELSEWHERE.get(key)
+            hint = did_you_mean(key, _TABLES, noun="table")
+            is_table = isinstance(root.values[key], (dict, list))
+            if at_home is not None and not is_table:
+                hint = f"It belongs into {at_home}."
+            noun = "table" if is_table else "key"
+            document.wrong((key,), f"there is no {noun} {key}", hint=hint, of_key=True)
+    engine = _engine(root)
+    streams = read_streams(root.table("streams", "[streams]"), engine.time_zone or "UTC")
+    functions = root.table("functions", "[functions]")
+    if functions is not None:
+        functions.only(("modules",), _ELSEWHERE)
+    rules = _rules(root)
+    stream_names = {settings.stream.name.lower(): settings.stream.name for settings in streams}
+    return Pipeline(
+        path=document.path,
+        text=document.text,
+        engine=engine,
+        streams=tuple(streams),
+        functions=() if functions is None else functions.names("modules"),
+        rules=rules,
+        sinks=_sinks(root, stream_names, rules, streams),
+        limits=_run_limits(root),
+    )
+
+
+# --------------------------------------------------------------------------------------------- syntax
+
+_AT = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
+_DUPLICATES = ("overwrite", "twice", "mutate", "Duplicate")
+
+
+def _syntax_mistakes(document: Document, said: str) -> list[Mistake]:
+    if any(word in said for word in _DUPLICATES) and document.located.twice:
+        return [
+            Mistake(
+                place_of(document.path, document.text, second, hides_value=True),
+                f"{'.'.join(str(part) for part in path)} is there twice",
+                detail=f"The first is in line {document.text.count(chr(10), 0, first.start) + 1}.",
+                hint="Keep one of the two.",
+            )
+            for path, first, second in document.located.twice
+        ]
+    hit = _AT.match(said)
+    message = hit[1] if hit else said
+    lines = document.text.split("\n")
+    lost_at = document.located.lost_at
+    if hit and hit[2]:
+        line, column = int(hit[2]), int(hit[3])
+    elif lost_at is not None:
+        line = document.text.count("\n", 0, lost_at) + 1
+        column = lost_at - document.text.rfind("\n", 0, lost_at)
+    else:
+        line, column = len(lines), len(lines[-1]) + 1
+    shown = lines[line - 1].partition("=")[0]  # what follows may be secret
+    place = Place(document.path, line, column, shown if column <= len(shown) else "")
+    return [Mistake(place, "this is not TOML", detail=f"{message}.", hint=_syntax_hint(message))]
+
+
+def _syntax_hint(message: str) -> str | None:
+    if "Invalid value" in message:
+        return "A text stands in quotation marks."
+    if any(words in message for words in ("Unclosed", "Unterminated", "Illegal character", 'Expected "\'"')):
+        return "Is something not closed?"
+    if "after a statement" in message:
+        return "Write one key = value in each line."
+    return None
+
+
+# --------------------------------------------------------------------------------------------- [engine] and [limits]
+
+
+def _engine(root: Table) -> EngineSettings:
+    document = root.document
+    table = root.table("engine", "[engine]") or Table(document, ("engine",), {}, "[engine]")
+    table.only(_ENGINE, _ELSEWHERE)
+    home = table.text("home", "home")
+    zone = table.text("time_zone")
+    if zone is not None:
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            table.wrong(
+                "time_zone", f"there is no time zone {zone!r}", hint='Name one such as "Europe/Berlin".'
+            )
+    retention = Retention()
+    kept = table.table("retention", "[engine.retention]")
+    if kept is not None:
+        kept.only(list(_RETENTION), _ELSEWHERE)
+        retention = Retention(
+            **{
+                field: (kept.duration_us if field.endswith("_us") else kept.size)(
+                    key, getattr(retention, field)
+                )
+                for key, field in _RETENTION.items()
+            }
+        )
+    return EngineSettings(
+        home=document.folder / Path(home or "home").expanduser(),
+        time_zone=zone,
+        seed=table.whole("seed", 0),
+        tick_us=table.duration_us("tick", TICK_US),
+        limits=_memory_limits(root),
+        retention=retention,
+    )
+
+
+def _limits(root: Table) -> Table:
+    return root.table("limits", "[limits]") or Table(root.document, ("limits",), {}, "[limits]")
+
+
+def _memory_limits(root: Table) -> Limits:
+    table = _limits(root)
+    table.only(_LIMITS, _ELSEWHERE)
+    default = Limits()
+    found: dict[str, Any] = {}
+    for key, kind in _MEMORY.items():
+        if kind == "whole":
+            found[key] = table.whole(key, getattr(default, key), least=1)
+        else:
+            found[key] = table.size(key, getattr(default, key)) or getattr(default, key)
+    return dataclasses.replace(default, **found)
+
+
+def _run_limits(root: Table) -> RunLimits:
+    table, default = _limits(root), RunLimits()
+    n_bytes = table.size("bytes_per_round", default.bytes_per_round)
+    if n_bytes < 1:
+        table.wrong("bytes_per_round", "bytes_per_round is 0", hint="Write a size such as '16 MB'.")
+    return RunLimits(table.whole("rows_per_round", default.rows_per_round, least=1), n_bytes)
+
+
+# --------------------------------------------------------------------------------------------- [rules]
+
+
+def _rules(root: Table) -> RulesSettings:
+    table = root.table("rules", "[rules]")
+    if table is None:
+        return RulesSettings()
+    table.only(_RULES, _ELSEWHERE)
+    patterns = table.names("files")
+    files: dict[Path, None] = {}
+    for number, pattern in enumerate(patterns):
+        is_list = isinstance(table.values["files"], list)
+        at = (*table.at, "files", number) if is_list else (*table.at, "files")
+        files |= dict.fromkeys(_matching(table.document, at, pattern))
+    tables = [_rules_table(each) for each in table.tables("tables", "[[rules.tables]]")]
+    return RulesSettings(patterns, tuple(files), tuple(each for each in tables if each is not None))
+
+
+def _matching(document: Document, at: tuple[str | int, ...], pattern: str) -> list[Path]:
+    """The files a pattern means, in name order; a pattern that can mean nothing is a mistake."""
+    whole = str(document.folder / Path(pattern).expanduser())
+    found = sorted(Path(name) for name in glob.glob(whole, recursive=True) if Path(name).is_file())
+    if found:
+        return found
+    fixed = Path(pattern) if not glob.has_magic(pattern) else _fixed_part(Path(pattern))
+    if not glob.has_magic(pattern):
+        document.wrong(at, f"there is no file {pattern}", hint="Paths start at the folder of this file.")
+    elif not (document.folder / fixed.expanduser()).is_dir():
+        document.wrong(at, f"there is no folder {fixed}", hint="Paths start at the folder of this file.")
+    return []
+
+
+def _fixed_part(pattern: Path) -> Path:
+    fixed = Path()
+    for part in pattern.parts[:-1]:
+        if glob.has_magic(part):
+            break
+        fixed /= part
+    return fixed
+
+
+def _rules_table(table: Table) -> RulesTable | None:
+    table.only(_RULES_TABLE, _ELSEWHERE)
+    n_mistakes = len(table.document.mistakes)
+    name = table.text("name", needed='Name the queries by their rows: name = "watch-{user}".')
+    if name is not None:
+        _check_name(table, name)
+    template_file = _existing(table, "template")
+    template = table.text("sql")
+    if table.has("template") == table.has("sql"):
+        hint = 'Write template = "rules/watch.sql" or sql = "SELECT …", one of the two.'
+        table.document.wrong(table.at, "a rules table needs one template", hint=hint, of_key=True)
+    if template_file is not None:
+        template = _file_text(table, "template", template_file)
+    if not table.has("file"):
+        table.missing("file", hint="Name a CSV or Parquet file whose every row is a query.")
+    file = _existing(table, "file")
+    if file is not None and file.suffix.lower() not in (".csv", ".parquet", ".pq"):
+        table.wrong(
+            "file", f"{file.name} is neither CSV nor Parquet", hint="Rules tables are .csv or .parquet files."
+        )
+    stated = table.table("properties", "properties")
+    if stated is not None:
+        _check_properties(stated)
+    if len(table.document.mistakes) > n_mistakes or name is None or template is None or file is None:
+        return None
+    return RulesTable(
+        name=name,
+        template=template,
+        template_file=template_file,
+        file=file,
+        key=table.names("key"),
+        properties={} if stated is None else dict(stated.values),
+        place=table.place(),
+    )
+
+
+def _check_name(table: Table, name: str) -> None:
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(name) if field is not None]
+    except ValueError as error:
+        table.wrong("name", f"name {name!r} cannot be formatted", detail=str(error))
+        return
+    if not fields:
+        hint = 'Name the queries by their rows: name = "watch-{user}".'
+        table.wrong("name", f"name {name!r} is the same for every row", hint=hint)
+
+
+def _check_properties(table: Table) -> None:
+    table.only(PROPERTY_NAMES)
+    for key, value in table.values.items():
+        if key in PROPERTY_NAMES:
+            try:
+                properties({key: value})
+            except EddylineError as error:
+                table.wrong_as(key, error)
+
+
+def _existing(table: Table, key: str) -> Path | None:
+    """The file a key names, which must be there."""
+    name = table.text(key)
+    if name is None:
+        return None
+    path = table.document.folder / Path(name).expanduser()
+    if not path.is_file():
+        table.wrong(key, f"there is no file {name}", hint="Paths start at the folder of this file.")
+        return None
+    return path
+
+
+def _file_text(table: Table, key: str, path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        table.wrong(key, f"cannot read {path.name}", detail=error.strerror)
+    except UnicodeDecodeError:
+        table.wrong(key, f"{path.name} is not UTF-8", hint="Save the file as UTF-8.")
+    return None
+
+
+# --------------------------------------------------------------------------------------------- [[sinks]]
+
+
+def _sinks(
+    root: Table, streams: Mapping[str, str], rules: RulesSettings, settings: list[Any]
+) -> tuple[SinkSettings, ...]:
+    known = dict(streams)
+    for file in rules.files:
+        known |= {name.lower(): name for name in _declared_in(file)}
+    sources = {str(s.source.path) for s in settings if s.source is not None and hasattr(s.source, "path")}
+    sinks: list[SinkSettings] = []
+    names: dict[str, Table] = {}
+    for table in root.tables("sinks", "[[sinks]]"):
+        sink = _sink(table, known, sources)
+        if sink.name in names:
+            key = "name" if table.has("name") else "type"
+            first = names[sink.name].place().line
+            hint = "Give each sink a name of its own: its cursor in the home goes by it."
+            table.wrong(
+                key,
+                f"there are two sinks called {sink.name}",
+                detail=f"The first is in line {first}.",
+                hint=hint,
+            )
+        names.setdefault(sink.name, table)
+        sinks.append(sink)
+    return tuple(sinks)
+
+
+def _sink(table: Table, streams: Mapping[str, str], sources: set[str]) -> SinkSettings:
+    table.only(_SINK, _ELSEWHERE)
+    kind = table.choice("type", ("stdout", "file"), needed=True)
+    is_file = kind == "file"
+    path = None
+    if is_file:
+        path = table.text_with_secrets("path", needed='Name the folder for the files: path = "out".')
+        if path is not None and str(path) in sources:
+            table.wrong("path", f"a stream reads from {path} already", hint="Write to another folder.")
+    elif kind is not None:
+        for key in ("path", "every", "bytes_per_file"):
+            if table.has(key):
+                table.wrong(key, f"a sink of type {kind} has no {key}", hint='It goes with type = "file".')
+    for number, name in enumerate(table.names("streams")):
+        if name.lower() not in streams:
+            at = (
+                (*table.at, "streams", number)
+                if isinstance(table.values["streams"], list)
+                else (*table.at, "streams")
+            )
+            hint = did_you_mean(name, streams.values(), noun="stream")
+            table.document.wrong(at, f"there is no stream {name}", hint=hint)
+    every_us = table.duration_us("every", FILE_EVERY_US)
+    return SinkSettings(
+        name=table.text("name") or kind or "",
+        type=kind or "stdout",
+        format=table.choice("format", FILE_FORMATS if is_file else STDOUT_FORMATS, "jsonl") or "jsonl",
+        path=path,
+        queries=table.names("queries"),
+        streams=table.names("streams"),
+        start=table.choice("start", ("now", "beginning"), "now") or "now",
+        every_us=every_us,
+        bytes_per_file=table.size("bytes_per_file", BYTES_PER_FILE),
+        place=table.place("path" if is_file else None),
+    )
+
+
+_CREATE_TABLE = re.compile(
+    r"\bCREATE\s+(?:OR\s+REPLACE\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(`[^`]+`|\w+)", re.IGNORECASE
+)
+
+
+def _declared_in(file: Path) -> list[str]:
+    """Streams a rule file seems to declare; whether it is right is for the rules to say."""
+    try:
+        text = file.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return []
+    return [name.strip("`") for name in _CREATE_TABLE.findall(text)]

@@ -1,0 +1,258 @@
+"""`[streams.NAME]` of a pipeline file: declarations, and where rows come from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.api.engine import _checked
+from eddyline.api.pipeline.generated import read_generator
+from eddyline.api.pipeline.model import (
+    GATHER_US,
+    POLL_US,
+    FileSource,
+    SourceSettings,
+    StdinSource,
+    StreamSettings,
+)
+from eddyline.api.pipeline.tables import Table
+from eddyline.errors import EddylineError, SchemaError, did_you_mean
+from eddyline.model import Stream
+from eddyline.sources import infer_schema
+from eddyline.sources.payloads import unfit_for_csv
+from eddyline.sources.readers import FORMATS
+from eddyline.sources.rows import ARRIVAL
+from eddyline.sql import CreateStream, parse_statements, refuse_unbuilt
+
+STREAM_KEYS = ("schema", "ddl", "time", "lateness", "key", "source")
+_SOURCES = {
+    "files": ("type", "path", "format", "glob", "poll", "columns", "delimiter", "on_change"),
+    "stdin": ("type", "format", "columns", "delimiter", "every", "on_change"),
+    "generator": ("type", "columns", "rate", "rows", "seed", "on_change"),
+}
+SOURCE_TYPES = tuple(_SOURCES)
+ON_CHANGE = ("refuse", "continue", "restart")
+_ELSEWHERE = {
+    **{key: f"a source of type {kind}" for kind, keys in _SOURCES.items() for key in keys},
+    **dict.fromkeys(("schema", "ddl", "time", "lateness", "key"), "[streams.NAME]"),
+}
+
+
+def read_streams(table: Table | None, time_zone: str) -> list[StreamSettings]:
+    """All streams that have no mistake."""
+    if table is None:
+        return []
+    found: list[StreamSettings] = []
+    spelling: dict[str, str] = {}
+    stdin: str | None = None
+    for name in table.values:
+        each = table.table(name, f"[streams.{name}]")
+        if each is None:
+            continue
+        if name.lower() in spelling:
+            problem = f"stream {name} is there twice, as {spelling[name.lower()]} too"
+            table.document.wrong(each.at, problem, hint="Names are not case-sensitive.", of_key=True)
+            continue
+        spelling[name.lower()] = name
+        stream = _stream(name, each)
+        source = None if stream is None else _source(each, stream, time_zone)
+        if isinstance(source, StdinSource):
+            if stdin is not None:
+                hint = "Let the other read files, or have no source."
+                each.wrong("source", f"stream {stdin} reads standard input already", hint=hint)
+            stdin = stdin or name
+        if stream is not None:
+            found.append(StreamSettings(stream, source, each.document.place(each.at, of_key=True)))
+    return found
+
+
+# --------------------------------------------------------------------------------------------- declarations
+
+
+def _stream(name: str, table: Table) -> Stream | None:
+    table.only(STREAM_KEYS)
+    if table.has("ddl"):
+        return _stream_from_ddl(name, table)
+    n_mistakes = len(table.document.mistakes)
+    schema = _schema(table)
+    lateness_us = table.duration_us("lateness", 0)
+    if table.has("lateness") and not table.has("time"):
+        table.wrong(
+            "lateness", f"stream {name} has a lateness but no time", hint='Name the column: time = "ts".'
+        )
+    stream = None if schema is None else Stream(name, schema, lateness_us=lateness_us)
+    time, key = table.text("time"), table.names("key")
+    if stream is None or not _is_accepted(table, None, stream):
+        return None
+    stream = dataclasses.replace(stream, time=time)
+    if time is not None and not _is_accepted(table, "time", stream):
+        return None
+    stream = dataclasses.replace(stream, key=key)
+    if key and not _is_accepted(table, "key", stream):
+        return None
+    return _checked(stream) if len(table.document.mistakes) == n_mistakes else None
+
+
+def _is_accepted(table: Table, key: str | None, stream: Stream) -> bool:
+    """Whether the stream can be declared so; if not, it is the fault of this key."""
+    try:
+        refuse_unbuilt(stream=_checked(stream))
+        return True
+    except EddylineError as error:
+        at = table.at if key is None else (*table.at, key)
+        table.document.wrong_as(at, error, of_key=key is None)
+        return False
+
+
+def _schema(table: Table) -> pa.Schema | None:
+    stated = table.values.get("schema")
+    if stated is None:
+        table.missing("schema", hint='Write schema = "sym STRING, price DOUBLE", or ddl = "FILE.sql".')
+        return None
+    if isinstance(stated, dict):
+        return _schema_of_columns(stated, table)
+    text = table.text("schema")
+    if text is None:
+        return None
+    try:
+        return infer_schema(text)
+    except EddylineError as error:
+        table.wrong_as("schema", error)
+        return None
+
+
+def _schema_of_columns(stated: Mapping[str, Any], table: Table) -> pa.Schema | None:
+    fields = []
+    columns = Table(table.document, (*table.at, "schema"), stated, "schema")
+    for column in stated:
+        t = columns.text(column)
+        if t is None:
+            continue
+        try:
+            if "`" in column:
+                raise SchemaError(f"{column!r} cannot be the name of a column")
+            fields.append(infer_schema({column: t}).field(0))
+        except EddylineError as error:
+            columns.wrong_as(column, error)
+    if len(fields) < len(stated):
+        return None
+    try:
+        return infer_schema(pa.schema(fields))
+    except EddylineError as error:
+        table.wrong_as("schema", error)
+        return None
+
+
+def _stream_from_ddl(name: str, table: Table) -> Stream | None:
+    for key in ("schema", "time", "lateness", "key"):
+        if table.has(key):
+            table.wrong(
+                key, f"{key} of stream {name} is said by its DDL file", hint="Leave it out, or leave out ddl."
+            )
+    file_name = table.text("ddl")
+    if file_name is None:
+        return None
+    file = table.document.folder / Path(file_name).expanduser()
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        table.wrong(
+            "ddl",
+            f"cannot read {file_name}",
+            detail=error.strerror,
+            hint="Paths start at the folder of this file.",
+        )
+        return None
+    except UnicodeDecodeError:
+        table.wrong("ddl", f"{file_name} is not UTF-8", hint="Save the file as UTF-8.")
+        return None
+    try:
+        statements = [s for s in parse_statements(text) if isinstance(s, CreateStream)]
+    except EddylineError as error:
+        table.document.wrong_in(file, text, error)
+        return None
+    streams = [s.stream for s in statements if s.stream.name.lower() == name.lower()]
+    if len(streams) != 1:
+        hint = did_you_mean(name, [s.stream.name for s in statements], noun="CREATE TABLE in it")
+        table.wrong(
+            "ddl", f"{file_name} declares stream {name} {len(streams)} times, expected once", hint=hint
+        )
+        return None
+    if streams[0].source:
+        hint = f"Leave USING out, and say where rows come from: [streams.{name}.source]."
+        table.wrong("ddl", f"{file_name} gives stream {name} a source with USING", hint=hint)
+        return None
+    return _checked(streams[0]) if _is_accepted(table, "ddl", streams[0]) else None
+
+
+# --------------------------------------------------------------------------------------------- sources
+
+
+def _source(table: Table, stream: Stream, time_zone: str) -> SourceSettings | None:
+    source = table.table("source", f"the source of stream {stream.name}")
+    if source is None:
+        return None
+    kind = source.choice("type", SOURCE_TYPES, needed=True)
+    if kind is None:
+        return None
+    source.title = f"a source of type {kind}"
+    source.only(_SOURCES[kind], _ELSEWHERE)
+    on_change = source.choice("on_change", ON_CHANGE, "refuse") or "refuse"
+    if kind == "generator":
+        return read_generator(source, stream, on_change, time_zone)
+    if kind == "stdin":
+        line_format = source.choice("format", ("json", "csv"), "json") or "json"
+        columns, delimiter = _csv_options(source, stream, line_format)
+        every_us = source.duration_us("every", GATHER_US)
+        return StdinSource(line_format, columns, delimiter, every_us, on_change, source.place())
+    file_format = source.choice("format", FORMATS, needed=True)
+    path = source.text_with_secrets("path", needed='Name the folder files come into: path = "in".')
+    glob = source.text("glob")
+    if glob is not None and ("/" in glob or "**" in glob):
+        source.wrong(
+            "glob", f"glob {glob!r} reaches into other folders", hint='Write a pattern for names: "*.json".'
+        )
+    columns, delimiter = _csv_options(source, stream, file_format or "json")
+    poll_us = source.duration_us("poll", POLL_US)
+    if path is None or file_format is None:
+        return None
+    place = source.place("path")
+    return FileSource(path, file_format, glob, poll_us, columns, delimiter, on_change, place)
+
+
+def _csv_options(source: Table, stream: Stream, line_format: str) -> tuple[tuple[str, ...], str]:
+    columns = source.names("columns")
+    delimiter = source.text("delimiter", ",") or ","
+    if line_format != "csv":
+        for key in ("columns", "delimiter"):
+            if source.has(key):
+                source.wrong(
+                    key, f"{key} goes with CSV, and the format is {line_format}", hint="Leave it out."
+                )
+        return (), ","
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        source.wrong(
+            "delimiter", f"{delimiter!r} cannot stand between fields", hint='Give one character, such as ";".'
+        )
+    known = {f.name.lower() for f in stream.schema}
+    seen: set[str] = set()
+    for number, column in enumerate(columns):
+        at = (*source.at, "columns", number)
+        if column.lower() not in known and column != ARRIVAL:
+            hint = did_you_mean(column, stream.schema.names, noun="column")
+            source.document.wrong(at, f"there is no column {column} in stream {stream.name}", hint=hint)
+        if column.lower() in seen:
+            source.document.wrong(at, f"column {column} is there twice")
+        seen.add(column.lower())
+    missing = [f.name for f in stream.schema if not f.nullable and f.name.lower() not in seen]
+    if columns and missing:
+        hint = "Add it, or declare the column without NOT NULL."
+        source.wrong("columns", f"column {missing[0]} is missing, and may not be NULL", hint=hint)
+    for column in unfit_for_csv(stream):
+        problem = f"CSV cannot hold column {column} of stream {stream.name}"
+        source.wrong("format", problem, hint="Use JSON, Parquet or Arrow for nested values.")
+    return columns, delimiter

@@ -1,0 +1,283 @@
+"""The words of the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from eddyline.cli.session import CommandError
+from eddyline.errors import did_you_mean, nearest
+
+HELP = """\
+Run standing SQL queries over streams.
+
+  init NAME              a new folder with a pipeline, a rule and its test
+  run [PIPELINE]         run it: rows in, rules in the middle, results out
+  plan [RULES]           what would change, is it supported, what can it cost?
+  apply [RULES]          make it so, in one version
+  test [PATHS]           run the .stream tests beside the rules
+  query ACTION           add, drop, list, show, pause or resume a query
+  tail [QUERY]           results as they come
+  explain QUERY | SQL    how a query is answered
+  why QUERY [ROW]        why a row matches or does not; without a row: why so few do
+  deadletters            rows that did not fit and pairs that could not be decided
+  export FOLDER          all that stands, as rule files
+  versions, rollback N   earlier versions, and the way back to one
+  doctor                 is everything in order?
+  completion SHELL       completion for bash, zsh or fish
+  version                of eddyline
+
+  --home FOLDER   the home; else EDDYLINE_HOME, else what eddyline.toml says
+  --json          for programs        --progress   say how far it is, also in a pipe
+  --help          also after a command
+
+Try:  eddyline init demo && cd demo && eddyline run --once
+"""
+
+Add = Callable[..., Any]
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong as everything else here does, and what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(message, hint=f"See {self.prog} --help.")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            noun = "command" if action.dest in ("command", "action") else action.dest
+            raise CommandError(f"there is no {noun} {value}", hint=did_you_mean(str(value), names, noun=noun))
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, extras = self.parse_known_args(args, namespace)
+        if extras:
+            parser = self._of(found)
+            if extras[0].startswith("-"):
+                known = [option for action in parser._actions for option in action.option_strings]
+                near = nearest(extras[0].partition("=")[0], known)
+                hint = f"Did you mean {near}?" if near else f"See {parser.prog} --help."
+                raise CommandError(f"there is no option {extras[0]}", hint=hint)
+            raise CommandError(f"{extras[0]!r} was not expected", hint=f"See {parser.prog} --help.")
+        return found
+
+    def _of(self, found: argparse.Namespace) -> argparse.ArgumentParser:
+        """The parser of the command that was given."""
+        parser: argparse.ArgumentParser = self
+        for dest in ("command", "action"):
+            chosen = getattr(found, dest, None)
+            for action in parser._actions:
+                if isinstance(action, argparse._SubParsersAction) and chosen in action.choices:
+                    parser = action.choices[chosen]
+                    break
+        return parser
+
+
+class _Top(Parser):
+    def format_help(self) -> str:
+        return HELP
+
+
+def build() -> Parser:
+    """The parser of all commands."""
+    top = _Top(prog="eddyline", add_help=True, allow_abbrev=False)
+    _common(top, is_top=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+
+    def command(name: str, summary: str, example: str) -> Parser:
+        return _described(commands, name, summary, example)
+
+    one = command(
+        "init", "Start a folder with a pipeline, a rule, its test and some data.", "eddyline init demo"
+    )
+    one.add_argument("name", metavar="NAME", help="the folder to make")
+
+    one = command("run", "Run a pipeline until it is stopped.", "eddyline run --once")
+    one.add_argument(
+        "pipeline",
+        nargs="?",
+        metavar="PIPELINE",
+        help="a pipeline file or its folder; eddyline.toml if not given",
+    )
+    one.add_argument("--once", action="store_true", help="end when everything that is there has been read")
+
+    for name, summary in (
+        ("plan", "Show what applying the rules would change."),
+        ("apply", "Make the rules stand, in one version."),
+    ):
+        one = command(name, summary, f"eddyline {name} rules/ --prune")
+        one.add_argument(
+            "rules", nargs="*", metavar="RULES", help="files or folders; those of eddyline.toml if not given"
+        )
+        one.add_argument("--prune", action="store_true", help="drop queries that are in no file")
+        one.add_argument("--pipeline", metavar="FILE", help="the pipeline file")
+        if name == "apply":
+            one.add_argument("--dry-run", action="store_true", help="do everything but the change")
+
+    one = command("test", "Run the .stream tests beside the rules.", "eddyline test rules/cheap.stream")
+    one.add_argument(
+        "paths", nargs="*", metavar="PATH", help="files or folders; the folder of eddyline.toml if not given"
+    )
+    one.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
+    one.add_argument("--pipeline", metavar="FILE", help="the pipeline file")
+
+    _query_commands(command("query", "Work with single queries.", "eddyline query list"))
+
+    one = command("tail", "Show results as they come.", "eddyline tail cheap")
+    one.add_argument("queries", nargs="*", metavar="QUERY", help="all queries if not given")
+    one.add_argument(
+        "-n", "--newest", type=_count, default=10, metavar="N", help="begin with the N newest (10)"
+    )
+    one.add_argument("--after", metavar="CURSOR", help="begin after this result, or after this round")
+    one.add_argument(
+        "--reader", metavar="NAME", help="go on where the reader of this name ended, and remember"
+    )
+    one.add_argument("--no-follow", action="store_true", help="end with the last result there is")
+    _owner(one)
+
+    one = command("explain", "Show how a query is answered, or would be.", "eddyline explain cheap")
+    one.add_argument("query", metavar="QUERY", help="a name, an SQL text, or a file of rules")
+    _owner(one)
+
+    one = command(
+        "why", "Show why a row matches a query or does not.", "eddyline why cheap sym=ACME price=9.5"
+    )
+    one.add_argument("query", metavar="QUERY", help="a name")
+    one.add_argument(
+        "row", nargs="*", metavar="ROW", help="column=value …, or one JSON object; the last rows if not given"
+    )
+    one.add_argument(
+        "--last", type=_count, default=1000, metavar="N", help="how many of the last rows (1000)"
+    )
+    _owner(one)
+
+    one = command(
+        "deadletters", "Show what could not be decided, and why.", "eddyline deadletters --query cheap"
+    )
+    one.add_argument("--query", metavar="QUERY", help="only of this query")
+    one.add_argument("--stream", metavar="STREAM", help="only of this stream")
+    one.add_argument("-n", "--newest", type=_count, default=20, metavar="N", help="how many (20)")
+    _owner(one)
+
+    one = command("export", "Write all that stands as rule files.", "eddyline export backup/")
+    one.add_argument("folder", metavar="FOLDER", help="a new or empty folder")
+
+    one = command("versions", "List the versions of the home, newest first.", "eddyline versions")
+    one.add_argument("-n", "--newest", type=_count, default=20, metavar="N", help="how many (20)")
+
+    one = command(
+        "rollback", "Make the queries of an earlier version stand again.", "eddyline rollback 12 --dry-run"
+    )
+    one.add_argument("version", type=_count, metavar="VERSION", help="see eddyline versions")
+    one.add_argument("--dry-run", action="store_true", help="only show what that would take")
+
+    one = command("doctor", "Check this machine and the home.", "eddyline doctor")
+    one.add_argument(
+        "--forget-damaged", action="store_true", help="leave files that are damaged out from now on"
+    )
+
+    one = command("completion", "Print completion for a shell.", 'eval "$(eddyline completion bash)"')
+    one.add_argument("shell", choices=["bash", "zsh", "fish"], metavar="SHELL", help="bash, zsh or fish")
+
+    command("version", "Print the version of eddyline.", "eddyline version --json")
+    return top
+
+
+def _query_commands(query: Parser) -> None:
+    actions = query.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+
+    one = _described(
+        actions,
+        "add",
+        "Register a query.",
+        'eddyline query add --name cheap "SELECT sym FROM trades WHERE price < 10"',
+    )
+    one.add_argument("text", nargs="?", metavar="SQL", help="a SELECT; - to read it from standard input")
+    one.add_argument("--file", metavar="FILE", help="read it from a file")
+    one.add_argument("--name", metavar="NAME", help="what it is called")
+    one.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the value of :NAME; again for more",
+    )
+    one.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a property, such as enabled=false"
+    )
+    one.add_argument("--replace", action="store_true", help="also if the name is taken by another text")
+    _owner(one)
+
+    for name, summary in (
+        ("drop", "End queries."),
+        ("pause", "Let queries see nothing until they are resumed."),
+        ("resume", "Let paused queries stand again."),
+    ):
+        one = _described(actions, name, summary, f"eddyline query {name} cheap")
+        one.add_argument("queries", nargs="+", metavar="QUERY", help="a name, or a number")
+        _owner(one)
+
+    one = _described(actions, "list", "List queries.", "eddyline query list cheap --state paused")
+    one.add_argument("pattern", nargs="?", metavar="PART", help="part of the name or the text")
+    one.add_argument("--state", choices=["running", "paused"], metavar="STATE", help="running or paused")
+    one.add_argument("--owner", metavar="OWNER", help="only of this owner")
+    one.add_argument("--page", type=_from_one, default=1, metavar="N")
+    one.add_argument("--per-page", type=_from_one, default=50, metavar="N", help="how many (50)")
+
+    one = _described(actions, "show", "Show all about a query.", "eddyline query show cheap")
+    one.add_argument("query", metavar="QUERY", help="a name, or a number")
+    one.add_argument("--latest", type=_count, default=5, metavar="N", help="how many of its results (5)")
+    _owner(one)
+
+
+def _described(commands: Any, name: str, summary: str, example: str) -> Parser:
+    parser: Parser = commands.add_parser(
+        name,
+        description=summary,
+        epilog=f"Try:  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _common(parser)
+    return parser
+
+
+def _common(parser: Parser, *, is_top: bool = False) -> None:
+    """Options of every command, before or after its name."""
+    none: Any = None if is_top else argparse.SUPPRESS
+    no: Any = False if is_top else argparse.SUPPRESS
+    parser.add_argument(
+        "--home", metavar="FOLDER", default=none, help="the home; else EDDYLINE_HOME, else of eddyline.toml"
+    )
+    parser.add_argument("--json", action="store_true", default=no, help="print for programs")
+    parser.add_argument(
+        "--progress", action="store_true", default=none, help="say how far it is, also in a pipe"
+    )
+
+
+def _owner(parser: Parser) -> None:
+    parser.add_argument("--owner", default="", metavar="OWNER", help="whose query it is, if somebody's")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _from_one(text: str) -> int:
+    number = _count(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it counts from 1")
+    return number
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """What was asked for. Raises CommandError."""
+    parser = build()
+    args: argparse.Namespace = parser.parse_args(argv)
+    if args.command == "query" and args.action is None:
+        names = "add, drop, list, show, pause or resume"
+        raise CommandError(f"query needs to know what to do: {names}", hint="Try eddyline query list.")
+    return args

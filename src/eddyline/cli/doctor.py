@@ -1,0 +1,110 @@
+"""`eddyline doctor`: this machine, then the home."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import eddyline
+from eddyline.api.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings
+from eddyline.cli.output import Output
+from eddyline.cli.session import CommandError, connected, home_of, pipeline_of
+from eddyline.engine import Durable, Retention
+from eddyline.errors import EddylineError
+from eddyline.spark.java import JavaNotFoundError, java_home
+
+NEEDED = ("numpy", "pyarrow", "rich", "sqlglot")
+OPTIONAL = {"pyspark": "spark", "fastapi": "server", "confluent-kafka": "kafka"}
+_SIGNS = {OK: "ok", WARNING: "warning", ERROR: "ERROR"}
+
+
+def doctor(args: argparse.Namespace, out: Output) -> int:
+    found = [*_machine()]
+    try:
+        pipeline = pipeline_of(args)
+        home: Path | None = home_of(args, pipeline)
+    except CommandError as error:
+        if args.home is not None or args.forget_damaged:
+            raise
+        home = pipeline = None
+        found.append(Finding(OK, "home", "none was named", error.hint))
+    if home is not None:
+        retention = pipeline.engine.retention if pipeline is not None else Retention()
+        found += _home(home, retention, args, out)
+    n_errors = sum(finding.level == ERROR for finding in found)
+    if out.is_json:
+        out.document({"findings": [dataclasses.asdict(finding) for finding in found], "errors": n_errors})
+        return 1 if n_errors else 0
+    for finding in found:
+        out.text(f"{_SIGNS[finding.level]:8s} {finding.subject}: {finding.message}")
+        if finding.hint:
+            out.text(f"{'':8s} hint: {finding.hint}")
+    return 1 if n_errors else 0
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding(OK, "eddyline", eddyline.__version__)
+    yield Finding(OK, "python", f"{platform.python_version()} on {platform.system()}")
+    for package in NEEDED:
+        version = _version(package)
+        if version is None:
+            yield Finding(ERROR, package, "is not installed", f"pip install {package}")
+        else:
+            yield Finding(OK, package, version)
+    for package, extra in OPTIONAL.items():
+        version = _version(package)
+        if version is None:
+            yield Finding(OK, package, "is not installed", f"Needed only for eddyline[{extra}].")
+        else:
+            yield Finding(OK, package, version)
+    if _version("pyspark") is not None:
+        yield _java()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _java() -> Finding:
+    try:
+        return Finding(OK, "java", str(java_home()))
+    except JavaNotFoundError as error:
+        return Finding(WARNING, "java", f"{error.problem}. {error.detail}", error.hint)
+
+
+def _home(home: Path, retention: Retention, args: argparse.Namespace, out: Output) -> list[Finding]:
+    if not (home / "catalog.db").exists():
+        if args.forget_damaged:
+            raise CommandError(f"there is no home at {home}", hint="Name another with --home.")
+        return [Finding(OK, "home", f"{home} is not there yet", "eddyline run or eddyline apply makes it.")]
+    try:
+        remote = connected(home)
+        if remote is not None:
+            with out.progress("asking the engine") as tell:
+                body: list[dict[str, Any]] = remote.call(
+                    "doctor", {"forget_damaged": args.forget_damaged}, tell
+                )
+            remote.close()
+            return [
+                Finding(OK, "home", f"{home} is held by a running engine"),
+                *(Finding(**one) for one in body),
+            ]
+        with out.progress(f"opening {home}") as tell:
+            durable = Durable(home, time_zone=None, retention=retention, clock=lambda: time.time_ns() // 1000)
+            try:
+                found = check_home(durable, forget_damaged=args.forget_damaged, tell=tell)
+            finally:
+                durable.close()
+        return [Finding(OK, "home", f"{home}, held by nobody"), *found]
+    except EddylineError as error:
+        message = " ".join(filter(None, (error.problem, error.detail and f"({error.detail})")))
+        return [Finding(ERROR, "home", message, error.hint), *folder_findings(home)]

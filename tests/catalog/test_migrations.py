@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from eddyline.catalog import migrations
+from eddyline.catalog.migrations import FORMAT, migrate, refuse_newer
+from eddyline.errors import HomeError
+
+
+@pytest.fixture
+def connection(tmp_path):
+    connection = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
+    yield connection
+    connection.close()
+
+
+def tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def test_a_new_file_comes_to_the_format_of_this_version(connection):
+    migrate(connection)
+    assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+    assert {"streams", "queries", "versions", "functions", "rounds", "positions", "cursors"} <= tables(
+        connection
+    )
+
+
+def test_a_file_of_this_format_stays_as_it_is(connection):
+    migrate(connection)
+    connection.execute("INSERT INTO settings VALUES ('a', 'b')")
+    migrate(connection)
+    assert connection.execute("SELECT * FROM settings").fetchall() == [("a", "b")]
+
+
+def test_every_format_has_a_way_to_the_next():
+    assert sorted(migrations._STEPS) == list(range(FORMAT))
+
+
+def test_a_file_goes_through_every_format_between(connection, monkeypatch):
+    steps = {**migrations._STEPS, FORMAT: "ALTER TABLE settings ADD COLUMN more TEXT;"}
+    migrate(connection)
+    connection.execute("INSERT INTO settings VALUES ('a', 'b')")
+    monkeypatch.setattr(migrations, "_STEPS", steps)
+    monkeypatch.setattr(migrations, "FORMAT", FORMAT + 1)
+    migrate(connection)
+    assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT + 1,)
+    assert connection.execute("SELECT * FROM settings").fetchall() == [("a", "b", None)]
+
+
+def test_a_step_that_fails_leaves_the_format_before_it(connection, monkeypatch):
+    migrate(connection)
+    steps = {**migrations._STEPS, FORMAT: "CREATE TABLE half (n);\nALTER TABLE nowhere ADD COLUMN n;"}
+    monkeypatch.setattr(migrations, "_STEPS", steps)
+    monkeypatch.setattr(migrations, "FORMAT", FORMAT + 1)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection)
+    connection.execute("ROLLBACK")
+    assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+    assert "half" not in tables(connection)
+
+
+def test_a_newer_format_is_refused(connection, tmp_path):
+    connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    with pytest.raises(HomeError, match="was written by a newer version of eddyline"):
+        refuse_newer(connection, tmp_path / "catalog.db")

@@ -1,0 +1,47 @@
+"""Every command that docs/cli.md and docs/rules.md show is run, and prints what the page shows.
+
+A line `$ eddyline …` is a command, what follows is what it prints, stdout before stderr. `…` stands for anything: inside a line for a
+part of it, alone on a line for any number of lines. A block behind a line that is nothing but a `path`: is the content of that file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"(?:^`([^`\n]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def as_pattern(shown: str) -> str:
+    lines = []
+    for line in shown.splitlines():
+        lines.append("(?:.*\n)*?" if line.strip() == "…" else re.escape(line).replace("…", ".*") + "\n")
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("page", ["rules.md", "cli.md"])
+def test_every_command_of_the_page_prints_what_it_shows(page, shell, tmp_path):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    n_commands = 0
+    for block in BLOCK.finditer(text):
+        file, language, content = block.groups()
+        if file is not None:
+            Path(file).write_text(content, encoding="utf-8")
+        if language != "console":
+            continue
+        for command in re.split(r"^\$ ", content, flags=re.MULTILINE)[1:]:
+            line, _, shown = command.partition("\n")
+            if line.startswith("cd "):
+                os.chdir(line[3:])
+                continue
+            said = shell(line)
+            n_commands += 1
+            printed = "".join(f"{row.rstrip()}\n" for row in (said.out + said.err).splitlines())
+            at = f"{page}:{text.count(chr(10), 0, text.index(line)) + 1}: $ {line}"
+            assert re.fullmatch(as_pattern(shown), printed), f"{at}\n{printed}"
+            assert "Traceback" not in printed
+    assert n_commands >= 15
