@@ -176,13 +176,13 @@ class Benchmark:
 
     def row(self, **figures: Any) -> None:
         """A line of the table."""
-        self.rows.append(figures)
+        self.rows.append({name: _rounded(figure) for name, figure in figures.items()})
 
     def claim(self, name: str, value: float, bound: str, why: str = "") -> Claim:
         """State what came out. `why` explains a miss and is left out where there is none."""
         holds = is_held(value, bound)
-        rounded = round(value, 4) if isinstance(value, float) else value
-        claim = Claim(name, rounded, bound, holds, "" if holds else self._why.get(name, why).strip())
+        why = "" if holds else self._why.get(name, why).strip()
+        claim = Claim(name, _rounded(value), bound, holds, why)
         self.claims.append(claim)
         return claim
 
@@ -209,6 +209,11 @@ class Benchmark:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(self.document(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return path
+
+
+def _rounded(figure: Any) -> Any:
+    """Five digits: what a second run may repeat."""
+    return float(f"{figure:.5g}") if isinstance(figure, float) else figure
 
 
 class Unexplained(Exception):

@@ -69,7 +69,9 @@ def test_sql_blocks_are_accepted(page):
 def test_every_make_target_a_page_names_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
-        for target in re.findall(r"(?:^ {4}|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
+        for target in re.findall(
+            r"(?:^ {4}|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE
+        ):
             assert target in targets, f"{page.name} names make {target}"
 
 

@@ -1,7 +1,7 @@
 """Writes the generated parts of docs/sql.md: the functions there are, and where they differ from Spark.
 
-    .venv/bin/python tools/sql_reference.py           rewrite the page
-    .venv/bin/python tools/sql_reference.py --check   fail if it is not what it would be
+.venv/bin/python tools/sql_reference.py           rewrite the page
+.venv/bin/python tools/sql_reference.py --check   fail if it is not what it would be
 """
 
 from __future__ import annotations
@@ -61,13 +61,18 @@ def functions() -> str:
         also = f" Also {', '.join(f'`{other}`' for other in others)}." if others else ""
         signature = entry.signature.replace("|", "\\|")
         by_heading.setdefault(heading(room), []).append(f"| `{signature}` | {entry.summary}{also} |")
-    parts = [f"### {title}\n\n| function | gives |\n| --- | --- |\n" + "\n".join(rows) for title, rows in sorted(by_heading.items())]
+    parts = [
+        f"### {title}\n\n| function | gives |\n| --- | --- |\n" + "\n".join(rows)
+        for title, rows in sorted(by_heading.items())
+    ]
     n = sum(len(rows) for rows in by_heading.values())
     return f"{n} functions. Anything else is refused, with the nearest name.\n\n" + "\n\n".join(parts)
 
 
 def heading(room: str) -> str:
-    assert room in _HEADINGS, f"lowerings/{room}.py has no heading in docs/sql.md: add it to tools/sql_reference.py"
+    assert room in _HEADINGS, (
+        f"lowerings/{room}.py has no heading in docs/sql.md: add it to tools/sql_reference.py"
+    )
     return _HEADINGS[room]
 
 
@@ -78,19 +83,25 @@ def differences() -> str:
 def page(text: str) -> str:
     for part, made in [("functions", functions()), ("differences", differences())]:
         pattern = rf"(<!-- {part}: [^>]*-->\n).*?(<!-- end of {part} -->)"
-        text = re.sub(pattern, lambda m, made=made: f"{m.group(1)}\n{made}\n\n{m.group(2)}", text, flags=re.DOTALL)
+        text = re.sub(
+            pattern, lambda m, made=made: f"{m.group(1)}\n{made}\n\n{m.group(2)}", text, flags=re.DOTALL
+        )
     return text
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 if the page is not up to date")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing, exit 1 if the page is not up to date"
+    )
     options = parser.parse_args()
     before = PAGE.read_text(encoding="utf-8")
     after = page(before)
     if options.check:
         if before != after:
-            print("docs/sql.md is not up to date: run .venv/bin/python tools/sql_reference.py", file=sys.stderr)
+            print(
+                "docs/sql.md is not up to date: run .venv/bin/python tools/sql_reference.py", file=sys.stderr
+            )
         return int(before != after)
     PAGE.write_text(after, encoding="utf-8")
     return 0

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -187,10 +188,8 @@ def test_closing_the_engine_ends_whoever_follows(engine, remote, home):
     items = remote.call("tail", {"newest": 0, "follow": True}, quiet)
     assert next(items) is None
     engine.close()
-    try:
-        assert [item for item in items if item is not None] == []
-    except ClosedError as error:
-        assert error.problem == "the engine ended before it answered"
+    with suppress(ClosedError):  # cut off, or told that it is over
+        assert all(item is None for item in items)
     assert not (home / "socket").exists()
     assert holder_of(home) is None
 

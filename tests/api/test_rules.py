@@ -164,7 +164,7 @@ def test_a_statement_with_a_secret_that_cannot_be_read_is_not_shown(rules, engin
 def test_folders_without_rules_and_paths_that_are_not_there_are_refused(tmp_path):
     with pytest.raises(PropertyError, match=r"there are no rules in .*\nhint: Rule files end in .sql"):
         desired(tmp_path)
-    with pytest.raises(PropertyError, match="there is no file or folder nowhere.sql"):
+    with pytest.raises(PropertyError, match=r"there is no file or folder nowhere\.sql"):
         desired("nowhere.sql")
 
 
@@ -376,7 +376,7 @@ def test_an_export_never_writes_over_something(engine, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(
-        PropertyError, match="out is there already\nhint: Name a new folder, or an empty one."
+        PropertyError, match=r"out is there already\nhint: Name a new folder, or an empty one\."
     ):
         export(engine, tmp_path / "out")
 
@@ -438,6 +438,30 @@ def test_rolling_back_to_where_it_stands_does_nothing(rules, engine):
     apply_rules(engine, rules)
     assert rollback(engine, 1).is_empty
     assert engine.version == 1
+
+
+def test_a_query_that_came_back_under_its_name_takes_the_place_of_the_old_one(engine):
+    engine.stream("s", "n INT")
+    engine.query("SELECT n FROM s WHERE n = 1", name="q")
+    engine.query_many("SELECT n FROM s WHERE n = :n", params={"n": [5, 6]}, name="w-{n}")
+    engine.drop("q")
+    engine.drop("w-5")
+    engine.query("SELECT n FROM s WHERE n = 2", name="q")
+    engine.query("SELECT n FROM s WHERE n = 50", name="w-5")
+    ids = engine.get("q").id, engine.get("w-5").id
+    done = rollback(engine, 3)
+    assert (done.added, done.changed, done.dropped) == ([], list(ids), [])
+    assert (engine.get("q").id, engine.get("w-5").id) == ids
+    assert engine.push("s", [{"n": n} for n in (1, 2, 5, 6, 50)]).count == 3
+    assert rollback(engine, 3).is_empty
+
+
+def test_a_change_that_was_taken_back_by_hand_needs_no_rollback(engine):
+    engine.stream("s", "n INT")
+    engine.query("SELECT n FROM s WHERE n = 1", name="q")
+    engine.replace("q", "SELECT n FROM s WHERE n = 2")
+    engine.replace("q", "SELECT n FROM s WHERE n = 1")
+    assert rollback(engine, 2).is_empty
 
 
 def test_a_dropped_stream_comes_back_with_its_queries(engine):

@@ -193,7 +193,11 @@ def test_texts_of_a_csv_file_become_what_they_are_compared_with(rules, engine):
     )
     apply_rules(engine, rules)
     assert [query.name for query in engine.queries()] == ["watch-007", "watch-8"]
-    matches = engine.push("trades", [{"sym": "0123", "qty": 4, "day": "2026-01-05"}, {"sym": "ACME", "qty": 9, "day": "2026-01-06"}])  # fmt: skip
+    rows = [
+        {"sym": "0123", "qty": 4, "day": "2026-01-05"},
+        {"sym": "ACME", "qty": 9, "day": "2026-01-06"},
+    ]
+    matches = engine.push("trades", rows)
     assert [query.latest(1)[0]["note"] for query in matches.queries()] == ["7", "x y"]
 
 

@@ -214,22 +214,40 @@ def test_a_file_of_something_else_is_refused(path):
     assert path.read_text().startswith("These are notes")
 
 
-def test_a_catalog_cut_in_half_is_refused(catalog, path):
-    for k in range(200):
-        register(catalog, f"SELECT sym FROM trades WHERE sym = '{k:0300}'")
+def big_catalog(catalog: Catalog) -> None:
+    with catalog.change():
+        for k in range(200):
+            register(catalog, f"SELECT sym FROM trades WHERE sym = '{k:0300}'")
     catalog._database.close()
-    size = path.stat().st_size
+
+
+DAMAGED = "{} is damaged, or is not a catalog\ndetail: database disk image is malformed\nhint: Restore it from a backup."
+
+
+def test_a_catalog_cut_in_half_is_refused(catalog, path):
+    big_catalog(catalog)
     with open(path, "r+b") as file:
-        file.truncate(size // 2)
+        file.truncate(path.stat().st_size // 2)
+    with pytest.raises(HomeError) as refused:
+        Database(path)
+    assert str(refused.value) == DAMAGED.format(path)
+
+
+def test_a_catalog_with_a_hole_is_refused_when_it_is_read(catalog, path):
+    big_catalog(catalog)
+    with open(path, "r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(bytes(16384))
     database = Database(path)
-    with pytest.raises(HomeError, match=r"is damaged, or is not a catalog\ndetail: database disk image is malformed"), database.read():  # fmt: skip
+    with pytest.raises(HomeError) as refused, database.read():
         Catalog(database)
+    assert str(refused.value) == DAMAGED.format(path)
     database.close()
 
 
 def test_a_folder_in_place_of_the_file_is_refused(path):
     path.mkdir()
-    with pytest.raises(HomeError, match="cannot open .* for writing"):
+    with pytest.raises(HomeError, match=r"cannot open .* for writing"):
         Database(path)
 
 

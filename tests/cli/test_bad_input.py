@@ -15,7 +15,8 @@ TOP = [
     ("eddyline --jsn plan", "there is no option --jsn\nhint: Did you mean --json?\n"),
     ("eddyline init", "the following arguments are required: NAME\nhint: See eddyline init --help.\n"),
     ("eddyline init a b", "'b' was not expected\nhint: See eddyline init --help.\n"),
-    ("eddyline query", "query needs to know what to do: add, drop, list, show, pause or resume\nhint: Try eddyline query list.\n"),
+    ("eddyline query", "query needs to know what to do: add, drop, list, show, pause or resume\n"
+        "hint: Try eddyline query list.\n"),
     ("eddyline query lst", "there is no command lst\nhint: Did you mean list?\n"),
     ("eddyline query list --stat paused", "there is no option --stat\nhint: Did you mean --state?\n"),
     ("eddyline query list --state stopped", "there is no state stopped\nhint: Known: paused, running.\n"),
@@ -23,7 +24,7 @@ TOP = [
     ("eddyline query drop", "the following arguments are required: QUERY\nhint: See eddyline query drop --help.\n"),
     ("eddyline rollback two", "argument VERSION: 'two' is not a whole number\nhint: See eddyline rollback --help.\n"),
     ("eddyline tail -n -3", "argument -n/--newest: '-3' is not a whole number\nhint: See eddyline tail --help.\n"),
-    ("eddyline completion tcsh", "there is no shell tcsh\nhint: Did you mean fish?\n"),
+    ("eddyline completion tcsh", "there is no shell tcsh\nhint: Known: bash, fish, zsh.\n"),
     ("eddyline completion", "the following arguments are required: SHELL\nhint: See eddyline completion --help.\n"),
     ("eddyline explain", "the following arguments are required: QUERY\nhint: See eddyline explain --help.\n"),
     ("eddyline version now", "'now' was not expected\nhint: See eddyline version --help.\n"),
@@ -38,7 +39,8 @@ def test_a_wrong_command_is_told_with_exit_code_2(shell, command, message):
 
 
 NOWHERE = [
-    ("eddyline query list", "no home was named\nhint: Give --home FOLDER, set EDDYLINE_HOME, or go to a folder with an eddyline.toml.\n"),
+    ("eddyline query list", "no home was named\n"
+        "hint: Give --home FOLDER, set EDDYLINE_HOME, or go to a folder with an eddyline.toml.\n"),
     ("eddyline query list --home nowhere", "there is no home at nowhere\n"
         "hint: Make one with eddyline apply or eddyline run, or name another with --home.\n"),
     ("eddyline plan", "there is no eddyline.toml here or in a folder above\n"
@@ -64,12 +66,15 @@ def test_a_command_without_a_place_to_work_on_is_told(shell, tmp_path, command, 
 
 
 HERE = [
-    (2, "eddyline query add", "query add takes one SQL text\nhint: Try eddyline query add --name all \"SELECT * FROM trades\", or --file FILE.\n"),
+    (2, "eddyline query add", "query add takes one SQL text\n"
+        "hint: Try eddyline query add --name all \"SELECT * FROM trades\", or --file FILE.\n"),
     (2, 'eddyline query add "SELECT 1" --file x.sql', "query add takes one SQL text\n"),
     (2, "eddyline query add --file none.sql", "none.sql cannot be read\ndetail: No such file or directory\n"),
-    (2, 'eddyline query add --param limit "SELECT sym FROM trades"', "--param limit has no value\nhint: Write --param NAME=VALUE.\n"),
+    (2, 'eddyline query add --param limit "SELECT sym FROM trades"', "--param limit has no value\n"
+        "hint: Write --param NAME=VALUE.\n"),
     (2, 'eddyline query add --set a=1 --set a=2 "SELECT sym FROM trades"', "--set a is given twice\n"),
-    (1, 'eddyline query add --set cooldwn=1 "SELECT sym FROM trades"', "there is no property cooldwn\nhint: Did you mean cooldown?\n"),
+    (1, 'eddyline query add --set cooldwn=1 "SELECT sym FROM trades"', "there is no property cooldwn\n"
+        "hint: Did you mean cooldown?\n"),
     (1, 'eddyline query add "SELECT sym FRM trades"', "trades was not expected here\n  SELECT sym FRM trades\n             ^^^"),
     (1, 'eddyline query add "SELECT sum(qty) AS n FROM trades"', "aggregates are not built in this version\n"),
     (1, 'eddyline query add ""', "the text is empty\n"),
@@ -89,9 +94,11 @@ HERE = [
     (1, "eddyline deadletters --stream nope", "there is no stream nope\nhint: Known: trades.\n"),
     (1, "eddyline deadletters --query nope", "there is no query nope\n"),
     (1, "eddyline tail nope --no-follow", "there is no query nope\n"),
-    (1, "eddyline tail --after x --no-follow", "'x' is not a cursor\nhint: Use the cursor of a result, such as 12-345-6, or a round.\n"),
+    (1, "eddyline tail --after x --no-follow", "'x' is not a cursor\n"
+        "hint: Use the cursor of a result, such as 12-345-6, or a round.\n"),
     (2, "eddyline tail --after 1 --reader r", "--after and --reader exclude each other\nhint: A reader knows where it ended.\n"),
-    (1, "eddyline rollback 77", "there is no version 77 to go back to\ndetail: Kept are 1 to 1.\nhint: See them with eddyline versions.\n"),
+    (1, "eddyline rollback 77", "there is no version 77 to go back to\n"
+        "detail: Kept are 1 to 1.\nhint: See them with eddyline versions.\n"),
     (2, "eddyline export rules", "rules is there already\nhint: Name a new folder, or an empty one.\n"),
     (2, "eddyline init .", "eddyline.toml is there already\ndetail: Nothing was written.\nhint: Name a new folder.\n"),
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Every command that docs/cli.md and docs/rules.md show is run, and prints what the page shows.
 
-A line `$ eddyline …` is a command, what follows is what it prints, stdout before stderr. `…` stands for anything: inside a line for a
-part of it, alone on a line for any number of lines. A block behind a line that is nothing but a `path`: is the content of that file.
+A line `$ eddyline …` is a command, what follows is what it prints, stdout before stderr. `…` stands for anything: inside a line
+for a part of it, alone on a line for any number of lines. A block behind a line that is nothing but a `path`: is that file.
 """
 
 from __future__ import annotations

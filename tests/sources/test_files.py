@@ -360,6 +360,34 @@ def test_a_corrupt_file_is_tried_again_then_set_aside_and_reading_goes_on(tmp_pa
     assert folder.take() is None
 
 
+def test_rows_that_were_read_before_the_folder_went_are_not_lost(folder, monkeypatch):
+    folder.write("a.json", 1, 2)
+    assert folder.numbers(max_rows=1) == [1]
+    folder.restart()
+
+    def gone(found):
+        raise SourceError("the folder has gone")
+
+    monkeypatch.setattr(folder.source, "_look", gone)
+    assert folder.numbers() == [2]
+    with pytest.raises(SourceError):
+        folder.take()
+
+
+def test_what_is_said_about_a_file_does_not_tell_its_folder(tmp_path, monkeypatch):
+    folder = Folder(tmp_path, "parquet")
+    folder.write("a.parquet", 1)
+
+    def refuse(path):
+        raise OSError(5, f"Failed to open local file '{path}'")
+
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile", refuse)
+    assert (folder.take(), folder.take()) == (None, None)
+    assert folder.take().rows.misfits[0].message == (
+        "file a.parquet: Failed to open local file 'a.parquet' (tried 3 times)"
+    )
+
+
 def test_a_file_still_being_written_is_read_when_it_is_whole(tmp_path):
     folder = Folder(tmp_path, "parquet")
     folder.write("a.parquet", 1, 2, 3)

@@ -123,4 +123,4 @@ def test_a_lock_that_cannot_be_written_lets_the_home_go(tmp_path, monkeypatch):
 def test_a_name_that_is_too_long_for_the_system_is_told(tmp_path):
     with pytest.raises(HomeError) as refused:
         Home(Path(tmp_path, "x" * 300))
-    assert refused.value.hint == "Put the home nearer to the root, or reach it by a shorter link."
+    assert refused.value.hint == "Put the home nearer to the root."

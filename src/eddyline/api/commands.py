@@ -133,9 +133,11 @@ class Commands:
         """How a registered query, or a text, is or would be answered."""
         if text is not None:
             found = self._engine.explain(text, params=params)
-        else:
-            assert query is not None
-            found = self._query(query, owner).explain()
+            lines = [line for line in str(found).splitlines()[1:] if not line.startswith("  results ")]
+            shown = "\n".join(["not registered", *lines])
+            return found.as_dict() | {"name": None, "state": "not registered", "shown": shown}
+        assert query is not None
+        found = self._query(query, owner).explain()
         return found.as_dict() | {"shown": str(found)}
 
     def why(self, *, query: str, row: Mapping[str, Any], owner: str = "") -> dict[str, Any]:

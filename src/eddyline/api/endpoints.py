@@ -76,9 +76,9 @@ class Feed:
         self.stream = stream
         self.source.redeclare(stream)
 
-    def in_schema(self, rows: Ingested) -> Ingested:
+    def in_schema(self, rows: Ingested, schema: pa.Schema) -> Ingested:
         """Rows that were read before a column was added have NULL there."""
-        schema, given = self.stream.schema, rows.rows
+        given = rows.rows
         if given.schema.equals(schema):
             return rows
         names = set(given.schema.names)
@@ -191,10 +191,10 @@ def open_sink(pipeline: Pipeline, settings: SinkSettings, engine: Engine, stdout
         with rounds.lock:
             log = rounds.durable.rounds
             known, last = log.cursor(reader), log.last()
-            if known is None and settings.start == "now" and last is not None:
-                known = (last.round.number, 0)
-                log.set_cursor(reader, *known)
-            cursor = 0 if known is None else known[0]
+            if known is None:
+                known = (0 if settings.start == "beginning" or last is None else last.round.number, 0)
+                log.set_cursor(reader, *known)  # now, so that a crash before its first result changes nothing
+            cursor = known[0]
 
     def acknowledge(round_number: int) -> None:
         if rounds.durable is not None:

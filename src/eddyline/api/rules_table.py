@@ -279,9 +279,10 @@ def _bad_keys(table: _Table, names: list[str], keys: list[str]) -> dict[int, str
                 bad.setdefault(int(at), f"{column} is empty, and it is part of the key")
     if len(set(names)) < len(names):
         first: dict[str, int] = {}
-        for at, made in enumerate(names):
-            if made and first.setdefault(made, at) != at:
-                bad.setdefault(at, f"the key is there already, in row {int(table.numbers[first[made]])}")
+        for place, made in enumerate(names):
+            if made and first.setdefault(made, place) != place:
+                row = int(table.numbers[first[made]])
+                bad.setdefault(place, f"the key is there already, in row {row}")
     return bad
 
 

@@ -5,7 +5,7 @@
 or, to hold the engine while it runs (the home's socket, a dashboard, another thread that calls `stop`):
 
     with Runner(pipeline, on_event=…, on_progress=…) as runner:     # opens the home, applies the rules
-        serve_commands(runner.engine)
+        runner.engine.listen()                                       # the shell can speak to it
         summary = runner.run()                                       # returns after stop(), SIGINT or SIGTERM
 
 A round takes rows of one stream; its position is committed with it. A sink is given results in round order, and its cursor
@@ -135,7 +135,7 @@ def run(
 
 
 class Runner:
-    """A pipeline at work in this process. `engine` may be used from other threads meanwhile."""
+    """A pipeline at work in this process, for one run. `engine` may be used from other threads meanwhile."""
 
     def __init__(
         self,
@@ -297,6 +297,8 @@ class Runner:
     def _finish(self, once: bool) -> None:
         """Let every sink make last what it was given. A run of what is there fails if one cannot."""
         for sink in self._sinks:
+            if self._ended_by == "reader" and sink.sink.name in self._failed_sinks:
+                continue
             try:
                 sink.offer(self._rounds_after(sink.read_to), self._last_round)
                 sink.flush()
@@ -328,15 +330,18 @@ class Runner:
 
     def _run_round(self, feed: Feed, taken: Taken) -> None:
         """Commit the rows of a source. Rows the engine cannot take as they are become dead letters."""
+        rounds = self.engine.rounds
         position = {feed.name: feed.position(taken.position)}
-        try:
-            outcome = self._commit({feed.name: feed.in_schema(taken.rows)}, position)
-        except SchemaError as error:
-            if not taken.rows.rows.num_rows:
-                raise
-            outcome = self._commit({feed.name: feed.in_schema(_all_unfit(taken.rows, error))}, position)
+        with rounds.lock:
+            rows = feed.in_schema(taken.rows, rounds.catalog.stream(feed.stream.name).schema)
+            try:
+                outcome = self._commit({feed.name: rows}, position)
+            except SchemaError as error:
+                if not rows.rows.num_rows:
+                    raise
+                outcome = self._commit({feed.name: _all_unfit(rows, error)}, position)
         for event in taken.events:
-            self.engine.rounds.announce(replace(event, round_number=outcome.round.number))
+            rounds.announce(replace(event, round_number=outcome.round.number))
 
     def _commit(self, inputs: dict[str, Ingested], positions: dict[str, Any]) -> Outcome:
         rounds = self.engine.rounds

@@ -62,11 +62,11 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.epoch: int | None = None  # of the process that may write, once it is known
-        if len(str(path.absolute()).encode()) > LONGEST_PATH:
+        if len(str(path.resolve()).encode()) > LONGEST_PATH:
             raise HomeError(
                 "the path of the home is too long",
                 detail=f"SQLite opens files whose path has up to {LONGEST_PATH} bytes; {path} has more.",
-                hint="Put the home nearer to the root, or reach it by a shorter link.",
+                hint="Put the home nearer to the root.",
             )
         try:
             self._connection = sqlite3.connect(

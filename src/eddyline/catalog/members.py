@@ -210,11 +210,10 @@ def member_groups(catalog: Catalog) -> list[MemberGroup]:
                 )
             for bulk in catalog._bulks:
                 inside = (segment.ids >= bulk.first_id) & (segment.ids < bulk.first_id + bulk.n)
-                at = np.flatnonzero(inside & segment.is_live & ~single)
-                if len(at):
-                    take(
-                        bulk, segment.ids[at].astype(np.int64), [s.take(pa.array(at)) for s in segment.slots]
-                    )
+                places = np.flatnonzero(inside & segment.is_live & ~single)
+                if len(places):
+                    columns = [s.take(pa.array(places)) for s in segment.slots]
+                    take(bulk, segment.ids[places].astype(np.int64), columns)
     for query_id, constants in catalog._parked.items():
         made = catalog._registration(query_id)
         if any(slot.name for slot in made.shape.slots):

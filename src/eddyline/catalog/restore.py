@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from eddyline.catalog.catalog import Catalog
 from eddyline.catalog.database import Database, StoredQuery, StoredTemplate
-from eddyline.catalog.members import equal_rows, is_same_shape, replace_many
+from eddyline.catalog.members import equal_rows, is_same_shape, replace_many, standing_as
 from eddyline.errors import QueryStateError, SchemaError
 from eddyline.model import QueryState, Shape
 from eddyline.types import type_name
@@ -33,6 +33,16 @@ class Restored:
         return not (self.added or self.changed or self.dropped)
 
 
+@dataclass(slots=True)
+class _Members:
+    """Members of a template: those to put back under the ids they have now, and those to register anew, by their old ids."""
+
+    template: StoredTemplate
+    old: list[int]
+    now: list[int]
+    gone: list[int]
+
+
 def restore(catalog: Catalog, version: int, now_us: int, *, dry_run: bool = False) -> Restored:
     """Make the queries of `version` stand again, as one new version; nothing happens if they do already.
 
@@ -41,45 +51,39 @@ def restore(catalog: Catalog, version: int, now_us: int, *, dry_run: bool = Fals
     database = _database(catalog, version)
     singles = {query.id: query for query in database.queries(version)}
     templates = list(database.templates(version))
-    todo = Restored(catalog.version)
-    todo.dropped = _strangers(catalog, singles, templates)
-    returning = [q for q in singles.values() if catalog.state(q.id) is QueryState.DROPPED]
-    differing = [
-        q
-        for q in singles.values()
-        if catalog.state(q.id) is not QueryState.DROPPED and _since(catalog, q.id) != q.version
-    ]
-    members = [(template, _left(catalog, template)) for template in templates]
-    for _, left in members:
-        gone = [i for i in left if catalog.state(i) is QueryState.DROPPED]
-        todo.added += gone
-        todo.changed += sorted(set(left) - set(gone))
-    todo.added += [q.id for q in returning]
-    todo.changed += [q.id for q in differing]
+    others = _strangers(catalog, singles, templates)
+    made = {i: catalog._registration(i) for i in others}
+    names = {(made[i].properties.owner, made[i].name(i)): i for i in others}
+    differing: list[tuple[int, StoredQuery]] = []
+    returning: list[StoredQuery] = []
+    for query in singles.values():
+        now = query.id
+        if catalog.state(now) is QueryState.DROPPED:
+            now = names.pop((query.properties.owner, query.name or ""), 0)
+        if not now:
+            returning.append(query)
+        elif _since(catalog, now) != query.version and not _stands(catalog, now, query):
+            differing.append((now, query))
+    members = [_members(catalog, template, names) for template in templates]
+    todo = Restored(catalog.version, dropped=sorted(names.values()))
+    todo.changed = [now for now, _ in differing] + [i for m in members for i in m.now]
+    todo.added = [query.id for query in returning] + [i for m in members for i in m.gone]
     if todo.is_empty or dry_run:
         return todo
-    _check_streams(
-        catalog,
-        [q.shape for q in (*returning, *differing)] + [t.shape for t, left in members if left],
-        database,
-        version,
-    )
-    todo.added = []
+    shapes = [query.shape for query in (*returning, *(q for _, q in differing))]
+    shapes += [m.template.shape for m in members if m.now or m.gone]
+    _check_streams(catalog, shapes, database, version)
     with catalog.change(f"roll back to version {version}"):
         for stream in database.streams(version):
             if catalog.find_stream(stream.name) is None:
                 catalog.declare(stream)
         catalog.drop(todo.dropped)
-        for query in differing:
-            _put_back(catalog, query, now_us)
-        for template, left in members:
-            todo.added += _put_back_members(catalog, template, left, now_us)
-        for query in returning:
-            query_id = catalog.register(
-                query.text, query.shape, query.constants, query.name, query.properties, now_us
-            )
-            catalog.set_paused(query_id, query.state is QueryState.PAUSED, now_us)
-            todo.added.append(query_id)
+        for now, query in differing:
+            catalog.replace(now, query.text, query.shape, query.constants, query.properties, now_us)
+            catalog.set_paused(now, query.state is QueryState.PAUSED, now_us)
+        todo.added = [_register(catalog, query, now_us) for query in returning]
+        for each in members:
+            todo.added += _put_back(catalog, each, now_us)
     todo.version = catalog.version
     return todo
 
@@ -145,45 +149,65 @@ def _is_plain(catalog: Catalog, query_id: int, template: StoredTemplate) -> bool
     return fate is None or (fate.state is QueryState.PAUSED and fate.version == template.version)
 
 
-def _put_back(catalog: Catalog, query: StoredQuery, now_us: int) -> None:
-    now = catalog.record(query.id)
-    stored = [
-        pa.array([value], slot.type) for value, slot in zip(query.constants, query.shape.slots, strict=True)
-    ]
-    same = (
-        now.text == query.text
-        and now.properties == query.properties
-        and is_same_shape(now.shape, query.shape)
+def _stands(catalog: Catalog, query_id: int, query: StoredQuery) -> bool:
+    """Whether a query stands now as it did then."""
+    now = catalog.record(query_id)
+    if (now.text, now.properties, now.state) != (query.text, query.properties, query.state):
+        return False
+    if not is_same_shape(now.shape, query.shape):
+        return False
+    slots = query.shape.slots
+    then = [pa.array([value], slot.type) for value, slot in zip(query.constants, slots, strict=True)]
+    current = [pa.array([value], slot.type) for value, slot in zip(now.constants, slots, strict=True)]
+    return bool(equal_rows(then, np.array([0]), current, np.array([0])).all())
+
+
+def _members(catalog: Catalog, template: StoredTemplate, names: dict[tuple[str, str], int]) -> _Members:
+    """What of a template is not as it was. A query that has a member's name now, of those in `names`, takes its place."""
+    found = _Members(template, [], [], [])
+    state = QueryState.RUNNING if template.properties.is_enabled else QueryState.PAUSED
+    for query_id in _left(catalog, template):
+        now = query_id
+        if catalog.state(query_id) is QueryState.DROPPED:
+            name = "" if template.names is None else template.names[query_id - template.first_id]
+            now = names.pop((template.properties.owner, name), 0)
+        if now:
+            found.old.append(query_id)
+            found.now.append(now)
+        else:
+            found.gone.append(query_id)
+    rows = _rows(template, found.old)
+    text, shape, ids = template.text, template.shape, np.array(found.now, np.int64)
+    same = standing_as(catalog, ids, lambda other: other == text, shape, rows, template.properties)
+    differs = [k for k, now in enumerate(found.now) if not same[k] or catalog.state(now) is not state]
+    found.old = [found.old[k] for k in differs]
+    found.now = [found.now[k] for k in differs]
+    return found
+
+
+def _register(catalog: Catalog, query: StoredQuery, now_us: int) -> int:
+    query_id = catalog.register(
+        query.text, query.shape, query.constants, query.name, query.properties, now_us
     )
-    if same:
-        current = [pa.array([c], s.type) for c, s in zip(now.constants, now.shape.slots, strict=True)]
-        same = bool(equal_rows(stored, np.array([0]), current, np.array([0])).all())
-    if not same:
-        catalog.replace(query.id, query.text, query.shape, query.constants, query.properties, now_us)
-    catalog.set_paused(query.id, query.state is QueryState.PAUSED, now_us)
+    catalog.set_paused(query_id, query.state is QueryState.PAUSED, now_us)
+    return query_id
 
 
-def _put_back_members(catalog: Catalog, template: StoredTemplate, left: list[int], now_us: int) -> list[int]:
+def _put_back(catalog: Catalog, members: _Members, now_us: int) -> list[int]:
     """Members as the template has them; returns the new ids of those that had been dropped."""
-    gone = [i for i in left if catalog.state(i) is QueryState.DROPPED]
-    other = [i for i in left if catalog.state(i) is not QueryState.DROPPED]
-    if other:
-        replace_many(
-            catalog,
-            np.array(other, np.int64),
-            template.text,
-            template.shape,
-            _rows(template, other),
-            template.properties,
-            now_us,
-        )
-        for query_id in other:
-            catalog.set_paused(query_id, not template.properties.is_enabled, now_us)
+    template, properties = members.template, members.template.properties
+    if members.now:
+        ids = np.array(members.now, np.int64)
+        rows = _rows(template, members.old)
+        replace_many(catalog, ids, template.text, template.shape, rows, properties, now_us)
+        for query_id in members.now:
+            catalog.set_paused(query_id, not properties.is_enabled, now_us)
+    gone = members.gone
     if not gone:
         return []
     names = None if template.names is None else [template.names[i - template.first_id] for i in gone]
     made = catalog.register_many(
-        template.text, template.shape, _rows(template, gone), len(gone), names, template.properties, now_us
+        template.text, template.shape, _rows(template, gone), len(gone), names, properties, now_us
     )
     return list(range(made.first_id, made.first_id + made.n))
 

@@ -109,6 +109,10 @@ class RoundLog:
         rows = self._connection.execute("SELECT * FROM rounds ORDER BY number DESC LIMIT ?", (newest,))
         return [_round(row) for row in rows]
 
+    def n_dead(self) -> int:
+        """How many dead letters all rounds had."""
+        return int(self._connection.execute("SELECT coalesce(sum(n_dead), 0) FROM rounds").fetchone()[0])
+
     def progress(self) -> dict[str, StreamProgress]:
         rows = self._connection.execute(
             "SELECT stream, n_rows, max_time_us, watermark_us, n_late FROM progress"

@@ -18,8 +18,9 @@ from eddyline.cli.session import CommandError, connected, home_of, pipeline_of
 from eddyline.engine import Durable, Retention
 from eddyline.errors import EddylineError
 from eddyline.spark.java import JavaNotFoundError, java_home
+from eddyline.storage.home import holder_of
 
-NEEDED = ("numpy", "pyarrow", "rich", "sqlglot")
+NEEDED = ("numpy", "pyarrow", "rich", "tzdata")
 OPTIONAL = {"pyspark": "spark", "fastapi": "server", "confluent-kafka": "kafka"}
 _SIGNS = {OK: "ok", WARNING: "warning", ERROR: "ERROR"}
 
@@ -81,6 +82,13 @@ def _java() -> Finding:
         return Finding(WARNING, "java", f"{error.problem}. {error.detail}", error.hint)
 
 
+def _holder(home: Path) -> str:
+    holder = holder_of(home)
+    return (
+        f"process {holder['pid']} ({holder['command']}) on {holder['host']}" if holder else "another process"
+    )
+
+
 def _home(home: Path, retention: Retention, args: argparse.Namespace, out: Output) -> list[Finding]:
     if not (home / "catalog.db").exists():
         if args.forget_damaged:
@@ -95,7 +103,7 @@ def _home(home: Path, retention: Retention, args: argparse.Namespace, out: Outpu
                 )
             remote.close()
             return [
-                Finding(OK, "home", f"{home} is held by a running engine"),
+                Finding(OK, "home", f"{home}, held by {_holder(home)}"),
                 *(Finding(**one) for one in body),
             ]
         with out.progress(f"opening {home}") as tell:

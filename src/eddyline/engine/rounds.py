@@ -367,6 +367,7 @@ class RoundEngine:
                 self.results.append(file.round_number, durable.rounds.version_of(file.round_number), part)
         for file in durable.newest(DEAD, self.limits.recent_bytes):
             self.dead_letters.add(durable.dead_letters(file))
+        self.dead_letters.n_total = durable.rounds.n_dead()
         for file in durable.newest(CAPTURE, self.limits.recent_bytes):
             for name, rows in durable.rows(file):
                 if self.catalog.find_stream(name) is not None:

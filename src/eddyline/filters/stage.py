@@ -16,7 +16,7 @@ So false beats error, true beats error inside an OR, and the answer does not dep
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,13 +81,44 @@ class FilterStage:
         self.counters.n_rows += len(batch)
         for segment in self._plan.segments:
             if len(batch) and len(segment):
-                for pairs in self._undecided(segment, evaluation):
-                    part = self._project(segment, pairs, evaluation, dead)
-                    if len(part):
-                        parts.append(part)
-                        self.counters.n_matches += len(part)
+                try:
+                    found, lost = self._matches(segment, evaluation)
+                except Exception:  # a fault of ours in one expression must not stop the other queries
+                    found, lost = self._without_faulty_rows(segment, batch, context, np.arange(len(batch)))
+                parts += found
+                dead.extend(lost)
+        self.counters.n_matches += sum(len(part) for part in parts)
         self.counters.n_dead += dead.n
         return FilterOutput(batch, tuple(parts), dead.pairs())
+
+    def _matches(self, segment: Segment, evaluation: BatchEvaluation) -> tuple[list[PartMatches], _Dead]:
+        dead = _Dead()
+        parts = [
+            self._project(segment, pairs, evaluation, dead) for pairs in self._undecided(segment, evaluation)
+        ]
+        return [part for part in parts if len(part)], dead
+
+    def _without_faulty_rows(
+        self, segment: Segment, batch: TupleBatch, context: Context, rows: Positions
+    ) -> tuple[list[PartMatches], _Dead]:
+        """Halve the rows until those an expression cannot take stand alone; they are dead letters of the segment's queries."""
+        try:
+            found, lost = self._matches(segment, BatchEvaluation(batch.take(rows), context))
+            return [replace(part, batch=batch, rows=rows[part.rows]) for part in found], lost.at(rows)
+        except Exception as error:
+            if len(rows) > 1:
+                middle = len(rows) // 2
+                found, lost = self._without_faulty_rows(segment, batch, context, rows[:middle])
+                more, also_lost = self._without_faulty_rows(segment, batch, context, rows[middle:])
+                lost.extend(also_lost)
+                return found + more, lost
+            lost = _Dead()
+            ids = segment.ids[segment.is_live]
+            failure = Failure(
+                "INTERNAL_ERROR", f"eddyline could not decide this row: {type(error).__name__}: {error}"
+            )
+            lost.add(np.repeat(rows, len(ids)), ids, np.ones(len(ids), np.int32), [failure])
+            return [], lost
 
     def snapshot(self) -> dict[str, Any]:
         counters = {name: getattr(self.counters, name) for name in Counters.__slots__}
@@ -222,6 +253,17 @@ class _Dead:
         self._rows.append(rows)
         self._ids.append(ids)
         self._failures += [failures[code - 1] for code in codes]
+
+    def extend(self, other: _Dead) -> None:
+        self.n += other.n
+        self._rows += other._rows
+        self._ids += other._ids
+        self._failures += other._failures
+
+    def at(self, rows: Positions) -> _Dead:
+        """The same pairs where row k of a smaller batch is row `rows[k]`."""
+        self._rows = [rows[part] for part in self._rows]
+        return self
 
     def pairs(self) -> DeadPairs:
         rows = np.concatenate(self._rows) if self._rows else np.empty(0, np.int64)

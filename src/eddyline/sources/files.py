@@ -45,6 +45,10 @@ class _Gathered:
     n_rows: int = 0
     nbytes: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.parts or self.misfits or self.events)
+
 
 class FolderSource:
     """Rows of one stream from the files of one folder."""
@@ -87,12 +91,16 @@ class FolderSource:
         found = _Gathered()
         if self._retry_at is not None and self._clock() < self._retry_at:
             return None
-        while found.n_rows < max_rows and found.nbytes < max_bytes:
-            if self._position.current is None and not self._begin_next(found):
-                break
-            if not self._read_on(found, max_rows - found.n_rows, max_bytes - found.nbytes):
-                break
-        if not (found.parts or found.misfits or found.events):
+        try:
+            while found.n_rows < max_rows and found.nbytes < max_bytes:
+                if self._position.current is None and not self._begin_next(found):
+                    break
+                if not self._read_on(found, max_rows - found.n_rows, max_bytes - found.nbytes):
+                    break
+        except SourceError:
+            if found.is_empty:  # else what was read goes first; the folder is looked at again
+                raise
+        if found.is_empty:
             return None
         return Taken(_joined(self._stream, found), self._position.to_json(), found.events)
 
@@ -266,6 +274,7 @@ class FolderSource:
         if self._n_tries < TRIES:
             self._retry_at = self._clock() + self._retry_s
             return False
+        why = why.replace(f"{self._folder}/", "")  # Arrow tells the whole path, which may be a secret
         self._end_current(found, f"{why} (tried {self._n_tries} times)")
         return True
 

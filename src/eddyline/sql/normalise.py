@@ -101,7 +101,9 @@ def _negation_free(e: Expression, *, is_negated: bool, span: Span | None) -> _Tr
         return _negation_free(arguments[0], is_negated=not is_negated, span=span)
     if name in ("and", "or"):
         operator = name if not is_negated else "or" if name == "and" else "and"
-        parts = [_negation_free(a, is_negated=is_negated, span=None if is_negated else a.span) for a in arguments]
+        parts = [
+            _negation_free(a, is_negated=is_negated, span=None if is_negated else a.span) for a in arguments
+        ]
         return _joined(operator, parts, span)
     if name == "in" and not pa.types.is_list(arguments[1].type):  # one comparison for each option
         operator, test = ("and", "!=") if is_negated else ("or", "=")

@@ -106,7 +106,7 @@ def _cannot_open(folder: Path, error: OSError) -> HomeError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "Make room on the disk and open it again."
     elif error.errno == errno.ENAMETOOLONG:
-        hint = "Put the home nearer to the root, or reach it by a shorter link."
+        hint = "Put the home nearer to the root."
     else:
         hint = "Give the user who runs the engine the right to write there."
     return HomeError(f"cannot open the home {folder}", detail=str(error), hint=hint)

@@ -31,7 +31,10 @@ class Document:
 
     def place(self, at: KeyPath, *, of_key: bool = False) -> Place:
         span = self.located.key(at) if of_key else self.located.value(at)
-        return place_of(self.path, self.text, span, hides_value=of_key and at in self.located.keys)
+        value = self.located.values.get(at)
+        return place_of(
+            self.path, self.text, span, hides_value=of_key and value is not None and value.start > span.start
+        )
 
     def wrong(
         self,

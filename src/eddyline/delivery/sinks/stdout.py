@@ -26,11 +26,13 @@ class StdoutSink:
         self._format = format
         self._time_zone = time_zone
         self._is_dirty = False
+        self._has_reader = True
 
     def write(self, round_number: int, batches: Sequence[ResultBatch]) -> None:
         lines: list[str] = []
         for batch in batches:
             lines += json_lines(batch.rows) if self._format == "jsonl" else self._texts(batch)
+        self._check_reader()
         self._is_dirty = True
         try:
             self._file.write("\n".join(lines) + "\n")
@@ -55,6 +57,7 @@ class StdoutSink:
         return self._is_dirty
 
     def flush(self) -> bool:
+        self._check_reader()
         try:
             self._file.flush()
         except OSError as error:
@@ -70,9 +73,14 @@ class StdoutSink:
 
     def _broken(self, error: OSError) -> SinkError:
         if isinstance(error, BrokenPipeError):
+            self._has_reader = False
             self._silence()
-            return SinkClosedError("whoever read standard output has gone")
+            return _gone()
         return SinkError("standard output cannot be written to", detail=error.strerror)
+
+    def _check_reader(self) -> None:
+        if not self._has_reader:
+            raise _gone()
 
     def _silence(self) -> None:
         """What is left in the buffer goes nowhere, or Python would complain once more when it ends."""
@@ -87,3 +95,7 @@ class StdoutSink:
 
 def _shown(value: str | None) -> str:
     return "NULL" if value is None else value
+
+
+def _gone() -> SinkClosedError:
+    return SinkClosedError("whoever read standard output has gone")
