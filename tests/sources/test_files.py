@@ -6,11 +6,14 @@ import gzip
 import json
 import os
 import random
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eddyline.events import FileChanged, FileSetAside
 from eddyline.model import Stream
@@ -509,3 +512,42 @@ def test_a_file_of_lines_is_never_all_in_memory(folder, monkeypatch):
     monkeypatch.setattr(LineQueue, "add", watched)
     assert folder.all(max_rows=10) == list(range(1000))
     assert max(lengths) < 20
+
+
+WHOLE = {}
+
+
+def whole(format: str) -> bytes:
+    """A file as it should be."""
+    if format not in WHOLE:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Folder(Path(name), format)
+            folder.write("a", *range(20))
+            WHOLE[format] = (folder.path / "a").read_bytes()
+    return WHOLE[format]
+
+
+texts = st.text(st.sampled_from('{}[]",:\n\r n1\\é\x00-.e'), max_size=80).map(str.encode)
+damages = st.lists(st.tuples(st.integers(0, 2000), st.binary(min_size=1, max_size=3)), max_size=4)
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "parquet", "arrow"])
+@given(content=st.one_of(texts, st.binary(max_size=40), damages))
+def test_whatever_is_in_a_file_the_next_one_is_read(format, content):
+    if isinstance(content, list):
+        damaged = bytearray(whole(format))
+        for at, piece in content:
+            damaged[at % len(damaged) : at % len(damaged) + len(piece)] = piece
+        content = bytes(damaged)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Folder(Path(name), format)
+        (folder.path / f"a.{format}").write_bytes(content)
+        folder.write(f"b.{format}", 4242)
+        found: list[int] = []
+        while True:
+            taken = folder.take(max_rows=7)
+            if taken is not None:
+                found += taken.rows.rows.column("n").to_pylist()
+            elif not folder.source.is_pending:
+                break
+        assert found[-1] == 4242

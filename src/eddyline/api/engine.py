@@ -129,7 +129,7 @@ class Engine:
         return self._declare(declared)
 
     def _declare(self, stream: Stream) -> StreamHandle:
-        stream = _checked(stream)
+        stream = checked_stream(stream)
         refuse_unbuilt(stream=stream)
         with self.rounds.lock:
             self.rounds.check_open()
@@ -464,7 +464,7 @@ class DeadLetterList(list[DeadLetter]):
         self.total = total
 
 
-def _checked(stream: Stream) -> Stream:
+def checked_stream(stream: Stream) -> Stream:
     """The stream with its time and key columns found in the schema."""
     if not stream.name or not stream.name.replace("_", "a").isalnum() or stream.name[0].isdigit():
         raise SchemaError(

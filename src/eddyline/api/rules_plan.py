@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.api.engine import Engine, _checked
+from eddyline.api.engine import Engine, checked_stream
 from eddyline.api.pipeline.mistakes import Mistake, Place
 from eddyline.api.rules_cost import cost_class, rule_warnings
 from eddyline.api.rules_files import Desired, Rule, Source, StatedStream, TableRule, core_text, desired
@@ -194,7 +194,7 @@ class _Planner:
         return StreamTable(known)
 
     def _stream(self, stated: StatedStream) -> StreamChange:
-        stream = _checked(stated.stream)
+        stream = checked_stream(stated.stream)
         refuse_unbuilt(stream=stream)
         old = self._catalog.find_stream(stream.name)
         if old is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.api.engine import _checked
+from eddyline.api.engine import checked_stream
 from eddyline.api.pipeline.generated import read_generator
 from eddyline.api.pipeline.model import (
     GATHER_US,
@@ -94,13 +94,13 @@ def _stream(name: str, table: Table) -> Stream | None:
     stream = dataclasses.replace(stream, key=key)
     if key and not _is_accepted(table, "key", stream):
         return None
-    return _checked(stream) if len(table.document.mistakes) == n_mistakes else None
+    return checked_stream(stream) if len(table.document.mistakes) == n_mistakes else None
 
 
 def _is_accepted(table: Table, key: str | None, stream: Stream) -> bool:
     """Whether the stream can be declared so; if not, it is the fault of this key."""
     try:
-        refuse_unbuilt(stream=_checked(stream))
+        refuse_unbuilt(stream=checked_stream(stream))
         return True
     except EddylineError as error:
         at = table.at if key is None else (*table.at, key)
@@ -186,7 +186,7 @@ def _stream_from_ddl(name: str, table: Table) -> Stream | None:
         hint = f"Leave USING out, and say where rows come from: [streams.{name}.source]."
         table.wrong("ddl", f"{file_name} gives stream {name} a source with USING", hint=hint)
         return None
-    return _checked(streams[0]) if _is_accepted(table, "ddl", streams[0]) else None
+    return checked_stream(streams[0]) if _is_accepted(table, "ddl", streams[0]) else None
 
 
 # --------------------------------------------------------------------------------------------- sources
