@@ -4,8 +4,8 @@ Claim     200 kills and more are survived without a difference from what an unin
 Baseline  a model in plain Python of what the home must hold after each step (tests/durability/model.py)
 Control   the judge itself: with the clearing of unlisted files taken out of the engine, it must find a difference
 
-First each kind of step is killed at every place where a file, a statement or a step of the protocol begins or ends; then one home
-lives through kills at random places and at random times.
+First each kind of step is killed at every place where a file, a statement or a step of the protocol begins or ends; then homes
+live through kills at random places and at random times.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def killed(*options: object) -> dict[str, object]:
 
 
 def run(bench: Benchmark) -> None:
-    kills = bench.options["kills"] or bench.size(full=2_000, quick=200)
+    kills = bench.options["kills"] or bench.size(full=1_000, quick=200)
     found = killed("--kills", kills, "--seed", bench.seed)
     bench.row(
         what="kills without a difference",

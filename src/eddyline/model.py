@@ -166,10 +166,13 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """True where one of its atoms is. `span` is the part of the user's text it came from."""
+    """True where one of its atoms is.
+
+    `tokens` says which tokens of the text it came from. Texts of one shape have the same tokens, at different places.
+    """
 
     atoms: tuple[Atom, ...]
-    span: Span | None = field(default=None, compare=False)
+    tokens: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,8 @@ def test_reading_goes_on_after_a_cursor(engine):
     assert read(newest=0) == []
     assert read(newest=3) == everything[3:]
     assert read(queries=["cheap"], after="1-1-2") == ["1-2-1 cheap", "2-3-1 cheap"]
+    engine.drop("cheap")
+    assert read(newest=2) == everything[4:]  # it keeps its name
     with pytest.raises(EddylineError, match=r"'x-1' is not a cursor\nhint: Use the cursor of a result"):
         read(after="x-1")
 

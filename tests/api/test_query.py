@@ -445,3 +445,14 @@ def test_a_notebook_shows_the_text_and_the_latest_results(engine):
     assert "<pre>SELECT n, t FROM s WHERE n &lt; 5</pre>" in html
     assert html.count("<tr><td>") == 5
     assert "<td>4</td><td>&lt;b&gt;</td>" in html
+
+
+def test_conditions_are_told_in_the_words_of_their_own_query(engine):
+    engine.query("SELECT sym FROM trades WHERE sym = 'A' AND price < 1")
+    other = engine.query(
+        "SELECT  sym FROM trades WHERE sym = 'A LONGER NAME' AND price < 12345.5"
+    )  # the same shape
+    assert [c.condition for c in other.why({"sym": "B"}).clauses] == [
+        "sym = 'A LONGER NAME'",
+        "price < 12345.5",
+    ]

@@ -39,6 +39,7 @@ from tests.durability.steps import START_US, Step, random_script, short_script
 TIGHT = Retention(result_bytes=8_000, dead_letter_bytes=1_500, capture_bytes=4_000)
 WIDE = Retention(result_bytes=40_000, dead_letter_bytes=6_000, capture_bytes=10_000)
 GC_EVERY = 2  # rounds, so that garbage is collected while processes die
+KILLS_PER_HOME = 200  # then another one: checking all a home holds takes longer as it grows
 COMMITTED = "sql: after COMMIT"
 FAILED = 3
 
@@ -309,13 +310,17 @@ def run(
     kills: int, seed: int = 0, *, kinds: Sequence[str] = (*ROUNDS, *CATALOG), timed: float = 0.2
 ) -> Report:
     """At least this many kills: each kind of step at every place, then random ones."""
-    with work_folder() as folder:
-        (folder / "sweep").mkdir()
-        (folder / "chain").mkdir()
-        swept = sweep(folder / "sweep", kinds) if kinds else Report()
-        left = max(0, kills - swept.n_kills)
-        chained = chain(folder / "chain", random.Random(seed), kills=left, timed=timed) if left else Report()
-    return Report(swept.n_kills + chained.n_kills, swept.n_steps + chained.n_steps, swept.places)
+    report = Report()
+    if kinds:
+        with work_folder() as folder:
+            report = sweep(folder, kinds)
+    rng = random.Random(seed)
+    while report.n_kills < kills:
+        with work_folder() as folder:
+            life = chain(folder, rng, kills=min(KILLS_PER_HOME, kills - report.n_kills), timed=timed)
+        report.n_kills += life.n_kills
+        report.n_steps += life.n_steps
+    return report
 
 
 def main() -> int:

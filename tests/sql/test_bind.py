@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
+import eddyline
 from eddyline import types
 from eddyline.model import Call, Column, Expression, Input, Literal, Over, Stream, UserCall, Window
 from eddyline.sql import Shapes, render, scalar
@@ -313,3 +314,13 @@ def test_windows_bind_with_their_frame_in_microseconds() -> None:
 
 def test_from_stream_is_the_stream() -> None:
     assert shape("SELECT sym FROM STREAM trades AS t WHERE t.price > 1").stream == "trades"
+
+
+def test_any_word_may_name_a_column_after_as() -> None:
+    engine = eddyline.open()
+    engine.stream("t", "a INT")
+    assert engine.query("SELECT a AS limit, a AS order, a AS left FROM t").schema.names == [
+        "limit",
+        "order",
+        "left",
+    ]

@@ -68,7 +68,7 @@ NO_END = "the end of the text"
         ),
         (
             "SELECT sym FORM trades",
-            "trades was not expected here",
+            "FORM was not expected here",
             "FORM",
             "Did you mean FROM instead of FORM?",
         ),
@@ -161,9 +161,9 @@ NO_END = "the end of the text"
         ),
         (
             "SELECT sym FROM trades JOIN news USING sym",
-            "expected ON or USING, found USING",
-            "USING",
-            "A join needs a condition.",
+            "expected ( after USING, found sym",
+            "sym",
+            None,
         ),
         (
             "SELECT sym FROM latest(trades)",

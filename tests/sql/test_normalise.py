@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from eddyline.expressions import Frame, evaluate
 from eddyline.model import AtomKind, Condition, Literal, Stream
 from eddyline.sql import Shapes, normalise, render, scalar
+from eddyline.sql.lexer import scan, text_of
 from eddyline.sql.normalise import MAX_CLAUSES
 from tests.oracles.logic import ERROR, ERRS, FAILS, PASSES, And, Leaf, Not, Or, outcome, sql_of
 
@@ -211,8 +212,16 @@ def test_constants_are_folded() -> None:
 
 def test_clauses_remember_the_text_they_came_from() -> None:
     text = "a BETWEEN 1 AND 5 AND (b = 1 OR flag)"
-    spans = [clause.span for clause in condition(text).clauses]
-    assert [text[s.start : s.end] for s in spans if s] == ["a BETWEEN 1 AND 5"] * 2 + ["b = 1 OR flag"]
+    tokens, _ = scan(text)
+    found = normalise(scalar(text, SCHEMA), tokens=tokens).clauses
+    said = [text_of(clause.tokens, text, tokens) for clause in found if clause.tokens]
+    assert said == ["a BETWEEN 1 AND 5"] * 2 + ["b = 1 OR flag"]
+    other = "a  BETWEEN 100 AND 5000 AND (b = 12 OR flag)"  # the same tokens at other places
+    assert [text_of(clause.tokens, other, scan(other)[0]) for clause in found if clause.tokens] == [
+        "a BETWEEN 100 AND 5000",
+        "a BETWEEN 100 AND 5000",
+        "b = 12 OR flag",
+    ]
 
 
 def test_equal_clauses_are_kept_once() -> None:

@@ -6,26 +6,21 @@ another process holds it; both get the same answers and the same errors.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import datetime
-import decimal
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from eddyline.api import doctor, rules, rules_export
 from eddyline.api.engine import Engine
+from eddyline.api.jsonable import jsonable
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.query import Query
 from eddyline.api.rules_files import Source
-from eddyline.catalog.rounds import ListedFile
-from eddyline.engine.durable import OUTBOX, Durable
+from eddyline.api.tail import tail
+from eddyline.engine.durable import Durable
 from eddyline.errors import (
-    EddylineError,
     HomeError,
     PropertyError,
     QueryStateError,
@@ -37,9 +32,6 @@ from eddyline.sql.properties import FIELDS
 from eddyline.types import type_name
 
 Tell = Callable[[str, int, int], None]  # progress: what, done, of how many (0: not known)
-
-_END = 1 << 62  # above every number
-IDLE_S = 0.5  # how often a reader that follows is looked after when nothing happens
 
 
 class Commands:
@@ -361,80 +353,8 @@ class Commands:
 
         Yields None now and then while nothing comes, so that a reader that has gone away is noticed.
         """
-        durable = self._durable()
         ids = frozenset(self._query(query, owner).id for query in queries)
-        place = (0, 0, 0) if after is None else _place(after)
-        if after is None and newest is not None:
-            files, last = self._files_after(durable, place)
-            kept: list[dict[str, Any]] = []
-            for file in reversed(files):
-                if len(kept) >= newest:
-                    break
-                kept = self._results_of(durable, file, ids, place) + kept
-            yield from kept[max(0, len(kept) - newest) :]
-            place = last, _END, 0
-        while not self._rounds.is_closed:
-            files, last = self._files_after(durable, place)
-            for file in files:
-                yield from self._results_of(durable, file, ids, place)
-            place = max(place, (last, _END, 0))
-            if not follow:
-                return
-            with self._rounds.lock:
-                if self._last_round(durable) == last:
-                    self._rounds.delivered.wait(IDLE_S)
-            yield None
-
-    def _files_after(self, durable: Durable, place: tuple[int, int, int]) -> tuple[list[ListedFile], int]:
-        """Files with results after a place, and the last round."""
-        with self._rounds.lock:
-            self._rounds.check_open()
-            first = place[0] if place[1] == _END else place[0] - 1
-            return durable.rounds.files_after(OUTBOX, first), self._last_round(durable)
-
-    def _last_round(self, durable: Durable) -> int:
-        last = None if self._rounds.is_closed else durable.rounds.last()
-        return 0 if last is None else last.round.number
-
-    def _results_of(
-        self, durable: Durable, file: ListedFile, ids: frozenset[int], after: tuple[int, int, int]
-    ) -> list[dict[str, Any]]:
-        """The results of one round in order of arrival, then of query; never with the lock held."""
-        wanted = np.fromiter(ids, np.int32, len(ids))
-        found: list[dict[str, Any]] = []
-        for part in durable.parts(file):
-            pairs = np.arange(len(part)) if not ids else np.flatnonzero(np.isin(part.query_ids, wanted))
-            marks = zip(
-                part.query_ids[pairs].tolist(),
-                part.arrivals[pairs].tolist(),
-                part.generations[pairs].tolist(),
-                part.signs[pairs].tolist(),
-                part.is_late[pairs].tolist(),
-                part.project(pairs).to_pylist(),
-                strict=True,
-            )
-            for query_id, arrival, generation, sign, is_late, row in marks:
-                if (file.round_number, arrival, query_id) > after:
-                    found.append(
-                        {
-                            "query": self._name(query_id),
-                            "query_id": query_id,
-                            "generation": generation,
-                            "round": file.round_number,
-                            "arrival": arrival,
-                            "change": "insert" if sign > 0 else "delete",
-                            "is_late": is_late,
-                            "row": jsonable(row),
-                            "cursor": f"{file.round_number}-{arrival}-{query_id}",
-                        }
-                    )
-        return sorted(found, key=lambda result: (result["arrival"], result["query_id"]))
-
-    def _name(self, query_id: int) -> str:
-        try:
-            return self._rounds.catalog.name_of(query_id)
-        except EddylineError:
-            return f"q{query_id}"  # it was dropped since
+        return tail(self._rounds, self._durable(), ids, newest=newest, after=after, follow=follow)
 
     def cursor(self, *, reader: str) -> dict[str, Any]:
         """The last round a reader has taken whole, or 0."""
@@ -474,44 +394,6 @@ def _source(pipeline: str | None, files: Sequence[str] | None) -> Source:
     return load_pipeline(Path(pipeline))
 
 
-def _place(cursor: str) -> tuple[int, int, int]:
-    """Where to go on: round, arrival and query; a cursor without a query means all of the row's results were taken."""
-    parts = cursor.split("-")
-    if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise PropertyError(
-            f"{cursor!r} is not a cursor", hint="Use the cursor of a result, such as 12-345-6, or a round."
-        )
-    numbers = [int(part) for part in parts]
-    if len(numbers) == 1:
-        return numbers[0], _END, 0
-    return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else _END
-
-
 def _instant(microseconds: int) -> str:
     at = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(microseconds=microseconds)
     return at.isoformat(timespec="seconds")
-
-
-def jsonable(value: Any) -> Any:
-    """The value in what JSON has: times and decimals as text, NaN as the word."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return (
-            value
-            if math.isfinite(value)
-            else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-        )
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [jsonable(item) for item in value]
-    if isinstance(value, (datetime.datetime, datetime.date)):
-        return value.isoformat(sep=" ") if isinstance(value, datetime.datetime) else value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, np.generic):
-        return jsonable(value.item())
-    return str(value)

@@ -91,7 +91,8 @@ def _damaged(durable: Durable, forget_damaged: bool, tell: Callable[[str, int, i
     files = durable.rounds.files()
     tell("reading the store", 0, len(files))
     rounds = {file.name: (file.kind, file.round_number) for file in files}
-    damaged = durable.find_damaged()
+    found_damaged = durable.find_damaged()
+    damaged = [name for name in found_damaged if name in rounds]  # others were removed while they were read
     if not damaged:
         return [Finding(OK, "store", f"{len(files)} files, all as they were written")]
     found = []

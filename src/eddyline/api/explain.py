@@ -11,7 +11,7 @@ import pyarrow as pa
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.model import Atom, AtomKind, Clause, Column
-from eddyline.sql import render
+from eddyline.sql import render, words
 from eddyline.types import type_name
 
 _SERVED_BY = {
@@ -103,14 +103,15 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
 def condition_texts(record: QueryRecord) -> list[str]:
     """Each clause in the user's words where it is one part of the text, else written out."""
     clauses = record.shape.condition.clauses
-    spans = [clause.span for clause in clauses]
-    has_parameters = any(slot.name is not None for slot in record.shape.slots)
+    parts = [clause.tokens for clause in clauses]
+    is_template = any(slot.name is not None for slot in record.shape.slots)
+    said = words(record.text, [part for part in parts if part is not None])
     texts = []
     for clause in clauses:
-        if clause.span is None or has_parameters or spans.count(clause.span) > 1:
+        if clause.tokens is None or is_template or parts.count(clause.tokens) > 1:
             texts.append(" OR ".join(_atom_text(atom, record) for atom in clause.atoms))
         else:
-            texts.append(" ".join(record.text[clause.span.start : clause.span.end].split()))
+            texts.append(said[clause.tokens])
     return texts
 
 

@@ -197,7 +197,7 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
         "inputs": [_input_to(entry, spans) for entry in shape.inputs],
         "projection": [[p.name, expression_to(p.expression, spans=spans)] for p in shape.projection],
         "clauses": [
-            [_span_to(c.span) if spans else None, [_atom_to(atom, spans) for atom in c.atoms]]
+            [_span_to(c.tokens) if spans else None, [_atom_to(atom, spans) for atom in c.atoms]]
             for c in shape.condition.clauses
         ],
         "never": _all_to(shape.condition.never, spans),

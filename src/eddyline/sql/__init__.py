@@ -4,17 +4,21 @@ Enters: the text a user wrote, the schemas of the streams it names, the function
 or the bound and normalised `Shape` of a query with the values of its slots; never a syntax tree. Every refusal is an
 `EddylineError` that points into the user's text.
 
-A text passes `lexer` (constants out, skeleton left), and only if its skeleton is new also `grammar` and `query_grammar`
-(syntax), `scope`, `bind` and `select` (names and types), and `normalise` (clauses of atoms). `templates` remembers.
+A text passes `lexer` (constants out, skeleton left), and only if its skeleton is new also `reading`, sqlglot under our
+`dialect` and `tree` (syntax), `scope`, `bind` and `select` (names and types), and `normalise` (clauses of atoms). `templates`
+remembers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from eddyline.errors import EddylineError
+from eddyline.errors import EddylineError, Span
 from eddyline.model import Expression
 from eddyline.sql.bind import Binder, Functions, LiteralConstants
+from eddyline.sql.lexer import scan, text_of
 from eddyline.sql.normalise import normalise
 from eddyline.sql.parse import deep_recursion, parse_expression
 from eddyline.sql.properties import duration_us, properties, size_bytes
@@ -48,6 +52,7 @@ __all__ = [
     "render",
     "scalar",
     "size_bytes",
+    "words",
 ]
 
 
@@ -62,3 +67,9 @@ def scalar(
             return Binder(Scope([Source("", "", schema)]), constants, functions).bind(parsed.root)
     except EddylineError as error:
         raise error.located(text) from None
+
+
+def words(text: str, parts: Sequence[Span]) -> dict[Span, str]:
+    """What a query's text says in spans of tokens, such as the clauses of its shape have."""
+    tokens, _ = scan(text)
+    return {part: text_of(part, text, tokens) for part in parts}

@@ -11,7 +11,7 @@ INTERVAL, a named parameter, or an IN list of literals of one kind, which is a s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -335,3 +335,19 @@ def check_nesting(tokens: list[Token]) -> None:
                 span=token.span,
                 hint="Chains of AND and OR need no parentheses.",
             )
+
+
+def tokens_of(span: Span | None, tokens: Sequence[Token]) -> Span | None:
+    """A part of the text as a span of token numbers, which is the same in every text of the skeleton."""
+    if span is None:
+        return None
+    inside = [
+        k for k, token in enumerate(tokens) if span.start <= token.span.start and token.span.end <= span.end
+    ]
+    return Span(inside[0], inside[-1] + 1) if inside else None
+
+
+def text_of(tokens_span: Span, text: str, tokens: Sequence[Token]) -> str:
+    """What a text says in a span of token numbers, on one line."""
+    start, end = tokens[tokens_span.start].span.start, tokens[tokens_span.end - 1].span.end
+    return " ".join(text[start:end].split())

@@ -36,6 +36,7 @@ from eddyline.model import (
     UserCall,
 )
 from eddyline.sql.contradictions import contradictions, is_tautology
+from eddyline.sql.lexer import Token, tokens_of
 from eddyline.types import BOOLEAN
 
 MAX_CLAUSES = 256
@@ -51,10 +52,12 @@ def normalise(
     *,
     nullable_slots: frozenset[int] = frozenset(),
     time_zone: str | None = None,
+    tokens: Sequence[Token] = (),
 ) -> Condition:
     """The clauses of a condition, and for which constants it can never be true.
 
-    `nullable_slots` are those whose value may be NULL: named parameters.
+    `nullable_slots` are those whose value may be NULL: named parameters. `tokens` are those of the text, for the clauses to say
+    which of them they came from.
     """
     if condition is None:
         return Condition()
@@ -65,7 +68,7 @@ def normalise(
             atoms = _atoms(leaves, nullable_slots)
             if atoms is None or is_tautology(atoms, nullable_slots):
                 continue
-            clauses.setdefault(atoms, Clause(atoms, _span(conjunct)))
+            clauses.setdefault(atoms, Clause(atoms, tokens_of(conjunct.span, tokens)))
     found = tuple(clauses.values())
     never = contradictions(found, nullable_slots)
     return Condition(found, tuple(dict.fromkeys(_decided(never, time_zone))))
@@ -124,10 +127,6 @@ def _joined(operator: str, parts: Sequence[_Tree | Expression], span: Span | Non
     for part in parts:
         flat += part.parts if isinstance(part, _Tree) and part.operator == operator else (part,)
     return flat[0] if len(flat) == 1 else _Tree(operator, tuple(flat), span)
-
-
-def _span(tree: _Tree | Expression) -> Span | None:
-    return tree.span
 
 
 # ------------------------------------------------------------------------------------------------ distributing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,10 +12,10 @@ from typing import Generic, TypeVar
 from eddyline.errors import ParseError, Span
 from eddyline.sql import lexer, syntax
 from eddyline.sql.lexer import Constant, Token
-from eddyline.sql.query_grammar import QueryGrammar
+from eddyline.sql.tree import expression_tree, query_tree
 
-# The grammar takes about a dozen Python calls per level of nesting, the binder three.
-_RECURSION_LIMIT = 1000 + 20 * lexer.MAX_NESTING
+# sqlglot takes up to 32 Python calls per level of nesting, the binder three.
+_RECURSION_LIMIT = 1000 + 36 * lexer.MAX_NESTING
 _deep = threading.RLock()
 
 _Root = TypeVar("_Root", bound=syntax.Node)
@@ -35,27 +35,22 @@ class Parsed(Generic[_Root]):
 
 def parse_query(text: str) -> Parsed[syntax.QueryNode]:
     """The tree of a query. Raises ParseError, LimitError, UnsupportedError."""
-    tokens, constants = _tokens(text)
-    grammar = QueryGrammar(text, tokens)
-    with deep_recursion():
-        root = grammar.query()
-    return _parsed(grammar, root, constants)
+    return _parsed(text, query_tree)
 
 
 def parse_expression(text: str) -> Parsed[syntax.Node]:
     """The tree of one expression."""
+    return _parsed(text, expression_tree)
+
+
+def _parsed(
+    text: str, build: Callable[[str, Sequence[Token], Sequence[Constant]], tuple[_Root, frozenset[int]]]
+) -> Parsed[_Root]:
     tokens, constants = _tokens(text)
-    grammar = QueryGrammar(text, tokens)
     with deep_recursion():
-        root = grammar.required(grammar.condition)
-    if not grammar.is_at_end:
-        raise grammar.unexpected(())
-    return _parsed(grammar, root, constants)
-
-
-def _parsed(grammar: QueryGrammar, root: _Root, constants: Sequence[Constant]) -> Parsed[_Root]:
-    spans = [token.span for token in grammar.tokens if token.constant is not None]
-    return Parsed(grammar.text, root, constants, spans, grammar.tokens, frozenset(grammar.read_as_written))
+        root, read_as_written = build(text, tokens, constants)
+    spans = [token.span for token in tokens if token.constant is not None]
+    return Parsed(text, root, constants, spans, tokens, read_as_written)
 
 
 def _tokens(text: str) -> tuple[list[Token], list[Constant]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eddyline import types
 from eddyline.model import Aggregate, Call, Column, Expression, Literal, Over, Slot, UserCall
-from eddyline.sql.grammar import RESERVED
+from eddyline.sql.reading import RESERVED
 
 _LEVELS = (  # loosest first
     ("or",),

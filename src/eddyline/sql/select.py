@@ -33,9 +33,9 @@ from eddyline.model import (
 )
 from eddyline.sql import syntax
 from eddyline.sql.bind import Binder, Constants, Functions
-from eddyline.sql.grammar import RESERVED
 from eddyline.sql.lexer import PARAMETER, Token
 from eddyline.sql.parse import Parsed
+from eddyline.sql.reading import RESERVED
 from eddyline.sql.scope import Scope, Source
 
 

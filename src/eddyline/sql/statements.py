@@ -30,11 +30,12 @@ from eddyline.model import Stream
 from eddyline.sql import lexer
 from eddyline.sql.bind import written_type
 from eddyline.sql.cursor import Cursor
-from eddyline.sql.grammar import RESERVED, ExpressionGrammar
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
 from eddyline.sql.properties import duration_us
-from eddyline.sql.query_grammar import STATEMENTS
+from eddyline.sql.reading import RESERVED, type_end
+from eddyline.sql.refusals import STATEMENTS
+from eddyline.sql.syntax import TypeText
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -282,9 +283,7 @@ class _Grammar(Cursor):
 
     def _column(self) -> tuple[pa.Field, bool, Span]:
         name, span = self.name("a column")
-        types = ExpressionGrammar(self.text, self.tokens, self.at, self.end)
-        column_type = written_type(types.type())
-        self.at = types.at
+        column_type = written_type(self._type())
         is_nullable, is_key = True, False
         while True:
             if self.take("NOT", "NULL"):
@@ -297,6 +296,14 @@ class _Grammar(Cursor):
                 raise self.unsupported(f"{self.word()} for a column of a stream")
             else:
                 return pa.field(name, column_type, is_nullable), is_key, span
+
+    def _type(self) -> TypeText:
+        if not self.is_name():
+            raise self.expected(f"a type after {self.previous.text}")
+        first = self.at
+        self.at = type_end(self.tokens, first, self.end)
+        span = self.since(first)
+        return TypeText(self.text[span.start : span.end], span=span)
 
     # ---------------------------------------------------------------- ALTER, DROP
 

@@ -31,7 +31,7 @@ from eddyline.expressions import NeedsLiteral, common_type, fold
 from eddyline.model import Expression, Literal, Projected, Shape, Slot, SlotInfo, Stream
 from eddyline.sql import lexer, syntax
 from eddyline.sql.bind import Functions, convert, list_like, meeting_type, typed
-from eddyline.sql.lexer import Constant
+from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
 from eddyline.sql.normalise import normalise
 from eddyline.sql.parse import Parsed, deep_recursion, parse_query
@@ -329,7 +329,7 @@ class Shapes:
                 with deep_recursion():
                     bound = bind_query(parsed, streams, constants, functions)
                     bound = with_slots(bound, constants.keep(slots_in(bound)))
-                    shape = self._shape(bound, constants)
+                    shape = self._shape(bound, constants, parsed.tokens)
                 break
             except Pin as pin:
                 pinned.add(pin.number)
@@ -338,9 +338,9 @@ class Shapes:
         self.bound += 1
         return self._keep(key, parsed, pinned, constants, shape, bound.streams)
 
-    def _shape(self, bound: BoundQuery, constants: SlotConstants) -> Shape:
+    def _shape(self, bound: BoundQuery, constants: SlotConstants, tokens: Sequence[Token]) -> Shape:
         nullable = frozenset(slot.index for slot in constants.slots if slot.name is not None)
-        condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone)
+        condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone, tokens=tokens)
         projection = tuple(
             Projected(p.name, fold(p.expression, time_zone=self.time_zone)) for p in bound.projection
         )

@@ -1,0 +1,382 @@
+"""What a text is told that is not a query: the construct that is not supported, or the word that is missing.
+
+`Refusals` looks at tokens only. Before parsing it refuses by name what Spark knows and a standing query does not. Where the
+parser stopped, it says what was expected, after what, and what was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import TokenType
+
+from eddyline.errors import ParseError, Span, UnsupportedError, nearest
+from eddyline.sql.lexer import PARAMETER
+from eddyline.sql.reading import CASTS, NOT_ALIASES, OPERATORS, SIGNS, Reading, is_wordlike
+
+STATEMENTS = "SELECT, CREATE TABLE, CREATE VIEW, ALTER VIEW, DROP VIEW and DROP TABLE"
+_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY")
+_MISSPELT = (*_CLAUSES, "JOIN")
+_SHORTEST_MISSPELT = 3
+_NO_ORDER = "A standing query has no end, so its results come in the order they appear."
+_NO_END = "A standing query has no end. Read the newest results with latest(n)."
+_REFUSED_CLAUSES = {
+    "ORDER": ("ORDER BY", _NO_ORDER),
+    "SORT": ("SORT BY", _NO_ORDER),
+    "CLUSTER": ("CLUSTER BY", _NO_ORDER),
+    "DISTRIBUTE": ("DISTRIBUTE BY", _NO_ORDER),
+    "LIMIT": ("LIMIT", _NO_END),
+    "FETCH": ("FETCH", _NO_END),
+    "OFFSET": ("OFFSET", _NO_END),
+    "UNION": ("UNION", "Register one query for each part."),
+    "INTERSECT": ("INTERSECT", "Join the conditions with AND."),
+    "EXCEPT": ("EXCEPT", "Write the condition with AND NOT."),
+    "MINUS": ("MINUS", "Write the condition with AND NOT."),
+    "WINDOW": ("WINDOW", "Write the window out after OVER."),
+    "LATERAL": ("LATERAL", None),
+    "TABLESAMPLE": ("TABLESAMPLE", None),
+    "PIVOT": ("PIVOT", None),
+    "UNPIVOT": ("UNPIVOT", None),
+}
+_OTHER_JOINS = frozenset(("RIGHT", "FULL", "SEMI", "NATURAL"))
+_JOIN_WORDS = frozenset(("JOIN", "OUTER", "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS"))
+_AFTER_FUNCTIONS = {"FILTER": "(", "WITHIN": "GROUP", "IGNORE": "NULLS", "RESPECT": "NULLS"}
+_STAR_CHANGES = frozenset(("REPLACE", "RENAME", "EXCLUDE", "ILIKE"))
+_NEGATABLE = frozenset(("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"))
+_CONNECTING = ("AND", "OR", "NOT", "!", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "ON", "BY")
+_BEGINNING = ("(", "[", ",", "CASE", "WHEN", "THEN", "ELSE", "SELECT", "WHERE", "HAVING", "QUALIFY")
+_BEFORE_OPERAND = frozenset((*OPERATORS, *SIGNS, *_CONNECTING, *_BEGINNING))
+_STARTS_OPERAND = frozenset(("(", "*", "+", "-", "~", "CASE", "NULL", "TRUE", "FALSE"))
+_TAKES_NAMES = {"USING": "a column", "EXCEPT": "a column", "EXTRACT": "a field such as YEAR"}
+_BEFORE_TERM = frozenset((*OPERATORS, *SIGNS, "["))  # what follows these cannot start with NOT
+_MAY_FOLLOW = frozenset((*OPERATORS, *_CONNECTING, ",", "AS", "EXCEPT", "GROUP", "IN", "IS", "USING"))
+_AFTER_CASE_WORD = {"WHEN": "THEN", "THEN": "WHEN, ELSE or END", "ELSE": "END"}
+
+
+def shortened(text: str) -> str:
+    """A piece of the user's text as a message quotes it."""
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+@dataclass(slots=True)
+class _Open:
+    """Something begun and not ended, and what must come next if not its end: (, [, CASE, BETWEEN or JOIN."""
+
+    word: str
+    at: int
+    awaits: str
+
+
+class Refusals:
+    """Complaints about one text."""
+
+    def __init__(self, text: str, reading: Reading) -> None:
+        self._text = text
+        self._reading = reading
+        self._tokens = reading.tokens
+        self._words = reading.words
+
+    # ---------------------------------------------------------------- sentences
+
+    def span(self, at: int) -> Span:
+        """Where a token stands; beyond the last one, the place just after it."""
+        if at < len(self._tokens):
+            return self._tokens[at].span
+        end = self._tokens[-1].span.end
+        return Span(end, end + 1)
+
+    def found(self, at: int) -> str:
+        """A token as a message names it."""
+        if at >= len(self._tokens):
+            return "the end of the text"
+        return shortened(self._tokens[at].text)
+
+    def expected(self, at: int, what: str) -> ParseError:
+        hint = "A join needs a condition." if what == "ON or USING" else None
+        return ParseError(f"expected {what}, found {self.found(at)}", span=self.span(at), hint=hint)
+
+    def unsupported(self, at: int, what: str, hint: str | None = None) -> UnsupportedError:
+        return UnsupportedError(f"{what} is not supported", span=self.span(at), hint=hint)
+
+    def named_window(self, at: int) -> UnsupportedError:
+        return self.unsupported(
+            at, "a named window", "Write the window out: OVER (PARTITION BY … ORDER BY …)."
+        )
+
+    def _unexpected(self, at: int) -> ParseError:
+        """The token has no business here; perhaps it, or the one before, is a misspelt keyword."""
+        for place in (at, at - 1):
+            word = self._words[place] if place > 0 and self._words[0] == "SELECT" else ""
+            near = nearest(word, _MISSPELT) if len(word) >= _SHORTEST_MISSPELT and is_wordlike(word) else None
+            if near is not None and near != word:
+                return ParseError(
+                    f"{self.found(place)} was not expected here",
+                    span=self.span(place),
+                    hint=f"Did you mean {near} instead of {self._tokens[place].text}?",
+                )
+        return ParseError(f"{self.found(at)} was not expected here", span=self.span(at))
+
+    # ---------------------------------------------------------------- known, but not supported
+
+    def refuse_query(self) -> None:
+        """Refuse a text that is no query, or has a clause that is not supported."""
+        if self._words[0] != "SELECT":
+            raise self._not_a_query()
+        if self._words[1] == "DISTINCT":
+            raise self.unsupported(
+                1, "SELECT DISTINCT", "Every matching row is a result. Group by the columns to see each once."
+            )
+        for at in range(1, len(self._tokens)):
+            refusal = self._refused_clause(at) or self._refused_part(at)
+            if refusal is not None:
+                raise refusal
+
+    def refuse_expression(self) -> None:
+        """Refuse an expression with a part that is not supported."""
+        for at in range(len(self._tokens)):
+            refusal = self._refused_part(at)
+            if refusal is not None:
+                raise refusal
+
+    def _not_a_query(self) -> ParseError | UnsupportedError:
+        word = self._words[0]
+        if word == "WITH":
+            return self.unsupported(0, "WITH", "Write the conditions in one query.")
+        if word in ("VALUES", "TABLE", "FROM"):
+            return self.unsupported(0, f"a query that starts with {word}", "Start with SELECT.")
+        error = self.expected(0, "SELECT")
+        is_misspelt = word[:3] in ("SEL", "SLE") or word.endswith("ECT")
+        error.hint = (
+            f"Did you mean SELECT instead of {self._tokens[0].text}?"
+            if is_misspelt
+            else f"Accepted statements are {STATEMENTS}."
+        )
+        return error
+
+    def _refused_clause(self, at: int) -> UnsupportedError | None:
+        if self._reading.around[at] >= 0:
+            return None
+        word, before, after = self._words[at], self._words[at - 1], self._words[at + 1]
+        if self._is_before_input(at - 1) and (before != "FROM" or self._reading.ends_operand(at - 2)):
+            if word == "(":
+                return self.unsupported(
+                    at, "a query in FROM", "Name a stream; write the conditions in one query."
+                )
+            if word in ("LATERAL", "VALUES") and after:
+                return self.unsupported(at, word, "Name a stream.")
+        is_grouping = word in ("ALL", "ROLLUP", "CUBE") or (word == "GROUPING" and after == "SETS")
+        if is_grouping and before == "BY" and self._words[at - 2] == "GROUP":
+            return self.unsupported(at, f"GROUP BY {word}", "List the columns.")
+        is_semi = word == "LEFT" and after == "SEMI"
+        is_join = is_semi or (word in _OTHER_JOINS and after in _JOIN_WORDS)
+        if is_join and self._reading.ends_operand(at - 1):
+            join = "LEFT SEMI JOIN" if is_semi else f"{word} JOIN"
+            return self.unsupported(at, join, "Write JOIN, LEFT JOIN, LEFT ANTI JOIN or ASOF JOIN.")
+        if word not in _REFUSED_CLAUSES or self._reading.kinds[at] is not TokenType.BREAK:
+            return None
+        return self.unsupported(at, *_REFUSED_CLAUSES[word]) if self._reading.ends_operand(at - 1) else None
+
+    def _refused_part(self, at: int) -> UnsupportedError | None:
+        """What an expression may hold in Spark and may not here."""
+        word, after = self._words[at], self._words[at + 1]
+        before = self._words[at - 1] if at else ""
+        is_inside = self._reading.around[at] >= 0
+        is_values = word == "VALUES" and after == "(" and not (at > 1 and self._is_callable(at - 2))
+        if before == "(" and (word in ("SELECT", "WITH") or is_values):
+            is_in = at > 1 and self._words[at - 2] == "IN"
+            what = "IN (SELECT …)" if is_in else "a query inside an expression"
+            return self.unsupported(at, what, "Write a join.")
+        if word == "EXISTS" and after == "(":
+            return self.unsupported(at, "EXISTS", "Write a join.")
+        if before in ("LIKE", "ILIKE") and word in ("ANY", "SOME", "ALL") and after == "(":
+            return self.unsupported(at, f"{before} {word}", "Write the patterns out, joined by OR or AND.")
+        if before == "*" and word in _STAR_CHANGES and self._reading.is_star(at - 1):
+            return self.unsupported(at, f"* {word}", "List the columns, or write * EXCEPT (a, b).")
+        if before == ")" and after and _AFTER_FUNCTIONS.get(word) == after:
+            return self.unsupported(at, f"{word} after a function")
+        if before == ")" and word == "OVER" and after != "(":
+            return self.named_window(at + 1)
+        is_ordering = word == "DESC" or (word == "NULLS" and after in ("FIRST", "LAST"))
+        if is_ordering and self._reading.is_in_window(at):
+            return self.unsupported(at, f"ORDER BY … {word}", "Windows look back in ascending order.")
+        if word == "=>" and is_inside:
+            return self.unsupported(at, "a named argument", "Give the arguments in order.")
+        if word == "->" and is_inside:
+            return self.unsupported(at, "a function as an argument")
+        if word == "INTERVAL" and self._is_value(at):
+            return self.unsupported(
+                at,
+                "this interval",
+                "Write INTERVAL 10 MINUTES: a number and a unit. A column cannot stand there.",
+            )
+        return None
+
+    def _is_value(self, at: int) -> bool:
+        """Whether the word before a name or constant is itself no name: INTERVAL in INTERVAL x DAY."""
+        if self._reading.ends_operand(at - 1) or self._is_before_input(at - 1):
+            return False
+        is_named = at > 0 and self._words[at - 1] == "AS"
+        return not is_named and (self._reading.constant(at + 1) is not None or self._reading.is_name(at + 1))
+
+    # ---------------------------------------------------------------- not understood
+
+    def complaint(self, at: int) -> ParseError:
+        """Why a text cannot be read beyond token `at`: the first place up to there where something is missing."""
+        at = min(max(at, 0), len(self._tokens))
+        opened: list[_Open] = []
+        for place in range(at + 1):
+            missing = self._missing_before(place)
+            if missing is None and place < at:
+                missing = self._missing_instead(place, opened)
+            if missing is not None:
+                return self.expected(place, missing)
+        word = self._words[at]
+        if self._may_follow(at, opened) and (missing := self._missing_before(at + 1)) is not None:
+            return self.expected(at + 1, missing)
+        if opened:
+            return self.expected(at, self._awaited(opened[-1]))
+        if word in (*_CLAUSES, "JOIN", "SELECT"):
+            return ParseError(
+                f"{word} comes too late or twice",
+                span=self.span(at),
+                hint="The order is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, QUALIFY.",
+            )
+        return self._unexpected(at)
+
+    def _may_follow(self, at: int, opened: list[_Open]) -> bool:
+        """Whether the token can stand here, so that it is what follows it that is wrong."""
+        word, top = self._words[at], opened[-1].word if opened else ""
+        if top == "JOIN":
+            return word in ("ON", "USING")
+        is_argument = word in ("FROM", "FOR", "ORDER") and top == "("
+        return word in _MAY_FOLLOW or is_argument or (word == "ELSE" and top == "CASE")
+
+    def _missing_before(self, at: int) -> str | None:
+        """What must stand at `at` because of the tokens before it, and does not."""
+        words, reading = self._words, self._reading
+        if at == 0:
+            return None if words[0] in ("SELECT", "NOT", "!") or self._starts_operand(0) else "an expression"
+        before, named = words[at - 1], self._tokens[at - 1].text
+        if before == ".":
+            is_there = reading.is_name(at) or (words[at] == "*" and reading.is_name(at - 2))
+            return None if is_there else "a name after ."
+        if before == "::" or (before == "AS" and reading.call_around(at - 1) in CASTS):
+            return None if reading.is_type(at) else f"a type after {named}"
+        if before == "AS":
+            return None if reading.is_name(at) else "a name after AS"
+        if before == "IS" or (before == "NOT" and words[at - 2] == "IS" and at > 1):
+            is_there = words[at] in ("NULL", "TRUE", "FALSE") or words[at : at + 2] == ["DISTINCT", "FROM"]
+            is_there = is_there or (before == "IS" and words[at] == "NOT")
+            return None if is_there else f"NULL, TRUE, FALSE or DISTINCT FROM after {before}"
+        if before == "IN" and reading.call_around(at - 1) != "POSITION":
+            constant = reading.constant(at)
+            is_there = words[at] == "(" or (constant is not None and constant.kind == PARAMETER)
+            return None if is_there else "( after IN"
+        if before == "USING":
+            return None if words[at] == "(" else "( after USING"
+        if before in ("GROUP", "ORDER") or (
+            before == "PARTITION" and words[at - 3 : at - 1] == ["OVER", "("]
+        ):
+            return None if words[at] == "BY" else "BY"
+        if self._is_before_input(at - 1):
+            is_there = words[at] == "STREAM" or (reading.is_name(at) and words[at] not in NOT_ALIASES)
+            return None if is_there else f"a stream after {'the comma' if before == ',' else named}"
+        is_operand = before in _BEFORE_OPERAND or before in ("FROM", "FOR", "IN", "ROWS", "RANGE")
+        return self._missing_operand(at, before) if is_operand and not reading.is_name(at - 1) else None
+
+    def _missing_operand(self, at: int, before: str) -> str | None:
+        words, reading = self._words, self._reading
+        word, function = words[at], words[at - 2] if at > 1 and before == "(" else ""
+        if before == "NOT" and reading.ends_operand(at - 2):
+            return None if word in _NEGATABLE or reading.is_list(at) else "BETWEEN, IN or LIKE after NOT"
+        if function in _TAKES_NAMES:
+            return None if reading.is_name(at) else _TAKES_NAMES[function]
+        if self._starts_operand(at):
+            return None
+        allowed = (
+            (word in ("NOT", "!") and before not in _BEFORE_TERM)
+            or (before == "*" and reading.is_star(at - 1))
+            or (before == "CASE" and word == "WHEN")
+            or (before == "SELECT" and word == "ALL")
+            or (function == "OVER" and word in ("PARTITION", "ORDER", "ROWS", "RANGE", ")"))
+            or (function == "TRIM" and word == "FROM")
+            or (before == "(" and word in (")", "DISTINCT") and reading.is_name(at - 2))
+            or (before in ("ROWS", "RANGE") and word == "BETWEEN")
+        )
+        after = "the comma" if before == "," else self._tokens[at - 1].text
+        return None if allowed else f"an expression after {after}"
+
+    def _missing_instead(self, at: int, opened: list[_Open]) -> str | None:
+        """Take note of what token `at` begins, carries on or ends. What should stand there, if it does not fit."""
+        word = self._words[at]
+        top = opened[-1] if opened else _Open("", -1, "")
+        is_second = self._reading.ends_operand(at - 1) and self._is_operand(at)
+        if is_second and top.word in ("(", "[", "CASE", "BETWEEN"):
+            return self._awaited(top)
+        if word in ("(", "["):
+            function = self._words[at - 1] if at and word == "(" else ""
+            awaits = "AS" if function in CASTS else "FROM" if function == "EXTRACT" else ""
+            opened.append(_Open(word, at, awaits))
+        elif word == "CASE" or (word == "BETWEEN" and top.word != "BETWEEN"):
+            opened.append(_Open(word, at, "WHEN" if word == "CASE" else "AND"))
+        elif top.word == "JOIN" and word in ("ON", "USING"):
+            opened.pop()
+        elif top.word == "JOIN" and (word in _CLAUSES or word == "," or self._reading.join_length(at)):
+            return top.awaits
+        elif word == "JOIN" and self._words[at - 1] != "CROSS":
+            opened.append(_Open(word, at, "ON or USING"))
+        elif top.word == "BETWEEN" and word == "AND":
+            opened.pop()
+        elif word in (")", "]", "END", "WHEN", "THEN", "ELSE"):
+            return self._missing_end(word, opened)
+        elif word and word == top.awaits:
+            top.awaits = ""
+        return None
+
+    def _missing_end(self, word: str, opened: list[_Open]) -> str | None:
+        """End or carry on what was begun last with a word that belongs to it."""
+        if not opened:
+            return None
+        top = opened[-1]
+        begins = {")": "(", "]": "["}.get(word, "CASE")
+        if top.word != begins or (top.awaits and word not in top.awaits.replace(",", "").split()):
+            return self._awaited(top)
+        if word in _AFTER_CASE_WORD:
+            top.awaits = _AFTER_CASE_WORD[word]
+        else:
+            opened.pop()
+        return None
+
+    def _awaited(self, top: _Open) -> str:
+        if top.awaits:
+            return top.awaits
+        closing = "]" if top.word == "[" else ")"
+        start = self._tokens[top.at].span.start
+        line = self._text.count("\n", 0, start) + 1
+        column = start - (self._text.rfind("\n", 0, start) + 1) + 1
+        return f"{closing} for the {top.word} at line {line}, column {column}"
+
+    # ---------------------------------------------------------------- places
+
+    def _is_before_input(self, at: int) -> bool:
+        """Whether what follows token `at` is an input: at FROM, JOIN, STREAM, or a comma between inputs."""
+        if at < 0 or self._reading.clauses[at] != "FROM" or self._reading.around[at] >= 0:
+            return False
+        word = self._words[at]
+        is_from = word == "FROM" and self._words[at - 1] != "DISTINCT"
+        return is_from or word in ("JOIN", ",") or (word == "STREAM" and not self._reading.is_name(at))
+
+    def _starts_operand(self, at: int) -> bool:
+        if at >= len(self._tokens):
+            return False
+        return self._is_operand(at) or self._is_callable(at) or self._words[at] in _STARTS_OPERAND
+
+    def _is_operand(self, at: int) -> bool:
+        """Whether a value starts with the token, and nothing else could."""
+        is_constant = self._reading.kinds[at] is TokenType.NUMBER and not self._reading.is_list(at)
+        is_word = self._words[at] in ("CASE", "NULL", "TRUE", "FALSE")
+        return is_constant or is_word or self._reading.is_name(at)
+
+    def _is_callable(self, at: int) -> bool:
+        """Whether the token is a name, or the name of a call with words between its arguments."""
+        return self._reading.kinds[at] in (TokenType.IDENTIFIER, TokenType.VAR)
