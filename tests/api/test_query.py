@@ -447,12 +447,15 @@ def test_a_notebook_shows_the_text_and_the_latest_results(engine):
     assert "<td>4</td><td>&lt;b&gt;</td>" in html
 
 
-def test_conditions_are_told_in_the_words_of_their_own_query(engine):
+def test_conditions_are_told_in_the_words_of_their_own_query():
+    engine = eddyline.open()
+    engine.stream("trades", "sym STRING, price DOUBLE")
     engine.query("SELECT sym FROM trades WHERE sym = 'A' AND price < 1")
     other = engine.query(
-        "SELECT  sym FROM trades WHERE sym = 'A LONGER NAME' AND price < 12345.5"
+        "SELECT  sym FROM trades WHERE sym = 'A LONGER NAME' AND price < 12345"
     )  # the same shape
     assert [c.condition for c in other.why({"sym": "B"}).clauses] == [
         "sym = 'A LONGER NAME'",
-        "price < 12345.5",
+        "price < 12345",
     ]
+    assert engine.rounds.shapes.parsed == 1
