@@ -13,6 +13,8 @@ from queue import Queue
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 SECONDS = 60  # a loaded machine takes its time; nothing here waits that long when all is well
 
 

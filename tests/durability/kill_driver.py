@@ -172,6 +172,8 @@ def sweep(folder: Path, kinds: Sequence[str] = (*ROUNDS, *CATALOG)) -> Report:
 
 def _check_flushed(places: list[str]) -> None:
     """A kill leaves what the system has taken, a power cut does not: every file and its folder are flushed before the commit."""
+    if not Path("/proc/self/fd").exists():
+        return  # what was flushed is not known there
     for at, place in enumerate(places):
         if place.startswith("file: created "):
             kind = place.removeprefix("file: created ")

@@ -111,6 +111,8 @@ class _File:
 
 def _opened(descriptor: int) -> str:
     """The kind of an open file of the store, or the folder itself."""
+    if not Path("/proc/self/fd").exists():
+        return "something"
     path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
     return f"folder {path.name}" if path.is_dir() else path.parent.name
 

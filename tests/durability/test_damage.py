@@ -94,6 +94,16 @@ def test_all_damaged_files_can_be_found_and_forgotten(home):
         assert results(engine) == [2, 3]
 
 
+def test_a_damaged_file_that_was_restored_is_no_longer_damaged(home):
+    path = files(home, "outbox")[0]
+    good = path.read_bytes()
+    flip_a_bit(path)
+    with eddyline.open(home) as engine:
+        assert len(engine.rounds.durable.find_damaged()) == 1
+        path.write_bytes(good)
+        assert engine.rounds.durable.find_damaged() == {}
+
+
 def test_a_home_whose_store_is_gone_opens_and_tells_what_is_missing(home):
     shutil.rmtree(home / "store")
     with eddyline.open(home) as engine:

@@ -17,6 +17,8 @@ import eddyline
 import eddyline.storage.store as store_module
 from eddyline.errors import HomeError, StoreError
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -13,6 +13,8 @@ import eddyline
 from eddyline.errors import HomeError
 from eddyline.storage.home import holder_of
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parent.parent.parent
 HOLD = (
     "import sys, eddyline; engine = eddyline.open(sys.argv[1]); print('held', flush=True); sys.stdin.read()"

@@ -222,6 +222,7 @@ class Durable:
 
     def find_damaged(self) -> dict[str, str]:
         """Read every listed file; returns those that are damaged or gone, and why."""
+        self.damaged.clear()  # what was found before may have been restored since
         for file in self.rounds.files():
             self._read(file)
         return dict(self.damaged)
