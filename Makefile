@@ -19,8 +19,8 @@ demo: core ## watch standing queries meet a live stream
 test: environment ## the whole suite, with Spark, without the slow tests; ARGS="-k java" to choose
 	@$(PYTEST) -m "not slow" $(ARGS)
 
-test-fast: environment ## the tests that need neither Spark nor other processes, under a minute
-	@$(PYTEST) -m "not slow and not spark and not process" $(ARGS)
+test-fast: environment ## the tests that need no Spark and little time, under a minute
+	@$(PYTEST) -m "not slow and not spark and not thorough" $(ARGS)
 
 test-slow: environment ## the long ones: kills, big random runs
 	@$(PYTEST) -m slow $(ARGS)

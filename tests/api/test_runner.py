@@ -33,6 +33,8 @@ from eddyline.events import (
 from eddyline.functions.udf import DECLARED
 from eddyline.storage.store import Store
 
+pytestmark = pytest.mark.thorough
+
 STREAM = """
 [streams.trades]
 schema = "n INT, price DOUBLE"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import eddyline
 from eddyline.catalog import Catalog
 from eddyline.catalog.database import LONGEST_PATH, Database
 from eddyline.errors import HomeError
@@ -287,3 +288,19 @@ def test_the_longest_path_that_is_not_refused_works(tmp_path):
     with database.transaction():
         database.set("a", "b")
     database.close()
+
+
+def test_the_versions_of_functions_are_part_of_the_catalog(tmp_path):
+    def declare(step: int) -> None:
+        @eddyline.udf(returns="int", name="next_step", version=f"v{step}")
+        def next_step(n: int) -> int:
+            return n + step
+
+    declare(1)
+    with eddyline.open(tmp_path / "home") as engine:
+        engine.stream("t", "n INT")
+        engine.query("SELECT n FROM t WHERE next_step(n) > 5", name="far")
+        declare(2)
+        engine.query("SELECT n FROM t WHERE next_step(n) > 5", name="far")
+        assert engine.rounds.durable.database.functions() == [("next_step", "v1", 2), ("next_step", "v2", 3)]
+        assert engine.get("far").generation == 2

@@ -10,6 +10,8 @@ import pytest
 
 import eddyline
 
+pytestmark = pytest.mark.thorough
+
 TOP = [
     ("eddyline qery list", "there is no command qery\nhint: Did you mean query?\n"),
     ("eddyline --jsn plan", "there is no option --jsn\nhint: Did you mean --json?\n"),

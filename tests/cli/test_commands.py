@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+pytestmark = pytest.mark.thorough
+
 CHEAP = "SELECT sym, price FROM trades WHERE sector = 'TECH' AND price < 10"
 BIG = "SELECT sym, worth(price, qty) AS worth FROM trades WHERE qty >= 1000 AND worth(price, qty) > 50000"
 

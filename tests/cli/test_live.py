@@ -13,7 +13,7 @@ from queue import Queue
 
 import pytest
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.thorough
 
 SECONDS = 60  # a loaded machine takes its time; nothing here waits that long when all is well
 

@@ -15,6 +15,8 @@ from eddyline.cli.arguments import HELP, build
 from eddyline.cli.completion import _words
 from eddyline.cli.output import Output
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 
 

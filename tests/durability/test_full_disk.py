@@ -17,7 +17,7 @@ import eddyline
 import eddyline.storage.store as store_module
 from eddyline.errors import HomeError, StoreError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parent.parent.parent
 

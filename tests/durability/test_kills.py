@@ -11,7 +11,7 @@ import pytest
 
 from tests.durability.kill_driver import CATALOG, ROUNDS
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -13,7 +13,7 @@ import eddyline
 from eddyline.errors import HomeError
 from eddyline.storage.home import holder_of
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parent.parent.parent
 HOLD = (

@@ -62,6 +62,7 @@ def test_every_function_says_how_it_is_written_and_what_it_gives(name):
     assert entry.summary.endswith("."), entry.summary
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_slice_of_a_table_gives_the_slice_of_the_results(family):
     """Arrow arrays may begin in the middle of their buffers, and batches may be empty."""

@@ -24,6 +24,7 @@ from tests.expressions.judge import NEW_YORK, NOW_US, Cases, numbered, python_va
 MODULES = [test_strings, test_regex, test_json, test_dates, test_timestamps, test_collections]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_slices_single_rows_and_no_rows_agree_with_the_whole(module):
     wrong: list[str] = []

@@ -226,12 +226,12 @@ class Database:
             [(i, version) for i in query_ids],
         )
 
-    def functions(self) -> list[tuple[str, str]]:
-        """Name and version of every user function a query was ever registered with."""
-        return [
-            (str(n), str(v))
-            for n, v in self._connection.execute("SELECT name, function_version FROM functions")
-        ]
+    def functions(self) -> list[tuple[str, str, int]]:
+        """Name and version of every user function a query was registered with, and the catalog version that brought it."""
+        rows = self._connection.execute(
+            "SELECT name, function_version, version FROM functions ORDER BY version, name"
+        )
+        return [(str(name), str(function_version), int(version)) for name, function_version, version in rows]
 
     def _shape_id(self, shape: Shape) -> int:
         known = self._shape_ids.get(id(shape))
@@ -244,6 +244,10 @@ class Database:
         self._shapes.setdefault(found, shape)
         if added:
             self._uncommitted.append(found)
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO functions (name, function_version, version) VALUES (?, ?, ?)",
+                [(name, version, self.version() + 1) for name, version in shape.functions],
+            )
             if self._alike is not None:
                 self._alike.setdefault(codec.shape_meaning(shape), found)
         return found
