@@ -1,4 +1,8 @@
-"""Rows in flight: TupleBatch with sign, arrival number and lateness, and which queries its rows satisfy."""
+"""Rows in flight: TupleBatch with sign, arrival number and lateness, and which queries its rows satisfy.
+
+Which queries, in three forms. `ListHits` and `BitmapHits` are what the predicate index gives: pairs of row and query, nothing
+looked up. `PartMatches` are pairs of one segment whose result rows had to be computed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import pyarrow as pa
 from eddyline.model import Column, Expression, Literal, Segment, Slot
 
 Positions = npt.NDArray[np.int64]
+QueryIds = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,60 @@ class TupleBatch:
             self.sign[rows],
             self.is_late[rows],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ListHits:
+    """Row i satisfies the queries `ids[offsets[i]:offsets[i + 1]]`, in no particular order."""
+
+    offsets: Positions
+    ids: QueryIds
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.offsets.nbytes + self.ids.nbytes)
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Queries per row."""
+        return np.diff(self.offsets)
+
+    @property
+    def rows(self) -> Positions:
+        """The row of each of `ids`."""
+        return np.repeat(np.arange(len(self.offsets) - 1), self.counts)
+
+    def rows_of(self, query_id: int) -> Positions:
+        """Rows that satisfy a query, ascending."""
+        places = np.flatnonzero(self.ids == query_id)
+        return np.searchsorted(self.offsets, places, side="right") - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BitmapHits:
+    """Row i satisfies the query `ids[lane]` where bit `lane % 64` of `words[i, lane // 64]` is set; lanes of id 0 are empty."""
+
+    words: npt.NDArray[np.uint64]
+    ids: QueryIds
+    counts: npt.NDArray[np.int32]  # queries per row
+
+    def __len__(self) -> int:
+        return int(self.counts.sum(dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.words.nbytes + self.counts.nbytes)  # ids belong to the index
+
+    def rows_of(self, query_id: int) -> Positions:
+        """Rows that satisfy a query, ascending."""
+        lanes = np.flatnonzero(self.ids == query_id)
+        if not len(lanes):
+            return np.empty(0, np.int64)
+        word, bit = divmod(int(lanes[0]), 64)
+        return np.flatnonzero(self.words[:, word] & np.uint64(1 << bit))
 
 
 @dataclass(frozen=True, slots=True)
