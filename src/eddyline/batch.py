@@ -6,13 +6,14 @@ looked up. `PartMatches` are pairs of one segment whose result rows had to be co
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.model import Column, Expression, Literal, Segment, Slot
+from eddyline.model import Column, Expression, Literal, Segment, Shape, Slot
 
 Positions = npt.NDArray[np.int64]
 QueryIds = npt.NDArray[np.int32]
@@ -27,6 +28,7 @@ class TupleBatch:
     arrival: npt.NDArray[np.int64]
     sign: npt.NDArray[np.int8]
     is_late: npt.NDArray[np.bool_]
+    _nbytes: int | None = field(default=None, init=False, repr=False)  # Arrow takes 20 us to add them up
 
     def __post_init__(self) -> None:
         n = self.rows.num_rows
@@ -39,7 +41,11 @@ class TupleBatch:
 
     @property
     def nbytes(self) -> int:
-        return int(self.rows.nbytes + self.arrival.nbytes + self.sign.nbytes + self.is_late.nbytes)
+        if self._nbytes is None:
+            nbytes = self.rows.nbytes + self.arrival.nbytes + self.sign.nbytes + self.is_late.nbytes
+            object.__setattr__(self, "_nbytes", int(nbytes))
+        assert self._nbytes is not None
+        return self._nbytes
 
     def take(self, rows: npt.NDArray[np.int64]) -> TupleBatch:
         """The rows at these positions, in this order."""
@@ -50,6 +56,15 @@ class TupleBatch:
             self.sign[rows],
             self.is_late[rows],
         )
+
+    def narrowed(self, rows: Positions, columns: Collection[str]) -> TupleBatch:
+        """A copy of these rows with these columns alone."""
+        names = [name for name in self.rows.schema.names if name in columns]
+        if names:
+            kept = self.rows.select(names).take(pa.array(rows))
+        else:  # an Arrow batch needs a column to have a length
+            kept = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"])
+        return TupleBatch(self.stream, kept, self.arrival[rows], self.sign[rows], self.is_late[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +104,12 @@ class BitmapHits:
     words: npt.NDArray[np.uint64]
     ids: QueryIds
     counts: npt.NDArray[np.int32]  # queries per row
+
+    def __post_init__(self) -> None:
+        n_rows, n_words = self.words.shape
+        assert n_rows == len(self.counts), f"{n_rows} rows of words, counts of {len(self.counts)}"
+        assert n_words % 8 == 0, f"{n_words} words a row: kernels take 512 lanes at a time"
+        assert n_words * 64 == len(self.ids), f"{n_words} words a row, {len(self.ids)} lanes"
 
     def __len__(self) -> int:
         return int(self.counts.sum(dtype=np.int64))
@@ -162,21 +183,36 @@ class PartMatches:
                 columns.append(self.computed[expression].take(pa.array(pairs)))
         return pa.RecordBatch.from_arrays(columns, schema=shape.output)
 
+    def take(self, pairs: Positions) -> PartMatches:
+        """These pairs alone, of the same batch."""
+        computed = {expression: values.take(pa.array(pairs)) for expression, values in self.computed.items()}
+        return PartMatches(self.batch, self.segment, self.rows[pairs], self.positions[pairs], computed)
+
     def narrowed(self, pairs: Positions) -> PartMatches:
         """These pairs alone, with copies of just the rows, columns and constants they need."""
-        rows, row_of = np.unique(self.rows[pairs], return_inverse=True)
-        places, place_of = np.unique(self.positions[pairs], return_inverse=True)
-        shape = self.segment.shape
-        wanted = {p.expression.name for p in shape.projection if isinstance(p.expression, Column)}
-        columns = [name for name in self.batch.rows.schema.names if name in wanted]
-        if columns:
-            kept = self.batch.rows.select(columns).take(pa.array(rows))
-        else:  # a projection of constants alone: an Arrow batch needs a column to have a length
-            kept = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"])
-        batch = TupleBatch(
-            self.batch.stream, kept, self.batch.arrival[rows], self.batch.sign[rows], self.batch.is_late[rows]
+        mine = self.take(pairs)
+        rows, row_of = np.unique(mine.rows, return_inverse=True)
+        places, place_of = np.unique(mine.positions, return_inverse=True)
+        return PartMatches(
+            self.batch.narrowed(rows, projected_columns([self.segment.shape])),
+            narrowed_segment(self.segment, places),
+            row_of.astype(np.int64),
+            place_of.astype(np.int64),
+            mine.computed,
         )
-        constants = tuple(column.take(pa.array(places)) for column in self.segment.slots)
-        segment = Segment(shape, self.segment.ids[places], constants, np.ones(len(places), dtype=bool))
-        computed = {expression: values.take(pa.array(pairs)) for expression, values in self.computed.items()}
-        return PartMatches(batch, segment, row_of.astype(np.int64), place_of.astype(np.int64), computed)
+
+
+def projected_columns(shapes: Iterable[Shape]) -> frozenset[str]:
+    """Names of the input columns that stand in the results of these shapes as they are."""
+    expressions = (projected.expression for shape in shapes for projected in shape.projection)
+    return frozenset(expression.name for expression in expressions if isinstance(expression, Column))
+
+
+def narrowed_segment(segment: Segment, positions: Positions) -> Segment:
+    """The queries at these positions, ascending, with copies of the constants that stand in their results and NULL for others."""
+    shown = {p.expression.index for p in segment.shape.projection if isinstance(p.expression, Slot)}
+    constants = tuple(
+        column.take(pa.array(positions)) if at in shown else pa.nulls(len(positions))
+        for at, column in enumerate(segment.slots)
+    )
+    return Segment(segment.shape, segment.ids[positions], constants, np.ones(len(positions), dtype=bool))

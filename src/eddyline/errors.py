@@ -129,6 +129,10 @@ class SchemaError(EddylineError):
     """Data or a changed declaration does not fit the schema of a stream."""
 
 
+class StreamChangedError(SchemaError):
+    """A stream was declared anew between reading rows and running their round; reading them again helps."""
+
+
 class QueryStateError(EddylineError):
     """A query that was dropped, or is in a state that does not allow this."""
 

@@ -54,6 +54,23 @@ class CleanupFailed(Event):
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class IndexBuilt(Event):
+    """The predicate index of a stream, or a part of it, was built anew beside the rounds."""
+
+    stream: str
+    n_queries: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBuildFailed(Event):
+    """It could not be; the rounds go on with the index they have."""
+
+    stream: str
+    message: str
+
+
 # --------------------------------------------------------------------------------------------- a running pipeline
 
 

@@ -8,9 +8,11 @@ from the text, or named parameters. A query is a shape plus one value per slot.
 
 from __future__ import annotations
 
+import bisect
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -145,6 +147,7 @@ class AtomKind(enum.Enum):
     COMPARE = "compare"  # attribute operator constant: indexable
     IN = "in"  # attribute IN (constants): indexable
     NULL_TEST = "null test"  # attribute IS [NOT] NULL: indexable
+    LIKE = "like"  # attribute LIKE pattern: some patterns are a range of texts, which depends on the query
     CONSTANT = "constant"  # no column in it: decided once per query
     FUNCTION = "function"  # calls a function of the user
     RESIDUAL = "residual"  # anything else
@@ -154,14 +157,26 @@ class AtomKind(enum.Enum):
 class Atom:
     """A condition that is not taken apart further. It passes where `condition` is true.
 
-    For indexable kinds, `attribute` holds columns only and `constant` slots and literals only, both of one type.
+    For indexable kinds and LIKE, `attribute` holds columns only and `constant` slots and literals only, both of one type (the
+    items of IN too). The constant of LIKE is a pattern that escapes with a backslash, that of startswith a text as it is.
     """
 
     kind: AtomKind
     condition: Expression
     attribute: Expression | None = None
-    operator: str = ""  # one of = != < <= > >= in, is null, is not null
+    operator: str = ""  # one of = != < <= > >= in, is null, is not null, like, startswith
     constant: Expression | None = None
+
+
+def pattern_atom(condition: Expression) -> Atom | None:
+    """The atom of kind LIKE that a condition is, or None. It says no more than the condition, so only that is ever stored."""
+    if not isinstance(condition, Call) or condition.function not in ("like", "startswith"):
+        return None
+    attribute, pattern, *escape = condition.arguments
+    above, below = {type(node) for node in attribute.walk()}, {type(node) for node in pattern.walk()}
+    if escape or UserCall in above | below or Column not in above or Slot in above or Column in below:
+        return None
+    return Atom(AtomKind.LIKE, condition, attribute, condition.function, pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,21 +343,57 @@ class Segment:
 
     def position(self, query_id: int) -> int | None:
         """Where a query stands in the columns, live or not, or None."""
-        at = int(np.searchsorted(self.ids, query_id))
+        at = int(np.searchsorted(self.ids, np.int32(query_id)))  # another type would copy all ids
         return at if at < len(self.ids) and self.ids[at] == query_id else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """Which queries of a stream came, went or were replaced, by version: what an index reads to follow. It only grows."""
+
+    def __init__(self, since: int = 0) -> None:
+        self.since = since  # versions up to here are not told apart
+        self._versions: list[int] = []
+        self._changed: list[tuple[Shape, npt.NDArray[np.int32]]] = []
+
+    def __len__(self) -> int:
+        return len(self._versions)
+
+    def note(self, version: int, shape: Shape, ids: npt.NDArray[np.int32]) -> None:
+        """These queries came to the shape, or left it."""
+        self._versions.append(version)
+        self._changed.append((shape, ids))
+
+    def between(self, after: int, until: int) -> dict[Shape, npt.NDArray[np.int32]] | None:
+        """Queries, by shape, that changed in versions later than `after`, up to `until`; None if that is no longer known."""
+        if after < self.since:
+            return None
+        low, high = bisect.bisect_right(self._versions, after), bisect.bisect_right(self._versions, until)
+        by_shape: dict[Shape, list[npt.NDArray[np.int32]]] = {}
+        for shape, ids in self._changed[low:high]:
+            by_shape.setdefault(shape, []).append(ids)
+        return {shape: np.unique(np.concatenate(ids)) for shape, ids in by_shape.items()}
+
+
+@dataclass(frozen=True, eq=False)
 class StreamPlan:
     """Everything that stands on one stream as of one version."""
 
     stream: str
     version: int
     segments: tuple[Segment, ...]
+    changes: Changes = field(default_factory=Changes)
 
     @property
     def n_queries(self) -> int:
         return sum(segment.n_live for segment in self.segments)
+
+    @cached_property
+    def by_shape(self) -> dict[Shape, list[Segment]]:
+        """The segments of each shape."""
+        found: dict[Shape, list[Segment]] = {}
+        for segment in self.segments:
+            found.setdefault(segment.shape, []).append(segment)
+        return found
 
 
 class QueryState(enum.Enum):

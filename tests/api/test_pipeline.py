@@ -176,7 +176,7 @@ def test_everything_that_can_be_said_is_read(tmp_path):
         time_zone = "Europe/Berlin"
         seed = 7
         tick = "1 minute"
-        retention = { results = "2 days", result_bytes = "1 GB", dead_letters = "1 hour" }
+        retention = { results = "2 days", result_bytes = "1 GB", dead_letters = "1 hour", versions = "90 days", round_count = 7 }
 
         [streams.trades]
         schema = "sym STRING NOT NULL, price DOUBLE, ts TIMESTAMP"
@@ -240,6 +240,8 @@ def test_everything_that_can_be_said_is_read(tmp_path):
     assert engine.tick_us == 60_000_000
     assert (engine.retention.results_us, engine.retention.result_bytes) == (2 * 86_400_000_000, 1 << 30)
     assert engine.retention.captures_us == 86_400_000_000
+    assert (engine.retention.versions_us, engine.retention.version_count) == (90 * 86_400_000_000, 10_000)
+    assert (engine.retention.rounds_us, engine.retention.round_count) == (30 * 86_400_000_000, 7)
     assert (engine.limits.results_per_query, engine.limits.result_bytes) == (5, 1 << 20)
     assert (pipeline.limits.rows_per_round, pipeline.limits.bytes_per_round) == (500, 2 << 20)
     trades, quotes, made = pipeline.streams

@@ -100,6 +100,63 @@ def test_a_query_registered_as_not_enabled_waits(engine):
     assert query.results() == [{"sym": "B"}]
 
 
+@pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "running"])
+@pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "not enabled"])
+def test_replacing_a_query_changes_what_it_says_not_whether_it_runs(engine, is_paused, enabled):
+    """However it was registered, and whatever was done to it by hand since."""
+    query = engine.query("SELECT sym FROM trades WHERE n = 1", name="q", enabled=enabled)
+    (query.pause if is_paused else query.resume)()
+    ways = [
+        lambda: engine.replace("q", "SELECT sym FROM trades WHERE n = 2"),
+        lambda: engine.query("SELECT sym FROM trades WHERE n = 3", name="q"),
+        lambda: engine.sql("CREATE OR REPLACE VIEW q AS SELECT sym FROM trades WHERE n = 4"),
+        lambda: engine.sql("ALTER VIEW q AS SELECT sym FROM trades WHERE n = 5"),
+        lambda: engine.query_many({"q": "SELECT sym FROM trades WHERE n = 6"}),
+        lambda: engine.query_many(TEMPLATE, params={"sym": ["A"], "limit": [7.0]}, name="q"),
+    ]
+    for change in ways:
+        version, generation = engine.version, query.generation
+        change()
+        assert query.state == ("paused" if is_paused else "running")
+        assert (engine.version, query.generation) == (version + 1, generation + 1)
+    change()
+    assert query.generation == generation + 1  # the same again is no change, whoever paused or resumed it
+    assert push(engine, ("A", 5.0, 1)).count == (0 if is_paused else 1)
+
+
+@pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "running"])
+@pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "not enabled"])
+def test_whether_a_query_that_is_replaced_runs_is_decided_by_enabled_if_it_is_given(
+    engine, is_paused, enabled
+):
+    query = engine.query("SELECT sym FROM trades WHERE n = 1", name="q")
+    ways = [
+        lambda: engine.query("SELECT sym FROM trades WHERE n = 2", name="q", enabled=enabled),
+        lambda: engine.sql(
+            f"CREATE OR REPLACE VIEW q TBLPROPERTIES (enabled = '{enabled}') AS SELECT sym FROM trades WHERE n = 3"
+        ),
+        lambda: engine.sql(f"ALTER VIEW q SET TBLPROPERTIES (enabled = '{enabled}')"),
+        lambda: engine.query_many({"q": "SELECT sym FROM trades WHERE n = 4"}, enabled=enabled),
+        lambda: engine.query_many(TEMPLATE, params={"sym": ["A"], "limit": [7.0]}, name="q", enabled=enabled),
+    ]
+    for change in ways:
+        (query.pause if is_paused else query.resume)()
+        change()
+        assert query.state == ("running" if enabled else "paused")
+
+
+def test_unsetting_enabled_lets_a_query_run(engine):
+    engine.sql("CREATE VIEW v TBLPROPERTIES (enabled = 'false') AS SELECT sym FROM trades")
+    engine.sql("ALTER VIEW v UNSET TBLPROPERTIES ('enabled')")
+    assert engine.get("v").state == "running"
+
+
+def test_another_owner_leaves_a_query_paused(engine):
+    engine.query("SELECT sym FROM trades", name="q").pause()
+    engine.sql("ALTER VIEW q SET TBLPROPERTIES (owner = 'ops')")
+    assert engine.get("q", owner="ops").state == "paused"
+
+
 def test_properties_that_are_not_built_are_refused_by_name(engine):
     for given in ({"cooldown": "5 minutes"}, {"per": "sym"}, {"deliver": "ops"}):
         (name,) = given

@@ -285,6 +285,22 @@ def test_a_rule_paused_by_hand_stays_paused_when_its_text_changes(rules, engine)
     assert (engine.get("a").state, engine.get("a").text) == ("paused", "SELECT sym FROM trades WHERE qty = 2")
 
 
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_rule_runs_as_its_enabled_says_when_that_becomes_another(rules, engine, is_paused):
+    rule = rules / "a.sql"
+    rule.write_text("CREATE VIEW a TBLPROPERTIES (enabled = 'false') AS SELECT sym FROM trades WHERE qty = 1")
+    apply_rules(engine, rules)
+    query = engine.get("a")
+    (query.pause if is_paused else query.resume)()
+    rule.write_text("CREATE VIEW a AS SELECT sym FROM trades WHERE qty = 1")
+    apply_rules(engine, rules)
+    assert query.state == "running"
+    (query.pause if is_paused else query.resume)()
+    rule.write_text("CREATE VIEW a TBLPROPERTIES (enabled = 'false') AS SELECT sym FROM trades WHERE qty = 2")
+    apply_rules(engine, rules)
+    assert query.state == "paused"
+
+
 def test_a_stream_that_would_break_a_query_is_a_mistake(rules, engine):
     (rules / "a.sql").write_text("SELECT sym FROM trades WHERE qty = 1")
     apply_rules(engine, rules)

@@ -21,6 +21,7 @@ import eddyline
 from eddyline.api.pipeline import PipelineError, read_pipeline
 from eddyline.api.runner import Runner, RunProgress, run
 from eddyline.delivery.sinks import SinkError
+from eddyline.engine import Retention
 from eddyline.errors import HomeError, StoreError
 from eddyline.events import (
     FileSetAside,
@@ -581,6 +582,21 @@ def test_a_sink_overtaken_by_retention_is_told_how_much_it_lost(project):
     project.run(STREAM + FILE_SINK)
     assert project.seen(SinkOvertaken) == [SinkOvertaken(2, "file", 2)]
     project.events.clear()
+    project.run(STREAM + FILE_SINK)
+    assert project.seen(SinkOvertaken) == []
+
+
+def test_a_sink_that_is_behind_is_not_told_of_rounds_it_has_had_when_others_were_forgotten(project):
+    project.write("a.json", 1)
+    project.run(STREAM + FILE_SINK)  # round 1, which the sink has
+    retention = Retention(round_count=1, captures_us=10**15)
+    with eddyline.open(project.folder / "home", retention=retention) as engine:
+        for _ in range(3):
+            engine.tick()
+        durable = engine.rounds.durable
+        durable.rounds.unlist([file.name for file in durable.rounds.files("outbox")])
+        durable.collect_garbage()
+        assert [done.round.number for done in durable.rounds.recent(9)] == [4, 1]
     project.run(STREAM + FILE_SINK)
     assert project.seen(SinkOvertaken) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 from decimal import Decimal
 
@@ -61,6 +62,14 @@ def test_a_shape_comes_back_as_it_was(engine, text):
     ]
     assert codec.shape_to(again) == stored  # with the places in the text
     assert again.output == shape.output
+
+
+def test_a_pattern_is_stored_as_homes_always_had_it(engine):
+    shape = shape_of(engine, "SELECT s FROM r WHERE s LIKE 'a%' AND startswith(t, 'b') AND s NOT LIKE 'c'")
+    kinds = [atoms[0][0] for _, atoms in json.loads(codec.shape_to(shape))["clauses"]]
+    assert kinds == ["residual", "residual", "residual"]
+    again = codec.shape_from(codec.shape_to(shape)).condition
+    assert [clause.atoms[0].kind.value for clause in again.clauses] == ["like", "like", "residual"]
 
 
 def test_a_shape_with_functions_of_the_user_and_parameters_comes_back(engine):

@@ -9,6 +9,7 @@ import pytest
 import eddyline
 from eddyline.catalog import Catalog
 from eddyline.catalog.database import LONGEST_PATH, Database
+from eddyline.catalog.migrations import FORMAT
 from eddyline.errors import HomeError
 from eddyline.functions import Functions
 from eddyline.model import Properties, QueryState, Shape, Stream
@@ -258,7 +259,7 @@ def test_a_file_from_a_newer_version_is_refused_and_not_touched(path):
         Database(path)
     assert str(refused.value) == (
         f"{path} was written by a newer version of eddyline\n"
-        "detail: It has format 99, this version knows 1.\n"
+        f"detail: It has format 99, this version knows {FORMAT}.\n"
         "hint: Upgrade eddyline, or restore a backup from before the upgrade."
     )
     assert hashlib.sha256(path.read_bytes()).hexdigest() == before

@@ -50,6 +50,17 @@ def test_a_file_goes_through_every_format_between(connection, monkeypatch):
     assert connection.execute("SELECT * FROM settings").fetchall() == [("a", "b", None)]
 
 
+def test_rounds_of_the_first_format_are_as_old_as_their_time(connection, monkeypatch):
+    monkeypatch.setattr(migrations, "FORMAT", 1)
+    migrate(connection)
+    connection.execute("INSERT INTO rounds VALUES (1, 3, 1714521600000000, 42, 1, 5, 't1', '{}', 2, 1, 0, 1)")
+    monkeypatch.setattr(migrations, "FORMAT", 2)
+    migrate(connection)
+    assert connection.execute("SELECT number, token, at_us FROM rounds").fetchall() == [
+        (1, "t1", 1714521600000000)
+    ]
+
+
 def test_a_step_that_fails_leaves_the_format_before_it(connection, monkeypatch):
     migrate(connection)
     steps = {**migrations._STEPS, FORMAT: "CREATE TABLE half (n);\nALTER TABLE nowhere ADD COLUMN n;"}

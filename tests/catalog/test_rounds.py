@@ -6,6 +6,7 @@ import pytest
 
 from eddyline.catalog.database import Database
 from eddyline.catalog.rounds import CommittedRound, ListedFile, RoundLog
+from eddyline.catalog.versions import Kept
 from eddyline.errors import HomeError
 from eddyline.model import Round, StreamProgress
 
@@ -103,3 +104,79 @@ def test_a_log_without_rounds_says_so(log):
     assert log.recent(5) == []
     assert log.version_of(1) == 0
     assert log.progress() == {}
+
+
+# --------------------------------------------------------------------------------------------- forgetting
+
+
+def test_rounds_are_kept_by_when_they_were_committed_and_by_their_number(log):
+    for number, at_us in enumerate([10, 20, 30, 30, 40], start=1):
+        commit(log, number, at_us=at_us)
+    assert [log.first_to_keep(since, 100) for since in (5, 10, 11, 30, 31, 40, 41)] == [1, 1, 2, 3, 5, 5, 5]
+    assert [log.first_to_keep(0, count) for count in (0, 1, 2, 5, 9)] == [5, 5, 4, 1, 1]
+    assert log.kept() == Kept(5, 1, 10)
+
+
+def test_a_log_without_rounds_has_none_to_forget(log):
+    assert (log.first_to_keep(5, 1), log.forget(0), log.kept()) == (0, 0, Kept(0, 0, 0))
+    assert log.oldest_version("outbox", "dead") is None
+
+
+def test_rounds_go_with_their_tokens_unless_a_file_of_theirs_is_listed(log):
+    commit(log, 1, token="t1")
+    commit(log, 2, token="t2", files=[file("capture/a", 2, "capture")])
+    commit(log, 3, token="t3")
+    commit(log, 4, token="t4")
+    assert log.forget(4) == 2
+    assert [entry.round.number for entry in log.recent(10)] == [4, 2]
+    assert [log.by_token(f"t{k}") is not None for k in (1, 2, 3, 4)] == [False, True, False, True]
+    assert (log.forget(4), log.version_of(2), log.version_of(1)) == (0, 3, 0)
+    log.unlist(["capture/a"])
+    assert log.forget(4) == 1
+    commit(log, 5, token="t1")  # its first round is forgotten, so it is a new one
+    assert log.by_token("t1") == done(5, "t1")
+
+
+def test_dead_letters_of_forgotten_rounds_are_still_counted(log, path):
+    for number in range(1, 8):
+        commit(log, number)
+    assert log.n_dead() == 7
+    assert (log.forget(3), log.n_dead()) == (2, 7)
+    assert (log.forget(7), log.n_dead()) == (4, 7)
+    commit(log, 8)
+    assert RoundLog(Database(path), epoch=0).n_dead() == 8
+
+
+def test_many_rounds_go_in_steps_the_oldest_first(log, monkeypatch):
+    monkeypatch.setattr("eddyline.catalog.rounds.AT_ONCE", 2)
+    for number in range(1, 7):
+        commit(log, number)
+    assert [(log.forget(6), log.kept().oldest) for _ in range(4)] == [(2, 3), (2, 5), (1, 6), (0, 6)]
+
+
+def test_the_oldest_version_results_came_from_is_that_of_the_oldest_file(log):
+    for number, kind in enumerate(["capture", "dead", "outbox"], start=1):
+        round_ = Round(number, 10 * number, 0, 0, 1, {}, None)
+        log.commit(CommittedRound(round_, 0, 0, 0, 0), {}, [file(f"{kind}/a", number, kind)], {}, 0)
+    assert log.oldest_version("outbox", "dead") == 20
+    assert log.oldest_version("outbox") == 30
+    log.unlist(["outbox/a", "dead/a"])
+    assert log.oldest_version("outbox", "dead") is None
+
+
+def test_looking_for_rounds_to_forget_walks_no_further_than_the_first_that_stays(log):
+    for number in range(1, 50):
+        commit(log, number, at_us=number)
+    connection = log._connection
+    (plan,) = connection.execute(
+        "EXPLAIN QUERY PLAN SELECT number FROM rounds WHERE at_us >= 5 ORDER BY number LIMIT 1"
+    ).fetchall()
+    assert plan[3] == "SCAN rounds"  # in the order of its key, until the first hit
+    steps = [
+        row[3]
+        for row in connection.execute(
+            "EXPLAIN QUERY PLAN SELECT number, n_dead FROM rounds WHERE number < 5"
+            " AND number NOT IN (SELECT round FROM files) ORDER BY number LIMIT 3"
+        )
+    ]
+    assert steps[0] == "SEARCH rounds USING INTEGER PRIMARY KEY (rowid<?)"

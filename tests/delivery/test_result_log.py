@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from eddyline.batch import PartMatches, TupleBatch
+from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, TupleBatch
 from eddyline.delivery import ResultLog
-from eddyline.model import Call, Column, Condition, Input, Literal, Projected, Segment, Shape, Slot, SlotInfo
+from eddyline.delivery.result_log import SCANS_BEFORE_SORT
+from eddyline.hit_matches import HitMatches
+from eddyline.model import (
+    Call,
+    Column,
+    Condition,
+    Input,
+    Literal,
+    Projected,
+    Segment,
+    Shape,
+    Slot,
+    SlotInfo,
+    StreamPlan,
+)
+from eddyline.storage.outbox import StoredPart
+from tests.made_hits import bitmap_hits, list_hits
 
 N = Column(pa.int64(), "n")
 DOUBLED = Call(pa.int64(), "+", (N, N))
@@ -21,6 +41,13 @@ SHAPE = Shape(
         Projected("one", Literal(pa.int64(), 1)),
         Projected("twice", DOUBLED),
     ),
+    Condition(),
+    (SlotInfo(0, pa.int64()),),
+)
+PLAIN = Shape(
+    "plain",
+    (Input("s", "s"),),
+    (Projected("n", N), Projected("k", Slot(pa.int64(), 0))),
     Condition(),
     (SlotInfo(0, pa.int64()),),
 )
@@ -47,15 +74,38 @@ def part(
 
 
 def read(log: ResultLog, query_id: int, **options) -> list[int]:
-    return [row["n"] for _, rows, _ in log.read(query_id, **options) for row in rows.to_pylist()]
+    return [row["n"] for _, part, pairs in log.read(query_id, **options) for row in rows_of(part, pairs)]
+
+
+def rows_of(part: PartMatches | StoredPart, pairs: Positions) -> list[dict[str, int]]:
+    return part.project(pairs).to_pylist()
+
+
+def hits(
+    first_arrival: int,
+    given: ListHits | BitmapHits,
+    ids: range = range(1, 4),
+    shape: Shape = PLAIN,
+    width: int = 0,
+) -> HitMatches:
+    """Rows are numbered from `first_arrival` on and hold their number; the constant of a query is 100 more than its id."""
+    n_rows = len(given.counts)
+    arrival = np.arange(first_arrival, first_arrival + n_rows)
+    columns = {"n": pa.array(arrival), "unused": pa.array(["x" * width] * n_rows)}
+    batch = TupleBatch(
+        "s", pa.RecordBatch.from_pydict(columns), arrival, np.ones(n_rows, np.int8), np.zeros(n_rows, bool)
+    )
+    constants = pa.array(range(ids.start + 100, ids.stop + 100), pa.int64())
+    segment = Segment(shape, np.array(ids, np.int32), (constants,), np.ones(len(ids), bool))
+    return HitMatches(batch, StreamPlan("s", 1, (segment,)), given)
 
 
 def test_results_are_projected_when_they_are_read():
     log = ResultLog(10, 1 << 20)
     log.append(1, 1, part(5, [(0, 1), (1, 1), (1, 2)]))
-    ((entry, rows, _),) = log.read(2)
+    ((entry, found, pairs),) = log.read(2)
     assert entry.round_number == 1
-    assert rows.to_pylist() == [
+    assert rows_of(found, pairs) == [
         {"n": 5, "k": 101, "one": 1, "twice": 10},
         {"n": 6, "k": 101, "one": 1, "twice": 12},
     ]
@@ -103,10 +153,10 @@ def test_a_log_that_outgrows_its_bytes_keeps_the_newest_of_each_query(shape):
         )
         assert log.nbytes <= 60_000
     assert log.n_dropped == dropped > 1000
-    ((entry, rows, _),) = log.read(3)
+    ((entry, found, pairs),) = log.read(3)
     assert entry.round_number == 1  # the rare query's only result is still there
-    assert rows.num_rows == 1
-    newest = [int(a) for entry, _, pairs in log.read(1) for a in entry.part.arrivals[pairs]]
+    assert len(rows_of(found, pairs)) == 1
+    newest = [int(a) for _, found, pairs in log.read(1) for a in found.arrivals[pairs]]
     assert newest == [5947, 5948, 5949]
     assert (log.produced(1), log.kept(1)) == (58 * 50, 3)
 
@@ -126,3 +176,182 @@ def test_results_larger_than_the_log_leave_the_newest_round():
     log.append(1, 1, part(1, [(row, 0) for row in range(100)], width=100))
     log.append(2, 1, part(200, [(row, 0) for row in range(100)], width=100))
     assert read(log, 1)[-1] == 299
+
+
+# ------------------------------------------------------------------------------------- hits
+
+
+def bitmap(n_rows: int, pairs: list[tuple[int, int]]) -> BitmapHits:
+    return bitmap_hits(n_rows, [3, 0, 2, 1], pairs)
+
+
+def everything(n_rows: int, *ids: int) -> list[tuple[int, int]]:
+    return [(row, i) for row in range(n_rows) for i in ids]
+
+
+@pytest.mark.parametrize("made", [list_hits, bitmap], ids=["a list", "a bitmap"])
+def test_hits_are_looked_up_when_they_are_read(made):
+    log = ResultLog(10, 1 << 20)
+    log.append(1, 1, hits(5, made(3, [(0, 2), (2, 2), (2, 3)])))
+    ((entry, found, pairs),) = log.read(2)
+    assert entry.round_number == 1
+    assert rows_of(found, pairs) == [{"n": 5, "k": 102}, {"n": 7, "k": 102}]
+    assert found.arrivals[pairs].tolist() == [5, 7]
+    assert read(log, 3) == [7]
+    assert read(log, 1) == read(log, 99) == []
+    assert [log.produced(i) for i in (1, 2, 3, 99)] == [0, 2, 1, 0]
+
+
+@pytest.mark.parametrize("made", [list_hits, bitmap], ids=["lists", "bitmaps"])
+def test_at_most_the_newest_hits_are_given_in_order_of_arrival(made):
+    log = ResultLog(4, 1 << 20)
+    log.append(1, 1, hits(1, made(3, everything(3, 1))))
+    log.append(2, 1, hits(4, made(2, everything(2, 1))))
+    assert read(log, 1) == [2, 3, 4, 5]
+    assert read(log, 1, newest=3) == [3, 4, 5]
+    assert (log.produced(1), log.kept(1), log.dropped(1)) == (5, 4, 1)
+
+
+def test_lists_bitmaps_and_parts_are_read_in_the_order_they_came():
+    log = ResultLog(10, 1 << 20)
+    log.append(1, 1, hits(1, list_hits(1, [(0, 1)])))
+    log.append(2, 1, hits(2, bitmap(1, [(0, 1)])))
+    seen = log.end
+    log.append(3, 1, part(3, [(0, 0)]))
+    log.append(4, 1, hits(4, bitmap(1, [(0, 1)])))
+    log.append(5, 1, hits(5, list_hits(1, [(0, 1)])))
+    assert read(log, 1) == [1, 2, 3, 4, 5]
+    assert read(log, 1, since=seen) == [3, 4, 5]
+    assert read(log, 1, newest=2) == [4, 5]
+    assert log.produced(1) == log.kept(1) == 5
+
+
+def test_a_list_that_is_asked_often_answers_the_same():
+    log = ResultLog(10, 1 << 20)
+    log.append(1, 1, hits(1, list_hits(3, [(0, 3), (0, 2), (1, 1), (2, 2), (2, 3)])))
+    for _ in range(SCANS_BEFORE_SORT + 2):
+        assert [read(log, i) for i in (1, 2, 3, 4)] == [[2], [1, 3], [1, 3], []]
+
+
+def test_counters_have_a_place_for_every_query_of_the_plan():
+    log = ResultLog(10, 1 << 20)
+    log.append(1, 1, hits(1, list_hits(1, [(0, 5000)]), ids=range(1, 5001)))
+    log.append(2, 1, hits(2, bitmap_hits(1, [90_000], [(0, 90_000)]), ids=range(90_000, 90_001)))
+    log.append(3, 1, hits(3, list_hits(1, [(0, 5000)]), ids=range(1, 5001)))
+    assert [log.produced(i) for i in (1, 5000, 90_000, 1_000_000)] == [0, 2, 1, 0]
+
+
+def test_lists_that_outgrow_the_bytes_keep_the_newest_of_each_query_and_only_what_they_show():
+    log = ResultLog(3, 60_000)
+    log.append(1, 1, hits(1, list_hits(1, [(0, 3)]), ids=range(1, 1001)))
+    dropped = 0
+    for round_ in range(2, 60):
+        found = hits(round_ * 100, list_hits(50, everything(50, 1)), ids=range(1, 1001), width=20)
+        dropped += log.append(round_, 1, found)
+        assert log.nbytes <= 60_000
+    assert log.n_dropped == dropped > 1000
+    assert read(log, 3) == [1]  # the rare query's only result is still there
+    assert read(log, 1) == [5947, 5948, 5949]
+    ((_, rare, _),) = log.read(3)
+    assert rare.batch.rows.schema.names == ["n"]
+    assert len(rare.segment) == 1
+    assert (log.produced(1), log.kept(1)) == (58 * 50, 3)
+
+
+def test_the_oldest_bitmaps_go_whole_where_newer_ones_fill_the_rings():
+    one = hits(1, bitmap(100, everything(100, 1, 2)))
+    by_lane = 4 * 512
+    log = ResultLog(100, 2 * 3 * (one.nbytes + one.batch.nbytes + 2_000 + by_lane) + 100)
+    gone = [
+        log.append(round_, 1, hits(round_ * 100, bitmap(100, everything(100, 1, 2))))
+        for round_ in range(1, 6)
+    ]
+    assert gone == [0, 0, 0, 200, 200]  # three fit in half of the bytes
+    assert log.n_dropped == 400
+    assert read(log, 1) == list(range(500, 600))
+    assert (log.produced(1), log.kept(1), log.dropped(1)) == (500, 100, 400)
+
+
+def test_what_a_seldom_matching_query_had_in_a_bitmap_stays_when_it_goes():
+    log = ResultLog(10, 300_000)
+    log.append(1, 1, hits(1_000, bitmap(100, [(7, 3), *everything(100, 1)])))
+    log.append(2, 1, hits(2_000, bitmap(100, [(1, 2), (2, 2), *everything(100, 1)])))
+    for round_ in range(3, 60):
+        log.append(round_, 1, hits(round_ * 1_000, bitmap(100, [(5, 2), *everything(100, 1)])))
+    assert read(log, 3) == [1_007]
+    assert read(log, 2) == [round_ * 1_000 + 5 for round_ in range(50, 60)]
+    assert read(log, 1) == list(range(59_090, 59_100))
+    assert [log.produced(i) for i in (1, 2, 3)] == [59 * 100, 59, 1]
+
+
+def test_bitmaps_of_the_newest_round_stay_however_large():
+    log = ResultLog(100, 1_000)
+    assert log.append(1, 1, hits(1, bitmap(100, everything(100, 1)))) == 0
+    assert log.append(2, 1, hits(200, bitmap(100, everything(100, 1)))) == 100
+    assert log.append(2, 1, hits(200, bitmap(100, everything(100, 2)))) == 0
+    assert [log.kept(i) for i in (1, 2)] == [100, 100]
+    assert [log.produced(i) for i in (1, 2)] == [200, 100]
+
+
+def test_bitmaps_leave_half_of_the_bytes_to_rare_results():
+    log = ResultLog(10, 100_000)
+    log.append(1, 1, hits(1, list_hits(1, [(0, 3)])))
+    for round_ in range(2, 50):
+        log.append(round_, 1, hits(round_ * 1_000, bitmap(1_000, everything(1_000, 1))))
+    log.append(50, 1, hits(60_000, list_hits(1, [(0, 3)])))
+    assert read(log, 3) == [1, 60_000]
+    assert read(log, 1) == list(range(49_990, 50_000))
+
+
+def test_masks_that_only_an_earlier_plan_holds_count_as_bytes():
+    log = ResultLog(10, 10 << 20)
+    one = hits(1, list_hits(1, [(0, 1)]), ids=range(1, 100_001))
+    log.append(1, 1, one)
+    first = log.nbytes
+    log.append(2, 1, replace(one, hits=list_hits(1, [(0, 2)])))
+    assert log.nbytes - first < 10_000  # the same plan
+    before = log.nbytes
+    segment = one.plan.segments[0]
+    mask = segment.is_live.copy()
+    mask[5] = False
+    later = StreamPlan("s", 2, (replace(segment, is_live=mask),))
+    log.append(3, 2, replace(one, plan=later))
+    assert log.nbytes - before > 100_000
+
+
+def test_results_of_a_dropped_query_go_with_the_next_rewrite():
+    log = ResultLog(1_000, 60_000)
+    log.append(1, 1, hits(1, list_hits(2, everything(2, 1, 2))))
+    log.append(2, 1, part(3, [(0, 0), (0, 2)]))
+    log.forget(1)
+    assert (log.produced(1), read(log, 1)) == (0, [1, 2, 3])
+    log.append(3, 1, hits(4, list_hits(500, everything(500, 3)), width=100))  # too much as it came
+    assert read(log, 1) == []
+    assert read(log, 2) == [1, 2]
+    assert read(log, 3)[0] == 3
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(), st.sets(st.tuples(st.integers(0, 3), st.sampled_from([1, 2, 3])), min_size=1)
+        ),
+        max_size=30,
+    ),
+    st.integers(1, 5),
+    st.sampled_from([3_000, 10_000, 1 << 20]),
+)
+def test_readers_see_the_newest_of_what_is_kept_and_all_is_counted(rounds, per_query, max_bytes):
+    log = ResultLog(per_query, max_bytes)
+    arrived: dict[int, list[int]] = {1: [], 2: [], 3: []}
+    for number, (is_bitmap, pairs) in enumerate(rounds, start=1):
+        log.append(number, 1, hits(number * 10, (bitmap if is_bitmap else list_hits)(4, sorted(pairs))))
+        for row, query_id in sorted(pairs):
+            arrived[query_id].append(number * 10 + row)
+    for query_id, everything in arrived.items():
+        found = read(log, query_id)
+        assert log.produced(query_id) == len(everything)
+        assert log.kept(query_id) == len(found) <= per_query
+        if max_bytes == 1 << 20:
+            assert found == everything[-per_query:]
+        assert found == sorted(set(found) & set(everything))

@@ -36,8 +36,12 @@ from tests.durability.model import Model
 from tests.durability.observe import Sink, check, check_sink, results
 from tests.durability.steps import START_US, Step, random_script, short_script
 
-TIGHT = Retention(result_bytes=8_000, dead_letter_bytes=1_500, capture_bytes=4_000)
-WIDE = Retention(result_bytes=40_000, dead_letter_bytes=6_000, capture_bytes=10_000)
+TIGHT = Retention(
+    result_bytes=5_000, dead_letter_bytes=600, capture_bytes=4_000, version_count=3, round_count=2
+)
+WIDE = Retention(
+    result_bytes=40_000, dead_letter_bytes=6_000, capture_bytes=10_000, version_count=20, round_count=5
+)
 GC_EVERY = 2  # rounds, so that garbage is collected while processes die
 KILLS_PER_HOME = 200  # then another one: checking all a home holds takes longer as it grows
 COMMITTED = "sql: after COMMIT"

@@ -127,7 +127,7 @@ class Model:
     def replace(self, name: str, rule: Rule) -> None:
         self.version += 1
         standing = self.queries[name]
-        standing.rule, standing.generation, standing.is_paused = rule, standing.generation + 1, False
+        standing.rule, standing.generation = rule, standing.generation + 1
 
     def pause(self, name: str) -> None:
         self.version += 1
@@ -194,7 +194,6 @@ class Model:
             },
             "round": self.round_number,
             "arrival": self.arrival,
-            "tokens": dict(self.tokens),
             "progress": {name: (n, self.n_late[name]) for name, n in self.n_rows.items()},
             "dead": len(self.dead),
         }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline import Engine
+from eddyline.engine import Durable
 from tests.durability.model import WATCH, Model
 
 READER = "the sink of the kill tests"
@@ -18,7 +19,6 @@ def facts(engine: Engine) -> dict[str, Any]:
     rounds, catalog = engine.rounds, engine.rounds.catalog
     assert rounds.durable is not None
     log = rounds.durable.rounds
-    committed = log.recent(1_000_000)
     return {
         "version": engine.version,
         "next id": catalog._next_id,
@@ -35,9 +35,8 @@ def facts(engine: Engine) -> dict[str, Any]:
         },
         "round": rounds._last_round,
         "arrival": rounds._last_arrival,
-        "tokens": {done.round.token: done.round.number for done in committed if done.round.token},
         "progress": {name: (p.n_rows, p.n_late) for name, p in rounds.progress.items()},
-        "dead": sum(done.n_dead for done in committed),
+        "dead": log.n_dead(),
     }
 
 
@@ -67,6 +66,7 @@ def check(engine: Engine, model: Model) -> None:
     for what, value in expected.items():
         assert found[what] == value, f"{what}: the home has {found[what]}, the model {value}"
     assert not durable.damaged, durable.damaged
+    _check_past(durable, model)
 
     kept = results(engine)
     first_kept = kept[0][0] if kept else model.round_number + 1
@@ -94,6 +94,24 @@ def check(engine: Engine, model: Model) -> None:
     listed = {file.name for file in durable.rounds.files()}
     there = set(durable.store.names())
     assert listed == there, f"listed but not there: {listed - there}; there but not listed: {there - listed}"
+
+
+def _check_past(durable: Durable, model: Model) -> None:
+    """The newest versions and rounds are there, as many as retention promises, and every version that is there can be read."""
+    numbers = [number for number, _, _ in durable.database.versions(1_000_000)]
+    n_promised = min(model.version, durable.retention.version_count + 1)
+    assert numbers == list(range(model.version, model.version - len(numbers), -1)), numbers
+    assert len(numbers) >= n_promised, f"versions {numbers}, though {n_promised} should be kept"
+    for number in numbers:
+        _ = [*durable.database.queries(number), *durable.database.templates(number)]
+
+    rounds = {done.round.number: done.round.token for done in durable.rounds.recent(1_000_000)}
+    n_promised = min(model.round_number, durable.retention.round_count)
+    newest = set(range(model.round_number, model.round_number - n_promised, -1))
+    assert newest <= set(rounds), f"rounds {sorted(rounds)}, though the last {n_promised} should be kept"
+    assert {file.round_number for file in durable.rounds.files()} <= set(rounds), "a round of a file is gone"
+    tokens = {token: number for number, token in rounds.items() if token}
+    assert tokens == {token: n for token, n in model.tokens.items() if n in rounds}, "tokens"
 
 
 class Sink:

@@ -105,6 +105,7 @@ def short_script() -> list[Step]:
         push("t2", trades=[trade("A", 9.0, 50, 10), MISFIT, trade("B", 12.0, 0, 11)], news=[{"sym": "A", "score": 3}]),
         replace("cheap", Rule("cheap", 12.5)),
         pause("watch-A"),
+        replace("watch-A", Rule("watch", 7.5, "A")),
         register("good news", Rule("score", 2)),
         push("t3", trades=[trade("A", 1.0, None, 1), trade("B", 12.0, 3, 20)], news=[{"sym": "B", "score": 2}]),
         tick(),
@@ -149,9 +150,9 @@ def random_script(rng: random.Random, n: int) -> list[Step]:
             steps.append(template(rules))
         elif kind == "replace":
             name = rng.choice([*running, *paused])
-            paused.pop(name, None)
-            running[name] = Rule("cheap", rng.randint(1, 20) + len(steps) / 1024)  # a limit no rule has had
-            steps.append(replace(name, running[name]))
+            rule = Rule("cheap", rng.randint(1, 20) + len(steps) / 1024)  # a limit no rule has had
+            (paused if name in paused else running)[name] = rule
+            steps.append(replace(name, rule))
         elif kind == "pause":
             name = rng.choice(list(running))
             paused[name] = running.pop(name)

@@ -14,6 +14,7 @@ from tests.durability.kill_driver import CATALOG, ROUNDS
 pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parent.parent.parent
+FORGOTTEN = ("versions", "streams", "queries", "templates", "ended_members", "shapes", "rounds")
 
 
 def killed(tmp_path: Path, *options: object) -> dict[str, object]:
@@ -35,8 +36,12 @@ def test_a_round_killed_at_any_place_has_happened_or_has_not(tmp_path):
         for place in ["created", "half written"]:
             assert f"push: file: {place} {kind}" in found["places"]
     for place in ["push: sql: before COMMIT", "push: sql: after COMMIT", "open: file: before removing outbox",
-                  "open: sql: before SCRIPT", "push: file: before removing capture"]:  # fmt: skip
+                  "open: sql: before SCRIPT", "push: file: before removing capture",
+                  "open: sql: before DELETE FROM versions WHERE", "open: sql: after DELETE FROM queries WHERE"]:  # fmt: skip
         assert place in found["places"]
+    for table in FORGOTTEN:
+        for when in ["before", "after"]:
+            assert f"push: sql: {when} DELETE FROM {table} WHERE" in found["places"]
     assert found["kills"] >= 75
 
 

@@ -12,6 +12,7 @@ import eddyline
 from eddyline.expressions import Context
 from eddyline.filters import FilterStage
 from eddyline.filters import stage as stage_module
+from tests.filters.structures import STRUCTURES, forced
 
 
 @pytest.fixture
@@ -56,38 +57,44 @@ def test_in_lists_name_their_candidates(engine):
     assert stage_of(engine).snapshot()["n_candidates"] <= 4
 
 
-def test_dense_and_keyed_paths_find_the_same(engine, monkeypatch):
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_every_structure_finds_the_same(engine, structure):
     rng = random.Random(3)
     rows = [
         (rng.choice([1, 2, 3, None]), rng.choice([0.5, 1.5, None]), rng.choice("abc")) for _ in range(200)
     ]
-    params = {"k": [rng.randrange(5) for _ in range(300)], "t": [rng.choice("abcd") for _ in range(300)]}
-    engine.query_many("SELECT n FROM s WHERE n = :k AND (t = :t OR x > 1)", params=params)
-    expected = matched(engine, rows)
-    monkeypatch.setattr(stage_module, "DENSE_SHARE", 0)  # a key never pays
-    assert matched(engine, rows) == expected
-    monkeypatch.setattr(stage_module, "DENSE_SHARE", 2)  # a key always pays
-    assert matched(engine, rows) == expected
-    monkeypatch.setattr(stage_module, "CELLS_AT_ONCE", 64)  # many small pieces
-    assert matched(engine, rows) == expected
-    monkeypatch.setattr(stage_module, "DENSE_SHARE", 0)
-    assert matched(engine, rows) == expected
+    keys, texts = [rng.randrange(5) for _ in range(300)], [rng.choice("abcd") for _ in range(300)]
+    expected = {
+        (row, 1 + query)
+        for row, (n, x, t) in enumerate(rows)
+        for query, (k, wanted) in enumerate(zip(keys, texts, strict=True))
+        if n == k and (t == wanted or (x is not None and x > 1))
+    }
+    with forced(structure):
+        engine.query_many(
+            "SELECT n FROM s WHERE n = :k AND (t = :t OR x > 1)", params={"k": keys, "t": texts}
+        )
+        assert matched(engine, rows) == expected
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(stage_module, "PAIRS_AT_ONCE", 64)  # many small pieces
+            assert matched(engine, rows) == expected
 
 
-def test_errors_come_out_the_same_on_both_paths(engine, monkeypatch):
+def test_errors_come_out_the_same_in_every_structure(engine):
     rows = [(k % 3, None if k % 7 == 0 else 1.0 * (k % 2), "a" if k % 5 else None) for k in range(60)]
     params = {"k": [k % 4 for k in range(40)]}
-    engine.query_many(
-        "SELECT n FROM s WHERE n = :k AND 10 / n > :k AND (t = 'a' OR n / x > 1)", params=params
-    )
+    text = "SELECT n FROM s WHERE n = :k AND 10 / n > :k AND (t = 'a' OR n / x > 1)"
     seen = []
-    for share in (0, 2):
-        monkeypatch.setattr(stage_module, "DENSE_SHARE", share)
-        before = len(engine.dead_letters())
-        pairs = matched(engine, rows)
-        dead = sorted((d.row["n"], d.query_id, d.error) for d in engine.dead_letters()[before:])
-        seen.append((pairs, dead))
-    assert seen[0] == seen[1]
+    for structure in STRUCTURES:
+        fresh = eddyline.open()
+        fresh.stream("s", "n BIGINT, x DOUBLE, t STRING")
+        with forced(structure):
+            fresh.query_many(text, params=params)
+            pairs = matched(fresh, rows)
+        seen.append(
+            (pairs, sorted((d.row["n"], d.query_id, d.arrival, d.error) for d in fresh.dead_letters()))
+        )
+    assert all(each == seen[0] for each in seen)
     assert seen[0][0]
     assert seen[0][1]
 
@@ -179,7 +186,8 @@ def test_the_stage_can_be_looked_at_saved_and_loaded(engine):
     engine.query("SELECT n FROM s WHERE n > 1")
     engine.push("s", [(1, 1.0, "a"), (2, 1.0, "a")])
     snapshot = stage_of(engine).snapshot()
-    assert (snapshot["version"], snapshot["segments"]) == (2, [1])
+    assert (snapshot["version"], snapshot["n_queries"], snapshot["n_parts"]) == (2, 1, 1)
+    assert [each["kind"] for each in snapshot["structures"]] == ["bitset blocks"]
     assert (snapshot["n_rows"], snapshot["n_matches"], snapshot["n_dead"]) == (2, 1, 0)
     fresh = FilterStage(Context())
     fresh.load(stage_of(engine).save())
@@ -199,5 +207,6 @@ def test_ranges_of_many_queries_match_as_one_by_one(n_queries, n_rows, rng):
     a, b = rng.integers(0, 100, n_rows), rng.integers(0, 100, n_rows) / 2
     offsets, ids = engine.push("s", pa.table({"a": a, "b": b})).pairs()
     rows, positions = np.nonzero((a[:, None] >= low) & (b[:, None] < high))
-    assert np.repeat(np.arange(n_rows), np.diff(offsets)).tolist() == rows.tolist()
-    assert (ids - made[0].id).tolist() == positions.tolist()
+    found = np.repeat(np.arange(n_rows), np.diff(offsets))
+    assert found.tolist() == rows.tolist()
+    assert (ids - made[0].id)[np.lexsort((ids, found))].tolist() == positions.tolist()

@@ -58,6 +58,16 @@ def test_an_old_home_goes_on(home):
         engine.drop("watch-B")
 
 
+def test_a_text_with_a_pattern_finds_its_old_shape_again(home):
+    text = "SELECT s FROM everything WHERE s LIKE 'a%'"
+    with eddyline.open(home, clock=lambda: 0) as engine:
+        known = next(entry["id"] for entry in held(home)["queries"] if entry["text"] == text)
+        (old,) = engine.rounds.catalog.record(known).shape.condition.clauses
+        assert [atom.kind.value for atom in old.atoms] == ["like"]
+        new = engine.query(text.replace("a%", "b%"))
+        assert engine.rounds.catalog.record(new.id).shape is engine.rounds.catalog.record(known).shape
+
+
 def test_the_script_makes_the_home_of_this_format(tmp_path):
     fill(tmp_path / "home")
     with eddyline.open(tmp_path / "home", clock=lambda: 0) as engine:

@@ -76,6 +76,8 @@ def _leaves() -> st.SearchStrategy[Leaf]:
         Leaf(
             "4 div b = 4", lambda row: None if row["b"] is None else ERROR if row["b"] == 0 else row["b"] == 1
         ),
+        Leaf("t LIKE 'x%'", lambda row: True),
+        Leaf("startswith(t, 'y')", lambda row: False),
         Leaf("1 = 2", lambda row: False),
         Leaf("TRUE", lambda row: True),
         Leaf("NULL", lambda row: None),
@@ -194,6 +196,51 @@ def test_atoms_are_told_apart_by_how_they_can_be_decided() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "attribute", "operator", "constant"),
+    [
+        ("t LIKE 'ab%'", "t", "like", "'ab%'"),
+        ("upper(t) LIKE 'A_'", "upper(t)", "like", "'A_'"),
+        ("CAST(a AS STRING) LIKE '1%'", "CAST(a AS STRING)", "like", "'1%'"),
+        ("startswith(t, 'ab')", "t", "startswith", "'ab'"),
+    ],
+)
+def test_a_column_like_a_constant_is_of_its_own_kind(text, attribute, operator, constant) -> None:
+    found = condition(text).clauses[0].atoms[0]
+    assert found.kind is AtomKind.LIKE
+    assert found.attribute is not None
+    assert found.constant is not None
+    assert (render(found.attribute), found.operator, render(found.constant)) == (
+        attribute,
+        operator,
+        constant,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t NOT LIKE 'ab%'",
+        "NOT startswith(t, 'ab')",
+        "t LIKE 'ab!%' ESCAPE '!'",
+        "t ILIKE 'ab%'",
+        "'ab' LIKE t",
+        "t LIKE t || '%'",
+        "endswith(t, 'ab')",
+    ],
+)
+def test_other_patterns_are_computed(text: str) -> None:
+    assert kinds(text) == ["RESIDUAL"]
+
+
+def test_texts_that_differ_in_their_pattern_have_one_shape() -> None:
+    shapes, streams = Shapes(), {"s": Stream("s", SCHEMA)}
+    found = [shapes.shape_of(f"SELECT a FROM s WHERE t LIKE '{p}'", streams) for p in ("a%", "_b", "c")]
+    assert len({id(shape) for shape, _ in found}) == 1
+    assert [values for _, values in found] == [["a%"], ["_b"], ["c"]]
+    assert found[0][0].condition.clauses[0].atoms[0].kind is AtomKind.LIKE
+
+
 def test_a_boolean_column_is_compared_with_true() -> None:
     assert clauses("flag AND a = 1") == [["flag = TRUE"], ["a = 1"]]
     assert clauses("NOT flag") == [["flag = FALSE"]]
@@ -279,6 +326,9 @@ def test_a_contradiction_is_recognised(text: str) -> None:
         "a = 1 AND a IN (1, 2)",
         "a != 1 AND a != 2",
         "a = 1 OR a = 2",
+        "t LIKE 'a%' AND t = 'b' AND t LIKE 'b%'",
+        "t IS NULL AND t LIKE 'a%'",
+        "t LIKE NULL",
         "4 div a = 1 AND 4 div a = 2",  # where a is 0 the row belongs to the dead letters
     ],
 )

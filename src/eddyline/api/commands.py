@@ -51,6 +51,7 @@ class Commands:
         "rollback",
         "versions",
         "explain",
+        "explain_index",
         "why",
         "why_not",
         "dead_letters",
@@ -130,6 +131,11 @@ class Commands:
             return found.as_dict() | {"name": None, "state": "not registered", "shown": shown}
         assert query is not None
         found = self._query(query, owner).explain()
+        return found.as_dict() | {"shown": str(found)}
+
+    def explain_index(self) -> dict[str, Any]:
+        """The predicate index of every stream."""
+        found = self._engine.explain_index()
         return found.as_dict() | {"shown": str(found)}
 
     def why(self, *, query: str, row: Mapping[str, Any], owner: str = "") -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from eddyline.api.rules_export import duration_text
 from eddyline.catalog.migrations import FORMAT
+from eddyline.catalog.versions import Kept
 from eddyline.engine.durable import Durable
 
 OK, WARNING, ERROR = "ok", "warning", "error"
@@ -46,6 +47,7 @@ def check_home(
             Finding(ERROR, "catalog", f"catalog.db is damaged: {problem}", "Restore it from a backup.")
         )
     found += _kept(durable)
+    found += _past(durable)
     found += _damaged(durable, forget_damaged, tell)
     found += folder_findings(durable.home.folder)
     return found
@@ -79,12 +81,43 @@ def _kept(durable: Durable) -> list[Finding]:
             f"{n_files} file{'s' if n_files != 1 else ''}, {size_text(n_bytes)}; kept for {duration_text(age_us)} "
             f"and up to {size_text(max_bytes)}"
         )
-        if n_bytes > ALMOST_FULL * max_bytes:
-            hint = "The oldest go as new ones come. Raise the limit to keep them longer."
-            found.append(Finding(WARNING, _WORDS.get(kind, kind), message, hint))
-        else:
-            found.append(Finding(OK, _WORDS.get(kind, kind), message))
+        found.append(_within(_WORDS.get(kind, kind), message, n_bytes, max_bytes))
     return found
+
+
+def _past(durable: Durable) -> list[Finding]:
+    """Versions that can be gone back to, and rounds whose tokens are known."""
+    keep, now = durable.retention, durable.now_us()
+    versions, rounds = durable.versions.kept(), durable.rounds.kept()
+    return [
+        _within(
+            "versions",
+            f"{_oldest(versions, 'version', now)}; kept for {duration_text(keep.versions_us)} after another took their place "
+            f"and up to {keep.version_count:,}",
+            versions.n - 1,
+            keep.version_count,
+        ),
+        _within(
+            "rounds",
+            f"{_oldest(rounds, 'round', now)}; kept for {duration_text(keep.rounds_us)} and up to {keep.round_count:,}",
+            rounds.n,
+            keep.round_count,
+        ),
+    ]
+
+
+def _oldest(kept: Kept, noun: str, now_us: int) -> str:
+    if not kept.n:
+        return "none yet"
+    made = _ago_text(now_us - kept.oldest_us)
+    return f"{kept.n:,} {noun}{'s' if kept.n != 1 else ''}, the oldest is {noun} {kept.oldest}, made {made}"
+
+
+def _within(subject: str, message: str, size: int, limit: int) -> Finding:
+    if size > ALMOST_FULL * limit:
+        hint = "The oldest go as new ones come. Raise the limit to keep them longer."
+        return Finding(WARNING, subject, message, hint)
+    return Finding(OK, subject, message)
 
 
 def _damaged(durable: Durable, forget_damaged: bool, tell: Callable[[str, int, int], None]) -> list[Finding]:
@@ -107,6 +140,15 @@ def _damaged(durable: Durable, forget_damaged: bool, tell: Callable[[str, int, i
     if forget_damaged:
         durable.forget_damaged()
     return found
+
+
+def _ago_text(microseconds: int) -> str:
+    """3 days ago, not 273 906 s."""
+    for unit, size in (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000)):
+        if microseconds >= size:
+            n = microseconds // size
+            return f"{n} {unit}{'s' if n != 1 else ''} ago"
+    return "just now"
 
 
 def size_text(n_bytes: int) -> str:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from eddyline.api.explain import Explanation, explain
+from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
 from eddyline.api.matches import Matches
 from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.register import Registrar
@@ -20,6 +20,7 @@ from eddyline.engine import Durable, Limits, Retention, RoundEngine
 from eddyline.errors import (
     PropertyError,
     SchemaError,
+    StreamChangedError,
     UnknownNameError,
     did_you_mean,
 )
@@ -64,7 +65,8 @@ def open_engine(
     result_bytes        how much memory all kept results may take
     recent_rows         how many rows of each stream are kept for why_not
     dead_letters        how many dead letters are kept in memory
-    retention           how long results, dead letters and captured rows are kept in the home
+    retention           how long and how much is kept in the home: results, dead letters, captured rows, earlier versions, rounds;
+                        what the home was told last if not given
     clock               microseconds since 1970, for now(); the machine's clock if not given
     """
     if time_zone is not None:
@@ -81,7 +83,7 @@ def open_engine(
     clock = clock or _wall_clock_us
     if home is None:
         return Engine(RoundEngine(time_zone=time_zone or "UTC", limits=limits, clock=clock, seed=seed))
-    durable = Durable(Path(home), time_zone=time_zone, retention=retention or Retention(), clock=clock)
+    durable = Durable(Path(home), time_zone=time_zone, retention=retention, clock=clock)
     try:
         rounds = RoundEngine(
             time_zone=durable.time_zone, limits=limits, clock=clock, seed=seed, durable=durable
@@ -163,7 +165,8 @@ class Engine:
     ) -> Query:
         """Register a standing query: a SELECT, or a CREATE VIEW that names it.
 
-        The same name and text again changes nothing; another text under the name replaces it in one version.
+        The same name and text again changes nothing; another text under the name replaces it in one version. A query that is
+        paused stays so, unless `enabled` is given.
         `params` gives values to named parameters (`:limit`); a list serves `IN (:values)`.
         """
         with self.rounds.lock:
@@ -236,7 +239,7 @@ class Engine:
     def replace(
         self, query: Query | str | int, text: str, *, params: Mapping[str, Any] | None = None
     ) -> Query:
-        """Give a query another text, in one version."""
+        """Give a query another text, in one version. Whether it runs or is paused stays as it is."""
         with self.rounds.lock:
             handle = self.get(query)
             self._registrar.replace(handle, text, params)
@@ -310,22 +313,27 @@ class Engine:
         """Run a round over rows of one stream, or of several: `push("trades", rows)`, `push({"trades": a, "quotes": b})`.
 
         Rows are an Arrow table, a pandas or Polars DataFrame, or dicts. An `_arrival` column gives a total order. The same
-        `token` again returns the round of the first time and does nothing, so a producer may retry.
+        `token` again returns the round of the first time and does nothing, so a producer may retry, as long as the home keeps
+        that round: 30 days and a million rounds, unless `retention` says otherwise.
         """
         inputs = dict(stream) if isinstance(stream, Mapping) else {stream: data}
         if isinstance(stream, Mapping) and data is not None:
             raise SchemaError(
                 "push takes either a stream and its rows, or a dict of streams", hint="Put all into the dict."
             )
-        with self.rounds.lock:
-            self.rounds.check_open()
+        while True:
+            with self.rounds.lock:
+                self.rounds.check_open()
+                declared = [self.rounds.catalog.stream(name) for name in inputs]
             taken = {}
-            for name, rows in inputs.items():
-                declared = self.rounds.catalog.stream(name)
-                if declared.name.lower() in taken:
-                    raise SchemaError(f"stream {declared.name} is there twice in this push")
-                taken[declared.name.lower()] = ingest(declared, rows, self.rounds.time_zone)
-            return Matches(self, self.rounds.run_round(taken, token=token))
+            for stream_, rows in zip(declared, inputs.values(), strict=True):
+                if stream_.name.lower() in taken:
+                    raise SchemaError(f"stream {stream_.name} is there twice in this push")
+                taken[stream_.name.lower()] = ingest(stream_, rows, self.rounds.time_zone)
+            try:
+                return Matches(self, self.rounds.run_round(taken, token=token))
+            except StreamChangedError:
+                continue
 
     def tick(self, now: int | None = None) -> Matches:
         """Run a round without rows, so that time passes; `now` in microseconds since 1970."""
@@ -349,6 +357,12 @@ class Engine:
             self.rounds.check_open()
             record, warnings = self._registrar.trial(text, params)
             return explain(self.rounds, record, warnings)
+
+    def explain_index(self) -> IndexExplanation:
+        """The predicate index of every stream: its structures, how many queries each serves, what it costs a row."""
+        with self.rounds.lock:
+            self.rounds.check_open()
+            return explain_index(self.rounds)
 
     def events(self) -> list[Event]:
         """What the engine announced lately, oldest first."""
@@ -388,11 +402,7 @@ class Engine:
         if self._control is not None:
             self._control.close()
             self._control = None
-        with self.rounds.lock:
-            if not self.rounds.is_closed and self.rounds.durable is not None:
-                self.rounds.durable.close()
-            self.rounds.is_closed = True
-            self.rounds.delivered.notify_all()
+        self.rounds.close()
 
     def __enter__(self) -> Engine:
         return self

@@ -18,12 +18,14 @@ _SERVED_BY = {
     AtomKind.COMPARE: "index",
     AtomKind.IN: "index",
     AtomKind.NULL_TEST: "index",
+    AtomKind.LIKE: "residual",
     AtomKind.CONSTANT: "constant",
     AtomKind.FUNCTION: "function",
     AtomKind.RESIDUAL: "residual",
 }
 _MEANING = {
-    "index": "decided for all queries of the shape at once",
+    "index": "decided for all queries at once",
+    "pairs": "checked on the pairs that are left",
     "constant": "decided once, when the query was registered",
     "function": "called only on rows still undecided, once per row for all queries",
     "residual": "computed only on rows still undecided",
@@ -48,11 +50,12 @@ class Explanation:
         lines.append(f"  stream     {f['stream']}")
         lines.append(f"  shape      shared by {f['n_sharing']} quer{'y' if f['n_sharing'] == 1 else 'ies'}")
         for condition in f["conditions"] or []:
-            lines.append(
-                f"  {condition['served_by']:10s} {condition['text']}   ({_MEANING[condition['served_by']]})"
-            )
+            meaning = condition["structure"] or _MEANING[condition["served_by"]]
+            lines.append(f"  {condition['served_by']:10s} {condition['text']}   ({meaning})")
         if not f["conditions"]:
             lines.append("  filters    none: every row matches")
+        if f["index"] is not None:
+            lines.append(f"  served by  {structure_text(f['index'])}")
         lines.append("  gives      " + ", ".join(f"{c['name']} {c['type']}" for c in f["columns"]))
         for function in f["functions"]:
             lines.append(
@@ -76,10 +79,12 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
     plan = rounds.catalog.plan(record.shape.stream)
     n_sharing = sum(segment.n_live for segment in plan.segments if segment.shape is record.shape)
     texts = condition_texts(record)
-    conditions = [
-        {"text": text, "served_by": _served_by(clause), "columns": sorted(_column_names(clause))}
-        for clause, text in zip(record.shape.condition.clauses, texts, strict=True)
-    ]
+    placed = _rendered(rounds.placed(record.shape.stream, record.id))
+    conditions = []
+    for clause, text in zip(record.shape.condition.clauses, texts, strict=True):
+        served, structure = _served(clause, placed)
+        columns = sorted(_column_names(clause))
+        conditions.append({"text": text, "served_by": served, "structure": structure, "columns": columns})
     results = rounds.results
     facts = {
         "id": record.id,
@@ -88,6 +93,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "generation": record.generation,
         "stream": record.shape.stream,
         "n_sharing": n_sharing,
+        "index": placed,
         "conditions": conditions,
         "columns": [{"name": f.name, "type": type_name(f.type)} for f in record.shape.output],
         "functions": [_function_facts(rounds, name, version) for name, version in record.shape.functions],
@@ -120,9 +126,91 @@ def _atom_text(atom: Atom, record: QueryRecord) -> str:
     return render(atom.condition, values=values)
 
 
-def _served_by(clause: Clause) -> str:
+def _served(clause: Clause, placed: dict[str, Any] | None) -> tuple[str, str | None]:
+    """Who decides the clause, and in which structure of the index, if it is one and is built."""
     kinds = {_SERVED_BY[atom.kind] for atom in clause.atoms}
-    return next(kind for kind in ("function", "residual", "index", "constant") if kind in kinds)
+    served = next(kind for kind in ("function", "residual", "index", "constant") if kind in kinds)
+    if served == "residual" and len(clause.atoms) == 1 and clause.atoms[0].kind is AtomKind.LIKE:
+        return served, "its prefix is looked up in the index; checked where the pattern says more"
+    if served != "index" or placed is None:
+        return served, None
+    is_interval = len(clause.atoms) == 1 and clause.atoms[0].operator not in ("in", "!=", "is null")
+    attributes = [render(a.attribute) for a in clause.atoms if a.attribute is not None]
+    if (
+        placed["key"] is not None
+        and attributes == [placed["key"]]
+        and clause.atoms[0].operator in ("=", "in")
+    ):
+        return served, f"{placed['kind']}: names the queries of a row"
+    if not placed["serves_planes"] and not is_interval:
+        return "pairs", None
+    return served, placed["kind"]
+
+
+def structure_text(facts: dict[str, Any]) -> str:
+    """One structure of the index in a line."""
+    on = f" on {', '.join(facts['attributes'])}" if facts["attributes"] else ""
+    n = facts["n_queries"]
+    text = f"{facts['kind']}{on}, {n:,} quer{'y' if n == 1 else 'ies'} in {facts['where']}"
+    if facts["n_rows"]:
+        text += f", {_duration(facts['ns_per_row'])} and {facts['hits_per_row']:.3g} matches a row"
+    return text
+
+
+def _duration(nanoseconds: float) -> str:
+    if nanoseconds < 1_000:
+        return f"{nanoseconds:.0f} ns"
+    return f"{nanoseconds / 1_000:.3g} µs" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:.3g} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexExplanation:
+    """The predicate index of every stream that has rows: what `explain --all` shows."""
+
+    streams: list[dict[str, Any]]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"streams": self.streams}
+
+    def __str__(self) -> str:
+        if not self.streams:
+            return "no stream has an index yet: it is built when the first rows come"
+        lines = []
+        for f in self.streams:
+            n = f["n_queries"]
+            per_query = f["nbytes"] / n if n else 0
+            lines.append(
+                f"{f['stream']}: {n:,} quer{'y' if n == 1 else 'ies'} as of version {f['version']}, "
+                f"{f['nbytes']:,} bytes ({per_query:.0f} a query), {f['n_parts']} part{'s' if f['n_parts'] != 1 else ''}"
+                + (", a new base is being built" if f["rebuilding"] else "")
+            )
+            lines += [f"  {structure_text(structure)}" for structure in f["structures"]]
+            lines.append(
+                f"  so far     {f['n_rows']:,} rows, {f['n_candidates']:,} pairs named by the index, "
+                f"{f['n_waiting_pairs']:,} looked at one by one, {f['n_matches']:,} matches, {f['n_dead']:,} dead"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def explain_index(rounds: RoundEngine) -> IndexExplanation:
+    """The index of every stream."""
+    found = []
+    for name, stage in rounds.stages():
+        facts = stage.snapshot()
+        structures = [_rendered(each) for each in facts["structures"]]
+        found.append({"stream": rounds.catalog.stream(name).name, **facts, "structures": structures})
+    return IndexExplanation(found)
+
+
+def _rendered(facts: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The facts of a structure with its attributes as SQL."""
+    if facts is None:
+        return None
+    key = None if facts["key"] is None else render(facts["key"])
+    return facts | {"key": key, "attributes": [render(attribute) for attribute in facts["attributes"]]}
 
 
 def _column_names(clause: Clause) -> set[str]:

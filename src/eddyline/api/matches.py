@@ -53,43 +53,29 @@ class Matches:
         return self._outcome.is_repeat
 
     def pairs(self, stream: str | None = None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """Row offsets and query ids: the queries that row i matched are `ids[offsets[i]:offsets[i + 1]]`, ascending.
+        """Row offsets and query ids: the queries that row i matched are `ids[offsets[i]:offsets[i + 1]]`, in no particular order.
 
-        With rows of several streams in the push, name the one to look at.
+        With rows of several streams in the push, name the one to look at. Where nothing has to be put together the arrays are
+        those of the engine: do not change them.
         """
-        output = self._output(stream)
-        n = len(output.batch)
-        if not output.parts:
-            return np.zeros(n + 1, np.int64), np.empty(0, np.int32)
-        rows = np.concatenate([part.rows for part in output.parts])
-        ids = np.concatenate([part.query_ids for part in output.parts])
-        order = np.lexsort((ids, rows))
-        offsets = np.zeros(n + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=n), out=offsets[1:])
-        return offsets, ids[order]
+        return self._output(stream).pairs()
 
     def rows(self, stream: str | None = None) -> npt.NDArray[np.int64]:
         """The row number of each pair, beside the ids of `pairs`."""
-        offsets, _ = self.pairs(stream)
+        offsets = self._output(stream).offsets
         return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
     def to_arrow(self, query: Query | str | int) -> pa.Table:
         """The result rows of one query in this round."""
         handle = self._engine.get(query)
-        batches = []
-        for output in self._outputs().values():
-            for part in output.parts:
-                mine = np.flatnonzero(part.query_ids == handle.id)
-                if len(mine):
-                    batches.append(part.project(mine[np.argsort(part.rows[mine], kind="stable")]))
+        parts = [output.part_of(handle.id) for output in self._outputs().values()]
+        batches = [part.project(np.arange(len(part))) for part in parts if part is not None]
         return pa.Table.from_batches(batches, batches[0].schema if batches else handle.schema)
 
     def queries(self) -> list[Query]:
         """The queries that matched something."""
-        ids = [part.query_ids for output in self._outputs().values() for part in output.parts]
-        return (
-            [Query(self._engine, int(query_id)) for query_id in np.unique(np.concatenate(ids))] if ids else []
-        )
+        ids = {query_id for output in self._outputs().values() for query_id in output.query_ids().tolist()}
+        return [Query(self._engine, query_id) for query_id in sorted(ids)]
 
     def _outputs(self) -> dict[str, FilterOutput]:
         if self._outcome.outputs is None:

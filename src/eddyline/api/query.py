@@ -134,7 +134,7 @@ class Query:
         for number, part in self._rounds.durable.results(after_round=from_round - 1):
             mine = np.flatnonzero(part.query_ids == self.id)
             if len(mine):
-                yield from self._as_results(number, 0, part, part.project(mine), mine)
+                yield from self._as_results(number, 0, part, mine)
 
     def latest(self, n: int = 10) -> list[Result]:
         """The newest results, oldest first, read or not."""
@@ -151,11 +151,9 @@ class Query:
             self._record()
 
             def tell(round_: Round, part: PartMatches) -> None:
-                mine = np.flatnonzero(part.query_ids == self.id)
-                mine = mine[np.argsort(part.arrivals[mine], kind="stable")]
                 failed: Exception | None = None
                 for result in list(
-                    self._as_results(round_.number, round_.version, part, part.project(mine), mine)
+                    self._as_results(round_.number, round_.version, part, np.arange(len(part)))
                 ):
                     try:
                         callback(result)
@@ -177,16 +175,11 @@ class Query:
         return stop
 
     def _read(self, *, since: int = 0, newest: int | None = None) -> Iterator[Result]:
-        for entry, rows, pairs in self._rounds.results.read(self.id, since=since, newest=newest):
-            yield from self._as_results(entry.round_number, entry.version, entry.part, rows, pairs)
+        for entry, part, pairs in self._rounds.results.read(self.id, since=since, newest=newest):
+            yield from self._as_results(entry.round_number, entry.version, part, pairs)
 
     def _as_results(
-        self,
-        round_number: int,
-        version: int,
-        part: PartMatches | StoredPart,
-        rows: pa.RecordBatch,
-        pairs: Positions,
+        self, round_number: int, version: int, part: PartMatches | StoredPart, pairs: Positions
     ) -> Iterator[Result]:
         catalog = self._rounds.catalog
         name = catalog.name_of(self.id)
@@ -195,7 +188,7 @@ class Query:
         else:
             generation = catalog.generation(self.id, version)
         marks = zip(part.arrivals[pairs], part.signs[pairs], part.is_late[pairs], strict=True)
-        for row, (arrival, sign, is_late) in zip(rows.to_pylist(), marks, strict=True):
+        for row, (arrival, sign, is_late) in zip(part.project(pairs).to_pylist(), marks, strict=True):
             yield Result(
                 row,
                 query=name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -51,7 +52,7 @@ class Registrar:
         declared = properties(given) if given else _DEFAULT
         shape, constants = self._bind(text, params)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
-        return self._put(text, name, shape, constants, declared)
+        return self._put(text, name, shape, constants, declared, says_enabled=_says_enabled(given))
 
     def _create(
         self, text: str, name: str | None, params: Mapping[str, Any] | None, given: Mapping[str, Any]
@@ -76,7 +77,8 @@ class Registrar:
     ) -> Query:
         """CREATE VIEW: a query with a name."""
         _check_name(view.name)
-        declared = properties({**dict(view.properties), **(given or {})})
+        stated = {**dict(view.properties), **(given or {})}
+        declared = properties(stated)
         known = self._rounds.catalog.find(view.name, declared.owner)
         if known is not None and view.if_not_exists:
             return Query(self._engine, known)
@@ -89,7 +91,7 @@ class Registrar:
                     f"query {view.name} is there already, with another text",
                     hint="Write CREATE OR REPLACE VIEW to change it.",
                 )
-        return self._put(view.text, view.name, shape, constants, declared)
+        return self._put(view.text, view.name, shape, constants, declared, says_enabled=_says_enabled(stated))
 
     def alter(self, alter: AlterView) -> Query:
         """ALTER VIEW: another text, or other properties."""
@@ -102,12 +104,21 @@ class Registrar:
         for name in alter.unset_properties:
             stated.pop(name, None)
         declared = properties(stated)
+        says_enabled = _says_enabled(
+            {**dict(alter.set_properties), **dict.fromkeys(alter.unset_properties, "")}
+        )
         refuse_unbuilt(shape=record.shape, properties=declared, text=record.text)
         constants = [
             constant.as_py() if isinstance(constant, pa.Scalar) else constant for constant in record.constants
         ]
         self._rounds.catalog.replace(
-            handle.id, record.text, record.shape, constants, declared, self._rounds.now_us()
+            handle.id,
+            record.text,
+            record.shape,
+            constants,
+            declared,
+            self._rounds.now_us(),
+            is_paused=not declared.is_enabled if says_enabled else None,
         )
         return handle
 
@@ -152,7 +163,8 @@ class Registrar:
         ids = []
         with self._rounds.catalog.change():
             for text, name, shape, constants in ready:
-                ids.append(self._put(text, name, shape, constants, declared).id)
+                says_enabled = _says_enabled(given)
+                ids.append(self._put(text, name, shape, constants, declared, says_enabled=says_enabled).id)
         return QuerySet(self._engine, ids)
 
     def template(self, text: str, params: Any, name: str | None, given: Mapping[str, Any]) -> QuerySet:
@@ -179,19 +191,27 @@ class Registrar:
             return QuerySet(self._engine, [])
         known = self._rounds.catalog
         if names is not None and any(known.find(each, declared.owner) is not None for each in names):
-            return self._template_over_known(text, shape, slots, names, declared)
+            says_enabled = _says_enabled(given)
+            return self._template_over_known(text, shape, slots, names, declared, says_enabled=says_enabled)
         made = known.register_many(text, shape, slots, n, names, declared, self._rounds.now_us())
         return QuerySet(self._engine, range(made.first_id, made.first_id + n))
 
     def _template_over_known(
-        self, text: str, shape: Shape, slots: Sequence[pa.Array], names: Sequence[str], declared: Properties
+        self,
+        text: str,
+        shape: Shape,
+        slots: Sequence[pa.Array],
+        names: Sequence[str],
+        declared: Properties,
+        *,
+        says_enabled: bool,
     ) -> QuerySet:
         """Some names stand already: those are replaced, one by one, the rest added, in one version."""
         ids = []
         with self._rounds.catalog.change():
             for at, each in enumerate(names):
                 constants = [column[at].as_py() for column in slots]
-                ids.append(self._put(text, each, shape, constants, declared).id)
+                ids.append(self._put(text, each, shape, constants, declared, says_enabled=says_enabled).id)
         return QuerySet(self._engine, ids)
 
     # ----------------------------------------------------------------------------------------- inside
@@ -240,15 +260,29 @@ class Registrar:
         return frame.array(result)
 
     def _put(
-        self, text: str, name: str | None, shape: Shape, constants: Sequence[Any], declared: Properties
+        self,
+        text: str,
+        name: str | None,
+        shape: Shape,
+        constants: Sequence[Any],
+        declared: Properties,
+        *,
+        says_enabled: bool,
     ) -> Query:
-        """Register, or replace what stands under the name, or leave it if nothing changes."""
+        """Register, or replace what stands under the name, or leave it if nothing changes.
+
+        Replacing changes what a query says, not whether it runs, unless that is said too.
+        """
         catalog, now = self._rounds.catalog, self._rounds.now_us()
         known = None if name is None else catalog.find(name, declared.owner)
         if known is None:
             return Query(self._engine, catalog.register(text, shape, constants, name, declared, now))
-        if not self._is_same(catalog.record(known), text, shape, constants, declared):
-            catalog.replace(known, text, shape, constants, declared, now)
+        record = catalog.record(known)
+        if not says_enabled:
+            declared = replace(declared, is_enabled=record.properties.is_enabled)
+        if not self._is_same(record, text, shape, constants, declared):
+            is_paused = not declared.is_enabled if says_enabled else None
+            catalog.replace(known, text, shape, constants, declared, now, is_paused=is_paused)
         return Query(self._engine, known)
 
     def _is_same(
@@ -365,6 +399,13 @@ def _stated(declared: Properties) -> dict[str, Any]:
     if not declared.is_enabled:
         stated["enabled"] = False
     return stated
+
+
+def _says_enabled(stated: Mapping[str, Any]) -> bool:
+    """Whether one of these properties, spelt as users do, is `enabled`."""
+    return any(
+        name.lower().removesuffix("_") == "enabled" and value is not None for name, value in stated.items()
+    )
 
 
 def _check_name(name: str | None) -> None:

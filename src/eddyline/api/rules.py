@@ -32,7 +32,6 @@ from eddyline.api.rules_table import RefusedRow
 from eddyline.catalog.members import replace_many
 from eddyline.catalog.restore import Restored
 from eddyline.errors import QueryStateError
-from eddyline.model import QueryState
 
 __all__ = [
     "Applied",
@@ -160,11 +159,10 @@ def _make_true(engine: Engine, changes: Plan, dropped: list[int], tell: Progress
         if change.query_id is None:
             catalog.register(rule.text, shape, constants, rule.name, rule.properties, now)
             continue
-        was_paused = catalog.state(change.query_id) is QueryState.PAUSED
-        was_enabled = "enabled" not in change.properties and rule.properties.is_enabled
-        catalog.replace(change.query_id, rule.text, shape, constants, rule.properties, now)
-        if was_paused and was_enabled:
-            catalog.set_paused(change.query_id, True, now)
+        is_paused = None if rule.properties.is_enabled else True
+        catalog.replace(
+            change.query_id, rule.text, shape, constants, rule.properties, now, is_paused=is_paused
+        )
     for table in changes.tables:
         _make_table_true(engine, table, tell)
 

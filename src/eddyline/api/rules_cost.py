@@ -29,7 +29,7 @@ def cost_class(shape: Shape) -> str:
     kinds = {atom.kind for clause in shape.condition.clauses for atom in clause.atoms}
     if AtomKind.FUNCTION in kinds or any(_functions(clause) for clause in shape.condition.clauses):
         return "function"
-    return "residual" if AtomKind.RESIDUAL in kinds else "index"
+    return "residual" if kinds & {AtomKind.RESIDUAL, AtomKind.LIKE} else "index"
 
 
 def rule_warnings(shape: Shape, constants: Sequence[Any] | None, context: Context) -> Iterator[str]:

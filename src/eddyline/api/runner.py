@@ -26,8 +26,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, BinaryIO, TextIO
 
-import pyarrow as pa
-
 from eddyline.api.endpoints import Feed, open_feed, open_sink
 from eddyline.api.engine import Engine
 from eddyline.api.pipeline.model import FileSource, Pipeline
@@ -38,7 +36,7 @@ from eddyline.delivery.sinks import SinkError, SinkFeed
 from eddyline.delivery.sinks.sink import SinkClosedError
 from eddyline.engine import Outcome
 from eddyline.engine.durable import OUTBOX
-from eddyline.errors import EddylineError, HomeError, SchemaError
+from eddyline.errors import EddylineError, HomeError, SchemaError, StreamChangedError
 from eddyline.events import (
     Event,
     RoundCommitted,
@@ -332,20 +330,25 @@ class Runner:
         """Commit the rows of a source. Rows the engine cannot take as they are become dead letters."""
         rounds = self.engine.rounds
         position = {feed.name: feed.position(taken.position)}
-        with rounds.lock:
-            rows = feed.in_schema(taken.rows, rounds.catalog.stream(feed.stream.name).schema)
+        while True:
+            with rounds.lock:
+                schema = rounds.catalog.stream(feed.stream.name).schema
+            rows = feed.in_schema(taken.rows, schema)
             try:
                 outcome = self._commit({feed.name: rows}, position)
+            except StreamChangedError:
+                continue
             except SchemaError as error:
                 if not rows.rows.num_rows:
                     raise
                 outcome = self._commit({feed.name: _all_unfit(rows, error)}, position)
+            break
         for event in taken.events:
             rounds.announce(replace(event, round_number=outcome.round.number))
 
     def _commit(self, inputs: dict[str, Ingested], positions: dict[str, Any]) -> Outcome:
         rounds = self.engine.rounds
-        with rounds.lock:
+        with rounds.turn:
             outcome = rounds.run_round(inputs, positions=positions)
             if rounds.durable is None and self._sinks:
                 self._in_memory.append((outcome.round.number, self._parts(outcome)))
@@ -410,12 +413,12 @@ class Runner:
     def _parts(self, outcome: Outcome) -> list[StoredPart]:
         """The results of a round, as an outbox would have them."""
         catalog, version = self.engine.rounds.catalog, outcome.round.version
-
-        def generations(ids: Any) -> Any:
-            return pa.array([catalog.generation(int(i), version) for i in ids], pa.int32()).to_numpy()
-
         outputs = (outcome.outputs or {}).values()
-        return [stored_part(part, generations) for output in outputs for part in output.parts]
+        return [
+            stored_part(part, lambda ids: catalog.generations(ids, version))
+            for output in outputs
+            for part in output.all_parts()
+        ]
 
     def _sink_failed(self, sink: SinkFeed, error: SinkError) -> None:
         settings = next(s for s in self.pipeline.sinks if s.name == sink.sink.name)
@@ -435,7 +438,8 @@ class Runner:
         with self.engine.rounds.lock:
             kept = {file.round_number for file in durable.rounds.files_after(OUTBOX, sink.cursor)}
             behind = durable.rounds.recent(min(self._last_round - sink.cursor, OVERTAKEN_ROUNDS))
-        n_lost = sum(r.n_results for r in behind if r.n_results and r.round.number not in kept)
+        missed = [r for r in behind if r.round.number > sink.cursor and r.round.number not in kept]
+        n_lost = sum(r.n_results for r in missed)
         if n_lost:
             self.engine.rounds.announce(SinkOvertaken(self._last_round, sink.sink.name, n_lost))
 

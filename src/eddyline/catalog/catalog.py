@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog.database import Database, StoredQuery, StoredTemplate
@@ -21,10 +22,13 @@ from eddyline.catalog.families import Family
 from eddyline.catalog.queries import QueryRecord, Registration
 from eddyline.catalog.streams import evolved
 from eddyline.errors import QueryStateError, SchemaError, UnknownNameError, did_you_mean
-from eddyline.model import Properties, QueryState, Shape, Stream, StreamPlan
+from eddyline.model import Changes, Properties, QueryState, Shape, Stream, StreamPlan
 
 if TYPE_CHECKING:
     from eddyline.catalog.restore import Restored
+
+
+CHANGES_KEPT = 100_000  # per stream; an index further behind is built anew
 
 
 @dataclass(slots=True)
@@ -66,6 +70,7 @@ class Catalog:
         self._families: dict[Shape, Family] = {}
         self._shapes_of: dict[str, dict[Shape, None]] = {}  # stream -> its shapes, in order of appearance
         self._plans: dict[str, StreamPlan] = {}
+        self._changes: dict[str, Changes] = {}  # by stream
         self._singles: dict[int, Registration] = {}
         self._bulks: list[Registration] = []
         self._fates: dict[int, _Fate] = {}
@@ -174,7 +179,7 @@ class Catalog:
             self._singles[query_id] = made
             self._name(name, properties.owner, query_id)
             self._family(shape).add(query_id, constants)
-            self._touch(shape)
+            self._touch(shape, [query_id])
             self.n_queries += 1
             self._write(made, constants, QueryState.RUNNING, 1)
             if not properties.is_enabled:
@@ -202,8 +207,9 @@ class Catalog:
                 )
             self.n_queries += n
             if properties.is_enabled:
-                self._family(shape).add_many(np.arange(first, first + n, dtype=np.int32), slots)
-                self._touch(shape)
+                ids = np.arange(first, first + n, dtype=np.int32)
+                self._family(shape).add_many(ids, slots)
+                self._touch(shape, ids)
             else:
                 for at, query_id in enumerate(range(first, first + n)):
                     self._parked[query_id] = tuple(column[at] for column in slots)
@@ -224,10 +230,19 @@ class Catalog:
         constants: Sequence[Any],
         properties: Properties,
         now_us: int,
+        *,
+        is_paused: bool | None = None,
     ) -> None:
-        """Another text under the same id and name: the old one ends and the new one starts in one version."""
+        """Another text under the same id and name: the old one ends and the new one starts in one version.
+
+        A query that is paused stays so, and one that runs goes on, unless `is_paused` says otherwise or `enabled` is another now.
+        """
         old = self._registration(query_id)
         generation = self._generation(query_id)
+        if is_paused is None and properties.is_enabled != old.properties.is_enabled:
+            is_paused = not properties.is_enabled
+        elif is_paused is None:
+            is_paused = self.state(query_id) is QueryState.PAUSED
         with self.change(f"replace query {old.name(query_id)}") as version:
             if self._parked.pop(query_id, None) is None:
                 self._leave_family(query_id, old.shape)
@@ -239,11 +254,10 @@ class Catalog:
             self._write(made, constants, QueryState.RUNNING, generation + 1)
             self._name(name, properties.owner, query_id)
             self._family(shape).add(query_id, constants)
-            self._touch(shape)
+            self._touch(shape, [query_id])
             self._fates[query_id] = _Fate(QueryState.RUNNING, generation + 1, version, now_us)
             self._past.setdefault(query_id, []).append((version, generation + 1))
-            if not properties.is_enabled:
-                self.set_paused(query_id, True, now_us)
+            self.set_paused(query_id, is_paused, now_us)
 
     def set_paused(self, query_id: int, is_paused: bool, now_us: int) -> None:
         """Pause, or resume: a new registration of the same text."""
@@ -258,7 +272,7 @@ class Catalog:
             else:
                 constants = [scalar.as_py() for scalar in self._parked.pop(query_id)]
                 self._family(made.shape).add(query_id, constants)
-                self._touch(made.shape)
+                self._touch(made.shape, [query_id])
             generation = self._generation(query_id) + (0 if is_paused else 1)
             self._fates[query_id] = _Fate(state, generation, version, now_us)
             if not is_paused:
@@ -280,8 +294,7 @@ class Catalog:
         if not ids:
             return 0
         with self.change(f"drop {len(ids)} quer{'y' if len(ids) == 1 else 'ies'}") as version:
-            for query_id in ids:
-                self._past.pop(query_id, None)
+            for query_id in ids:  # its past stays: a round that is under way may still have to know it
                 self._unname(query_id, self._registration(query_id))
                 self._end(query_id, version)
                 if self._singles.pop(query_id, None) is None or self._bulk(query_id) is not None:
@@ -292,7 +305,7 @@ class Catalog:
                 standing = [query_id for query_id in members if self._parked.pop(query_id, None) is None]
                 if standing:
                     self._family(shape).remove(standing)
-                    self._touch(shape)
+                    self._touch(shape, standing)
             self.n_queries -= len(ids)
         return len(ids)
 
@@ -338,10 +351,21 @@ class Catalog:
     def name_of(self, query_id: int) -> str:
         return self._registration(query_id).name(query_id)
 
+    def find_name(self, query_id: int) -> str | None:
+        """The name of a query, or None if it was dropped."""
+        return None if self.state(query_id) is QueryState.DROPPED else self.name_of(query_id)
+
     def generation(self, query_id: int, version: int) -> int:
         """Which generation of the query a round of `version` saw."""
         past = self._past.get(query_id, [])
         return next((generation for since, generation in reversed(past) if since <= version), 1)
+
+    def generations(self, ids: npt.NDArray[np.int32], version: int) -> npt.NDArray[np.int32]:
+        """The same of many queries."""
+        if not self._past:
+            return np.ones(len(ids), np.int32)
+        distinct, places = np.unique(ids, return_inverse=True)
+        return np.array([self.generation(i, version) for i in distinct.tolist()], np.int32)[places]
 
     def ids(self) -> Iterator[int]:
         """All registered queries, running or paused, in order of registration."""
@@ -362,6 +386,25 @@ class Catalog:
 
         return restore(self, version, now_us, dry_run=dry_run)
 
+    def forgot(self, templates: Iterable[int]) -> None:
+        """The disk no longer has these templates, by their first ids, and shapes nobody uses.
+
+        Members that still stand have rows of their own there, and so become queries of their own here.
+        """
+        gone = set(templates)
+        for bulk in (bulk for bulk in self._bulks if bulk.first_id in gone):
+            for query_id in range(bulk.first_id, bulk.first_id + bulk.n):
+                if self.state(query_id) is QueryState.DROPPED:
+                    self._fates.pop(query_id, None)
+                elif query_id not in self._singles:
+                    name = None if bulk.names is None else bulk.name(query_id)
+                    fate = self._fates[query_id]
+                    self._singles[query_id] = bulk._replace(
+                        first_id=query_id, n=1, names=name, version=fate.version, registered_us=fate.since_us
+                    )
+        self._bulks = [bulk for bulk in self._bulks if bulk.first_id not in gone]
+        self._interned.clear()  # what it leads to may be one of those shapes
+
     # ----------------------------------------------------------------------------------------- plans
 
     def plan(self, stream: str) -> StreamPlan:
@@ -370,7 +413,8 @@ class Catalog:
         plan = self._plans.get(key)
         if plan is None:
             segments = [s for shape in self._shapes_of.get(key, {}) for s in self._families[shape].segments()]
-            plan = StreamPlan(self.stream(stream).name, self.version, tuple(segments))
+            changes = self._changes.setdefault(key, Changes(self.version))
+            plan = StreamPlan(self.stream(stream).name, self.version, tuple(segments), changes)
             self._plans[key] = plan
         return plan
 
@@ -488,17 +532,22 @@ class Catalog:
 
     def _leave_family(self, query_id: int, shape: Shape) -> None:
         self._family(shape).remove([query_id])
-        self._touch(shape)
+        self._touch(shape, [query_id])
 
     def _constants(self, query_id: int, shape: Shape) -> tuple[pa.Scalar, ...]:
         if query_id in self._parked:
             return self._parked[query_id]
         return self._family(shape).constants(query_id)
 
-    def _touch(self, shape: Shape) -> None:
-        """The plan of the shape's stream is no longer current; a family without queries goes."""
+    def _touch(self, shape: Shape, ids: Sequence[int] | npt.NDArray[np.int32]) -> None:
+        """The plan of the shape's stream is no longer current, because of these queries; a family without queries goes."""
         key = shape.stream.lower()
         self._plans.pop(key, None)
+        changes = self._changes.get(key)
+        if changes is None or len(changes) >= CHANGES_KEPT:
+            changes = self._changes[key] = Changes(self.version)
+        else:
+            changes.note(self.version, shape, np.asarray(ids, np.int32))
         if not len(self._families[shape]):
             del self._families[shape]
             self._shapes_of[key].pop(shape, None)

@@ -32,6 +32,7 @@ from eddyline.model import (
     Stream,
     UserCall,
     Window,
+    pattern_atom,
 )
 from eddyline.types import DATE, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, parse_type, type_name
 
@@ -241,6 +242,8 @@ def _input_from(stored: list[Any]) -> Input:
 
 
 def _atom_to(atom: Atom, spans: bool) -> list[Any]:
+    if atom.kind is AtomKind.LIKE:  # as homes had it before there was this kind: nothing but the condition
+        atom = Atom(AtomKind.RESIDUAL, atom.condition)
     return [
         atom.kind.value,
         expression_to(atom.condition, spans=spans),
@@ -251,10 +254,13 @@ def _atom_to(atom: Atom, spans: bool) -> list[Any]:
 
 
 def _atom_from(stored: list[Any]) -> Atom:
-    kind, condition, attribute, operator, constant = stored
+    kind, stored_condition, attribute, operator, constant = stored
+    condition = expression_from(stored_condition)
+    if AtomKind(kind) is AtomKind.RESIDUAL:
+        return pattern_atom(condition) or Atom(AtomKind.RESIDUAL, condition)
     return Atom(
         AtomKind(kind),
-        expression_from(condition),
+        condition,
         _optional_from(attribute),
         operator,
         _optional_from(constant),

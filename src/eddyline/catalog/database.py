@@ -1,14 +1,14 @@
 """The catalog on disk: one SQLite file, every change one transaction and one version.
 
-Rows are never changed but to say until which version they held, so every earlier version can be read back. Queries registered one
-by one are rows of `queries`; a template with its table of constants is one row of `templates`, and its members get rows of
-their own only when something becomes of them.
+Rows are never changed but to say until which version they held, so every earlier version can be read back until it is forgotten
+(`versions.py`). Queries registered one by one are rows of `queries`; a template with its table of constants is one row of
+`templates`, and its members get rows of their own only when something becomes of them.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,8 +125,13 @@ class Database:
     def _forget_uncommitted(self) -> None:
         gone = set(self._uncommitted)
         self._uncommitted.clear()
+        self.unknow_shapes(gone)
+
+    def unknow_shapes(self, gone: Set[int]) -> None:
+        """Shapes that are not in the file: one that is registered again gets another number."""
         if gone:
-            self._alike = None
+            if self._alike is not None:
+                self._alike = {key: shape_id for key, shape_id in self._alike.items() if shape_id not in gone}
             self._shapes = {key: shape for key, shape in self._shapes.items() if key not in gone}
             self._shape_ids = {key: entry for key, entry in self._shape_ids.items() if entry[0] not in gone}
             self._writers = {key: write for key, write in self._writers.items() if key not in gone}

@@ -37,7 +37,8 @@ class Family:
 
     def add_many(self, ids: npt.NDArray[np.int32], slots: Sequence[pa.Array]) -> None:
         self._seal()
-        self._append(Segment(self.shape, ids, tuple(slots), np.ones(len(ids), dtype=bool)))
+        columns = tuple(c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in slots)
+        self._append(Segment(self.shape, ids, columns, np.ones(len(ids), dtype=bool)))
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take queries out: their bits are cleared, and a segment mostly of cleared ones is rewritten."""

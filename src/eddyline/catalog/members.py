@@ -137,7 +137,7 @@ def replace_many(
                 leaving.setdefault(old.shape, []).append(query_id)
         for old_shape, members in leaving.items():
             catalog._family(old_shape).remove(members)
-            catalog._touch(old_shape)
+            catalog._touch(old_shape, members)
         rows = list(zip(*(column.to_pylist() for column in slots), strict=True)) if slots else [()] * len(ids)
         for done, (query_id, constants) in enumerate(zip(map(int, ids), rows, strict=True)):
             if done % TELL_EVERY == 0:
@@ -153,7 +153,7 @@ def replace_many(
             catalog._fates[query_id] = _Fate(QueryState.RUNNING, generation, version, now_us)
             catalog._past.setdefault(query_id, []).append((version, generation))
         catalog._family(shape).add_many(ids.astype(np.int32), slots)
-        catalog._touch(shape)
+        catalog._touch(shape, ids.astype(np.int32))
         for query_id in map(int, ids) if not properties.is_enabled else paused:
             catalog.set_paused(query_id, True, now_us)
 

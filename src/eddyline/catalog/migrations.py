@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eddyline.errors import HomeError
 
-FORMAT = 1
+FORMAT = 2
 
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -38,8 +38,18 @@ CREATE INDEX files_by_round ON files (kind, round);
 CREATE TABLE cursors (reader TEXT PRIMARY KEY, round INTEGER NOT NULL, place INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+# What has ended, and what nobody uses any more, is found without looking at what stands; rounds say when they were committed.
+_FORGETTING = """
+CREATE INDEX queries_ended ON queries (version_to) WHERE version_to IS NOT NULL;
+CREATE INDEX queries_by_shape ON queries (shape);
+CREATE INDEX templates_by_shape ON templates (shape);
+CREATE INDEX ended_members_by_version ON ended_members (version);
+ALTER TABLE rounds ADD COLUMN at_us INTEGER NOT NULL DEFAULT 0;
+UPDATE rounds SET at_us = now_us;
+"""
+
 # From format k to k + 1, in order; each is a script that runs in one transaction.
-_STEPS: dict[int, str] = {0: _TABLES}
+_STEPS: dict[int, str] = {0: _TABLES, 1: _FORGETTING}
 
 
 def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from eddyline.catalog.catalog import Catalog
 from eddyline.catalog.database import Database, StoredQuery, StoredTemplate
 from eddyline.catalog.members import equal_rows, is_same_shape, replace_many, standing_as
+from eddyline.catalog.versions import VersionLog
 from eddyline.errors import QueryStateError, SchemaError
 from eddyline.model import QueryState, Shape
 from eddyline.types import type_name
@@ -79,8 +80,10 @@ def restore(catalog: Catalog, version: int, now_us: int, *, dry_run: bool = Fals
                 catalog.declare(stream)
         catalog.drop(todo.dropped)
         for now, query in differing:
-            catalog.replace(now, query.text, query.shape, query.constants, query.properties, now_us)
-            catalog.set_paused(now, query.state is QueryState.PAUSED, now_us)
+            is_paused = query.state is QueryState.PAUSED
+            catalog.replace(
+                now, query.text, query.shape, query.constants, query.properties, now_us, is_paused=is_paused
+            )
         todo.added = [_register(catalog, query, now_us) for query in returning]
         for each in members:
             todo.added += _put_back(catalog, each, now_us)
@@ -95,12 +98,17 @@ def _database(catalog: Catalog, version: int) -> Database:
             "an engine in memory keeps no earlier versions",
             hint="Open it with a home: eddyline.open('folder').",
         )
-    kept = [number for number, _, _ in database.versions(1_000_000)]
-    if version not in kept:
-        known = f"Kept are {min(kept)} to {max(kept)}." if kept else "There is no version yet."
+    oldest, newest = VersionLog(database).kept().oldest, database.version()
+    if 0 < version < oldest:
+        raise QueryStateError(
+            f"version {version} is no longer kept",
+            detail=f"Kept are {oldest} to {newest}.",
+            hint="See them with eddyline versions. How long they are kept is told in [engine.retention].",
+        )
+    if not 0 < version <= newest:
         raise QueryStateError(
             f"there is no version {version} to go back to",
-            detail=known,
+            detail=f"Kept are {oldest} to {newest}." if oldest else "There is no version yet.",
             hint="See them with eddyline versions.",
         )
     return database

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from eddyline.catalog import codec
 from eddyline.catalog.database import Database
+from eddyline.catalog.versions import AT_ONCE, Kept
 from eddyline.errors import HomeError
 from eddyline.model import Round, StreamProgress
+
+FORGOTTEN_DEAD = "dead letters of forgotten rounds"  # a setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class RoundLog:
                     hint="Close the engine and open the home again.",
                 )
             self._connection.execute(
-                "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     done.round.number,
                     done.round.version,
@@ -77,6 +80,7 @@ class RoundLog:
                     done.n_dead,
                     done.n_late,
                     self.epoch,
+                    at_us,
                 ),
             )
             self._connection.executemany(
@@ -110,8 +114,9 @@ class RoundLog:
         return [_round(row) for row in rows]
 
     def n_dead(self) -> int:
-        """How many dead letters all rounds had."""
-        return int(self._connection.execute("SELECT coalesce(sum(n_dead), 0) FROM rounds").fetchone()[0])
+        """How many dead letters all rounds had, also those that are forgotten."""
+        kept = int(self._connection.execute("SELECT coalesce(sum(n_dead), 0) FROM rounds").fetchone()[0])
+        return kept + self._database.number(FORGOTTEN_DEAD)
 
     def progress(self) -> dict[str, StreamProgress]:
         rows = self._connection.execute(
@@ -153,6 +158,48 @@ class RoundLog:
         )
         return [ListedFile(*row) for row in rows]
 
+    # ----------------------------------------------------------------------------------------- forgetting
+
+    def kept(self) -> Kept:
+        """Rounds that are kept, with their tokens."""
+        (n,) = self._connection.execute("SELECT count(*) FROM rounds").fetchone()
+        oldest = self._connection.execute(
+            "SELECT number, at_us FROM rounds ORDER BY number LIMIT 1"
+        ).fetchone()
+        return Kept(int(n), *(oldest or (0, 0)))
+
+    def first_to_keep(self, since_us: int, count: int) -> int:
+        """The first round committed since then, or the newest but `count`, whichever is later; never after the last one."""
+        last = int(self._connection.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
+        young = self._connection.execute(
+            "SELECT number FROM rounds WHERE at_us >= ? ORDER BY number LIMIT 1", (since_us,)
+        ).fetchone()
+        return min(last, max(last if young is None else int(young[0]), last - count + 1))
+
+    def forget(self, before: int) -> int:
+        """Remove rounds before this one that no listed file belongs to, with their tokens; returns how many, AT_ONCE at most."""
+        found = self._connection.execute(
+            "SELECT number, n_dead FROM rounds WHERE number < ? AND number NOT IN (SELECT round FROM files)"
+            " ORDER BY number LIMIT ?",
+            (before, AT_ONCE),
+        ).fetchall()
+        if found:
+            with self._database.transaction():
+                self._connection.executemany(
+                    "DELETE FROM rounds WHERE number = ?", [(number,) for number, _ in found]
+                )
+                n_dead = self._database.number(FORGOTTEN_DEAD) + sum(n for _, n in found)
+                self._database.set(FORGOTTEN_DEAD, str(n_dead))
+        return len(found)
+
+    def oldest_version(self, *kinds: str) -> int | None:
+        """The catalog version of the oldest round to which a file of these kinds belongs; None if there is no such file."""
+        found = [
+            self._connection.execute("SELECT min(round) FROM files WHERE kind = ?", (kind,)).fetchone()[0]
+            for kind in kinds
+        ]
+        return min((self.version_of(number) for number in found if number is not None), default=None)
+
     # ----------------------------------------------------------------------------------------- cursors
 
     def cursor(self, reader: str) -> tuple[int, int] | None:
@@ -173,7 +220,7 @@ class RoundLog:
 
 
 def _round(row: tuple[object, ...]) -> CommittedRound:
-    number, version, now_us, seed, first, last, token, rows, n_results, n_dead, n_late, _ = row
+    number, version, now_us, seed, first, last, token, rows, n_results, n_dead, n_late, *_ = row
     round_ = Round(
         number=int(str(number)),
         version=int(str(version)),

@@ -137,7 +137,10 @@ def build() -> Parser:
     _owner(one)
 
     one = command("explain", "Show how a query is answered, or would be.", "eddyline explain cheap")
-    one.add_argument("query", metavar="QUERY", help="a name, an SQL text, or a file of rules")
+    one.add_argument("query", nargs="?", metavar="QUERY", help="a name, an SQL text, or a file of rules")
+    one.add_argument(
+        "--all", action="store_true", help="the predicate index of every stream, instead of a query"
+    )
     _owner(one)
 
     one = command(

@@ -36,7 +36,7 @@ def doctor(args: argparse.Namespace, out: Output) -> int:
         home = pipeline = None
         found.append(Finding(OK, "home", "none was named", error.hint))
     if home is not None:
-        retention = pipeline.engine.retention if pipeline is not None else Retention()
+        retention = None if pipeline is None else pipeline.engine.retention
         found += _home(home, retention, args, out)
     n_errors = sum(finding.level == ERROR for finding in found)
     if out.is_json:
@@ -89,7 +89,7 @@ def _holder(home: Path) -> str:
     )
 
 
-def _home(home: Path, retention: Retention, args: argparse.Namespace, out: Output) -> list[Finding]:
+def _home(home: Path, retention: Retention | None, args: argparse.Namespace, out: Output) -> list[Finding]:
     if not (home / "catalog.db").exists():
         if args.forget_damaged:
             raise CommandError(f"there is no home at {home}", hint="Name another with --home.")

@@ -137,6 +137,12 @@ def show(args: argparse.Namespace, out: Output) -> int:
 
 
 def explain(args: argparse.Namespace, out: Output) -> int:
+    if args.all == (args.query is not None):
+        raise CommandError(
+            "explain takes a query or --all", hint="Write eddyline explain NAME, or eddyline explain --all."
+        )
+    if args.all:
+        return _explain_all(args, out)
     texts: Sequence[str | None] = [None]
     if args.query.lstrip()[:6].lower() == "select":
         texts = [args.query]
@@ -159,6 +165,17 @@ def explain(args: argparse.Namespace, out: Output) -> int:
         out.document(answers[0] if len(answers) == 1 else answers)
     else:
         out.text("\n".join(shown))
+    return 0
+
+
+def _explain_all(args: argparse.Namespace, out: Output) -> int:
+    with session(args, out) as engine:
+        found = engine.call("explain_index")
+    shown = found.pop("shown")
+    if out.is_json:
+        out.document(found)
+    else:
+        out.text(shown)
     return 0
 
 

@@ -1,25 +1,37 @@
 """The result log in memory: the last results of every query, within a bound for each and for all.
 
-A round appends its matches as they left the filters, nothing per query. Only when somebody reads are a query's results
-looked up and projected. When the log outgrows its bytes it is rewritten to what the rings promise: the newest results of each
-query.
+A round appends its matches as they left the filters and counts them, nothing more. Only when somebody reads are a query's
+results looked up and projected. When the log outgrows its bytes it is rewritten to what the rings promise: the newest results of
+each query. Bitmaps have half of the bytes, and the oldest go whole: most of their queries match often, and their newest results
+are in newer bitmaps. What the others had becomes a list.
 """
 
 from __future__ import annotations
 
+import heapq
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from eddyline.batch import PartMatches
+from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, QueryIds
+from eddyline.hit_matches import HitMatches
+from eddyline.kernels.bitsets import count_lanes, decode_rows
+from eddyline.kernels.counts import add_by_id, count_ids, mark_newest
+from eddyline.model import StreamPlan
 from eddyline.storage.outbox import StoredPart
 
 ENTRY_BYTES = 2_000  # what an entry costs besides its arrays
-KEPT_SHARE = 0.5  # of the byte limit, after the oldest had to go
+SEGMENT_BYTES = 1_000  # the same of a segment of a narrowed plan
+BITMAP_SHARE = 0.5  # of the byte limit
+KEPT_SHARE = 0.5  # of what others may have, after the oldest had to go
+FORGOTTEN = -(1 << 62)  # instead of how many results a query had
+SCANS_BEFORE_SORT = 200  # sorting ids takes as long as looking through them so many times
+
+Matches: TypeAlias = HitMatches | PartMatches | StoredPart
 
 
 class Result(dict[str, Any]):
@@ -60,25 +72,93 @@ class Result(dict[str, Any]):
 
 @dataclass(slots=True)
 class Entry:
-    """Matches of one segment in one round; `number` orders entries."""
+    """Matches of one round; `number` orders entries."""
 
     number: int
     round_number: int
     version: int
-    part: PartMatches | StoredPart
+    matches: Matches
     nbytes: int
-    is_compact: bool = False
-    _order: npt.NDArray[np.int64] | None = field(default=None, repr=False)
-    _sorted_ids: npt.NDArray[np.int32] | None = field(default=None, repr=False)
+    is_rewritten: bool = False
+    by_lane: npt.NDArray[np.int32] | None = field(default=None, repr=False)  # results per lane of a bitmap
+    _n_scans: int = field(default=0, repr=False)
+    _order: Positions | None = field(default=None, repr=False)
+    _sorted_ids: QueryIds | None = field(default=None, repr=False)
 
-    def pairs_of(self, query_id: int) -> npt.NDArray[np.int64]:
-        """Pairs of one query, in order of arrival."""
-        if self._sorted_ids is None or self._order is None:
-            ids = self.part.query_ids
-            self._order = np.lexsort((self.part.arrivals, ids))
+    def pairs_of(self, query_id: int) -> Positions:
+        """Pairs of one query, in order of arrival; of hits, the rows that satisfy it."""
+        matches = self.matches
+        if isinstance(matches, HitMatches):
+            if isinstance(matches.hits, BitmapHits):
+                return matches.hits.rows_of(query_id)
+            places = self._places(query_id)
+            return np.searchsorted(matches.hits.offsets, places, side="right") - 1
+        pairs = self._places(query_id)
+        return pairs[np.argsort(matches.arrivals[pairs], kind="stable")]
+
+    def part(self, query_id: int, pairs: Positions) -> tuple[PartMatches | StoredPart, Positions]:
+        """Matches that can be projected, and which of them are these pairs of a query."""
+        if isinstance(self.matches, HitMatches):
+            return self.matches.part_of(query_id, pairs), np.arange(len(pairs))
+        return self.matches, pairs
+
+    def _places(self, query_id: int) -> Positions:
+        """Where a query stands among the ids of the pairs, ascending. They are sorted once that pays."""
+        if self._order is None or self._sorted_ids is None:
+            matches = self.matches
+            ids = matches.hits.ids if isinstance(matches, HitMatches) else matches.query_ids
+            self._n_scans += 1
+            if self._n_scans <= SCANS_BEFORE_SORT:
+                return np.flatnonzero(ids == query_id)
+            self._order = np.argsort(ids, kind="stable")
             self._sorted_ids = ids[self._order]
-        low, high = np.searchsorted(self._sorted_ids, [query_id, query_id + 1])
+        query = np.int32(query_id)  # another type would copy all ids
+        low, high = (np.searchsorted(self._sorted_ids, query, side=side) for side in ("left", "right"))
         return self._order[low:high]
+
+
+class _Shelf:
+    """Entries, oldest first, and their bytes. Entries of one round share their batch: it counts once."""
+
+    def __init__(self) -> None:
+        self.entries: deque[Entry] = deque()
+        self.nbytes = 0
+        self._held: dict[int, tuple[int, int]] = {}  # id of a batch -> entries that hold it, its bytes
+
+    @property
+    def n_results(self) -> int:
+        return sum(len(entry.matches) for entry in self.entries)
+
+    def push(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.nbytes += entry.nbytes
+        if not isinstance(entry.matches, StoredPart):
+            batch = entry.matches.batch
+            n_holders, nbytes = self._held.get(id(batch), (0, 0))
+            if n_holders == 0:
+                nbytes = batch.nbytes
+                self.nbytes += nbytes
+            self._held[id(batch)] = n_holders + 1, nbytes
+
+    def insert(self, entry: Entry) -> None:
+        """Put an entry where its number belongs."""
+        later = []
+        while self.entries and self.entries[-1].number > entry.number:
+            later.append(self.entries.pop())
+        self.push(entry)
+        self.entries.extend(reversed(later))
+
+    def pop_oldest(self) -> Entry:
+        entry = self.entries.popleft()
+        self.nbytes -= entry.nbytes
+        if not isinstance(entry.matches, StoredPart):
+            batch = entry.matches.batch
+            n_holders, nbytes = self._held.pop(id(batch))
+            if n_holders == 1:
+                self.nbytes -= nbytes
+            else:
+                self._held[id(batch)] = n_holders - 1, nbytes
+        return entry
 
 
 class ResultLog:
@@ -87,53 +167,66 @@ class ResultLog:
     def __init__(self, per_query: int, max_bytes: int) -> None:
         self.per_query = per_query
         self.max_bytes = max_bytes
-        self._entries: list[Entry] = []
+        self._listed = _Shelf()  # lists, parts and what came from the outbox
+        self._bitmaps = _Shelf()
         self._next_entry = 0
-        self._nbytes = 0
-        self._counted_batches: dict[int, int] = {}  # id of a batch -> entries that hold it
         self._produced = np.zeros(1024, np.int64)
+        self._in_bitmaps = np.zeros(1024, np.int64)  # results that bitmaps hold now
+        self._plans: dict[str, StreamPlan] = {}  # the last of each stream
         self.n_dropped = 0
 
     @property
     def nbytes(self) -> int:
-        return self._nbytes
+        return self._listed.nbytes + self._bitmaps.nbytes
 
     @property
     def end(self) -> int:
         """The number of the entry to come: where a new reader starts."""
         return self._next_entry
 
-    def append(self, round_number: int, version: int, part: PartMatches | StoredPart) -> int:
+    def append(self, round_number: int, version: int, matches: Matches) -> int:
         """Take a round's matches; returns how many results left to make room."""
-        ids = part.query_ids
-        top = int(ids.max()) + 1
-        if top > len(self._produced):
-            self._produced = np.concatenate(
-                [self._produced, np.zeros(max(top, len(self._produced)), np.int64)]
-            )
-        self._produced[:top] += np.bincount(ids, minlength=top)
-        self._push(Entry(self._next_entry, round_number, version, part, part.nbytes + ENTRY_BYTES))
+        nbytes = matches.nbytes + ENTRY_BYTES
+        if isinstance(matches, HitMatches):
+            nbytes += self._adopt(matches.plan)
+        by_lane = self._count(matches)
+        nbytes += 0 if by_lane is None else by_lane.nbytes
+        entry = Entry(self._next_entry, round_number, version, matches, nbytes, by_lane=by_lane)
         self._next_entry += 1
-        return self._make_room() if self._nbytes > self.max_bytes else 0
+        is_bitmap = isinstance(matches, HitMatches) and isinstance(matches.hits, BitmapHits)
+        (self._bitmaps if is_bitmap else self._listed).push(entry)
+        dropped = self._drop_bitmaps(round_number) if is_bitmap else 0
+        if self._listed.nbytes > self._room:
+            dropped += self._make_room()
+        self.n_dropped += dropped
+        return dropped
 
     def produced(self, query_id: int) -> int:
         """How many results the query has had."""
-        return int(self._produced[query_id]) if query_id < len(self._produced) else 0
+        return max(0, int(self._produced[query_id])) if query_id < len(self._produced) else 0
 
     def kept(self, query_id: int) -> int:
         """How many of them can still be read."""
-        return min(self.per_query, sum(len(entry.pairs_of(query_id)) for entry in self._entries))
+        n_kept = 0
+        for entry in self._newest_first():
+            n_kept += len(entry.pairs_of(query_id))
+            if n_kept >= self.per_query:
+                return self.per_query
+        return n_kept
 
     def dropped(self, query_id: int) -> int:
         return self.produced(query_id) - self.kept(query_id)
 
     def read(
         self, query_id: int, *, since: int = 0, newest: int | None = None
-    ) -> Iterator[tuple[Entry, pa.RecordBatch, npt.NDArray[np.int64]]]:
-        """Results of a query from entry `since` on, oldest first, at most the `newest` ones (and never more than the ring)."""
+    ) -> Iterator[tuple[Entry, PartMatches | StoredPart, Positions]]:
+        """Results of a query from entry `since` on, oldest first, at most the `newest` ones (and never more than the ring).
+
+        They come as matches that can be projected, and which of them are meant.
+        """
         wanted = self.per_query if newest is None else min(newest, self.per_query)
-        found: list[tuple[Entry, npt.NDArray[np.int64]]] = []
-        for entry in reversed(self._entries):
+        found: list[tuple[Entry, Positions]] = []
+        for entry in self._newest_first():
             if entry.number < since or wanted <= 0:
                 break
             pairs = entry.pairs_of(query_id)
@@ -141,66 +234,157 @@ class ResultLog:
                 found.append((entry, pairs[-wanted:]))
                 wanted -= len(found[-1][1])
         for entry, pairs in reversed(found):
-            yield entry, entry.part.project(pairs), pairs
+            yield entry, *entry.part(query_id, pairs)
 
     def forget(self, query_id: int) -> None:
         """A dropped query's results go with the next rewrite; its counter ends now."""
         if query_id < len(self._produced):
-            self._produced[query_id] = 0
+            self._produced[query_id] = FORGOTTEN
+
+    def forget_stream(self, name: str) -> None:
+        """Let go of the plan of a stream that was dropped."""
+        self._plans.pop(name.lower(), None)
 
     # ----------------------------------------------------------------------------------------- inside
 
-    def _push(self, entry: Entry) -> None:
-        self._entries.append(entry)
-        self._nbytes += entry.nbytes
-        if isinstance(entry.part, PartMatches):  # parts of one round share their batch: it counts once
-            batch = id(entry.part.batch)
-            if self._counted_batches.setdefault(batch, 0) == 0:
-                self._nbytes += entry.part.batch.nbytes
-            self._counted_batches[batch] += 1
+    @property
+    def _room(self) -> int:
+        """Bytes for all but bitmaps."""
+        return self.max_bytes - min(self._bitmaps.nbytes, int(self.max_bytes * BITMAP_SHARE))
 
-    def _make_room(self) -> int:
-        """Rewrite the log to each query's newest results; if that is still too much, the oldest rounds go."""
-        before = sum(len(entry.part) for entry in self._entries)
-        seen = np.zeros(len(self._produced), np.int64)
-        kept: list[Entry] = []
-        for entry in reversed(self._entries):
-            smaller = self._compacted(entry, seen)
-            if smaller is not None:
-                kept.append(smaller)
-        self._refill(reversed(kept))
-        while self._nbytes > self.max_bytes * KEPT_SHARE and len(self._entries) > 1:
-            self._refill(iter(self._entries[max(1, len(self._entries) // 8) :]))
-        dropped = before - sum(len(entry.part) for entry in self._entries)
-        self.n_dropped += dropped
+    def _newest_first(self) -> Iterator[Entry]:
+        if not self._bitmaps.entries:
+            return reversed(self._listed.entries)
+        shelves = (reversed(self._listed.entries), reversed(self._bitmaps.entries))
+        return heapq.merge(*shelves, key=lambda entry: entry.number, reverse=True)
+
+    def _count(self, matches: Matches) -> npt.NDArray[np.int32] | None:
+        """Count the results of each query; of a bitmap, returns how many each lane has."""
+        if not isinstance(matches, HitMatches):
+            # arrays of the outbox are read-only, for which the kernel would be compiled once more
+            ids = np.require(matches.query_ids, requirements="W")
+            self._grow(int(ids.max()))
+            count_ids(ids, self._produced)
+            return None
+        hits = matches.hits
+        if not isinstance(hits, BitmapHits):
+            count_ids(hits.ids, self._produced)
+            return None
+        by_lane = np.zeros(len(hits.ids), np.int64)
+        count_lanes(hits.words, by_lane)
+        add_by_id(hits.ids, by_lane, self._produced)
+        add_by_id(hits.ids, by_lane, self._in_bitmaps)
+        return by_lane.astype(np.int32)
+
+    def _adopt(self, plan: StreamPlan) -> int:
+        """Make counters for the queries of a plan; returns the bytes that only it holds: masks of segments that changed."""
+        previous = self._plans.get(plan.stream.lower())
+        if plan is previous:
+            return 0
+        self._plans[plan.stream.lower()] = plan
+        self._grow(max((int(segment.ids[-1]) for segment in plan.segments if len(segment)), default=0))
+        known = set() if previous is None else {id(segment) for segment in previous.segments}
+        return sum(segment.is_live.nbytes for segment in plan.segments if id(segment) not in known)
+
+    def _grow(self, highest: int) -> None:
+        """Counters for ids up to the highest."""
+        size = len(self._produced)
+        if highest >= size:
+            more = np.zeros(max(highest + 1 - size, size), np.int64)
+            self._produced = np.concatenate([self._produced, more])
+            self._in_bitmaps = np.concatenate([self._in_bitmaps, more])
+
+    def _drop_bitmaps(self, newest_round: int) -> int:
+        """The oldest bitmaps go while they are too many; those of the newest round stay. Returns how many results went.
+
+        What a seldom matching query had in one that goes, and newer ones do not make up for, becomes a list.
+        """
+        dropped = 0
+        while (
+            self._bitmaps.nbytes > self.max_bytes * BITMAP_SHARE
+            and self._bitmaps.entries[0].round_number < newest_round
+        ):
+            entry = self._bitmaps.pop_oldest()
+            dropped += len(entry.matches)
+            rare = self._rare(entry)
+            if rare is not None:
+                self._listed.insert(rare)
+                dropped -= len(rare.matches)
         return dropped
 
-    def _refill(self, entries: Iterator[Entry]) -> None:
-        entries = iter(list(entries))
-        self._entries, self._nbytes, self._counted_batches = [], 0, {}
-        for entry in entries:
-            self._push(entry)
-
-    def _compacted(self, entry: Entry, seen: npt.NDArray[np.int64]) -> Entry | None:
-        """The entry without results beyond their query's ring, holding only the rows it needs. Counts into `seen`."""
-        part = entry.part
-        ids = part.query_ids
-        order = np.lexsort((-part.arrivals, ids))  # newest of each query first
-        sorted_ids = ids[order]
-        starts = np.searchsorted(sorted_ids, sorted_ids)
-        rank = np.arange(len(order)) - starts
-        keep = np.sort(order[seen[sorted_ids] + rank < self.per_query])
-        seen += np.bincount(ids, minlength=len(seen))
-        if not len(keep):
+    def _rare(self, entry: Entry) -> Entry | None:
+        """The results of queries whose ring newer bitmaps do not fill."""
+        matches, by_lane = entry.matches, entry.by_lane
+        assert isinstance(matches, HitMatches)
+        assert by_lane is not None
+        hits = matches.hits
+        assert isinstance(hits, BitmapHits)
+        add_by_id(hits.ids, -by_lane.astype(np.int64), self._in_bitmaps)
+        is_rare = (by_lane > 0) & (self._in_bitmaps[hits.ids] < self.per_query)
+        is_rare &= self._produced[hits.ids] >= 0
+        if not is_rare.any():
             return None
-        if entry.is_compact and len(keep) == len(part):
+        words = hits.words & np.packbits(is_rare, bitorder="little").view(np.uint64)
+        offsets = np.zeros(len(words) + 1, np.int64)
+        np.cumsum(np.bitwise_count(words).sum(axis=1, dtype=np.int64), out=offsets[1:])
+        ids = np.empty(int(offsets[-1]), np.int32)
+        decode_rows(words, hits.ids, ids)
+        found = HitMatches(matches.batch, matches.plan, ListHits(offsets, ids))
+        smaller = found.narrowed(np.arange(len(ids)))
+        nbytes = smaller.nbytes + _plan_bytes(smaller) + ENTRY_BYTES
+        return Entry(entry.number, entry.round_number, entry.version, smaller, nbytes, is_rewritten=True)
+
+    def _make_room(self) -> int:
+        """Rewrite all but bitmaps to each query's newest results; if that is still too much, the oldest rounds go."""
+        before = self._listed.n_results
+        seen = np.where(self._produced < 0, self.per_query, 0)
+        smaller = _Shelf()  # newest first
+        for entry in reversed(self._listed.entries):
+            rewritten = self._rewritten(entry, seen)
+            if rewritten is not None:
+                smaller.push(rewritten)
+                if smaller.nbytes > self._room * KEPT_SHARE:
+                    break
+        if smaller.nbytes > self._room * KEPT_SHARE and len(smaller.entries) > 1:
+            smaller.entries.pop()
+        self._listed = _Shelf()
+        for entry in reversed(smaller.entries):
+            self._listed.push(entry)
+        return before - self._listed.n_results
+
+    def _rewritten(self, entry: Entry, seen: npt.NDArray[np.int64]) -> Entry | None:
+        """The entry without results beyond their query's ring, holding only the rows it needs. Counts into `seen`."""
+        matches = entry.matches
+        if isinstance(matches, HitMatches):
+            order, ids = None, matches.hits.ids  # rows of a list are in order of arrival
+        else:
+            order = np.argsort(matches.arrivals, kind="stable")
+            ids = matches.query_ids[order]
+        is_kept = np.empty(len(ids), dtype=bool)
+        n_kept = mark_newest(ids, self.per_query, seen, is_kept)
+        if n_kept == 0:
+            return None
+        if n_kept == len(ids) and (entry.is_rewritten or _fills_its_batch(matches)):
             return entry
-        smaller = part.narrowed(keep)
+        smaller = matches.narrowed(np.flatnonzero(is_kept) if order is None else np.sort(order[is_kept]))
         return Entry(
             entry.number,
             entry.round_number,
             entry.version,
             smaller,
-            smaller.nbytes + ENTRY_BYTES,
-            is_compact=True,
+            smaller.nbytes + _plan_bytes(smaller) + ENTRY_BYTES,
+            is_rewritten=True,
         )
+
+
+def _fills_its_batch(matches: Matches) -> bool:
+    """Whether a copy of only the rows it needs would be hardly smaller."""
+    return isinstance(matches, StoredPart) or matches.nbytes > matches.batch.nbytes
+
+
+def _plan_bytes(matches: Matches) -> int:
+    """Bytes of constants that a narrowed entry has to itself."""
+    if isinstance(matches, StoredPart):
+        return 0
+    segments = matches.plan.segments if isinstance(matches, HitMatches) else (matches.segment,)
+    return sum(segment.nbytes + SEGMENT_BYTES for segment in segments)

@@ -1,11 +1,11 @@
 """A home kept while rounds run: what is written at each step, and what is found again after a crash.
 
-    OPEN      take the lock; epoch += 1, committed; clear files that no round lists
+    OPEN      take the lock; epoch += 1, committed; clear files that no round lists; forget versions and rounds past retention
     CAPTURE   the rows as they were pushed, one new file
     WORK      results and dead letters, new files
     COMMIT    one transaction lists the files and lets positions and watermarks advance: the only commit point
     ABORT     the files of a round that could not commit are removed
-    GC        files past retention are unlisted, then removed
+    GC        files past retention are unlisted, then removed; versions and rounds past retention are forgotten
 
 What has not committed has not happened: its files are not listed, and the next OPEN clears what a crash left of them. A listed
 file that turns out to be damaged is set aside and told; the others are read.
@@ -13,7 +13,10 @@ file that turns out to be damaged is set aside and told; the others are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +28,9 @@ from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import Catalog
 from eddyline.catalog.database import Database
 from eddyline.catalog.rounds import CommittedRound, ListedFile, RoundLog
-from eddyline.errors import HomeError, PropertyError, StoreError
-from eddyline.model import DeadLetter, StreamProgress
+from eddyline.catalog.versions import Forgotten, VersionLog
+from eddyline.errors import EddylineError, HomeError, PropertyError, StoreError
+from eddyline.model import DeadLetter, Round, StreamProgress
 from eddyline.storage.home import Home
 from eddyline.storage.outbox import (
     StoredPart,
@@ -47,7 +51,11 @@ GC_EVERY = 64  # rounds
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long and how much is kept in the home; the older limit wins."""
+    """How long and how much is kept in the home; of age and size, the narrower limit counts.
+
+    The size of versions and of rounds is their number. Whatever else rooms come to store, statistics first, gets an age and a
+    size here as well.
+    """
 
     results_us: int = 7 * _DAY_US
     result_bytes: int = 4 << 30
@@ -55,6 +63,20 @@ class Retention:
     dead_letter_bytes: int = 256 << 20
     captures_us: int = 1 * _DAY_US
     capture_bytes: int = 1 << 30
+    versions_us: int = 30 * _DAY_US  # since another took its place
+    version_count: int = 10_000  # beside the one that stands now
+    rounds_us: int = 30 * _DAY_US  # a round of which a file is kept is kept too
+    round_count: int = 1_000_000
+
+    @classmethod
+    def stored(cls, text: str | None) -> Retention:
+        """What `as_text` gave; the usual limits if there was nothing."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        values = {} if text is None else json.loads(text)
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+    def as_text(self) -> str:
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
     def of(self, kind: str) -> tuple[int, int]:
         return {
@@ -68,10 +90,10 @@ class Durable:
     """Everything an engine with a home writes and reads."""
 
     def __init__(
-        self, folder: Path, *, time_zone: str | None, retention: Retention, clock: Callable[[], int]
+        self, folder: Path, *, time_zone: str | None, retention: Retention | None, clock: Callable[[], int]
     ) -> None:
+        """Without `retention`, what the home was told last holds: opening it to look at it must not make it forget."""
         self.home = Home(folder)
-        self.retention = retention
         self.damaged: dict[str, str] = {}  # listed files that could not be read back, and why
         self._written: list[str] = []  # files of the round that is running
         self._clock = clock
@@ -82,12 +104,12 @@ class Durable:
             raise
         try:
             with self.database.read():
-                self._open(folder, time_zone)
+                self._open(folder, time_zone, retention)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, folder: Path, time_zone: str | None) -> None:
+    def _open(self, folder: Path, time_zone: str | None, retention: Retention | None) -> None:
         with self.database.transaction():
             self.epoch = self.database.number("epoch") + 1
             self.store = Store(self.home.store, self.epoch)
@@ -102,9 +124,16 @@ class Durable:
                 )
             self.time_zone = stored_zone or time_zone or "UTC"
             self.database.set("time zone", self.time_zone)
+            self.retention = retention or Retention.stored(self.database.setting("retention"))
+            if retention is not None:
+                self.database.set("retention", retention.as_text())
         self.database.epoch = self.epoch
         self.rounds = RoundLog(self.database, self.epoch)
+        self.versions = VersionLog(self.database)
         self.n_cleared = self.store.clear_unlisted({file.name for file in self.rounds.files()})
+        with contextlib.suppress(EddylineError):  # a full disk, say: rounds that come try again
+            while any(self._forget()):
+                pass
         self.catalog = Catalog(self.database, self._clock)
 
     def _refuse_lost_catalog(self) -> None:
@@ -116,6 +145,9 @@ class Durable:
                 detail=f"catalog.db is new and empty, but the store has {n_files} files of earlier rounds.",
                 hint="Restore catalog.db from a backup. To start anew, take another folder, or remove this one's store.",
             )
+
+    def now_us(self) -> int:
+        return self._clock()
 
     def close(self) -> None:
         self.database.close()
@@ -129,16 +161,20 @@ class Durable:
         return [self._put(CAPTURE, round_number, lambda file: write_capture(file, rows))] if rows else []
 
     def write(
-        self, round_number: int, parts: Sequence[PartMatches], letters: Sequence[DeadLetter]
+        self,
+        round_: Round,
+        parts: Iterable[PartMatches],
+        letters: Sequence[DeadLetter],
+        generations: Callable[[npt.NDArray[np.int32], int], npt.NDArray[np.int32]],
     ) -> tuple[list[ListedFile], list[StoredPart]]:
         """Step 3: results and dead letters; the results as they can be read back."""
         files: list[ListedFile] = []
-        stored = [stored_part(part, self._generations) for part in parts]
+        stored = [stored_part(part, lambda ids: generations(ids, round_.version)) for part in parts]
         if stored:
-            files.append(self._put(OUTBOX, round_number, lambda file: write_parts(file, stored)))
+            files.append(self._put(OUTBOX, round_.number, lambda file: write_parts(file, stored)))
         if letters:
             files.append(
-                self._put(DEAD, round_number, lambda file: write_dead_letters(file, letters), suffix="jsonl")
+                self._put(DEAD, round_.number, lambda file: write_dead_letters(file, letters), suffix="jsonl")
             )
         return files, stored
 
@@ -161,7 +197,7 @@ class Durable:
             self.store.remove(name for name in written if name not in listed)
 
     def collect_garbage(self) -> dict[str, int]:
-        """Step 7: remove files past retention; returns how many of each kind."""
+        """Step 7: remove files past retention, forget versions and rounds; returns how many of each kind."""
         removed: dict[str, int] = {}
         for kind in (OUTBOX, DEAD, CAPTURE):
             age_us, max_bytes = self.retention.of(kind)
@@ -179,7 +215,20 @@ class Durable:
                 self.rounds.unlist(old)
                 self.store.remove(old)
                 removed[kind] = len(old)
-        return removed
+        forgotten, n_rounds = self._forget()
+        if forgotten:
+            self.catalog.forgot(forgotten.templates)
+        counts = {"versions": forgotten.n_versions, "rounds": n_rounds}
+        return removed | {kind: n for kind, n in counts.items() if n}
+
+    def _forget(self) -> tuple[Forgotten, int]:
+        """Forget versions and rounds past retention, some of them if there are many; returns what, and how many rounds."""
+        now, keep = self._clock(), self.retention
+        version = self.versions.first_to_keep(now - keep.versions_us, keep.version_count)
+        number = self.rounds.first_to_keep(now - keep.rounds_us, keep.round_count)
+        results_from = self.rounds.oldest_version(OUTBOX, DEAD)
+        n_rounds = self.rounds.forget(number)
+        return self.versions.forget(version, results_from=results_from), n_rounds
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Files and bytes of each kind that are kept now."""
@@ -249,9 +298,3 @@ class Durable:
         stored = self.store.put(kind, write, suffix=suffix)
         self._written.append(stored.name)
         return ListedFile(stored.name, kind, round_number, stored.nbytes, stored.checksum)
-
-    def _generations(self, query_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The generation of each query now."""
-        distinct, places = np.unique(query_ids, return_inverse=True)
-        version = self.catalog.version
-        return np.array([self.catalog.generation(int(i), version) for i in distinct], np.int32)[places]

@@ -10,6 +10,9 @@ A push, or a tick, is a round. It walks through the same steps as on Spark:
   5 deliver   callbacks are told, readers are woken
 
 A round that fails before step 4 leaves nothing behind.
+
+Rounds take turns. What is registered and kept is guarded by one lock, which a round holds only while it plans, commits and
+delivers: queries come and go while it works, and are in the next round's version.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +35,7 @@ from eddyline.catalog import Catalog
 from eddyline.catalog.rounds import CommittedRound, ListedFile
 from eddyline.delivery import ResultLog
 from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
-from eddyline.errors import ClosedError, EddylineError, SchemaError
+from eddyline.errors import ClosedError, EddylineError, SchemaError, StreamChangedError
 from eddyline.events import (
     CallbackFailed,
     CleanupFailed,
@@ -43,7 +47,8 @@ from eddyline.events import (
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.functions import Functions
-from eddyline.model import DeadLetter, Round, Stream, StreamProgress
+from eddyline.hit_matches import HitMatches
+from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
 from eddyline.sources import Ingested
 from eddyline.sql import Shapes
 from eddyline.storage import DeadLetters, RecentRows
@@ -52,6 +57,7 @@ from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ
 
 REMEMBERED_TOKENS = 100_000
 REMEMBERED_OUTPUTS = 64  # rounds with a token whose pairs can be asked for again
+REMEMBERED_BYTES = 64 << 20  # which they may hold, unless the last alone holds more
 EVENTS_KEPT = 1_000
 
 
@@ -87,6 +93,8 @@ class _Planned:
     now_us: int
     first_arrival: int
     progress: dict[str, StreamProgress]
+    streams: dict[str, Stream]
+    plans: dict[str, StreamPlan]
 
 
 @dataclass(slots=True)
@@ -98,12 +106,16 @@ class _Worked:
     misfits: list[DeadLetter] = field(default_factory=list)
     progress: dict[str, StreamProgress] = field(default_factory=dict)
     letters: list[DeadLetter] = field(default_factory=list)
-    parts: Sequence[PartMatches | StoredPart] = ()
+    events: list[Event] = field(default_factory=list)
+    matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
     files: list[ListedFile] = field(default_factory=list)
 
 
 class RoundEngine:
-    """Catalog, stages and what they keep, driven round by round under one lock."""
+    """Catalog, stages and what they keep, driven round by round.
+
+    Whoever wants both takes the turn before the lock; so nobody who holds the lock may start a round.
+    """
 
     def __init__(
         self,
@@ -114,7 +126,8 @@ class RoundEngine:
         seed: int,
         durable: Durable | None = None,
     ) -> None:
-        self.lock = threading.RLock()
+        self.turn = threading.RLock()  # one round at a time
+        self.lock = threading.RLock()  # whatever is registered or kept
         self.delivered = threading.Condition(self.lock)
         self.durable = durable
         self.catalog = Catalog() if durable is None else durable.catalog
@@ -137,7 +150,8 @@ class RoundEngine:
         self._last_arrival = 0
         self._last_now_us = 0
         self._tokens: OrderedDict[str, Outcome] = OrderedDict()
-        self._tokens_with_outputs: deque[str] = deque()
+        self._tokens_with_outputs: deque[tuple[str, int]] = deque()  # and the bytes they hold
+        self._remembered_bytes = 0
         self.at_step: Callable[[str], None] = _no_step  # told before every step; tests end the process there
         if durable is not None:
             self._restore(durable)
@@ -153,15 +167,16 @@ class RoundEngine:
         positions: Mapping[str, object] | None = None,
     ) -> Outcome:
         """One round over rows of any streams; none at all is a tick. `positions` say how far each source was read."""
-        with self.lock:
-            self.check_open()
-            self.at_step("0 skip")
-            known = None if token is None else self._by_token(token)
-            if known is not None:
-                return replace(known, is_repeat=True)
-            began = time.perf_counter()
-            self.at_step("1 plan")
-            planned = self._plan(inputs, now_us)
+        with self.turn:
+            with self.lock:
+                self.check_open()
+                self.at_step("0 skip")
+                known = None if token is None else self._by_token(token)
+                if known is not None:
+                    return replace(known, is_repeat=True)
+                began = time.perf_counter()
+                self.at_step("1 plan")
+                planned = self._plan(inputs, now_us)
             round_ = Round(
                 number=planned.number,
                 version=planned.version,
@@ -175,35 +190,44 @@ class RoundEngine:
                 self.at_step("2 capture")
                 worked = self._capture(planned, inputs)
                 self.at_step("3 work")
-                self._work(round_, worked)
-                self.at_step("4 commit")
-                outcome = self._commit(round_, worked, positions or {})
+                self._work(round_, planned, worked)
+                with self.lock:
+                    self.at_step("4 commit")
+                    outcome = self._commit(round_, worked, positions or {})
             except BaseException:
-                self._abort()
+                with self.lock:
+                    self._abort()
                 raise
-            self.at_step("5 deliver")
-            self._deliver(outcome, time.perf_counter() - began)
-            if round_.number % GC_EVERY == 0:
-                self.at_step("7 gc")
-                self._collect_garbage(round_.number)
-            self.at_step("end")
+            with self.lock:
+                self.at_step("5 deliver")
+                self._deliver(outcome, time.perf_counter() - began)
+                if round_.number % GC_EVERY == 0:
+                    self.at_step("7 gc")
+                    self._collect_garbage(round_.number)
+                self.at_step("end")
             return outcome
 
     def _plan(self, inputs: Mapping[str, Ingested], now_us: int | None) -> _Planned:
         now = self._clock() if now_us is None else now_us
+        streams = {name: self.catalog.stream(name) for name in inputs}
+        for name, stream in streams.items():
+            if inputs[name].rows.schema != stream.schema:
+                raise StreamChangedError(f"stream {stream.name} has another schema than the rows")
         return _Planned(
             version=self.catalog.version,
             number=self._last_round + 1,
             now_us=max(now, self._last_now_us),  # a clock set back does not turn time back
             first_arrival=self._last_arrival + 1,
             progress={name: self.progress.get(name, StreamProgress()) for name in inputs},
+            streams=streams,
+            plans={name: self.catalog.plan(name) for name in inputs},
         )
 
     def _capture(self, planned: _Planned, inputs: Mapping[str, Ingested]) -> _Worked:
         arrivals = _arrival_numbers(inputs, planned.first_arrival)
         worked = _Worked({})
         for name, ingested in inputs.items():
-            stream = self.catalog.stream(name)
+            stream = planned.streams[name]
             times = _event_times(stream, ingested.rows)
             before = planned.progress[name]
             is_late = np.zeros(ingested.rows.num_rows, dtype=bool)
@@ -223,38 +247,53 @@ class RoundEngine:
             worked.files += self.durable.capture(planned.number, worked.batches)
         return worked
 
-    def _work(self, round_: Round, worked: _Worked) -> None:
+    def _work(self, round_: Round, planned: _Planned, worked: _Worked) -> None:
         for name, batch in worked.batches.items():
             stage = self._stages.get(name)
             if stage is None:
-                stage = self._stages[name] = FilterStage(Context(0, self.time_zone, self.functions.call))
-            stage.build(self.catalog.plan(name))
+                context = Context(0, self.time_zone, self.functions.call)
+                stage = self._stages[name] = FilterStage(context, in_background=True)
+            stage.build(planned.plans[name])
             worked.outputs[name] = stage.push(batch, round_)
-        worked.letters = worked.misfits + self._letters(round_, worked)
-        parts = [part for output in worked.outputs.values() for part in output.parts]
-        worked.parts = parts
-        if self.durable is not None:
-            files, worked.parts = self.durable.write(round_.number, parts, worked.letters)
+            worked.events += stage.events()
+        with self.lock:
+            worked.letters = worked.misfits + self._letters(round_, worked)
+        if self.durable is None:
+            worked.matches = [each for output in worked.outputs.values() for each in output.unread()]
+        else:
+            parts = (part for output in worked.outputs.values() for part in output.all_parts())
+            files, worked.matches = self.durable.write(round_, parts, worked.letters, self._generations)
             worked.files += files
 
+    def _generations(self, ids: npt.NDArray[np.int32], version: int) -> npt.NDArray[np.int32]:
+        with self.lock:
+            return self.catalog.generations(ids, version)
+
     def _commit(self, round_: Round, worked: _Worked, positions: Mapping[str, object]) -> Outcome:
+        self.check_open()
+        standing = [name for name in worked.batches if self.catalog.find_stream(name) is not None]
+        progress = {
+            name: worked.progress[name] for name in standing
+        }  # a stream dropped meanwhile leaves nothing
         n_results = sum(output.n_matches for output in worked.outputs.values())
         n_dead = len(worked.misfits) + sum(len(output.dead.rows) for output in worked.outputs.values())
-        n_late = sum(int(batch.is_late.sum()) for batch in worked.batches.values())
+        n_late = sum(int(np.count_nonzero(batch.is_late)) for batch in worked.batches.values())
         last_arrival = max(
             [self._last_arrival, *(int(b.arrival[-1]) for b in worked.batches.values() if len(b))]
         )
         if self.durable is not None:
             done = CommittedRound(round_, last_arrival, n_results, n_dead, n_late)
-            self.durable.commit(done, worked.progress, worked.files, positions)
+            self.durable.commit(done, progress, worked.files, positions)
         self._last_round, self._last_arrival = round_.number, last_arrival
         self._last_now_us = round_.now_us
-        self.progress.update(worked.progress)
-        for name, batch in worked.batches.items():
-            if len(batch):
-                self._recent(name).append(round_.version, batch)
-        n_dropped = sum(self.results.append(round_.number, round_.version, part) for part in worked.parts)
+        self.progress.update(progress)
+        for name in standing:
+            if len(worked.batches[name]):
+                self._recent(name).append(round_.version, worked.batches[name])
+        n_dropped = sum(self.results.append(round_.number, round_.version, each) for each in worked.matches)
         self._bury(worked)
+        for event in worked.events:
+            self.announce(event)
         if n_dropped:
             self.announce(ResultsDropped(round_.number, n_dropped))
         outcome = Outcome(round_, worked.outputs, n_results, n_dead, n_late)
@@ -291,7 +330,7 @@ class RoundEngine:
                         error=dead.failures[at].error,
                         message=dead.failures[at].message,
                         query_id=query_id,
-                        query=self.catalog.name_of(query_id),
+                        query=self.catalog.find_name(query_id),
                         arrival=int(batch.arrival[row]),
                     )
                 )
@@ -320,15 +359,17 @@ class RoundEngine:
         )
         self.delivered.notify_all()
         if self.callbacks and outcome.outputs is not None:
-            told = np.fromiter(self.callbacks, np.int32)
             for output in outcome.outputs.values():
-                for part in output.parts:
-                    for query_id in np.intersect1d(told, part.query_ids):
-                        self._call_back(int(query_id), round_, part)
+                told = output.only(list(self.callbacks))
+                for query_id in told.query_ids().tolist():
+                    self._call_back(query_id, round_, told)
 
-    def _call_back(self, query_id: int, round_: Round, part: PartMatches) -> None:
+    def _call_back(self, query_id: int, round_: Round, output: FilterOutput) -> None:
         callbacks = list(self.callbacks.get(query_id, ()))
-        name = self.catalog.name_of(query_id) if callbacks else ""
+        part = output.part_of(query_id) if callbacks else None
+        if part is None:
+            return
+        name = self.catalog.name_of(query_id)
         for callback in callbacks:
             if query_id not in self.callbacks:  # an earlier one dropped the query
                 return
@@ -380,9 +421,14 @@ class RoundEngine:
         self._tokens[token] = outcome
         if len(self._tokens) > REMEMBERED_TOKENS:
             self._tokens.popitem(last=False)
-        self._tokens_with_outputs.append(token)
-        if len(self._tokens_with_outputs) > REMEMBERED_OUTPUTS:
-            old = self._tokens_with_outputs.popleft()
+        nbytes = sum(output.nbytes for output in (outcome.outputs or {}).values())
+        self._tokens_with_outputs.append((token, nbytes))
+        self._remembered_bytes += nbytes
+        while len(self._tokens_with_outputs) > REMEMBERED_OUTPUTS or (
+            self._remembered_bytes > REMEMBERED_BYTES and len(self._tokens_with_outputs) > 1
+        ):
+            old, nbytes = self._tokens_with_outputs.popleft()
+            self._remembered_bytes -= nbytes
             self._tokens[old] = replace(self._tokens[old], outputs=None)
 
     # ----------------------------------------------------------------------------------------- streams
@@ -392,10 +438,27 @@ class RoundEngine:
         self._stages.pop(name, None)
         self.progress.pop(name, None)
         self.recent.pop(name, None)
+        self.results.forget_stream(name)
 
     def context(self) -> Context:
         """For judging rows outside a round: the time of the last one."""
         return Context(self._last_now_us or self._clock(), self.time_zone, self.functions.call)
+
+    def close(self) -> None:
+        """End after the round in flight; readers that wait are woken."""
+        with self.turn, self.lock:
+            if not self.is_closed:
+                for stage in self._stages.values():
+                    stage.close()
+                if self.durable is not None:
+                    self.durable.close()
+            self.is_closed = True
+            self.delivered.notify_all()
+
+    def placed(self, stream: str, query_id: int) -> dict[str, Any] | None:
+        """The structure of the predicate index that serves a query, as far as it is built."""
+        stage = self._stages.get(stream.lower())
+        return None if stage is None else stage.placed(query_id)
 
     def stages(self) -> Iterator[tuple[str, FilterStage]]:
         return iter(self._stages.items())
@@ -475,5 +538,5 @@ def _advanced(
         n_rows=before.n_rows + len(is_late),
         max_time_us=latest,
         watermark_us=None if latest is None else latest - stream.lateness_us,
-        n_late=before.n_late + int(is_late.sum()),
+        n_late=before.n_late + int(np.count_nonzero(is_late)),
     )

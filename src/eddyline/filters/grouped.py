@@ -1,7 +1,10 @@
-"""The grouped filter: the indexable atoms of a segment's queries, decided for many (row, query) pairs at once.
+"""The conditions of a segment, sorted by who decides them: its constants alone, the predicate index, or each pair by itself.
 
 Paper: Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queries over Streams", SIGMOD 2002: one predicate
 index per attribute shared by all queries. A clause is an OR of atoms, a query an AND of clauses.
+
+The index (`index_part.py`) decides grouped clauses for all rows and queries at once. Here they can be decided on (row, query)
+pairs too, for the few pairs where that is cheaper, or where a row is in error.
 
 Differs from the paper: several predicates of one query on one attribute are all required (the paper marks a query on any one
 of them), and NULL satisfies no comparison, `!=` included.
@@ -9,7 +12,8 @@ of them), and NULL satisfies no comparison, `!=` included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,100 +21,134 @@ import pyarrow as pa
 
 from eddyline.batch import Positions
 from eddyline.expressions import Context, Failure, Frame, evaluate, is_volatile
-from eddyline.expressions.frame import ErrorCodes, as_mask
+from eddyline.expressions.frame import ErrorCodes, as_mask, merge_errors
 from eddyline.filters.keys import Domain, KeyColumn, Mask, compare
 from eddyline.filters.shared import BatchEvaluation
-from eddyline.model import Atom, AtomKind, Clause, Expression, Segment, UserCall
+from eddyline.model import Atom, AtomKind, Clause, Column, Segment, Slot, UserCall
 
-INDEXABLE = (AtomKind.COMPARE, AtomKind.IN, AtomKind.NULL_TEST)
+DECIDED_BY_KEYS = frozenset({AtomKind.COMPARE, AtomKind.IN, AtomKind.NULL_TEST})
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An IN list per query: `code * n_queries + query`, sorted, to test pairs; and queries by code, to find candidates."""
+    """An IN list per query, as `code * n_queries + query`, sorted."""
 
     n_queries: int
     pairs: npt.NDArray[np.int64]
     distinct: npt.NDArray[np.int64]  # keys some list has, ascending
-    offsets: npt.NDArray[np.int64]
-    queries: npt.NDArray[np.int64]  # of distinct[k]: queries[offsets[k]:offsets[k + 1]], ascending
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupedAtom:
-    """One atom of the shape with the constants of all queries of the segment."""
+    """One atom of the shape with the constants of all queries of the segment: one each, or a list each for IN."""
 
     atom: Atom
-    domain: Domain | None = None
-    constants: KeyColumn | None = None  # COMPARE
-    members: Members | None = None  # IN, and = as access path
+    constants: pa.Array | None = None  # None for a NULL test
 
-    def on_pairs(self, values: KeyColumn, rows: Positions, positions: Positions) -> Mask:
-        """Where the atom is true, on (row, query) pairs."""
-        if self.atom.kind is AtomKind.NULL_TEST:
-            return self._null_test(values)[rows]
-        here = values.take(rows)
-        if self.atom.kind is AtomKind.IN:
-            assert self.members is not None
-            codes = _code_of(self.members.distinct, here)
-            wanted = codes * self.members.n_queries + positions
-            at = np.searchsorted(self.members.pairs, wanted)
-            at[at == len(self.members.pairs)] = 0
-            hit = (codes >= 0) & (len(self.members.pairs) > 0)
-            if hit.any():
-                hit &= self.members.pairs[at] == wanted
-            return hit
-        assert self.constants is not None
-        there = self.constants.take(positions)
-        hit = compare(here.keys, self.atom.operator, there.keys)
-        return _known(_known(hit, here.is_null), there.is_null)
+    @cached_property
+    def domain(self) -> Domain | None:
+        if self.constants is None:
+            return None
+        return Domain(self.constants.flatten() if self.atom.kind is AtomKind.IN else self.constants)
 
-    def on_block(self, values: KeyColumn, n_rows: int, positions: Positions) -> Mask:
-        """Where the atom is true, as rows x queries, or one column for all queries."""
-        if self.atom.kind is AtomKind.NULL_TEST:
-            return self._null_test(values)[:, None]
-        if self.atom.kind is AtomKind.IN:
-            rows = np.repeat(np.arange(n_rows), len(positions))
-            return self.on_pairs(values, rows, np.tile(positions, n_rows)).reshape(n_rows, len(positions))
+    @cached_property
+    def _keys(self) -> KeyColumn:
+        assert self.domain is not None
+        return self.domain.keys(self.constants)
+
+    @cached_property
+    def _members(self) -> Members:
+        assert self.domain is not None
         assert self.constants is not None
-        there = self.constants.take(positions)
-        hit = compare(values.keys[:, None], self.atom.operator, there.keys[None, :])
-        if values.is_null is not None:
-            hit &= ~values.is_null[:, None]
-        if there.is_null is not None:
-            hit &= ~there.is_null[None, :]
+        lists = list_lengths(self.constants)
+        keys = self.domain.keys(self.constants.flatten())
+        queries = np.repeat(np.arange(len(lists)), lists)
+        values = keys.keys
+        if keys.is_null is not None:
+            values, queries = values[~keys.is_null], queries[~keys.is_null]
+        distinct, codes = np.unique(values, return_inverse=True)
+        return Members(len(lists), np.unique(codes.astype(np.int64) * len(lists) + queries), distinct)
+
+    def on_pairs(
+        self, evaluation: BatchEvaluation, rows: Positions, positions: Positions
+    ) -> tuple[Mask, ErrorCodes | None]:
+        """Where the atom is true, and where its attribute is in error, on (row, query) pairs."""
+        assert self.atom.attribute is not None
+        values, errors = evaluation.keys(self.atom.attribute, self.domain)
+        wrong = None if errors is None else errors[rows]
+        if self.atom.kind is AtomKind.NULL_TEST:
+            is_null = np.zeros(len(rows), dtype=bool) if values.is_null is None else values.is_null[rows]
+            hit = is_null if self.atom.operator == "is null" else ~is_null
+        else:
+            here = values.take(rows)
+            hit = (
+                self._in_list(here, positions)
+                if self.atom.kind is AtomKind.IN
+                else self._compared(here, positions)
+            )
+        if wrong is not None:
+            hit = hit & (wrong == 0)
+        return hit, wrong
+
+    def _in_list(self, here: KeyColumn, positions: Positions) -> Mask:
+        members = self._members
+        codes = code_of(members.distinct, here)
+        wanted = codes * members.n_queries + positions
+        at = np.searchsorted(members.pairs, wanted)
+        at[at == len(members.pairs)] = 0
+        hit = (codes >= 0) & (len(members.pairs) > 0)
+        if hit.any():
+            hit &= members.pairs[at] == wanted
         return hit
 
-    def _null_test(self, values: KeyColumn) -> Mask:
-        is_null = values.is_null if values.is_null is not None else np.zeros(len(values.keys), dtype=bool)
-        return is_null if self.atom.operator == "is null" else ~is_null
+    def _compared(self, here: KeyColumn, positions: Positions) -> Mask:
+        there = self._keys.take(positions)
+        hit = compare(here.keys, self.atom.operator, there.keys)
+        for is_null in (here.is_null, there.is_null):
+            if is_null is not None:
+                hit &= ~is_null
+        return hit
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedClause:
-    """A clause all of whose atoms are indexable."""
+    """A clause all of whose atoms compare keys."""
 
     clause: Clause
     atoms: tuple[GroupedAtom, ...]
 
     @property
-    def is_access(self) -> bool:
-        """Whether it can name its candidates: a single equality or IN."""
-        return len(self.atoms) == 1 and self.atoms[0].members is not None
+    def single(self) -> GroupedAtom | None:
+        """The atom of a clause that has only one."""
+        return self.atoms[0] if len(self.atoms) == 1 else None
+
+    def on_pairs(
+        self, evaluation: BatchEvaluation, rows: Positions, positions: Positions
+    ) -> tuple[Mask, ErrorCodes | None]:
+        """Where the clause is true, and where an atom of it is in error."""
+        true = np.zeros(len(rows), dtype=bool)
+        errors: ErrorCodes | None = None
+        for atom in self.atoms:
+            hit, wrong = atom.on_pairs(evaluation, rows, positions)
+            true |= hit
+            errors = merge_errors(errors, wrong) if wrong is not None else errors
+        return true, errors
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedFilter:
-    """A segment made ready: which clauses are grouped, which wait for pairs, which queries are settled by their constants."""
+    """A segment made ready: which clauses are grouped, which wait for pairs, which queries are settled by their constants.
+
+    A clause of one LIKE is in `bounded`, since its prefix bounds what can match, and in `waiting`, since only some patterns are
+    no more than that.
+    """
 
     grouped: tuple[GroupedClause, ...]
+    bounded: tuple[GroupedClause, ...]
     waiting: tuple[Clause, ...]  # cheap ones first, those that call functions last
     is_open: Mask  # queries not refuted by their constants alone
     constant_errors: ErrorCodes | None  # clauses of constants only that are in error
-    failures: tuple[Failure, ...]  # what `constant_errors` stands for
-
-    def attributes(self) -> list[Expression]:
-        return [a.atom.attribute for c in self.grouped for a in c.atoms if a.atom.attribute is not None]
+    failures: tuple[Failure, ...] = field(default=())  # what `constant_errors` stands for
 
 
 def grouped_filter(segment: Segment, context: Context) -> GroupedFilter:
@@ -122,38 +160,64 @@ def grouped_filter(segment: Segment, context: Context) -> GroupedFilter:
     return ready
 
 
+def list_lengths(lists: pa.Array) -> npt.NDArray[np.int64]:
+    """Lengths of the lists of a list array; NULL counts as empty."""
+    return np.asarray(lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def code_of(distinct: npt.NDArray[np.int64], values: KeyColumn) -> npt.NDArray[np.int64]:
+    """For each value its place among `distinct`, or -1."""
+    if not len(distinct):
+        return np.full(len(values.keys), -1, dtype=np.int64)
+    at = np.searchsorted(distinct, values.keys)
+    at[at == len(distinct)] = 0
+    codes = np.where(distinct[at] == values.keys, at, -1)
+    return codes if values.is_null is None else np.where(values.is_null, -1, codes)
+
+
 def _group(segment: Segment, context: Context) -> GroupedFilter:
     frame = Frame(len(segment), {}, list(segment.slots), context)
-    domains = _domains(segment, frame)
     is_open = np.ones(len(segment), dtype=bool)
-    errors = np.zeros(len(segment), np.int32)
-    grouped, waiting = [], []
+    errors: ErrorCodes | None = None
+    grouped, bounded, waiting = [], [], []
     for clause in segment.shape.condition.clauses:
         kinds = {atom.kind for atom in clause.atoms}
         if kinds == {AtomKind.CONSTANT} and not any(is_volatile(atom.condition) for atom in clause.atoms):
             true, wrong = _constant_truth(clause, frame)
             is_open &= true | (wrong != 0)
-            errors = np.where(errors != 0, errors, np.where(true, 0, wrong)).astype(np.int32)
-        elif kinds <= set(INDEXABLE) and all(_is_settled(atom, frame) for atom in clause.atoms):
-            atoms = tuple(
-                _grouped_atom(atom, segment, frame, domains, len(clause.atoms) == 1) for atom in clause.atoms
-            )
-            grouped.append(GroupedClause(clause, atoms))
-        else:
-            waiting.append(clause)
+            errors = merge_errors(errors, wrong) if wrong.any() else errors
+            continue
+        atoms = [_grouped_atom(atom, frame) for atom in clause.atoms]
+        settled = tuple(atom for atom in atoms if atom is not None)
+        if kinds <= DECIDED_BY_KEYS and len(settled) == len(atoms):
+            grouped.append(GroupedClause(clause, settled))
+            continue
+        waiting.append(clause)
+        if kinds == {AtomKind.LIKE} and len(settled) == len(atoms) == 1:
+            bounded.append(GroupedClause(clause, settled))
     for never in segment.shape.condition.never:
         is_open &= ~as_mask(evaluate(never, frame).values, len(segment))
     waiting.sort(key=_calls_function)
     return GroupedFilter(
-        tuple(grouped), tuple(waiting), is_open, errors if errors.any() else None, tuple(frame.failures)
+        tuple(grouped), tuple(bounded), tuple(waiting), is_open, errors, tuple(frame.failures)
     )
 
 
-def _is_settled(atom: Atom, frame: Frame) -> bool:
-    """Whether the atom's constant has one value per query, for all rounds."""
+def _grouped_atom(atom: Atom, frame: Frame) -> GroupedAtom | None:
+    """The atom with its constants, or None where they are not one value per query for all rounds.
+
+    Nor is IS NULL of a computed attribute grouped: to the index a row in error looks like NULL.
+    """
     if atom.constant is None:
-        return True
-    return not is_volatile(atom.constant) and evaluate(atom.constant, frame).errors is None
+        is_told_apart = isinstance(atom.attribute, Column) or atom.operator != "is null"
+        return GroupedAtom(atom) if is_told_apart else None
+    if isinstance(atom.constant, Slot):
+        column = frame.slots[atom.constant.index]
+        return GroupedAtom(atom, column if isinstance(column, pa.Array) else frame.array(column))
+    if is_volatile(atom.constant):
+        return None
+    result = evaluate(atom.constant, frame)
+    return None if result.errors is not None else GroupedAtom(atom, frame.array(result))
 
 
 def _calls_function(clause: Clause) -> bool:
@@ -169,97 +233,3 @@ def _constant_truth(clause: Clause, frame: Frame) -> tuple[Mask, ErrorCodes]:
         if result.errors is not None:
             wrong = np.where(wrong != 0, wrong, result.errors)
     return true, np.where(true, 0, wrong).astype(np.int32)
-
-
-def _domains(segment: Segment, frame: Frame) -> dict[Expression, Domain]:
-    """One domain per attribute, over all constants it meets in this segment."""
-    met: dict[Expression, list[pa.Array]] = {}
-    for clause in segment.shape.condition.clauses:
-        for atom in clause.atoms:
-            if atom.kind in (AtomKind.COMPARE, AtomKind.IN) and _is_settled(atom, frame):
-                assert atom.attribute is not None
-                assert atom.constant is not None
-                values = frame.array(evaluate(atom.constant, frame))
-                if atom.kind is AtomKind.IN:
-                    values = values.flatten()
-                met.setdefault(atom.attribute, []).append(values)
-    return {attribute: Domain(pa.concat_arrays(constants)) for attribute, constants in met.items()}
-
-
-def _grouped_atom(
-    atom: Atom, segment: Segment, frame: Frame, domains: dict[Expression, Domain], is_single: bool
-) -> GroupedAtom:
-    if atom.kind is AtomKind.NULL_TEST:
-        return GroupedAtom(atom)
-    assert atom.attribute is not None
-    assert atom.constant is not None
-    domain = domains[atom.attribute]
-    values = frame.array(evaluate(atom.constant, frame))
-    if atom.kind is AtomKind.IN:
-        lengths = np.asarray(values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)).astype(
-            np.int64
-        )
-        queries = np.repeat(np.arange(len(segment)), lengths)
-        return GroupedAtom(
-            atom, domain, members=_members(domain.keys(values.flatten()), queries, len(segment))
-        )
-    constants = domain.keys(values)
-    members = None
-    if is_single and atom.operator == "=":
-        members = _members(constants, np.arange(len(segment)), len(segment))
-    return GroupedAtom(atom, domain, constants, members)
-
-
-def _members(keys: KeyColumn, queries: Positions, n_queries: int) -> Members:
-    """Queries by key, NULLs left out."""
-    values = keys.keys
-    if keys.is_null is not None:
-        values, queries = values[~keys.is_null], queries[~keys.is_null]
-    distinct, codes = np.unique(values, return_inverse=True)
-    pairs = np.unique(codes.astype(np.int64) * n_queries + queries)
-    codes, queries = np.divmod(pairs, n_queries)
-    offsets = np.searchsorted(codes, np.arange(len(distinct) + 1))
-    return Members(n_queries, pairs, distinct, offsets, queries)
-
-
-def _code_of(distinct: npt.NDArray[np.int64], values: KeyColumn) -> npt.NDArray[np.int64]:
-    """For each value its place among `distinct`, or -1."""
-    if not len(distinct):
-        return np.full(len(values.keys), -1, dtype=np.int64)
-    at = np.searchsorted(distinct, values.keys)
-    at[at == len(distinct)] = 0
-    codes = np.where(distinct[at] == values.keys, at, -1)
-    return codes if values.is_null is None else np.where(values.is_null, -1, codes)
-
-
-def candidates(members: Members, values: KeyColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """For each row, where its candidates start in `members.queries` and how many there are."""
-    codes = _code_of(members.distinct, values)
-    starts = np.where(codes >= 0, members.offsets[np.maximum(codes, 0)] if len(members.distinct) else 0, 0)
-    ends = np.where(codes >= 0, members.offsets[np.maximum(codes, 0) + 1] if len(members.distinct) else 0, 0)
-    return starts, ends - starts
-
-
-def attribute_keys(
-    grouped: GroupedFilter, evaluation: BatchEvaluation
-) -> dict[int, tuple[KeyColumn, ErrorCodes | None]]:
-    """Keys of every attribute on all rows, by the identity of the grouped atom."""
-    found: dict[int, tuple[KeyColumn, ErrorCodes | None]] = {}
-    for clause in grouped.grouped:
-        for atom in clause.atoms:
-            assert atom.atom.attribute is not None
-            result = evaluation.on_all_rows(atom.atom.attribute)
-            values = result.values
-            if isinstance(values, pa.Scalar):
-                values = pa.repeat(values, len(evaluation.batch))
-            if atom.domain is None:
-                is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
-                keys = KeyColumn(np.zeros(len(values), np.int64), is_null)
-            else:
-                keys = atom.domain.keys(values)
-            found[id(atom)] = keys, result.errors
-    return found
-
-
-def _known(hit: Mask, is_null: Mask | None) -> Mask:
-    return hit if is_null is None else hit & ~is_null

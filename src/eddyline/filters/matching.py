@@ -1,14 +1,19 @@
-"""What leaves the filters: matching pairs by segment, and the pairs no decided condition settles."""
+"""What leaves the filters: matching pairs as the index gave them or by segment, and the pairs no decided condition settles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from eddyline.batch import PartMatches, Positions, TupleBatch
+from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, QueryIds, TupleBatch
 from eddyline.expressions import Failure
+from eddyline.hit_matches import HitMatches, Hits, distinct_ids, parts_by_segment
+from eddyline.kernels.bitsets import copy_rows_at, count_lanes, decode_rows, decode_rows_at
+from eddyline.model import StreamPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +25,162 @@ class DeadPairs:
     failures: tuple[Failure, ...]
 
 
+def no_dead_pairs() -> DeadPairs:
+    return DeadPairs(np.empty(0, np.int64), np.empty(0, np.int32), ())
+
+
 @dataclass(frozen=True, slots=True)
 class FilterOutput:
-    """All matches of one batch."""
+    """All matches of one batch under the plan its round saw.
+
+    `hits` are pairs of row and query as the index gave them; `parts` those that had to be looked at one by one, because the query
+    computes what it shows or has a residual condition. A query is in one of the two. Nothing is decoded, grouped or projected
+    until somebody asks.
+    """
 
     batch: TupleBatch
-    parts: tuple[PartMatches, ...]
-    dead: DeadPairs
+    plan: StreamPlan
+    hits: tuple[Hits, ...] = ()
+    parts: tuple[PartMatches, ...] = ()
+    dead: DeadPairs = field(default_factory=no_dead_pairs)
 
     @property
     def n_matches(self) -> int:
-        return sum(len(part) for part in self.parts)
+        return sum(map(len, self.hits)) + sum(map(len, self.parts))
+
+    @property
+    def nbytes(self) -> int:
+        """With its rows; the plan belongs to the catalog."""
+        return self.batch.nbytes + sum(each.nbytes for each in (*self.hits, *self.parts))
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where the pairs of each row begin in `pairs`; one more at the end."""
+        n_rows = len(self.batch)
+        offsets = np.zeros(n_rows + 1, np.int64)
+        for hits in self.hits:
+            offsets[1:] += hits.counts
+        for part in self.parts:
+            offsets[1:] += np.bincount(part.rows, minlength=n_rows)
+        return np.cumsum(offsets, out=offsets)
+
+    def pairs(self) -> tuple[npt.NDArray[np.int64], QueryIds]:
+        """Row i matched the queries `ids[offsets[i]:offsets[i + 1]]`, in no particular order."""
+        lists = [*self.hits, *(_by_row(part) for part in self.parts)]
+        one = merged(len(self.batch), lists)
+        return one.offsets, one.ids
+
+    def query_ids(self) -> QueryIds:
+        """The queries that matched something, ascending."""
+        found = [_ids_in(hits) for hits in self.hits] + [part.query_ids for part in self.parts]
+        return distinct_ids(np.concatenate(found)) if found else np.empty(0, np.int32)
+
+    def unread(self) -> Iterator[HitMatches | PartMatches]:
+        """All matches as they are, to be looked up by whoever keeps them."""
+        for hits in self.hits:
+            if len(hits):
+                yield HitMatches(self.batch, self.plan, hits)
+        yield from self.parts
+
+    def late_parts(self) -> Iterator[PartMatches]:
+        """The hits by segment, ready to be projected."""
+        yield from parts_by_segment(self.batch, self.plan, merged(len(self.batch), self.hits))
+
+    def all_parts(self) -> list[PartMatches]:
+        """All matches by segment, in the order of the plan, ready to be projected."""
+        places = {id(segment): place for place, segment in enumerate(self.plan.segments)}
+        return sorted([*self.late_parts(), *self.parts], key=lambda part: places[id(part.segment)])
+
+    def part_of(self, query_id: int) -> PartMatches | None:
+        """The matches of one query, rows ascending, ready to be projected; None if there are none."""
+        found: list[PartMatches] = []
+        for hits in self.hits:
+            rows = hits.rows_of(query_id)
+            if len(rows):
+                found.append(HitMatches(self.batch, self.plan, hits).part_of(query_id, rows))
+        for part in self.parts:
+            position = part.segment.position(query_id)
+            if position is not None:
+                pairs = np.flatnonzero(part.positions == position)
+                if len(pairs):
+                    found.append(part.take(pairs))
+        return _joined(found) if found else None
+
+    def only(self, query_ids: Sequence[int]) -> FilterOutput:
+        """The matches of these queries alone, as small as they are."""
+        wanted = np.zeros(max(query_ids, default=0) + 2, dtype=bool)
+        wanted[list(query_ids)] = True
+        hits = tuple(_only(each, wanted) for each in self.hits)
+        parts = tuple(part.take(np.flatnonzero(_is_in(part.query_ids, wanted))) for part in self.parts)
+        return FilterOutput(
+            self.batch, self.plan, tuple(h for h in hits if len(h)), tuple(p for p in parts if len(p))
+        )
+
+
+def merged(n_rows: int, lists: Sequence[Hits]) -> ListHits:
+    """Hits of the same rows as one list."""
+    lists = [hits for hits in lists if len(hits)]
+    if len(lists) == 1 and isinstance(lists[0], ListHits):
+        return lists[0]
+    offsets = np.zeros(n_rows + 1, np.int64)
+    for hits in lists:
+        offsets[1:] += hits.counts
+    np.cumsum(offsets, out=offsets)
+    ids = np.empty(int(offsets[-1]), np.int32)
+    if len(lists) == 1 and isinstance(lists[0], BitmapHits):
+        decode_rows(lists[0].words, lists[0].ids, ids)
+        return ListHits(offsets, ids)
+    starts = offsets[:-1].copy()
+    for hits in lists:
+        if isinstance(hits, BitmapHits):
+            decode_rows_at(hits.words, hits.counts, hits.ids, starts, ids)
+        else:
+            copy_rows_at(hits.offsets, hits.ids, starts, ids)
+        starts += hits.counts
+    return ListHits(offsets, ids)
+
+
+def _by_row(part: PartMatches) -> ListHits:
+    """The pairs of a part in the order of their rows."""
+    rows, ids = part.rows, part.query_ids
+    if (rows[1:] < rows[:-1]).any():
+        ids = ids[np.argsort(rows, kind="stable")]
+    offsets = np.zeros(len(part.batch) + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=len(part.batch)), out=offsets[1:])
+    return ListHits(offsets, ids)
+
+
+def _ids_in(hits: Hits) -> QueryIds:
+    """Queries with a hit, some maybe more than once."""
+    if isinstance(hits, ListHits):
+        return hits.ids
+    by_lane = np.zeros(len(hits.ids), np.int64)
+    count_lanes(hits.words, by_lane)
+    return hits.ids[by_lane > 0]
+
+
+def _is_in(ids: QueryIds, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which ids are wanted; the last place of `wanted` stands for all above."""
+    return np.take(wanted, ids, mode="clip")
+
+
+def _only(hits: Hits, wanted: npt.NDArray[np.bool_]) -> ListHits:
+    if isinstance(hits, ListHits):
+        pairs = np.flatnonzero(_is_in(hits.ids, wanted))
+        return ListHits(np.searchsorted(pairs, hits.offsets), hits.ids[pairs])
+    lanes = np.flatnonzero(_is_in(hits.ids, wanted))
+    bits = hits.words[:, lanes // 64] >> (lanes % 64).astype(np.uint64) & np.uint64(1)
+    rows, columns = np.nonzero(bits)
+    return ListHits(np.searchsorted(rows, np.arange(len(bits) + 1)), hits.ids[lanes[columns]])
+
+
+def _joined(parts: Sequence[PartMatches]) -> PartMatches:
+    """Parts of one query, rows ascending."""
+    first = parts[0]
+    if len(parts) > 1:
+        rows = np.concatenate([part.rows for part in parts])
+        positions = np.concatenate([part.positions for part in parts])
+        computed = {e: pa.concat_arrays([part.computed[e] for part in parts]) for e in first.computed}
+        first = PartMatches(first.batch, first.segment, rows, positions, computed)
+    rows = first.rows
+    return first.take(np.argsort(rows, kind="stable")) if (rows[1:] < rows[:-1]).any() else first

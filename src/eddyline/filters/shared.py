@@ -3,6 +3,9 @@
 An expression without constants of a query is computed per row and remembered, on all rows or only on those somebody still asks
 about. One with constants is computed over (row, query) pairs; calls of users' functions inside it are still made once per row and
 constants of their own. A function that is not deterministic is called for every pair by itself.
+
+An attribute of the predicate index is computed on all rows, once, and turned into keys. If a fault of ours in its expression
+breaks the batch, the rows at fault are found by halving; they are in error, the others have their values.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from eddyline.batch import Positions, TupleBatch
 from eddyline.expressions import FUNCTIONS, Context, Evaluated, Failure, Frame, evaluate
 from eddyline.expressions.fold import literal_value
 from eddyline.expressions.frame import ErrorCodes, as_mask
+from eddyline.filters.keys import Domain, KeyColumn
 from eddyline.model import Call, Column, Expression, Literal, Segment, Slot, UserCall
 
 PAIRS_AT_ONCE = 1 << 18  # bounds the memory of a pair frame
+_NO_ROWS = np.empty(0, np.int64)
 FEW_COMBINATIONS = 16  # of constants of a call, up to which it is made for each of them apart
 
 
@@ -43,6 +48,10 @@ class BatchEvaluation:
     _codes: dict[Failure, int] = field(default_factory=dict)
     _known: dict[Expression, _Known] = field(default_factory=dict)
     _whole: Frame | None = None
+    _keys: dict[tuple[Expression | str, int], tuple[KeyColumn, ErrorCodes | None]] = field(
+        default_factory=dict
+    )
+    _attributes: dict[Expression, tuple[pa.Array, ErrorCodes | None]] = field(default_factory=dict)
 
     def code(self, failure: Failure) -> int:
         """The number that stands for this failure in this batch."""
@@ -57,6 +66,68 @@ class BatchEvaluation:
         if self._whole is None:
             self._whole = self._frame(None, None, None, None)
         return evaluate(expression, self._whole)
+
+    def keys(self, attribute: Expression, domain: Domain | None) -> tuple[KeyColumn, ErrorCodes | None]:
+        """Keys of an attribute on all rows, and its errors; without a domain only where it is NULL is told."""
+        what = attribute.name if isinstance(attribute, Column) else attribute  # a name is faster to look up
+        which = what, -1 if domain is None else 0 if domain.is_direct else id(domain)
+        found = self._keys.get(which)
+        if found is None:
+            found = self._keys[which] = self._keys_of(attribute, domain)
+        return found
+
+    def _keys_of(self, attribute: Expression, domain: Domain | None) -> tuple[KeyColumn, ErrorCodes | None]:
+        errors: ErrorCodes | None = None
+        if isinstance(attribute, Column):
+            rows = self.batch.rows
+            values = rows.column(rows.schema.get_field_index(attribute.name))
+        else:
+            values, errors = self._attribute(attribute)
+        if domain is not None:
+            return domain.keys(values), errors
+        is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False)) if values.null_count else None
+        return KeyColumn(np.zeros(len(values), np.int64), is_null), errors
+
+    def errors_of(self, attribute: Expression) -> ErrorCodes | None:
+        """Rows on which a computed attribute is in error, or None."""
+        return self._attribute(attribute)[1]
+
+    def rows_in_error(self) -> Positions:
+        """Rows on which some computed attribute that was asked for is in error."""
+        if not self._attributes:
+            return _NO_ROWS
+        wrong = [errors != 0 for _, errors in self._attributes.values() if errors is not None]
+        return np.flatnonzero(np.logical_or.reduce(wrong)) if wrong else _NO_ROWS
+
+    def _attribute(self, attribute: Expression) -> tuple[pa.Array, ErrorCodes | None]:
+        found = self._attributes.get(attribute)
+        if found is None:
+            found = self._attributes[attribute] = self._computed(attribute)
+        return found
+
+    def _computed(self, attribute: Expression) -> tuple[pa.Array, ErrorCodes | None]:
+        try:
+            result = self.on_all_rows(attribute)
+            values, errors = result.values, result.errors
+            if isinstance(values, pa.Scalar):
+                values = pa.repeat(values, len(self.batch))
+        except Exception:  # a fault of ours must not stop the queries that do not use the attribute
+            values, errors = self._without_faulty_rows(attribute, np.arange(len(self.batch)))
+        return values, errors if errors is not None and errors.any() else None
+
+    def _without_faulty_rows(self, expression: Expression, rows: Positions) -> tuple[pa.Array, ErrorCodes]:
+        """Halve the rows until those the expression cannot take stand alone."""
+        try:
+            frame = self._frame(expression, rows, None, None)
+            result = evaluate(expression, frame)
+            errors = np.zeros(len(rows), np.int32) if result.errors is None else result.errors
+            return frame.array(result), errors
+        except Exception as error:
+            if len(rows) == 1:
+                return pa.nulls(1, expression.type), np.array([self.code(internal_failure(error))], np.int32)
+        middle = len(rows) // 2
+        halves = [self._without_faulty_rows(expression, half) for half in (rows[:middle], rows[middle:])]
+        return pa.concat_arrays([values for values, _ in halves]), np.concatenate([e for _, e in halves])
 
     def on_rows(self, expression: Expression, rows: Positions) -> tuple[pa.Array, ErrorCodes | None]:
         """The value on these rows, computed only where it is not known yet."""
@@ -181,6 +252,11 @@ class BatchEvaluation:
                     values, errors if errors is not None and errors.any() else None
                 )
         return frame
+
+
+def internal_failure(error: Exception) -> Failure:
+    """What a dead letter says of a fault of ours."""
+    return Failure("INTERNAL_ERROR", f"eddyline could not decide this row: {type(error).__name__}: {error}")
 
 
 def _shared_calls(expression: Expression) -> Iterator[UserCall]:

@@ -3,14 +3,11 @@
 Paper: Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queries over Streams", SIGMOD 2002: one tuple
 serves all queries and carries which of them it still concerns; here a batch does.
 
-Per segment of queries of one shape:
-  1. candidates: by key where a clause is one equality or IN, else all rows against blocks of queries;
-  2. the other grouped clauses on what is left;
-  3. residual conditions and functions, only on pairs still undecided, each distinct expression once per row;
-  4. projected expressions of the pairs that match.
+  1. the predicate index decides all conditions it knows, for all rows and queries at once;
+  2. residual conditions and functions are asked only about pairs still undecided, each distinct expression once per row;
+  3. projected expressions are computed for the pairs that match; plain columns and constants wait until somebody reads.
 
-A pair is settled by the least of its clauses in the order not true < error < true, a clause by the greatest of its atoms.
-So false beats error, true beats error inside an OR, and the answer does not depend on the order in which clauses are tried.
+Rows on which a computed attribute is in error walk a second, looser index, to find the pairs no decided condition settles.
 """
 
 from __future__ import annotations
@@ -20,22 +17,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from eddyline.batch import PartMatches, Positions, TupleBatch
-from eddyline.expressions import Context, Failure
-from eddyline.expressions.frame import ErrorCodes, merge_errors
-from eddyline.filters.grouped import GroupedClause, GroupedFilter, attribute_keys, candidates, grouped_filter
-from eddyline.filters.keys import KeyColumn
-from eddyline.filters.matching import DeadPairs, FilterOutput
+from eddyline.batch import ListHits, Positions, QueryIds, TupleBatch
+from eddyline.events import Event
+from eddyline.expressions import Context
+from eddyline.filters.index_part import Hits, IndexPart, structure_facts
+from eddyline.filters.matching import FilterOutput, merged
+from eddyline.filters.open_pairs import Dead, Decided, OpenPairs, decide, decide_in_error
+from eddyline.filters.predicate_index import PredicateIndex
 from eddyline.filters.shared import BatchEvaluation
-from eddyline.model import Clause, Column, Expression, Literal, Round, Segment, Slot, StreamPlan
+from eddyline.model import Round, Shape, StreamPlan
 
-CELLS_AT_ONCE = 1 << 22  # rows x queries of a dense block
-DENSE_SHARE = 1 / 8  # from this share of all pairs on, a key that names candidates does not pay
-
-_KeysOf = dict[int, tuple[KeyColumn, ErrorCodes | None]]
+PAIRS_AT_ONCE = 1 << 22  # of open pairs
 
 
 @dataclass(slots=True)
@@ -43,30 +36,21 @@ class Counters:
     """Work done, for explain and benchmarks."""
 
     n_rows: int = 0
-    n_candidates: int = 0
-    n_waiting_pairs: int = 0
+    n_candidates: int = 0  # pairs the index named
+    n_waiting_pairs: int = 0  # pairs residual conditions and functions were asked about
     n_matches: int = 0
     n_dead: int = 0
-
-
-@dataclass(slots=True)
-class _Pairs:
-    """Pairs not refuted so far, and the first error of each (0: none)."""
-
-    rows: Positions
-    positions: Positions
-    errors: npt.NDArray[np.int32]
-
-    def keep(self, mask: npt.NDArray[np.bool_]) -> _Pairs:
-        return _Pairs(self.rows[mask], self.positions[mask], self.errors[mask])
 
 
 class FilterStage:
     """The filters of one stream."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, in_background: bool = False) -> None:
         self._context = context
         self._plan: StreamPlan | None = None
+        self._in_background = in_background
+        self.index = PredicateIndex(context, in_background=in_background)
+        self._looser: PredicateIndex | None = None  # made when a computed attribute is first in error
         self.counters = Counters()
 
     def build(self, plan: StreamPlan) -> None:
@@ -74,60 +58,57 @@ class FilterStage:
 
     def push(self, batch: TupleBatch, round_: Round) -> FilterOutput:
         assert self._plan is not None, f"no plan for stream {batch.stream}"
+        self.counters.n_rows += len(batch)
+        if not len(batch):
+            return FilterOutput(batch, self._plan)
         context = Context(round_.now_us, self._context.time_zone, self._context.call_function)
         evaluation = BatchEvaluation(batch, context)
-        parts: list[PartMatches] = []
-        dead = _Dead()
-        self.counters.n_rows += len(batch)
-        for segment in self._plan.segments:
-            if len(batch) and len(segment):
-                try:
-                    found, lost = self._matches(segment, evaluation)
-                except Exception:  # a fault of ours in one expression must not stop the other queries
-                    found, lost = self._without_faulty_rows(segment, batch, context, np.arange(len(batch)))
-                parts += found
-                dead.extend(lost)
-        self.counters.n_matches += sum(len(part) for part in parts)
-        self.counters.n_dead += dead.n
-        return FilterOutput(batch, tuple(parts), dead.pairs())
+        self.index.follow(self._plan, evaluation, round_.number)
+        hits: list[Hits] = []
+        decided = Decided([], Dead())
+        for part in self.index.parts:
+            for placed, found in part.probe(part.columns(evaluation), len(batch)):
+                self.counters.n_candidates += len(found)
+                if placed.is_exact:
+                    hits.append(found)
+                else:
+                    for pairs in self._open(part, found, None):
+                        decided.extend(decide(pairs, evaluation, serves_planes=placed.serves_planes))
+        rows = evaluation.rows_in_error()
+        if len(rows):
+            decided.extend(self._in_error(rows, evaluation, round_.number))
+        output = FilterOutput(batch, self._plan, tuple(hits), tuple(decided.parts), decided.dead.pairs())
+        self.counters.n_waiting_pairs += decided.n_waiting
+        self.counters.n_matches += output.n_matches
+        self.counters.n_dead += decided.dead.n
+        return output
 
-    def _matches(self, segment: Segment, evaluation: BatchEvaluation) -> tuple[list[PartMatches], _Dead]:
-        dead = _Dead()
-        parts = [
-            self._project(segment, pairs, evaluation, dead) for pairs in self._undecided(segment, evaluation)
-        ]
-        return [part for part in parts if len(part)], dead
-
-    def _without_faulty_rows(
-        self, segment: Segment, batch: TupleBatch, context: Context, rows: Positions
-    ) -> tuple[list[PartMatches], _Dead]:
-        """Halve the rows until those an expression cannot take stand alone; they are dead letters of the segment's queries."""
-        try:
-            found, lost = self._matches(segment, BatchEvaluation(batch.take(rows), context))
-            return [replace(part, batch=batch, rows=rows[part.rows]) for part in found], lost.at(rows)
-        except Exception as error:
-            if len(rows) > 1:
-                middle = len(rows) // 2
-                found, lost = self._without_faulty_rows(segment, batch, context, rows[:middle])
-                more, also_lost = self._without_faulty_rows(segment, batch, context, rows[middle:])
-                lost.extend(also_lost)
-                return found + more, lost
-            lost = _Dead()
-            ids = segment.ids[segment.is_live]
-            failure = Failure(
-                "INTERNAL_ERROR", f"eddyline could not decide this row: {type(error).__name__}: {error}"
-            )
-            lost.add(np.repeat(rows, len(ids)), ids, np.ones(len(ids), np.int32), [failure])
-            return [], lost
+    def events(self) -> list[Event]:
+        """What happened since this was last asked."""
+        told, self.index.events = self.index.events, []
+        return told
 
     def snapshot(self) -> dict[str, Any]:
-        counters = {name: getattr(self.counters, name) for name in Counters.__slots__}
-        segments = [] if self._plan is None else [len(segment) for segment in self._plan.segments]
+        """Version and counters, and the index: its size, its structures, and whether a new base is being built."""
+        parts = self.index.parts
         return {
             "version": None if self._plan is None else self._plan.version,
-            "segments": segments,
-            **counters,
+            "n_queries": sum(part.n_queries for part in parts),
+            "n_parts": len(parts),
+            "nbytes": self.index.nbytes,
+            "rebuilding": self.index.is_building,
+            "structures": [
+                structure_facts(number, part, placed)
+                for number, part in enumerate(parts)
+                for placed in part.placed
+            ],
+            **{name: getattr(self.counters, name) for name in Counters.__slots__},
         }
+
+    def placed(self, query_id: int) -> dict[str, Any] | None:
+        """The structure that serves a query, or None if the index does not hold it: not built yet, or it can never match."""
+        found = self.index.find(query_id)
+        return None if found is None else structure_facts(*found)
 
     def check(self) -> None:
         for segment in self._plan.segments if self._plan else ():
@@ -137,6 +118,7 @@ class FilterStage:
             assert all(len(column) == len(segment) for column in segment.slots), (
                 "constants and ids differ in length"
             )
+        self.index.check()
 
     def save(self) -> Sequence[bytes]:
         """Filters keep nothing from round to round."""
@@ -145,216 +127,69 @@ class FilterStage:
     def load(self, blocks: Sequence[bytes]) -> None:
         assert not blocks, f"{len(blocks)} blocks of state for filters, which have none"
 
-    # ----------------------------------------------------------------------------------------- pairs
+    def close(self) -> None:
+        """Wait for what is being built beside the rounds."""
+        self.index.wait()
+        if self._looser is not None:
+            self._looser.wait()
 
-    def _undecided(self, segment: Segment, evaluation: BatchEvaluation) -> Iterator[_Pairs]:
-        """Pairs that no condition refutes, in pieces of bounded size."""
-        grouped = grouped_filter(segment, evaluation.context)
-        standing = np.flatnonzero(segment.is_live & grouped.is_open)
-        if not len(standing):
-            return
-        keys = attribute_keys(grouped, evaluation)
-        for pairs in self._candidates(grouped, segment, standing, keys, len(evaluation.batch)):
-            self.counters.n_candidates += len(pairs.rows)
-            if grouped.constant_errors is not None:
-                codes = self._translate(grouped.constant_errors, grouped, evaluation)
-                pairs.errors = np.where(pairs.errors != 0, pairs.errors, codes[pairs.positions])
-            for clause in grouped.waiting:
-                if not len(pairs.rows):
-                    break
-                self.counters.n_waiting_pairs += len(pairs.rows)
-                true, errors = _waiting_clause(clause, segment, pairs, evaluation)
-                pairs = _apply(pairs, true, errors)
-            if len(pairs.rows):
-                yield pairs
+    # ----------------------------------------------------------------------------------------- open pairs
 
-    def _candidates(
-        self, grouped: GroupedFilter, segment: Segment, standing: Positions, keys: _KeysOf, n_rows: int
-    ) -> Iterator[_Pairs]:
-        """Pairs that satisfy all grouped clauses, or are in error there."""
-        access = _access_path(grouped, keys, n_rows, len(standing))
-        if access is None:
-            width = max(64, CELLS_AT_ONCE // n_rows)
-            for start in range(0, len(standing), width):
-                yield _dense_block(grouped.grouped, keys, n_rows, standing[start : start + width])
-            return
-        clause, starts, lengths = access
-        members = clause.atoms[0].members
-        assert members is not None
-        others = [other for other in grouped.grouped if other is not clause]
-        ends = np.cumsum(lengths)
-        row = 0
-        while row < n_rows:  # as many rows at a time as bring a bounded number of pairs
-            before = int(ends[row - 1]) if row else 0
-            stop = max(row + 1, int(np.searchsorted(ends, before + CELLS_AT_ONCE, side="right")))
-            n_pairs = lengths[row:stop]
-            rows = np.repeat(np.arange(row, stop), n_pairs)
-            first = np.repeat(starts[row:stop] - (np.cumsum(n_pairs) - n_pairs), n_pairs)
-            positions = members.queries[first + np.arange(len(rows))]
-            alive = segment.is_live[positions] & grouped.is_open[positions]
-            pairs = _Pairs(rows[alive], positions[alive], np.zeros(int(alive.sum()), np.int32))
-            for other in others:
-                pairs = _apply(pairs, *_grouped_on_pairs(other, keys, pairs))
-            yield pairs
-            row = stop
+    def _open(self, part: IndexPart, hits: Hits, row_numbers: Positions | None) -> Iterator[OpenPairs]:
+        """Pairs by segment, in pieces of bounded size. Row k of the hits is row `row_numbers[k]` of the batch."""
+        assert self._plan is not None
+        for first, rows, ids in _pieces(hits):
+            rows = rows + first
+            if row_numbers is not None:
+                rows = row_numbers[rows]
+            numbers = part.shape_numbers(ids)
+            order = np.argsort(numbers, kind="stable")
+            bounds = np.searchsorted(numbers[order], np.arange(len(part.shapes) + 1))
+            for number in np.unique(numbers):
+                mine = order[bounds[number] : bounds[number + 1]]
+                yield from self._of_shape(part.shapes[number], rows[mine], ids[mine])
 
-    def _translate(
-        self, codes: ErrorCodes, grouped: GroupedFilter, evaluation: BatchEvaluation
-    ) -> npt.NDArray[np.int32]:
-        """Errors of constants, numbered as in this batch."""
-        renamed = [0, *(evaluation.code(failure) for failure in grouped.failures)]
-        return np.array(renamed, dtype=np.int32)[codes]
+    def _of_shape(self, shape: Shape, rows: Positions, ids: QueryIds) -> Iterator[OpenPairs]:
+        assert self._plan is not None
+        for segment in self._plan.by_shape.get(shape, ()):
+            positions = np.searchsorted(segment.ids, ids)
+            positions[positions == len(segment)] = 0
+            here = (segment.ids[positions] == ids) & segment.is_live[positions]
+            if here.all():
+                yield OpenPairs.of(segment, rows, positions)
+            elif here.any():
+                yield OpenPairs.of(segment, rows[here], positions[here])
 
-    def _project(
-        self, segment: Segment, pairs: _Pairs, evaluation: BatchEvaluation, dead: _Dead
-    ) -> PartMatches:
-        """Matches with the expressions they project; pairs in error go to the dead."""
-        errors = pairs.errors
-        computed: dict[Expression, pa.Array] = {}
-        for projected in segment.shape.projection:
-            expression = projected.expression
-            if not isinstance(expression, (Column, Slot, Literal)) and expression not in computed:
-                fine = np.flatnonzero(errors == 0)
-                values, wrong = evaluation.on_pairs(
-                    expression, segment, pairs.rows[fine], pairs.positions[fine]
-                )
-                places = np.full(len(errors), -1, dtype=np.int64)
-                places[fine] = np.arange(len(fine))
-                computed[expression] = values.take(pa.array(places, mask=places < 0))
-                if wrong is not None:
-                    errors = errors.copy()
-                    errors[fine] = wrong
-        if errors.any():
-            bad = errors != 0
-            dead.add(pairs.rows[bad], segment.ids[pairs.positions[bad]], errors[bad], evaluation.failures)
-            fine = np.flatnonzero(~bad)
-            computed = {expression: values.take(pa.array(fine)) for expression, values in computed.items()}
-            pairs = pairs.keep(~bad)
-        return PartMatches(evaluation.batch, segment, pairs.rows, pairs.positions, computed)
+    def _in_error(self, rows: Positions, evaluation: BatchEvaluation, round_number: int) -> Decided:
+        """The pairs of these rows that are in error and not refuted."""
+        assert self._plan is not None
+        if self._looser is None:
+            self._looser = PredicateIndex(self._context, in_background=self._in_background, columns_only=True)
+        self._looser.follow(self._plan, evaluation, round_number)
+        found = Decided([], Dead())
+        for part in self._looser.parts:
+            columns = [
+                column.take(rows) if len(column.keys) else column for column in part.columns(evaluation)
+            ]
+            for _, hits in part.probe(columns, len(rows)):
+                for pairs in self._open(part, hits, rows):
+                    found.extend(decide_in_error(pairs, evaluation))
+        return found
 
 
-class _Dead:
-    """Collects pairs in error."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self._rows: list[Positions] = []
-        self._ids: list[npt.NDArray[np.int32]] = []
-        self._failures: list[Failure] = []
-
-    def add(
-        self,
-        rows: Positions,
-        ids: npt.NDArray[np.int32],
-        codes: npt.NDArray[np.int32],
-        failures: list[Failure],
-    ) -> None:
-        self.n += len(rows)
-        self._rows.append(rows)
-        self._ids.append(ids)
-        self._failures += [failures[code - 1] for code in codes]
-
-    def extend(self, other: _Dead) -> None:
-        self.n += other.n
-        self._rows += other._rows
-        self._ids += other._ids
-        self._failures += other._failures
-
-    def at(self, rows: Positions) -> _Dead:
-        """The same pairs where row k of a smaller batch is row `rows[k]`."""
-        self._rows = [rows[part] for part in self._rows]
-        return self
-
-    def pairs(self) -> DeadPairs:
-        rows = np.concatenate(self._rows) if self._rows else np.empty(0, np.int64)
-        ids = np.concatenate(self._ids) if self._ids else np.empty(0, np.int32)
-        return DeadPairs(rows, ids, tuple(self._failures))
-
-
-def _apply(pairs: _Pairs, true: npt.NDArray[np.bool_], errors: ErrorCodes | None) -> _Pairs:
-    """What a clause leaves: pairs where it is true or in error."""
-    if errors is None:
-        return pairs.keep(true)
-    pairs.errors = np.where(pairs.errors != 0, pairs.errors, np.where(true, 0, errors)).astype(np.int32)
-    return pairs.keep(true | (errors != 0))
-
-
-def _access_path(
-    grouped: GroupedFilter, keys: _KeysOf, n_rows: int, n_queries: int
-) -> tuple[GroupedClause, Positions, Positions] | None:
-    """The clause that names fewest candidates, if that is few enough to pay."""
-    best: tuple[GroupedClause, Positions, Positions] | None = None
-    fewest = int(n_rows * n_queries * DENSE_SHARE) if n_rows * n_queries > 4096 else n_rows * n_queries
-    for clause in grouped.grouped:
-        if clause.is_access:
-            atom = clause.atoms[0]
-            values, errors = keys[id(atom)]
-            if errors is None and atom.members is not None:
-                starts, lengths = candidates(atom.members, values)
-                if int(lengths.sum()) <= fewest:
-                    best, fewest = (clause, starts, lengths), int(lengths.sum())
-    return best
-
-
-def _dense_block(
-    clauses: Sequence[GroupedClause], keys: _KeysOf, n_rows: int, positions: Positions
-) -> _Pairs:
-    """All rows against some queries."""
-    alive = np.ones((n_rows, len(positions)), dtype=bool)
-    wrong = np.zeros(n_rows, np.int32)  # errors of attributes concern all queries of the segment alike
-    for clause in clauses:
-        true = np.zeros((n_rows, 1), dtype=bool)
-        errors: ErrorCodes | None = None
-        for atom in clause.atoms:
-            values, row_errors = keys[id(atom)]
-            hit = atom.on_block(values, n_rows, positions)
-            if row_errors is not None:
-                hit = hit & (row_errors == 0)[:, None]
-                errors = merge_errors(errors, row_errors)
-            true = true | hit
-        if errors is None:
-            alive &= true
+def _pieces(hits: Hits) -> Iterator[tuple[int, Positions, QueryIds]]:
+    """First row, rows counted from there, and ids, of as many rows at a time as bring a bounded number of pairs."""
+    counts = hits.counts
+    ends = np.cumsum(counts, dtype=np.int64)
+    first = 0
+    while first < len(counts):
+        before = int(ends[first - 1]) if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + PAIRS_AT_ONCE, side="right")))
+        if isinstance(hits, ListHits):
+            ids = hits.ids[before : int(ends[stop - 1])]
         else:
-            # a clause in error stays open; whether an error counts for a pair is decided below, where it is known to be alive
-            alive &= true | (errors != 0)[:, None]
-            wrong = np.where(wrong != 0, wrong, errors).astype(np.int32)
-    rows, columns = np.nonzero(alive)
-    pairs = _Pairs(rows, positions[columns], np.zeros(len(rows), np.int32))
-    if wrong.any():
-        for clause in clauses:
-            pairs = _apply(pairs, *_grouped_on_pairs(clause, keys, pairs))
-    return pairs
-
-
-def _grouped_on_pairs(
-    clause: GroupedClause, keys: _KeysOf, pairs: _Pairs
-) -> tuple[npt.NDArray[np.bool_], ErrorCodes | None]:
-    true = np.zeros(len(pairs.rows), dtype=bool)
-    errors: ErrorCodes | None = None
-    for atom in clause.atoms:
-        values, row_errors = keys[id(atom)]
-        hit = atom.on_pairs(values, pairs.rows, pairs.positions)
-        if row_errors is not None:
-            here = row_errors[pairs.rows]
-            hit &= here == 0
-            errors = merge_errors(errors, here)
-        true |= hit
-    return true, errors
-
-
-def _waiting_clause(
-    clause: Clause, segment: Segment, pairs: _Pairs, evaluation: BatchEvaluation
-) -> tuple[npt.NDArray[np.bool_], ErrorCodes | None]:
-    """A clause with residual conditions or functions; an atom is asked only about pairs no earlier one made true."""
-    true = np.zeros(len(pairs.rows), dtype=bool)
-    errors = np.zeros(len(pairs.rows), np.int32)
-    for atom in clause.atoms:
-        open_ = np.flatnonzero(~true)
-        hit, wrong = evaluation.truth_on_pairs(
-            atom.condition, segment, pairs.rows[open_], pairs.positions[open_]
-        )
-        if wrong is not None:
-            errors[open_] = np.where(errors[open_] != 0, errors[open_], wrong)
-        true[open_] = hit
-    errors[true] = 0
-    return true, errors if errors.any() else None
+            some = replace(hits, words=hits.words[first:stop], counts=hits.counts[first:stop])
+            ids = merged(stop - first, [some]).ids
+        if len(ids):
+            yield first, np.repeat(np.arange(stop - first), counts[first:stop]), ids
+        first = stop

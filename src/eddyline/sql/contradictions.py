@@ -30,7 +30,8 @@ def contradictions(clauses: Sequence[Clause], nullable_slots: frozenset[int]) ->
             yield call("not", [call("<=>", [whole, _TRUE])])
         if len(clause.atoms) == 1:
             atom = clause.atoms[0]
-            if atom.attribute is not None and cannot_err(atom.attribute):
+            # A pattern is not compared: whether it is one is decided where it meets a text.
+            if atom.kind is not AtomKind.LIKE and atom.attribute is not None and cannot_err(atom.attribute):
                 by_attribute.setdefault(atom.attribute, []).append(atom)
     n_pairs = 0
     for atoms in by_attribute.values():

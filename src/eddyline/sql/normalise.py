@@ -34,6 +34,7 @@ from eddyline.model import (
     Literal,
     Slot,
     UserCall,
+    pattern_atom,
 )
 from eddyline.sql.contradictions import contradictions, is_tautology
 from eddyline.sql.lexer import Token, tokens_of
@@ -195,7 +196,7 @@ def atom(condition: Expression, nullable_slots: frozenset[int] = frozenset()) ->
     columns, _, calls = _contents(condition)
     if not columns and not calls:
         return Atom(AtomKind.CONSTANT, condition)
-    found = _indexable(condition, nullable_slots)
+    found = _indexable(condition, nullable_slots) or pattern_atom(condition)
     if calls:
         return (
             replace(found, kind=AtomKind.FUNCTION)

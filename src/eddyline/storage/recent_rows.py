@@ -25,13 +25,13 @@ class RecentRows:
     def append(self, version: int, batch: TupleBatch) -> None:
         self._batches.append((version, batch))
         self._n_rows += len(batch)
-        self._nbytes += batch.rows.nbytes
+        self._nbytes += batch.nbytes
         while len(self._batches) > 1 and (
             self._n_rows - len(self._batches[0][1]) >= self._capacity or self._nbytes > self._max_bytes
         ):
             _, oldest = self._batches.popleft()
             self._n_rows -= len(oldest)
-            self._nbytes -= oldest.rows.nbytes
+            self._nbytes -= oldest.nbytes
 
     def last(self, n_rows: int, schema: pa.Schema, *, since_version: int = 0) -> pa.RecordBatch:
         """The newest rows of rounds from `since_version` on, oldest first, in the stream's schema of now."""

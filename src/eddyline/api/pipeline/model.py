@@ -29,7 +29,7 @@ class EngineSettings:
     seed: int = 0
     tick_us: int = TICK_US
     limits: Limits = field(default_factory=Limits)
-    retention: Retention = field(default_factory=Retention)
+    retention: Retention | None = None  # None: what the home was told last
 
 
 @dataclass(frozen=True, slots=True)

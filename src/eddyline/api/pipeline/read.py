@@ -193,26 +193,30 @@ def _engine(root: Table) -> EngineSettings:
             table.wrong(
                 "time_zone", f"there is no time zone {zone!r}", hint='Name one such as "Europe/Berlin".'
             )
-    retention = Retention()
-    kept = table.table("retention", "[engine.retention]")
-    if kept is not None:
-        kept.only(list(_RETENTION), _ELSEWHERE)
-        retention = Retention(
-            **{
-                field: (kept.duration_us if field.endswith("_us") else kept.size)(
-                    key, getattr(retention, field)
-                )
-                for key, field in _RETENTION.items()
-            }
-        )
     return EngineSettings(
         home=document.folder / Path(home or "home").expanduser(),
         time_zone=zone,
         seed=table.whole("seed", 0),
         tick_us=table.duration_us("tick", TICK_US),
         limits=_memory_limits(root),
-        retention=retention,
+        retention=_retention(table),
     )
+
+
+def _retention(engine: Table) -> Retention | None:
+    table = engine.table("retention", "[engine.retention]")
+    if table is None:
+        return None
+    table.only(list(_RETENTION), _ELSEWHERE)
+    default, found = Retention(), {}
+    for key, field in _RETENTION.items():
+        if field.endswith("_us"):
+            found[field] = table.duration_us(key, getattr(default, field))
+        elif field.endswith("_count"):
+            found[field] = table.whole(key, getattr(default, field))
+        else:
+            found[field] = table.size(key, getattr(default, field))
+    return Retention(**found)
 
 
 def _limits(root: Table) -> Table:

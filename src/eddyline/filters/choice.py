@@ -1,0 +1,95 @@
+"""Which structure of the index serves a query.
+
+No one structure is best for all sets of queries (`benchmarks/filters/curves.py`). The rule, query by query:
+
+1. *key lists*, if the query has an equality or an IN list on an attribute on which two queries taken at random seldom ask for
+   the same key (a share of at most 1 / SELECTIVE_KEYS); of several such attributes the one where that is rarest;
+2. *leaf blocks*, if its box lets through at most NARROW_SHARE of the rows, judged on a sample of the rows that came last;
+3. *bitset blocks*, everything else: queries most rows satisfy, ORs, `!=`, IS NULL, and no condition at all.
+
+Fewer than SMALL_GROUP queries with the same attributes are not worth a structure of their own; they go to the bitset blocks.
+The choice is made whenever a part of the index is built, so it follows the set of queries and the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.filters.boxes import Asked, KeyOption
+from eddyline.filters.keys import Keys, Mask
+
+SELECTIVE_KEYS = 16
+NARROW_SHARE = 1 / 64
+SMALL_GROUP = 128
+KEYS_LOOKED_AT = 100_000  # of an attribute, to see how often two queries share a key
+UNKNOWN_SHARE = 1 / 3  # of the rows, that a one-sided comparison lets through, before any row was seen
+
+BITSETS, LEAVES, KEYS = "bitset blocks", "leaf blocks", "key lists"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where the lanes of one segment go: `kind[k]` and, where a key names the rows, by which option."""
+
+    is_narrow: Mask
+    option: KeyOption | None
+
+
+def choose(asked: Sequence[Asked], sample: Callable[[int], Keys | None]) -> list[Choice]:
+    """Choose for the queries of each segment. `sample` gives the sorted keys of an attribute on some rows, or None."""
+    rarity = _key_rarity(asked)
+    sorted_keys: dict[int, Keys | None] = {}
+    chosen = []
+    for block in asked:
+        option = _best_option(block, rarity)
+        is_narrow = np.zeros(len(block), dtype=bool)
+        if option is None and block.boxes:
+            for attribute in block.boxes:
+                if attribute not in sorted_keys:
+                    sorted_keys[attribute] = sample(attribute)
+            is_narrow = _share(block, sorted_keys) <= NARROW_SHARE
+        chosen.append(Choice(is_narrow, option))
+    return chosen
+
+
+def _key_rarity(asked: Sequence[Asked]) -> dict[int, float]:
+    """For each attribute with keys: the chance that two of them are equal."""
+    keys: dict[int, list[Keys]] = {}
+    for block in asked:
+        for option in block.options:
+            keys.setdefault(option.attribute, []).append(option.keys)
+    found = {}
+    for attribute, parts in keys.items():
+        together = np.concatenate(parts)
+        if len(together) > KEYS_LOOKED_AT:
+            together = together[:: len(together) // KEYS_LOOKED_AT + 1]
+        counts = np.unique(together, return_counts=True)[1].astype(np.float64)
+        found[attribute] = float((counts**2).sum() / counts.sum() ** 2) if len(counts) else 1.0
+    return found
+
+
+def _best_option(block: Asked, rarity: dict[int, float]) -> KeyOption | None:
+    best: KeyOption | None = None
+    for option in block.options:
+        if rarity[option.attribute] > 1 / SELECTIVE_KEYS:
+            continue
+        if best is None or rarity[option.attribute] < rarity[best.attribute]:
+            best = option
+    return best
+
+
+def _share(block: Asked, sorted_keys: dict[int, Keys | None]) -> npt.NDArray[np.float64]:
+    """The share of rows each box lets through, attributes taken as independent."""
+    share = np.ones(len(block))
+    for attribute, (low, high) in block.boxes.items():
+        rows = sorted_keys[attribute]
+        if rows is None or not len(rows):
+            share *= np.where(low == high, 1 / SELECTIVE_KEYS, UNKNOWN_SHARE)
+        else:
+            inside = np.searchsorted(rows, high, side="right") - np.searchsorted(rows, low, side="left")
+            share *= np.maximum(inside, 0.5) / len(rows)
+    return share

@@ -1,0 +1,261 @@
+"""The predicate index of a stream: a few immutable parts, followed from version to version.
+
+Paper: Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queries over Streams", SIGMOD 2002: adding and removing
+queries while tuples flow.
+
+The first part is the base. Queries added since stand in small parts after it, the overlay; queries dropped since are masked in
+the part that has them. A query that was replaced or resumed is masked where it was and stands in the newest part. When the
+overlay has grown, or much of the base is masked, both are built into a new base beside the running rounds; it is adopted between two
+rounds, with the changes made meanwhile applied to it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.batch import Positions, QueryIds
+from eddyline.events import Event, IndexBuildFailed, IndexBuilt
+from eddyline.expressions import Context
+from eddyline.filters.assembly import Placed
+from eddyline.filters.boxes import is_computed
+from eddyline.filters.grouped import grouped_filter
+from eddyline.filters.index_part import IndexPart
+from eddyline.filters.shared import BatchEvaluation
+from eddyline.model import Segment, Shape, StreamPlan
+
+SMALL = 512  # queries up to which the whole index is built anew at every change
+SMALL_TAIL = 128  # queries up to which new ones are built into one part with those just before them
+MOST_PARTS = 8
+OVERLAY_SHARE = 1 / 8  # of the base, from which on it is built anew
+MASKED_SHARE = 1 / 2
+SAMPLE_ROWS = 1024
+
+
+@dataclass(slots=True)
+class _Build:
+    """A new part for `parts[first:until]`, made beside the rounds from the plan of one version."""
+
+    plan: StreamPlan
+    first: int
+    until: int
+    thread: threading.Thread | None = None
+    part: IndexPart | None = None
+    error: Exception | None = None
+    seconds: float = 0.0
+
+
+class PredicateIndex:
+    """Follows the plans of a stream.
+
+    With `columns_only` it holds only queries with computed attributes, and leaves these attributes undecided.
+    """
+
+    def __init__(self, context: Context, *, in_background: bool, columns_only: bool = False) -> None:
+        self.parts: tuple[IndexPart, ...] = ()
+        self.plan: StreamPlan | None = None
+        self.events: list[Event] = []
+        self._context = context
+        self._in_background = in_background
+        self._columns_only = columns_only
+        self._build: _Build | None = None
+
+    # ----------------------------------------------------------------------------------------- follow
+
+    def follow(self, plan: StreamPlan, evaluation: BatchEvaluation, round_number: int) -> None:
+        """Stand where the plan does. The rows of the round are the sample by which structures are chosen."""
+        self._adopt(round_number)
+        if plan is self.plan:
+            return
+        before, self.plan = self.plan, plan
+        changed = None if before is None else plan.changes.between(before.version, plan.version)
+        sample = _sample(evaluation)
+        if changed is None:
+            self._build = None  # what is being built belongs to another history
+            self.parts = self._whole(plan, sample)
+            return
+        if changed:
+            gone = _together(changed.values())
+            busy = self._n_busy
+            masked = [part.without(gone) for part in self.parts]
+            self.parts = tuple(part for k, part in enumerate(masked) if k < busy or part.n_queries)
+            self._add(plan, changed, sample)
+            self._maintain(plan, sample, round_number)
+
+    def wait(self) -> None:
+        """Until nothing is being built; it is adopted by the next round."""
+        if self._build is not None and self._build.thread is not None:
+            self._build.thread.join()
+
+    @property
+    def is_building(self) -> bool:
+        return self._build is not None
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def find(self, query_id: int) -> tuple[int, IndexPart, Placed] | None:
+        """Where a query stands: the number of its part, the part, and its structure there. None if it can never match."""
+        for number in reversed(range(len(self.parts))):
+            part = self.parts[number]
+            for placed in part.placed:
+                if query_id in placed.structure.live_ids():
+                    return number, part, placed
+        return None
+
+    def check(self) -> None:
+        for part in self.parts:
+            part.check()
+        live = [placed.structure.live_ids() for part in self.parts for placed in part.placed]
+        ids = np.concatenate([np.empty(0, np.int32), *live])
+        assert len(np.unique(ids)) == len(ids), "a query is live in two parts of the index"
+
+    # ----------------------------------------------------------------------------------------- inside
+
+    @property
+    def _n_busy(self) -> int:
+        """How many parts stay as they are, because what is being built will take their place."""
+        return 0 if self._build is None else self._build.until
+
+    def _whole(self, plan: StreamPlan, sample: BatchEvaluation) -> tuple[IndexPart, ...]:
+        members = self._members(plan, None)
+        return (self._part(members, sample),) if members else ()
+
+    def _add(self, plan: StreamPlan, changed: dict[Shape, QueryIds], sample: BatchEvaluation) -> None:
+        """A part for what came, together with the newest part while that is small."""
+        parts = list(self.parts)
+        n_new = sum(len(ids) for ids in changed.values())
+        taken: list[dict[Shape, QueryIds]] = [changed]
+        while len(parts) > max(1, self._n_busy) and parts[-1].n_built + n_new <= SMALL_TAIL:
+            n_new += parts[-1].n_built
+            taken.append(_by_shape(parts.pop().members))
+        members = self._members(plan, _union(taken))
+        if members:
+            parts.append(self._part(members, sample))
+        self.parts = tuple(parts)
+
+    def _maintain(self, plan: StreamPlan, sample: BatchEvaluation, round_number: int) -> None:
+        if self._build is not None or not self.parts:
+            return
+        n_base, n_all = self.parts[0].n_built, sum(part.n_built for part in self.parts)
+        n_overlay = n_all - n_base
+        n_live = [part.n_queries for part in self.parts]
+        is_worn = n_overlay > OVERLAY_SHARE * n_base or n_base - n_live[0] > MASKED_SHARE * n_base
+        is_overlay_worn = n_overlay - sum(n_live[1:]) > max(MASKED_SHARE * n_overlay, SMALL_TAIL)
+        if n_all <= SMALL:
+            if len(self.parts) > 1 or is_worn:
+                self.parts = self._whole(plan, sample)
+        elif is_worn:
+            self._start(_Build(plan, 0, len(self.parts)), sample, round_number)
+        elif len(self.parts) > MOST_PARTS or is_overlay_worn:
+            self._start(_Build(plan, 1, len(self.parts)), sample, round_number)
+
+    def _start(self, build: _Build, sample: BatchEvaluation, round_number: int) -> None:
+        self._build = build
+        rows = sample.batch.take(
+            np.arange(len(sample.batch))
+        )  # what is computed on them belongs to this thread
+        own = BatchEvaluation(rows, self._context)
+        wanted = None if build.first == 0 else _union(_by_shape(p.members) for p in self.parts[build.first :])
+
+        def work() -> None:
+            began = time.perf_counter()
+            try:
+                build.part = self._part(self._members(build.plan, wanted), own)
+            except Exception as error:  # the rounds go on with what they have; told when they come by
+                build.error = error
+            build.seconds = time.perf_counter() - began
+
+        if self._in_background:
+            build.thread = threading.Thread(target=work, name="eddyline-index", daemon=True)
+            build.thread.start()
+        else:
+            work()
+            self._adopt(round_number)
+
+    def _adopt(self, round_number: int) -> None:
+        """Take over what was built, if it is done, without the queries that changed since its version."""
+        build = self._build
+        if build is None or self.plan is None or (build.thread is not None and build.thread.is_alive()):
+            return
+        self._build = None
+        if build.part is None:
+            said = f"{type(build.error).__name__}: {build.error}"
+            self.events.append(IndexBuildFailed(round_number, self.plan.stream, said))
+            return
+        changed = self.plan.changes.between(build.plan.version, self.plan.version)
+        if changed is None:
+            return
+        part = build.part.without(_together(changed.values())) if changed else build.part
+        built = (part,) if part.n_queries else ()
+        self.parts = (*self.parts[: build.first], *built, *self.parts[build.until :])
+        self.events.append(IndexBuilt(round_number, self.plan.stream, part.n_built, build.seconds))
+
+    def _part(self, members: Sequence[tuple[Segment, Positions]], sample: BatchEvaluation) -> IndexPart:
+        return IndexPart.build(members, self._context, sample, columns_only=self._columns_only)
+
+    def _members(
+        self, plan: StreamPlan, wanted: dict[Shape, QueryIds] | None
+    ) -> list[tuple[Segment, Positions]]:
+        """Where the wanted queries stand in the plan now; None: all of them."""
+        found = []
+        segments: Iterable[Segment] = plan.segments
+        if wanted is not None:
+            segments = [s for shape in wanted for s in plan.by_shape.get(shape, ())]
+        for segment in segments:
+            if self._columns_only and not self._has_computed(segment):
+                continue
+            if wanted is None:
+                positions = np.flatnonzero(segment.is_live)
+            else:
+                positions = positions_of(segment, wanted[segment.shape])
+            if len(positions):
+                found.append((segment, positions))
+        return found
+
+    def _has_computed(self, segment: Segment) -> bool:
+        grouped = grouped_filter(segment, self._context)
+        return any(
+            is_computed(atom) for clause in (*grouped.grouped, *grouped.bounded) for atom in clause.atoms
+        )
+
+
+def positions_of(segment: Segment, ids: QueryIds) -> Positions:
+    """Where these queries stand in the segment, those that do and are live."""
+    places = np.searchsorted(segment.ids, ids)
+    places[places == len(segment.ids)] = 0
+    return places[(segment.ids[places] == ids) & segment.is_live[places]]
+
+
+def _sample(evaluation: BatchEvaluation) -> BatchEvaluation:
+    """Some rows of the batch, spread over it."""
+    n = len(evaluation.batch)
+    if n <= SAMPLE_ROWS:
+        return evaluation
+    rows = np.linspace(0, n - 1, SAMPLE_ROWS).astype(np.int64)
+    return BatchEvaluation(evaluation.batch.take(rows), evaluation.context)
+
+
+def _together(ids: Iterable[QueryIds]) -> QueryIds:
+    return np.unique(np.concatenate([np.empty(0, np.int32), *ids]))
+
+
+def _by_shape(members: Iterable[tuple[Shape, QueryIds]]) -> dict[Shape, QueryIds]:
+    """Ids by shape; a shape may come in several pieces."""
+    found: dict[Shape, list[QueryIds]] = {}
+    for shape, ids in members:
+        found.setdefault(shape, []).append(ids)
+    return {shape: _together(pieces) for shape, pieces in found.items()}
+
+
+def _union(groups: Iterable[dict[Shape, QueryIds]]) -> dict[Shape, QueryIds]:
+    return _by_shape((shape, ids) for group in groups for shape, ids in group.items())
