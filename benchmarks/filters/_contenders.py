@@ -67,6 +67,7 @@ class Standing:
     def __init__(self, workload: Workload, home: str | None = None) -> None:
         self.workload = workload
         self.engine = eddyline.open(home)
+        self.engine.warm_up()
         self.engine.stream(STREAM, workload.schema)
         began = wall()
         self.ids = registered(self.engine, workload.queries)

@@ -55,6 +55,11 @@ class CleanupFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class KernelsCompiling(Event):
+    """The inner loops are being compiled for this machine: some seconds, once. The round waits for them."""
+
+
+@dataclass(frozen=True, slots=True)
 class IndexBuilt(Event):
     """The predicate index of a stream, or a part of it, was built anew beside the rounds."""
 

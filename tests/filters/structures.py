@@ -10,6 +10,7 @@ import pytest
 from eddyline.filters import assembly, choice, predicate_index
 
 NEVER = 1e18
+EVERY_GROUP = {choice.KEYS: 1, choice.LEAVES: 1}
 
 STRUCTURES = {
     "as chosen": [],
@@ -17,19 +18,19 @@ STRUCTURES = {
     "leaf blocks": [
         (choice, "SELECTIVE_KEYS", NEVER),
         (choice, "NARROW_SHARE", 2),
-        (assembly, "SMALL_GROUP", 1),
+        (assembly, "SMALL_GROUP", EVERY_GROUP),
     ],
     "key lists": [
         (choice, "SELECTIVE_KEYS", 0.5),
         (choice, "NARROW_SHARE", -1),
-        (assembly, "SMALL_GROUP", 1),
+        (assembly, "SMALL_GROUP", EVERY_GROUP),
     ],
     "many parts": [
         (predicate_index, "SMALL", 0),
         (predicate_index, "SMALL_TAIL", 0),
         (predicate_index, "MOST_PARTS", 2),
         (predicate_index, "OVERLAY_SHARE", 0.5),
-        (assembly, "SMALL_GROUP", 1),
+        (assembly, "SMALL_GROUP", EVERY_GROUP),
     ],
 }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,7 @@ from eddyline.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from eddyline.events import Event
+from eddyline.events import Event, IndexBuildFailed, KernelsCompiling
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Stream
 from eddyline.sources import infer_schema, ingest
@@ -94,8 +95,19 @@ def open_engine(
     return Engine(rounds)
 
 
+_logger = logging.getLogger("eddyline")
+
+
 def _wall_clock_us() -> int:
     return time.time_ns() // 1000
+
+
+def _log(event: Event) -> None:
+    """What a user who listens to nothing should still be told."""
+    if isinstance(event, KernelsCompiling):
+        _logger.warning("eddyline: compiling its inner loops for this machine, once; about ten seconds …")
+    elif isinstance(event, IndexBuildFailed):
+        _logger.warning("eddyline: the index of %s could not be built anew: %s", event.stream, event.message)
 
 
 class Engine:
@@ -103,6 +115,7 @@ class Engine:
 
     def __init__(self, rounds: RoundEngine) -> None:
         self.rounds = rounds
+        rounds.listeners.append(_log)
         self._registrar = Registrar(self)
         self._control: Control | None = None
 
@@ -317,6 +330,7 @@ class Engine:
         that round: 30 days and a million rounds, unless `retention` says otherwise.
         """
         inputs = dict(stream) if isinstance(stream, Mapping) else {stream: data}
+        inputs = {name: list(rows) if isinstance(rows, Iterator) else rows for name, rows in inputs.items()}
         if isinstance(stream, Mapping) and data is not None:
             raise SchemaError(
                 "push takes either a stream and its rows, or a dict of streams", hint="Put all into the dict."
@@ -334,6 +348,10 @@ class Engine:
                 return Matches(self, self.rounds.run_round(taken, token=token))
             except StreamChangedError:
                 continue
+
+    def warm_up(self) -> None:
+        """Load all inner loops now, compiling them if this machine never did, so that no round waits for one."""
+        self.rounds.warm_up()
 
     def tick(self, now: int | None = None) -> Matches:
         """Run a round without rows, so that time passes; `now` in microseconds since 1970."""

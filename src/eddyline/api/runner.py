@@ -207,6 +207,8 @@ class Runner:
     ) -> RunSummary:
         """Run until the end; see `run` above. With `signals`, SIGINT and SIGTERM end it after the round in flight."""
         with self._listening(signals):
+            if not once:
+                self.engine.warm_up()
             self._open_feeds(once)
             while not self._is_over():
                 worked = False

@@ -3,7 +3,7 @@
 A round appends its matches as they left the filters and counts them, nothing more. Only when somebody reads are a query's
 results looked up and projected. When the log outgrows its bytes it is rewritten to what the rings promise: the newest results of
 each query. Bitmaps have half of the bytes, and the oldest go whole: most of their queries match often, and their newest results
-are in newer bitmaps. What the others had becomes a list.
+are in newer bitmaps. The results of a query that no newer bitmap has become a list.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ ENTRY_BYTES = 2_000  # what an entry costs besides its arrays
 SEGMENT_BYTES = 1_000  # the same of a segment of a narrowed plan
 BITMAP_SHARE = 0.5  # of the byte limit
 KEPT_SHARE = 0.5  # of what others may have, after the oldest had to go
+RARE_LANES, RARE_RESULTS = 2_048, 16_384  # of a bitmap that goes, up to which they are kept
 FORGOTTEN = -(1 << 62)  # instead of how many results a query had
 SCANS_BEFORE_SORT = 200  # sorting ids takes as long as looking through them so many times
 
@@ -297,7 +298,8 @@ class ResultLog:
     def _drop_bitmaps(self, newest_round: int) -> int:
         """The oldest bitmaps go while they are too many; those of the newest round stay. Returns how many results went.
 
-        What a seldom matching query had in one that goes, and newer ones do not make up for, becomes a list.
+        What a query had in one that goes, if no newer one has any of it, becomes a list: the last results of a query that seldom
+        matches are not washed away by others.
         """
         dropped = 0
         while (
@@ -313,22 +315,26 @@ class ResultLog:
         return dropped
 
     def _rare(self, entry: Entry) -> Entry | None:
-        """The results of queries whose ring newer bitmaps do not fill."""
+        """The results of queries that no newer bitmap has any of, if they are not too many."""
         matches, by_lane = entry.matches, entry.by_lane
         assert isinstance(matches, HitMatches)
         assert by_lane is not None
         hits = matches.hits
         assert isinstance(hits, BitmapHits)
         add_by_id(hits.ids, -by_lane.astype(np.int64), self._in_bitmaps)
-        is_rare = (by_lane > 0) & (self._in_bitmaps[hits.ids] < self.per_query)
-        is_rare &= self._produced[hits.ids] >= 0
-        if not is_rare.any():
+        is_rare = (by_lane > 0) & (self._in_bitmaps[hits.ids] == 0) & (self._produced[hits.ids] >= 0)
+        n_rare = np.count_nonzero(is_rare)
+        if not n_rare or n_rare > RARE_LANES or by_lane[is_rare].sum() > RARE_RESULTS:
             return None
-        words = hits.words & np.packbits(is_rare, bitorder="little").view(np.uint64)
+        mask = np.packbits(is_rare, bitorder="little").view(np.uint64)
+        columns = np.flatnonzero(mask)
+        words = np.zeros((len(hits.words), len(columns)), np.uint64)
+        rows = np.flatnonzero(hits.counts)
+        words[rows] = hits.words[np.ix_(rows, columns)] & mask[columns]
         offsets = np.zeros(len(words) + 1, np.int64)
         np.cumsum(np.bitwise_count(words).sum(axis=1, dtype=np.int64), out=offsets[1:])
         ids = np.empty(int(offsets[-1]), np.int32)
-        decode_rows(words, hits.ids, ids)
+        decode_rows(words, hits.ids.reshape(-1, 64)[columns].reshape(-1), ids)
         found = HitMatches(matches.batch, matches.plan, ListHits(offsets, ids))
         smaller = found.narrowed(np.arange(len(ids)))
         nbytes = smaller.nbytes + _plan_bytes(smaller) + ENTRY_BYTES

@@ -40,6 +40,7 @@ from eddyline.events import (
     CallbackFailed,
     CleanupFailed,
     Event,
+    KernelsCompiling,
     ResultsDropped,
     RoundCommitted,
     StoreFileDamaged,
@@ -48,6 +49,7 @@ from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.functions import Functions
 from eddyline.hit_matches import HitMatches
+from eddyline.kernels.warm import compile_if_cold, warm_up
 from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
 from eddyline.sources import Ingested
 from eddyline.sql import Shapes
@@ -186,6 +188,7 @@ class RoundEngine:
                 n_rows={name: ingested.rows.num_rows for name, ingested in inputs.items()},
                 token=token,
             )
+            self._compile_if_cold(planned.number)
             try:
                 self.at_step("2 capture")
                 worked = self._capture(planned, inputs)
@@ -246,6 +249,18 @@ class RoundEngine:
         if self.durable is not None:
             worked.files += self.durable.capture(planned.number, worked.batches)
         return worked
+
+    def warm_up(self) -> None:
+        """Load all kernels, so that no round waits for one."""
+        self._compile_if_cold(self._last_round)
+        warm_up()
+
+    def _compile_if_cold(self, round_number: int) -> None:
+        def announce() -> None:
+            with self.lock:
+                self.announce(KernelsCompiling(round_number))
+
+        compile_if_cold(announce)
 
     def _work(self, round_: Round, planned: _Planned, worked: _Worked) -> None:
         for name, batch in worked.batches.items():

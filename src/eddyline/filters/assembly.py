@@ -81,7 +81,10 @@ class Assembly:
     def place(self, block: Asked, is_plain: Mask, choice: Choice) -> None:
         """Put the queries of one segment where they were chosen to go; those that can never match go nowhere."""
         for plain in (True, False):
-            lanes = np.flatnonzero(block.can_match & (is_plain == plain))
+            here = block.can_match & (is_plain == plain)
+            void, lanes = np.flatnonzero(here & block.is_void), np.flatnonzero(here & ~block.is_void)
+            if len(void):
+                self._put(_Piece(block, void, plain, None), BITSETS)
             if not len(lanes):
                 continue
             if choice.option is not None:
@@ -94,7 +97,7 @@ class Assembly:
 
     def build(self) -> tuple[Placed, ...]:
         for place in list(self._places):
-            if place.kind != BITSETS and _size(self._places[place]) < SMALL_GROUP:
+            if place.kind != BITSETS and _size(self._places[place]) < SMALL_GROUP[place.kind]:
                 for piece in self._places.pop(place):
                     self._put(piece, BITSETS)
         return tuple(self._placed(place, pieces) for place, pieces in self._places.items())
@@ -148,6 +151,12 @@ class Assembly:
         for piece in pieces:
             block, lanes = piece.block, piece.lanes
             here = np.arange(offset, offset + len(lanes), dtype=np.int32)
+            offset += len(lanes)
+            if block.is_void[lanes[0]]:  # then all of them are
+                for attribute in block.attributes():
+                    ranges.add(here, 0, attribute, np.full(len(here), LOWEST), np.full(len(here), HIGHEST))
+                    nulls.add(here, 0, attribute)
+                continue
             for attribute, (low, high) in block.boxes.items():
                 for below, start, end in _forbidden(low[lanes], high[lanes]):
                     ranges.add(here[below], 0, attribute, start, end)
@@ -162,7 +171,6 @@ class Assembly:
                     ranges.add(to_lane[of_lanes][kept], number, attribute, lows[kept], highs[kept])
                 for attribute, of_lanes in zip(plane.null_attributes, plane.null_lanes, strict=True):
                     nulls.add(to_lane[of_lanes][to_lane[of_lanes] >= 0], number, attribute)
-            offset += len(lanes)
         ids = np.concatenate([piece.ids for piece in pieces])
         used = tuple(sorted({*ranges.attributes(), *nulls.attributes()}))
         blocks = BitsetBlocks.build(

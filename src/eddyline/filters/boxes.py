@@ -5,7 +5,8 @@ conjunctive normal form, one bit per clause of two literals and more.
 
 A query is a *box*, one inclusive interval of keys for each attribute it compares, and some *planes*: clauses that are not one
 interval, because they are an OR, an IN list, `!=` or IS NULL. Comparisons of one query with one attribute are intersected, so a
-query that asks for `a > 7 AND a < 3` is known never to match before any row comes.
+query that asks for `a > 7 AND a < 3` is known never to match before any row comes. If it asks that of a computed attribute it is
+*void* and stays in the index: where the attribute is in error, so is the query.
 """
 
 from __future__ import annotations
@@ -108,10 +109,27 @@ class Asked:
     planes: list[Plane] = field(default_factory=list)
     options: list[KeyOption] = field(default_factory=list)
     can_match: Mask = field(default_factory=lambda: np.empty(0, dtype=bool))
+    is_void: Mask = field(
+        default_factory=lambda: np.empty(0, dtype=bool)
+    )  # satisfied by no row, but may be in error
     is_inexact: Mask | None = None  # patterns that are more than a prefix
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def require(self, is_so: Mask, *, is_computed: bool) -> None:
+        """No row satisfies queries for which this is not so."""
+        if is_computed:
+            self.is_void |= ~is_so
+        else:
+            self.can_match &= is_so
+
+    def attributes(self) -> set[int]:
+        """All that its boxes and planes look at."""
+        in_planes = (
+            number for plane in self.planes for number in (*plane.attributes, *plane.null_attributes)
+        )
+        return {*self.boxes, *in_planes}
 
 
 def asked(
@@ -123,7 +141,12 @@ def asked(
     columns_only: bool = False,
 ) -> Asked:
     """The boxes and planes of these queries. With `columns_only`, clauses that look at a computed attribute are left out."""
-    found = Asked(segment, positions, can_match=grouped.is_open[positions])
+    found = Asked(
+        segment,
+        positions,
+        can_match=grouped.is_open[positions],
+        is_void=np.zeros(len(positions), dtype=bool),
+    )
     for clause in grouped.grouped:
         if columns_only and any(is_computed(atom) for atom in clause.atoms):
             continue
@@ -136,8 +159,9 @@ def asked(
         (atom,) = clause.atoms
         if not (columns_only and is_computed(atom)):
             _add_pattern(found, atom, attributes)
-    for low, high in found.boxes.values():
-        found.can_match &= low <= high
+    for number, (low, high) in found.boxes.items():
+        is_plain = isinstance(attributes.expressions[number], Column)
+        found.require(low <= high, is_computed=not is_plain)
     return found
 
 
@@ -188,9 +212,9 @@ def _add_interval(found: Asked, atom: GroupedAtom, attributes: Attributes) -> No
         number, keys = _keys(atom, found.positions, attributes)
         ((low, high, is_some),) = _bounds(atom.atom.operator, keys.keys)
         if is_some is not None:
-            found.can_match &= is_some
+            found.require(is_some, is_computed=is_computed(atom))
         if keys.is_null is not None:
-            found.can_match &= ~keys.is_null
+            found.require(~keys.is_null, is_computed=is_computed(atom))
         if atom.atom.operator == "=":
             found.options.append(KeyOption(number, np.arange(n), keys.keys))
     _intersect(found, number, low, high)
@@ -225,7 +249,8 @@ def _add_plane(found: Asked, clause: GroupedClause, attributes: Attributes) -> N
             plane.allow_null(number, everyone)
         else:
             plane.allow(number, everyone, np.full(len(found), LOWEST), np.full(len(found), HIGHEST))
-    found.can_match &= plane.lanes_with_any(len(found))
+    may_err = any(is_computed(atom) for atom in clause.atoms)
+    found.require(plane.lanes_with_any(len(found)), is_computed=may_err)
     single = clause.single
     if single is not None and single.atom.kind is AtomKind.IN:
         found.options.append(KeyOption(plane.attributes[0], plane.lanes[0], plane.lows[0], len(found.planes)))

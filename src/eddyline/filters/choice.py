@@ -4,10 +4,12 @@ No one structure is best for all sets of queries (`benchmarks/filters/curves.py`
 
 1. *key lists*, if the query has an equality or an IN list on an attribute on which two queries taken at random seldom ask for
    the same key (a share of at most 1 / SELECTIVE_KEYS); of several such attributes the one where that is rarest;
-2. *leaf blocks*, if its box lets through at most NARROW_SHARE of the rows, judged on a sample of the rows that came last;
+2. *leaf blocks*, if its box lets through at most NARROW_SHARE of the rows, judged on a sample of rows (before there are any, as
+   if they came where the constants are);
 3. *bitset blocks*, everything else: queries most rows satisfy, ORs, `!=`, IS NULL, and no condition at all.
 
-Fewer than SMALL_GROUP queries with the same attributes are not worth a structure of their own; they go to the bitset blocks.
+Fewer queries with the same attributes than SMALL_GROUP says are not worth a structure of their own: a few bitset blocks are
+faster.
 The choice is made whenever a part of the index is built, so it follows the set of queries and the rows.
 """
 
@@ -19,16 +21,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.filters.boxes import Asked, KeyOption
+from eddyline.filters.boxes import HIGHEST, LOWEST, Asked, KeyOption
 from eddyline.filters.keys import Keys, Mask
 
 SELECTIVE_KEYS = 16
 NARROW_SHARE = 1 / 64
-SMALL_GROUP = 128
 KEYS_LOOKED_AT = 100_000  # of an attribute, to see how often two queries share a key
-UNKNOWN_SHARE = 1 / 3  # of the rows, that a one-sided comparison lets through, before any row was seen
+BOUNDS_LOOKED_AT = 10_000  # of an attribute, to stand for rows that have not come yet
 
 BITSETS, LEAVES, KEYS = "bitset blocks", "leaf blocks", "key lists"
+SMALL_GROUP = {KEYS: 256, LEAVES: 1024}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Choice:
 def choose(asked: Sequence[Asked], sample: Callable[[int], Keys | None]) -> list[Choice]:
     """Choose for the queries of each segment. `sample` gives the sorted keys of an attribute on some rows, or None."""
     rarity = _key_rarity(asked)
-    sorted_keys: dict[int, Keys | None] = {}
+    sorted_keys: dict[int, Keys] = {}
     chosen = []
     for block in asked:
         option = _best_option(block, rarity)
@@ -50,7 +52,8 @@ def choose(asked: Sequence[Asked], sample: Callable[[int], Keys | None]) -> list
         if option is None and block.boxes:
             for attribute in block.boxes:
                 if attribute not in sorted_keys:
-                    sorted_keys[attribute] = sample(attribute)
+                    seen = sample(attribute)
+                    sorted_keys[attribute] = _sorted_bounds(asked, attribute) if seen is None else seen
             is_narrow = _share(block, sorted_keys) <= NARROW_SHARE
         chosen.append(Choice(is_narrow, option))
     return chosen
@@ -82,14 +85,20 @@ def _best_option(block: Asked, rarity: dict[int, float]) -> KeyOption | None:
     return best
 
 
-def _share(block: Asked, sorted_keys: dict[int, Keys | None]) -> npt.NDArray[np.float64]:
+def _sorted_bounds(asked: Sequence[Asked], attribute: int) -> Keys:
+    """Where the boxes begin and end on an attribute."""
+    boxes = [block.boxes[attribute] for block in asked if attribute in block.boxes]
+    bounds = np.concatenate([bound for box in boxes for bound in box])
+    bounds = bounds[(bounds > LOWEST) & (bounds < HIGHEST)]
+    return np.sort(bounds[:: len(bounds) // BOUNDS_LOOKED_AT + 1])
+
+
+def _share(block: Asked, sorted_keys: dict[int, Keys]) -> npt.NDArray[np.float64]:
     """The share of rows each box lets through, attributes taken as independent."""
     share = np.ones(len(block))
     for attribute, (low, high) in block.boxes.items():
         rows = sorted_keys[attribute]
-        if rows is None or not len(rows):
-            share *= np.where(low == high, 1 / SELECTIVE_KEYS, UNKNOWN_SHARE)
-        else:
+        if len(rows):
             inside = np.searchsorted(rows, high, side="right") - np.searchsorted(rows, low, side="left")
             share *= np.maximum(inside, 0.5) / len(rows)
     return share

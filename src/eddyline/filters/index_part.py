@@ -36,6 +36,7 @@ from eddyline.types import type_name
 
 Hits: TypeAlias = ListHits | BitmapHits
 
+FEW_ROWS = 64  # a smaller sample says too little
 _NO_COLUMN = KeyColumn(np.empty(0, np.int64), None)
 _CLASSES: dict[str, Any] = {BITSETS: BitsetBlocks, LEAVES: LeafBlocks, KEYS: KeyLists}
 
@@ -261,7 +262,7 @@ def _is_exact(block: Asked, grouped: GroupedFilter) -> Mask:
 def _sampler(attributes: Attributes, sample: BatchEvaluation | None) -> Callable[[int], Keys | None]:
     def sorted_keys(number: int) -> Keys | None:
         domain = attributes.domains[number]
-        if sample is None or domain is None:
+        if sample is None or domain is None or len(sample.batch) < FEW_ROWS:
             return None
         column, _ = sample.keys(attributes.expressions[number], domain)
         return np.sort(column.keys if column.is_null is None else column.keys[~column.is_null])

@@ -73,9 +73,10 @@ class KeyLists:
         lows: Keys,
         highs: Keys,
     ) -> Self:
-        """Make lists: for entry e, query ids[e] wants rows with key keys[e] and lows[k, e] <= value <= highs[k, e] on attributes[k].
+        """Make lists of entries: entry e is for rows with key keys[e] and lows[k, e] <= value <= highs[k, e] on attributes[k].
 
-        Attributes are positions among the columns given to `probe`. A query may have several entries, but only one for a key.
+        It belongs to query ids[e], which may have several entries, but only one for a key.
+        Attributes are positions among the columns given to `probe`.
         """
         n = len(ids)
         assert n < 1 << 31, n
@@ -272,7 +273,7 @@ def _in_row_order(begins: Int64s, order: Int64s, ids: QueryIds) -> ListHits:
     ends = begins[np.append(order[1:], len(order))]
     offsets = np.zeros(len(begins), np.int64)
     offsets[order + 1] = ends - begins[order]
-    np.cumsum(offsets, out=offsets)
+    offsets.cumsum(out=offsets)
     in_order = np.empty(offsets[-1], np.int32)
     gather_rows(begins, offsets, ids, in_order)
     return ListHits(offsets, in_order)

@@ -46,6 +46,7 @@ SAMPLE = 4096  # queries whose intervals are measured
 LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 _NEVER_LOW, _NEVER_HIGH = np.iinfo(np.int16).max, -1  # an interval of ranks that holds none
 _ALWAYS_HIGH = np.iinfo(np.int16).max
+_ALL_ROWS = ~np.uint64(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,8 @@ class LeafBlocks:
             return ListHits(offsets, np.empty(0, np.int32))
         used = [columns[attribute] for attribute in self.attributes]
         values = np.zeros((len(used), n_words * 64), np.int64)
-        for row_values, column in zip(values, used, strict=True):
-            row_values[:n_rows] = column.keys
+        for k, column in enumerate(used):
+            values[k, :n_rows] = column.keys
         candidates = _candidate_words(null_rows(used), n_rows)
         n, places, masks = 0, *_record_space(WORD_RECORDS + RECORDS_PER_ROW * n_rows)
         for first_word in range(0, n_words, TILE_WORDS):
@@ -138,7 +139,7 @@ class LeafBlocks:
                     more_places, more_masks = _record_space(2 * len(places))
                     more_places[:n], more_masks[:n] = places[:n], masks[:n]
                     places, masks = more_places, more_masks
-        np.cumsum(offsets, out=offsets)
+        offsets.cumsum(out=offsets)
         ids = np.empty(offsets[-1], np.int32)
         put_ids(places, masks, n, self.ids, offsets.copy(), ids)
         return ListHits(offsets, ids)
@@ -307,8 +308,9 @@ def null_rows(columns: Sequence[KeyColumn]) -> Mask | None:
 
 def _candidate_words(is_null: Mask | None, n_rows: int) -> Words:
     """A bit per row, set where it may match; none behind the last row."""
-    words = np.full(-(-n_rows // 64), ~np.uint64(0))
+    words = np.empty(-(-n_rows // 64), np.uint64)
     if is_null is None:
+        words.fill(_ALL_ROWS)
         if n_rows % 64:
             words[-1] = (1 << n_rows % 64) - 1
     else:

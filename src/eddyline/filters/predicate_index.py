@@ -5,8 +5,8 @@ queries while tuples flow.
 
 The first part is the base. Queries added since stand in small parts after it, the overlay; queries dropped since are masked in
 the part that has them. A query that was replaced or resumed is masked where it was and stands in the newest part. When the
-overlay has grown, or much of the base is masked, both are built into a new base beside the running rounds; it is adopted between two
-rounds, with the changes made meanwhile applied to it.
+overlay has grown, or much of the base is masked, both are built into a new base beside the running rounds; it is adopted
+between two rounds, with the changes made meanwhile applied to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from eddyline.expressions import Context
 from eddyline.filters.assembly import Placed
 from eddyline.filters.boxes import is_computed
 from eddyline.filters.grouped import grouped_filter
-from eddyline.filters.index_part import IndexPart
+from eddyline.filters.index_part import FEW_ROWS, IndexPart
 from eddyline.filters.shared import BatchEvaluation
 from eddyline.model import Segment, Shape, StreamPlan
 
@@ -63,6 +63,7 @@ class PredicateIndex:
         self._in_background = in_background
         self._columns_only = columns_only
         self._build: _Build | None = None
+        self._n_sampled = 0  # rows the base was judged by
 
     # ----------------------------------------------------------------------------------------- follow
 
@@ -70,12 +71,14 @@ class PredicateIndex:
         """Stand where the plan does. The rows of the round are the sample by which structures are chosen."""
         self._adopt(round_number)
         if plan is self.plan:
+            self._reconsider(evaluation, round_number)
             return
         before, self.plan = self.plan, plan
         changed = None if before is None else plan.changes.between(before.version, plan.version)
         sample = _sample(evaluation)
         if changed is None:
             self._build = None  # what is being built belongs to another history
+            self._n_sampled = len(evaluation.batch)
             self.parts = self._whole(plan, sample)
             return
         if changed:
@@ -85,6 +88,14 @@ class PredicateIndex:
             self.parts = tuple(part for k, part in enumerate(masked) if k < busy or part.n_queries)
             self._add(plan, changed, sample)
             self._maintain(plan, sample, round_number)
+
+    def _reconsider(self, evaluation: BatchEvaluation, round_number: int) -> None:
+        """A base built before there were rows to judge by is built again when they have come."""
+        if self._n_sampled < FEW_ROWS <= len(evaluation.batch) and self._build is None and self.parts:
+            assert self.plan is not None
+            self._n_sampled = len(evaluation.batch)
+            if self.parts[0].n_built > SMALL:
+                self._start(_Build(self.plan, 0, len(self.parts)), _sample(evaluation), round_number)
 
     def wait(self) -> None:
         """Until nothing is being built; it is adopted by the next round."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.batch import ListHits, Positions, QueryIds, TupleBatch
+from eddyline.batch import BitmapHits, ListHits, Positions, QueryIds, TupleBatch
 from eddyline.events import Event
 from eddyline.expressions import Context
 from eddyline.filters.index_part import Hits, IndexPart, structure_facts
@@ -29,6 +29,7 @@ from eddyline.filters.shared import BatchEvaluation
 from eddyline.model import Round, Shape, StreamPlan
 
 PAIRS_AT_ONCE = 1 << 22  # of open pairs
+ID_BYTES = 4
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class FilterStage:
             for placed, found in part.probe(part.columns(evaluation), len(batch)):
                 self.counters.n_candidates += len(found)
                 if placed.is_exact:
-                    hits.append(found)
+                    hits.append(_smaller(found, len(batch)))
                 else:
                     for pairs in self._open(part, found, None):
                         decided.extend(decide(pairs, evaluation, serves_planes=placed.serves_planes))
@@ -175,6 +176,13 @@ class FilterStage:
                 for pairs in self._open(part, hits, rows):
                     found.extend(decide_in_error(pairs, evaluation))
         return found
+
+
+def _smaller(hits: Hits, n_rows: int) -> Hits:
+    """A bitmap in which less than about 3 % of the bits are set takes less room as a list."""
+    if isinstance(hits, BitmapHits) and ID_BYTES * len(hits) < hits.words.nbytes:
+        return merged(n_rows, [hits])
+    return hits
 
 
 def _pieces(hits: Hits) -> Iterator[tuple[int, Positions, QueryIds]]:
