@@ -105,12 +105,34 @@ class Timed(Generic[T]):
         return (max(self.seconds) - min(self.seconds)) / self.median_s if self.median_s else 0.0
 
 
-def timed(run: Callable[[], T], *, clock: Callable[[], float] = cpu) -> tuple[float, T]:
-    """Seconds and result of one call."""
+def timed(
+    run: Callable[[], T], *, clock: Callable[[], float] = cpu, at_least_s: float = 0.0
+) -> tuple[float, T]:
+    """Seconds of one call, and its result.
+
+    What is shorter than `at_least_s` is called again and again for that long, the first call not counted: a stream comes back to
+    the same loops, with memory as it left it, not after a collection of garbage.
+    """
     gc.collect()
     began = clock()
     result = run()
-    return clock() - began, result
+    took = clock() - began
+    if took >= at_least_s:
+        return took, result
+    began, n = clock(), 0
+    while (took := clock() - began) < at_least_s:
+        result = run()
+        n += 1
+    return took / max(n, 1), result
+
+
+def warmed_up(run: Callable[[], Any], *, calls: int, at_most_s: float) -> None:
+    """Call something some times, but not for longer than that, before it is measured: kernels are loaded, memory is touched."""
+    began = wall()
+    for _ in range(calls):
+        run()
+        if wall() - began > at_most_s:
+            break
 
 
 def interleaved(
@@ -119,8 +141,11 @@ def interleaved(
     repetitions: int = 5,
     clock: Callable[[], float] = cpu,
     same: Callable[[T], Any] | None = None,
+    at_least_s: float = 0.0,
 ) -> dict[str, Timed[T]]:
     """Run all contenders in turn, A B A B …, so that a machine that slows down slows all of them alike.
+
+    Each turn is one call, or as many as take `at_least_s`.
 
     With `same`, what it makes of each result must be equal for all contenders in every repetition.
     """
@@ -128,7 +153,7 @@ def interleaved(
     for repetition in range(repetitions):
         answers: dict[str, Any] = {}
         for name, run in contenders.items():
-            seconds, result = timed(run, clock=clock)
+            seconds, result = timed(run, clock=clock, at_least_s=at_least_s)
             found[name].seconds.append(seconds)
             found[name].result = result
             if same is not None:

@@ -117,7 +117,10 @@ def test_the_most_selective_attribute_comes_first() -> None:
 def test_a_long_list_is_cut_to_what_may_match(n_entries: int) -> None:
     everything = wants(5000, 3, price=(LOWEST, HIGHEST))
     queries = [wants(id, 3, price=(10 * id, 10 * id + 25)) for id in range(1, n_entries)]
-    rows = [(3, price) for price in (LOWEST, 9, 10, 35, 36, 1000, 10 * n_entries, 20 * n_entries, HIGHEST)]
+    last = 10 * (n_entries - 1)
+    rows = [
+        (3, price) for price in (LOWEST, 9, 10, 35, 36, 1000, last - 1, last, last + 25, last + 26, HIGHEST)
+    ]
     with_everything = [*queries, everything]
     for chosen in (queries, with_everything):
         lists = built(chosen, SYMBOL, (PRICE,))

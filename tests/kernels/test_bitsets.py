@@ -188,7 +188,9 @@ def test_rows_of_several_hits_are_put_side_by_side(words: npt.NDArray[np.uint64]
     out = np.full(len(expected), UNTOUCHED, np.int32)
     counts = np.array([len(row) for row in bits], np.int32)
     offsets = np.array([0, *np.cumsum([len(row) for row in lists])], np.int64)
-    kernels.copy_rows_at(offsets, np.array([k for row in lists for k in row], np.int32), starts + counts, out)
+    behind = starts + counts
+    kernels.copy_rows_at(offsets, np.array([k for row in lists for k in row], np.int32), behind, out)
+    assert behind.tolist() == (starts + counts + np.diff(offsets)).tolist()
     kernels.decode_rows_at(words, counts, ids, starts, out)
     assert out.tolist() == expected
 

@@ -28,7 +28,8 @@ ENTRY_BYTES = 2_000  # what an entry costs besides its arrays
 SEGMENT_BYTES = 1_000  # the same of a segment of a narrowed plan
 BITMAP_SHARE = 0.5  # of the byte limit
 KEPT_SHARE = 0.5  # of what others may have, after the oldest had to go
-RARE_LANES, RARE_RESULTS = 2_048, 16_384  # of a bitmap that goes, up to which they are kept
+REWRITTEN_SHARE = 0.5  # of an entry's results, if no more than these are kept it is rewritten
+RARE_LANES, RARE_RESULTS = 64, 16_384  # of a bitmap that goes, up to which they are kept
 FORGOTTEN = -(1 << 62)  # instead of how many results a query had
 SCANS_BEFORE_SORT = 200  # sorting ids takes as long as looking through them so many times
 
@@ -370,7 +371,8 @@ class ResultLog:
         n_kept = mark_newest(ids, self.per_query, seen, is_kept)
         if n_kept == 0:
             return None
-        if n_kept == len(ids) and (entry.is_rewritten or _fills_its_batch(matches)):
+        is_worth_it = n_kept <= REWRITTEN_SHARE * len(ids) or not (entry.is_rewritten or _fills_its_batch(matches))
+        if not is_worth_it:
             return entry
         smaller = matches.narrowed(np.flatnonzero(is_kept) if order is None else np.sort(order[is_kept]))
         return Entry(

@@ -124,8 +124,7 @@ def merged(n_rows: int, lists: Sequence[Hits]) -> ListHits:
         return lists[0]
     offsets = np.zeros(n_rows + 1, np.int64)
     for hits in lists:
-        offsets[1:] += hits.counts
-    np.cumsum(offsets, out=offsets)
+        offsets += hits.offsets if isinstance(hits, ListHits) else _offsets(hits.counts)
     ids = np.empty(int(offsets[-1]), np.int32)
     if len(lists) == 1 and isinstance(lists[0], BitmapHits):
         decode_rows(lists[0].words, lists[0].ids, ids)
@@ -134,10 +133,16 @@ def merged(n_rows: int, lists: Sequence[Hits]) -> ListHits:
     for hits in lists:
         if isinstance(hits, BitmapHits):
             decode_rows_at(hits.words, hits.counts, hits.ids, starts, ids)
+            starts += hits.counts
         else:
             copy_rows_at(hits.offsets, hits.ids, starts, ids)
-        starts += hits.counts
     return ListHits(offsets, ids)
+
+
+def _offsets(counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
 
 
 def _by_row(part: PartMatches) -> ListHits:

@@ -78,7 +78,9 @@ class FilterStage:
         rows = evaluation.rows_in_error()
         if len(rows):
             decided.extend(self._in_error(rows, evaluation, round_.number))
-        output = FilterOutput(batch, self._plan, tuple(hits), tuple(decided.parts), decided.dead.pairs())
+        output = FilterOutput(
+            batch, self._plan, _as_few(hits, len(batch)), tuple(decided.parts), decided.dead.pairs()
+        )
         self.counters.n_waiting_pairs += decided.n_waiting
         self.counters.n_matches += output.n_matches
         self.counters.n_dead += decided.dead.n
@@ -183,6 +185,14 @@ def _smaller(hits: Hits, n_rows: int) -> Hits:
     if isinstance(hits, BitmapHits) and ID_BYTES * len(hits) < hits.words.nbytes:
         return merged(n_rows, [hits])
     return hits
+
+
+def _as_few(hits: Sequence[Hits], n_rows: int) -> tuple[Hits, ...]:
+    """All lists as one, which whoever wants the pairs would make of them anyway; bitmaps as they are."""
+    lists = [each for each in hits if isinstance(each, ListHits)]
+    if len(lists) < 2:
+        return tuple(hits)
+    return merged(n_rows, lists), *(each for each in hits if isinstance(each, BitmapHits))
 
 
 def _pieces(hits: Hits) -> Iterator[tuple[int, Positions, QueryIds]]:

@@ -363,11 +363,12 @@ def decode_rows_at(words: Words, counts: Int32s, ids: Int32s, starts: Int64s, ou
 
 @kernel
 def copy_rows_at(offsets: Int64s, ids: Int32s, starts: Int64s, out: Int32s) -> None:
-    """Copy ids[offsets[i] : offsets[i + 1]] to out[starts[i] :], for every i."""
+    """Copy ids[offsets[i] : offsets[i + 1]] to out[starts[i] :], for every i, and move starts[i] behind them."""
     for row in range(len(starts)):
         further = starts[row] - offsets[row]
         for k in range(offsets[row], offsets[row + 1]):
             out[_place(k + further)] = ids[_place(k)]
+        starts[row] = further + offsets[row + 1]
 
 
 def count_lanes(words: Words, counts: Int64s) -> None:
