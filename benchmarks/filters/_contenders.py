@@ -54,6 +54,7 @@ Answer = Callable[[], int]  # meets some batches with all queries and gives the 
 Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 
 SETTLED_WITHIN_S = 300
+SETTLING_ROWS = 100  # enough for the index to judge its queries by
 SHAPES_AT_MOST = 32  # DuckDB by shape
 TRIED_ROWS = 512  # on which the forms of a peer are compared
 
@@ -90,10 +91,10 @@ class Standing:
         return self.stage.snapshot().get("rebuilding")
 
     def settle(self) -> None:
-        """Rounds of one row until nothing is being rebuilt in the background, twice in a row."""
+        """Rounds of some rows until nothing is being rebuilt in the background, twice in a row."""
         began, n_quiet = wall(), 0
         while n_quiet < 2:
-            self.engine.push(STREAM, self.workload.rows(1))
+            self.engine.push(STREAM, self.workload.rows(SETTLING_ROWS))
             n_quiet = 0 if self.is_rebuilding else n_quiet + 1
             if not n_quiet:
                 time.sleep(0.01)

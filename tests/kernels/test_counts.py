@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.kernels.counts import add_by_id, count_ids, mark_newest, warm_up
+from eddyline.kernels.counts import add_by_id, count_ids, mark_within, warm_up
 from tests.oracles.counts import counted, newest
 
 ids_of_few = st.lists(st.integers(1, 5), max_size=40)
@@ -15,8 +15,8 @@ ids_of_few = st.lists(st.integers(1, 5), max_size=40)
 @given(ids_of_few, ids_of_few)
 def test_ids_are_counted_on_top_of_what_was_there(earlier, ids):
     counts = np.zeros(6, np.int64)
-    count_ids(np.array(earlier, np.int32), counts)
-    count_ids(np.array(ids, np.int32), counts)
+    count_ids(np.array(earlier, np.int32), counts, 1)
+    count_ids(np.array(ids, np.int32), counts, 1)
     expected = counted(ids, counted(earlier, {}))
     assert counts.tolist() == [expected.get(each, 0) for each in range(6)]
 
@@ -27,15 +27,21 @@ def test_numbers_are_added_by_id():
     assert counts.tolist() == [7, 6, 5, 12]
 
 
+def test_ids_are_taken_off_again():
+    counts = np.array([0, 2, 3], np.int64)
+    count_ids(np.array([2, 1, 2], np.int32), counts, -1)
+    assert counts.tolist() == [0, 1, 1]
+
+
 @given(ids_of_few, ids_of_few, st.integers(0, 6))
-def test_the_newest_of_each_id_are_marked_and_all_are_counted(later, ids, limit):
-    seen = np.bincount(np.array(later, np.int64), minlength=6)
+def test_of_each_id_the_oldest_go_while_more_than_the_limit_are_held(newer, ids, limit):
+    held = np.bincount(np.array([*ids, *newer], np.int64), minlength=6)
     is_kept = np.zeros(len(ids), dtype=bool)
-    n_kept = mark_newest(np.array(ids, np.int32), limit, seen, is_kept)
-    assert is_kept.tolist() == newest(ids, limit, counted(later, {}))
+    n_kept = mark_within(np.array(ids, np.int32), limit, held, is_kept)
+    assert is_kept.tolist() == newest(ids, limit, counted(newer, {}))
     assert n_kept == is_kept.sum()
-    together = counted(ids, counted(later, {}))
-    assert seen.tolist() == [together.get(each, 0) for each in range(6)]
+    left = counted([one for one, stays in zip(ids, is_kept, strict=True) if stays], counted(newer, {}))
+    assert held.tolist() == [left.get(each, 0) for each in range(6)]
 
 
 def test_kernels_can_be_warmed_up_twice():

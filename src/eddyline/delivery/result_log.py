@@ -1,9 +1,11 @@
 """The result log in memory: the last results of every query, within a bound for each and for all.
 
 A round appends its matches as they left the filters and counts them, nothing more. Only when somebody reads are a query's
-results looked up and projected. When the log outgrows its bytes it is rewritten to what the rings promise: the newest results of
-each query. Bitmaps have half of the bytes, and the oldest go whole: most of their queries match often, and their newest results
-are in newer bitmaps. The results of a query that no newer bitmap has become a list.
+results looked up and projected. When the log outgrows its bytes the oldest rounds go, but for what the rings promise: results
+of queries that have no more than their ring holds are set apart, a round at a time, so that no round waits for all of it.
+
+Bitmaps have half of the bytes, and the oldest go whole: most of their queries match often, and their newest results are in
+newer bitmaps. The results of a query that no newer bitmap has become a list.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ import numpy.typing as npt
 from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, QueryIds
 from eddyline.hit_matches import HitMatches
 from eddyline.kernels.bitsets import count_lanes, decode_rows
-from eddyline.kernels.counts import add_by_id, count_ids, mark_newest
+from eddyline.kernels.counts import add_by_id, count_ids, mark_within
 from eddyline.model import StreamPlan
 from eddyline.storage.outbox import StoredPart
 
 ENTRY_BYTES = 2_000  # what an entry costs besides its arrays
 SEGMENT_BYTES = 1_000  # the same of a segment of a narrowed plan
 BITMAP_SHARE = 0.5  # of the byte limit
-KEPT_SHARE = 0.5  # of what others may have, after the oldest had to go
-REWRITTEN_SHARE = 0.5  # of an entry's results, if no more than these are kept it is rewritten
+KEPT_SHARE = 0.5  # of what others may have, for results set apart
+REWRITTEN_SHARE = (
+    0.5  # of an entry's results: if no more than these stay, they are copied and the rest is freed
+)
 RARE_LANES, RARE_RESULTS = 64, 16_384  # of a bitmap that goes, up to which they are kept
 FORGOTTEN = -(1 << 62)  # instead of how many results a query had
 SCANS_BEFORE_SORT = 200  # sorting ids takes as long as looking through them so many times
@@ -127,10 +131,6 @@ class _Shelf:
         self.nbytes = 0
         self._held: dict[int, tuple[int, int]] = {}  # id of a batch -> entries that hold it, its bytes
 
-    @property
-    def n_results(self) -> int:
-        return sum(len(entry.matches) for entry in self.entries)
-
     def push(self, entry: Entry) -> None:
         self.entries.append(entry)
         self.nbytes += entry.nbytes
@@ -169,17 +169,19 @@ class ResultLog:
     def __init__(self, per_query: int, max_bytes: int) -> None:
         self.per_query = per_query
         self.max_bytes = max_bytes
-        self._listed = _Shelf()  # lists, parts and what came from the outbox
+        self._fresh = _Shelf()  # lists, parts and what came from the outbox, as they came
+        self._kept = _Shelf()  # what stayed of older ones
         self._bitmaps = _Shelf()
         self._next_entry = 0
         self._produced = np.zeros(1024, np.int64)
-        self._in_bitmaps = np.zeros(1024, np.int64)  # results that bitmaps hold now
+        self._in_lists = np.zeros(1024, np.int64)  # results that all but bitmaps hold now
+        self._in_bitmaps = np.zeros(1024, np.int64)  # and those that bitmaps do
         self._plans: dict[str, StreamPlan] = {}  # the last of each stream
         self.n_dropped = 0
 
     @property
     def nbytes(self) -> int:
-        return self._listed.nbytes + self._bitmaps.nbytes
+        return self._fresh.nbytes + self._kept.nbytes + self._bitmaps.nbytes
 
     @property
     def end(self) -> int:
@@ -196,10 +198,9 @@ class ResultLog:
         entry = Entry(self._next_entry, round_number, version, matches, nbytes, by_lane=by_lane)
         self._next_entry += 1
         is_bitmap = isinstance(matches, HitMatches) and isinstance(matches.hits, BitmapHits)
-        (self._bitmaps if is_bitmap else self._listed).push(entry)
+        (self._bitmaps if is_bitmap else self._fresh).push(entry)
         dropped = self._drop_bitmaps(round_number) if is_bitmap else 0
-        if self._listed.nbytes > self._room:
-            dropped += self._make_room()
+        dropped += self._make_room()
         self.n_dropped += dropped
         return dropped
 
@@ -239,9 +240,10 @@ class ResultLog:
             yield entry, *entry.part(query_id, pairs)
 
     def forget(self, query_id: int) -> None:
-        """A dropped query's results go with the next rewrite; its counter ends now."""
+        """A dropped query's results go when it is their turn; its counter ends now."""
         if query_id < len(self._produced):
             self._produced[query_id] = FORGOTTEN
+            self._in_lists[query_id] -= FORGOTTEN  # more than any ring holds
 
     def forget_stream(self, name: str) -> None:
         """Let go of the plan of a stream that was dropped."""
@@ -255,22 +257,23 @@ class ResultLog:
         return self.max_bytes - min(self._bitmaps.nbytes, int(self.max_bytes * BITMAP_SHARE))
 
     def _newest_first(self) -> Iterator[Entry]:
-        if not self._bitmaps.entries:
-            return reversed(self._listed.entries)
-        shelves = (reversed(self._listed.entries), reversed(self._bitmaps.entries))
+        shelves = [
+            reversed(shelf.entries) for shelf in (self._fresh, self._kept, self._bitmaps) if shelf.entries
+        ]
         return heapq.merge(*shelves, key=lambda entry: entry.number, reverse=True)
 
     def _count(self, matches: Matches) -> npt.NDArray[np.int32] | None:
         """Count the results of each query; of a bitmap, returns how many each lane has."""
         if not isinstance(matches, HitMatches):
-            # arrays of the outbox are read-only, for which the kernel would be compiled once more
-            ids = np.require(matches.query_ids, requirements="W")
+            ids = _ids(matches)
             self._grow(int(ids.max()))
-            count_ids(ids, self._produced)
+            count_ids(ids, self._produced, 1)
+            count_ids(ids, self._in_lists, 1)
             return None
         hits = matches.hits
         if not isinstance(hits, BitmapHits):
-            count_ids(hits.ids, self._produced)
+            count_ids(hits.ids, self._produced, 1)
+            count_ids(hits.ids, self._in_lists, 1)
             return None
         by_lane = np.zeros(len(hits.ids), np.int64)
         count_lanes(hits.words, by_lane)
@@ -292,9 +295,10 @@ class ResultLog:
         """Counters for ids up to the highest."""
         size = len(self._produced)
         if highest >= size:
-            more = np.zeros(max(highest + 1 - size, size), np.int64)
-            self._produced = np.concatenate([self._produced, more])
-            self._in_bitmaps = np.concatenate([self._in_bitmaps, more])
+            size = max(highest + 1, 2 * size)
+            self._produced, self._in_lists, self._in_bitmaps = (
+                _longer(counts, size) for counts in (self._produced, self._in_lists, self._in_bitmaps)
+            )
 
     def _drop_bitmaps(self, newest_round: int) -> int:
         """The oldest bitmaps go while they are too many; those of the newest round stay. Returns how many results went.
@@ -311,7 +315,8 @@ class ResultLog:
             dropped += len(entry.matches)
             rare = self._rare(entry)
             if rare is not None:
-                self._listed.insert(rare)
+                self._kept.insert(rare)
+                count_ids(_ids(rare.matches), self._in_lists, 1)
                 dropped -= len(rare.matches)
         return dropped
 
@@ -342,37 +347,37 @@ class ResultLog:
         return Entry(entry.number, entry.round_number, entry.version, smaller, nbytes, is_rewritten=True)
 
     def _make_room(self) -> int:
-        """Rewrite all but bitmaps to each query's newest results; if that is still too much, the oldest rounds go."""
-        before = self._listed.n_results
-        seen = np.where(self._produced < 0, self.per_query, 0)
-        smaller = _Shelf()  # newest first
-        for entry in reversed(self._listed.entries):
-            rewritten = self._rewritten(entry, seen)
-            if rewritten is not None:
-                smaller.push(rewritten)
-                if smaller.nbytes > self._room * KEPT_SHARE:
-                    break
-        if smaller.nbytes > self._room * KEPT_SHARE and len(smaller.entries) > 1:
-            smaller.entries.pop()
-        self._listed = _Shelf()
-        for entry in reversed(smaller.entries):
-            self._listed.push(entry)
-        return before - self._listed.n_results
+        """While fresh entries have more than their share, take the oldest, but never the newest, and set apart what stays of it.
 
-    def _rewritten(self, entry: Entry, seen: npt.NDArray[np.int64]) -> Entry | None:
-        """The entry without results beyond their query's ring, holding only the rows it needs. Counts into `seen`."""
+        What was set apart goes whole, oldest first, when it outgrows its share. Returns how many results went.
+        """
+        dropped = 0
+        while self._fresh.nbytes > self._room * (1 - KEPT_SHARE) and len(self._fresh.entries) > 1:
+            entry = self._fresh.pop_oldest()
+            dropped += len(entry.matches)
+            stays = self._without_surplus(entry)
+            if stays is not None:
+                dropped -= len(stays.matches)
+                self._kept.insert(stays)
+            while self._kept.nbytes > self._room * KEPT_SHARE:
+                gone = self._kept.pop_oldest()
+                dropped += len(gone.matches)
+                count_ids(_ids(gone.matches), self._in_lists, -1)
+        return dropped
+
+    def _without_surplus(self, entry: Entry) -> Entry | None:
+        """What stays of the oldest entry: results of queries that have no more than their ring holds."""
         matches = entry.matches
-        if isinstance(matches, HitMatches):
-            order, ids = None, matches.hits.ids  # rows of a list are in order of arrival
-        else:
-            order = np.argsort(matches.arrivals, kind="stable")
-            ids = matches.query_ids[order]
+        order = None if isinstance(matches, HitMatches) else np.argsort(matches.arrivals, kind="stable")
+        ids = (
+            _ids(matches) if order is None else _ids(matches)[order]
+        )  # rows of a list are in order of arrival
         is_kept = np.empty(len(ids), dtype=bool)
-        n_kept = mark_newest(ids, self.per_query, seen, is_kept)
+        n_kept = mark_within(ids, self.per_query, self._in_lists, is_kept)
         if n_kept == 0:
             return None
-        is_worth_it = n_kept <= REWRITTEN_SHARE * len(ids) or not (entry.is_rewritten or _fills_its_batch(matches))
-        if not is_worth_it:
+        if n_kept > REWRITTEN_SHARE * len(ids) and (entry.is_rewritten or _fills_its_batch(matches)):
+            count_ids(ids[~is_kept], self._in_lists, 1)  # copying would free little
             return entry
         smaller = matches.narrowed(np.flatnonzero(is_kept) if order is None else np.sort(order[is_kept]))
         return Entry(
@@ -383,6 +388,21 @@ class ResultLog:
             smaller.nbytes + _plan_bytes(smaller) + ENTRY_BYTES,
             is_rewritten=True,
         )
+
+
+def _longer(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    more = np.zeros(size, np.int64)  # memory that is not written to is not there yet
+    more[: len(counts)] = counts
+    return more
+
+
+def _ids(matches: Matches) -> QueryIds:
+    """The query of each pair of anything but a bitmap."""
+    if isinstance(matches, HitMatches):
+        assert isinstance(matches.hits, ListHits)
+        return matches.hits.ids
+    # arrays of the outbox are read-only, for which kernels would be compiled once more
+    return np.require(matches.query_ids, requirements="W")
 
 
 def _fills_its_batch(matches: Matches) -> bool:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from eddyline.batch import QueryIds
 from eddyline.kernels.places import read_only
+from eddyline.model import ascending
 
 Words = npt.NDArray[np.uint64]
 
@@ -38,7 +39,7 @@ class LiveLanes:
 
     def without(self, ids: QueryIds) -> Self:
         """The same lanes, those of these queries dead; ids that are not here are ignored."""
-        ids = np.unique(np.asarray(ids, np.int32))
+        ids = ascending(np.asarray(ids, np.int32))
         first = np.searchsorted(self.sorted_ids, ids, "left")
         n_lanes = np.searchsorted(self.sorted_ids, ids, "right") - first
         first, n_lanes = first[n_lanes > 0], n_lanes[n_lanes > 0]

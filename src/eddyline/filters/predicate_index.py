@@ -26,7 +26,7 @@ from eddyline.filters.boxes import is_computed
 from eddyline.filters.grouped import grouped_filter
 from eddyline.filters.index_part import FEW_ROWS, IndexPart
 from eddyline.filters.shared import BatchEvaluation
-from eddyline.model import Segment, Shape, StreamPlan
+from eddyline.model import Segment, Shape, StreamPlan, ascending
 
 SMALL = 512  # queries up to which the whole index is built anew at every change
 SMALL_TAIL = 128  # queries up to which new ones are built into one part with those just before them
@@ -69,8 +69,8 @@ class PredicateIndex:
 
     def follow(self, plan: StreamPlan, evaluation: BatchEvaluation, round_number: int) -> None:
         """Stand where the plan does. The rows of the round are the sample by which structures are chosen."""
-        self._adopt(round_number)
-        if plan is self.plan:
+        is_adopted = self._adopt(round_number)
+        if plan is self.plan and not is_adopted:
             self._reconsider(evaluation, round_number)
             return
         before, self.plan = self.plan, plan
@@ -87,6 +87,7 @@ class PredicateIndex:
             masked = [part.without(gone) for part in self.parts]
             self.parts = tuple(part for k, part in enumerate(masked) if k < busy or part.n_queries)
             self._add(plan, changed, sample)
+        if changed or is_adopted:
             self._maintain(plan, sample, round_number)
 
     def _reconsider(self, evaluation: BatchEvaluation, round_number: int) -> None:
@@ -193,23 +194,24 @@ class PredicateIndex:
             work()
             self._adopt(round_number)
 
-    def _adopt(self, round_number: int) -> None:
+    def _adopt(self, round_number: int) -> bool:
         """Take over what was built, if it is done, without the queries that changed since its version."""
         build = self._build
         if build is None or self.plan is None or (build.thread is not None and build.thread.is_alive()):
-            return
+            return False
         self._build = None
         if build.part is None:
             said = f"{type(build.error).__name__}: {build.error}"
             self.events.append(IndexBuildFailed(round_number, self.plan.stream, said))
-            return
+            return False
         changed = self.plan.changes.between(build.plan.version, self.plan.version)
         if changed is None:
-            return
+            return False
         part = build.part.without(_together(changed.values())) if changed else build.part
         built = (part,) if part.n_queries else ()
         self.parts = (*self.parts[: build.first], *built, *self.parts[build.until :])
         self.events.append(IndexBuilt(round_number, self.plan.stream, part.n_built, build.seconds))
+        return True
 
     def _part(self, members: Sequence[tuple[Segment, Positions]], sample: BatchEvaluation) -> IndexPart:
         return IndexPart.build(members, self._context, sample, columns_only=self._columns_only)
@@ -257,7 +259,7 @@ def _sample(evaluation: BatchEvaluation) -> BatchEvaluation:
 
 
 def _together(ids: Iterable[QueryIds]) -> QueryIds:
-    return np.unique(np.concatenate([np.empty(0, np.int32), *ids]))
+    return ascending(np.concatenate([np.empty(0, np.int32), *ids]))
 
 
 def _by_shape(members: Iterable[tuple[Shape, QueryIds]]) -> dict[Shape, QueryIds]:

@@ -1,4 +1,4 @@
-"""Results counted by query id, and which of them are a query's newest."""
+"""Results counted by query id, and which of them are within a query's ring."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _Counts = npt.NDArray[np.int64]
 
 
 @kernel
-def count_ids(ids: _Ids, counts: _Counts) -> None:
-    """Add to counts[id] how often each id is there."""
+def count_ids(ids: _Ids, counts: _Counts, step: int) -> None:
+    """Add to counts[id] `step` for each time the id is there."""
     for k in range(len(ids)):
-        counts[ids[k]] += 1
+        counts[ids[k]] += step
 
 
 @kernel
@@ -26,23 +26,23 @@ def add_by_id(ids: _Ids, numbers: _Counts, counts: _Counts) -> None:
 
 
 @kernel
-def mark_newest(ids: _Ids, limit: int, seen: _Counts, is_kept: npt.NDArray[np.bool_]) -> int:
-    """Of each id, mark the last ones, as many as make `limit` with those in `seen`, which counts all of these as well.
+def mark_within(ids: _Ids, limit: int, held: _Counts, is_kept: npt.NDArray[np.bool_]) -> int:
+    """Go through ids from the oldest on: one of which more than `limit` are held goes, the others are marked.
 
-    Gives the number of those marked.
+    `held` counts these and all newer ones; those that go are taken off it. Gives the number of those marked.
     """
     n_kept = 0
-    for k in range(len(ids) - 1, -1, -1):
-        n_seen = seen[ids[k]]
-        is_kept[k] = n_seen < limit
-        n_kept += n_seen < limit
-        seen[ids[k]] = n_seen + 1
+    for k in range(len(ids)):
+        goes = held[ids[k]] > limit
+        held[ids[k]] -= goes
+        is_kept[k] = not goes
+        n_kept += not goes
     return n_kept
 
 
 def warm_up() -> None:
     """Compile the kernels, or fetch them from the cache."""
     ids, counts = np.zeros(1, np.int32), np.zeros(1, np.int64)
-    count_ids(ids, counts)
+    count_ids(ids, counts, 1)
     add_by_id(ids, counts, counts)
-    mark_newest(ids, 1, counts, np.zeros(1, dtype=bool))
+    mark_within(ids, 1, counts, np.zeros(1, dtype=bool))
