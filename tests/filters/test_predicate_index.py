@@ -111,6 +111,43 @@ def test_needles_stand_in_key_lists_narrow_ranges_in_leaves_and_the_rest_in_bits
     check(engine)
 
 
+@pytest.mark.parametrize("null_share", [0.0, 0.3])
+def test_queries_with_the_same_key_and_other_conditions_look_it_up_together(rng, null_share):
+    engine = eddyline.open()
+    engine.stream("s", "k BIGINT, x DOUBLE, y DOUBLE")
+    n = 500
+    conditions = {"": (False, False), " AND x < :a": (True, False), " AND x < :a AND y > :b": (True, True)}
+    asked = {}
+    for text, (has_x, has_y) in conditions.items():
+        keys, a, b = rng.integers(0, 100, n), rng.random(n), rng.random(n)
+        values = {"k": keys} | ({"a": a} if has_x else {}) | ({"b": b} if has_y else {})
+        made = engine.query_many(f"SELECT k FROM s WHERE k = :k{text}", params=values)
+        for at, query_id in enumerate(made.ids):
+            asked[query_id] = keys[at], a[at] if has_x else None, b[at] if has_y else None
+
+    def column(values: np.ndarray) -> list:
+        return [None if rng.random() < null_share else value for value in values.tolist()]
+
+    rows = {
+        "k": column(rng.integers(0, 100, 300)),
+        "x": column(rng.random(300)),
+        "y": column(rng.random(300)),
+    }
+    expected = {
+        (row, query_id)
+        for row, (k, x, y) in enumerate(zip(rows["k"], rows["x"], rows["y"], strict=True))
+        for query_id, (key, a, b) in asked.items()
+        if k == key and (a is None or (x is not None and x < a)) and (b is None or (y is not None and y > b))
+    }
+    assert matched(engine, rows) == expected
+    assert kinds(engine) == ["key lists"]
+    gone = [query_id for query_id in asked if query_id % 3 == 0]
+    for query_id in gone:
+        engine.drop(query_id)
+    assert matched(engine, rows) == {(row, i) for row, i in expected if i % 3}
+    stage_of(engine).check()
+
+
 def test_an_equality_that_many_queries_share_names_nothing(rng):
     engine = eddyline.open()
     engine.stream("s", "sector STRING, x DOUBLE")

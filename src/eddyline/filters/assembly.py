@@ -16,9 +16,10 @@ from eddyline.filters.choice import BITSETS, KEYS, LEAVES, SMALL_GROUP, Choice
 from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import Keys, Mask
 from eddyline.filters.leaf_blocks import LeafBlocks
+from eddyline.filters.mixed_key_lists import MixedKeyLists
 from eddyline.model import Shape
 
-Structure: TypeAlias = BitsetBlocks | LeafBlocks | KeyLists
+Structure: TypeAlias = BitsetBlocks | LeafBlocks | KeyLists | MixedKeyLists
 
 MOST_ATTRIBUTES = 8  # of a sparse structure
 
@@ -100,6 +101,7 @@ class Assembly:
             if place.kind != BITSETS and _size(self._places[place]) < SMALL_GROUP[place.kind]:
                 for piece in self._places.pop(place):
                     self._put(piece, BITSETS)
+        self._mix_keys()
         return tuple(self._placed(place, pieces) for place, pieces in self._places.items())
 
     def open_queries(self) -> tuple[tuple[Shape, ...], QueryIds, npt.NDArray[np.int32]]:
@@ -131,17 +133,33 @@ class Assembly:
             place = _Place(kind, key, attributes, piece.is_plain and len(block.planes) == served)
         self._places.setdefault(place, []).append(piece)
 
+    def _mix_keys(self) -> None:
+        """Queries found by the same key look it up together, whatever else they compare, if that is not too much."""
+        together: dict[tuple[int, bool], list[_Place]] = {}
+        for place in self._places:
+            if place.kind == KEYS:
+                together.setdefault((place.key_attribute, place.is_exact), []).append(place)
+        for (key, is_exact), places in together.items():
+            union = tuple(sorted({attribute for place in places for attribute in place.attributes}))
+            if len(places) > 1 and len(union) <= MOST_ATTRIBUTES:
+                pieces = [piece for place in places for piece in self._places.pop(place)]
+                self._places[_Place(KEYS, key, union, is_exact)] = pieces
+
     def _placed(self, place: _Place, pieces: list[_Piece]) -> Placed:
         if not place.is_exact:
             self._open += [(piece.block.segment.shape, piece.ids) for piece in pieces]
         if place.kind == BITSETS:
             blocks, used = self._bitsets(pieces)
             return Placed(BITSETS, blocks, used, place.is_exact, serves_planes=True)
-        ids, lows, highs, keys = _boxes(place, pieces)
+        ids, lows, highs, keys, asked = _boxes(place, pieces)
         if place.kind == LEAVES:
             leaves = LeafBlocks.build(ids, place.attributes, lows, highs)
             return Placed(LEAVES, leaves, place.attributes, place.is_exact, serves_planes=False)
-        lists = KeyLists.build(ids, place.key_attribute, keys, place.attributes, lows, highs)
+        lists: Structure
+        if len(asked) and asked.min() != asked.max():
+            lists = MixedKeyLists.build(ids, place.key_attribute, keys, place.attributes, lows, highs, asked)
+        else:
+            lists = KeyLists.build(ids, place.key_attribute, keys, place.attributes, lows, highs)
         looked_at = tuple(sorted({place.key_attribute, *place.attributes}))
         return Placed(KEYS, lists, looked_at, place.is_exact, serves_planes=False)
 
@@ -243,9 +261,9 @@ def _forbidden(low: Keys, high: Keys) -> Iterator[tuple[Positions, Keys, Keys]]:
     yield above, high[above] + 1, np.full(len(above), HIGHEST)
 
 
-def _boxes(place: _Place, pieces: list[_Piece]) -> tuple[QueryIds, Keys, Keys, Keys]:
-    """Ids, lows and highs by attribute, and keys if the place has some, of all entries."""
-    ids, keys = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+def _boxes(place: _Place, pieces: list[_Piece]) -> tuple[QueryIds, Keys, Keys, Keys, npt.NDArray[np.uint8]]:
+    """Ids, lows and highs by attribute, keys if the place has some, and which attributes are asked about, of all entries."""
+    ids, keys, asked = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.uint8)]
     lows: list[list[Keys]] = [[np.empty(0, np.int64)] for _ in place.attributes]
     highs: list[list[Keys]] = [[np.empty(0, np.int64)] for _ in place.attributes]
     for piece in pieces:
@@ -258,13 +276,25 @@ def _boxes(place: _Place, pieces: list[_Piece]) -> tuple[QueryIds, Keys, Keys, K
             lanes = piece.option.lanes[entries]
             keys.append(piece.option.keys[entries])
         ids.append(block.segment.ids[block.positions[lanes]])
+        bits = 0
         for k, attribute in enumerate(place.attributes):
-            low, high = block.boxes[attribute]
-            lows[k].append(low[lanes])
-            highs[k].append(high[lanes])
+            if attribute in block.boxes and not _is_the_key(place, piece, attribute):
+                low, high = block.boxes[attribute]
+                lows[k].append(low[lanes])
+                highs[k].append(high[lanes])
+                bits |= 1 << k
+            else:
+                lows[k].append(np.full(len(lanes), LOWEST))
+                highs[k].append(np.full(len(lanes), HIGHEST))
+        asked.append(np.full(len(lanes), bits, np.uint8))
     n = sum(len(part) for part in ids)
     stacked = [
         np.stack([np.concatenate(parts) for parts in side]) if side else np.empty((0, n), np.int64)
         for side in (lows, highs)
     ]
-    return np.concatenate(ids), stacked[0], stacked[1], np.concatenate(keys)
+    return np.concatenate(ids), stacked[0], stacked[1], np.concatenate(keys), np.concatenate(asked)
+
+
+def _is_the_key(place: _Place, piece: _Piece, attribute: int) -> bool:
+    """Whether the box is the equality by which the query is found."""
+    return attribute == place.key_attribute and piece.option is not None and piece.option.plane is None

@@ -25,11 +25,12 @@ from eddyline.expressions import Context
 from eddyline.filters.assembly import Assembly, Placed
 from eddyline.filters.bitset_blocks import BitsetBlocks
 from eddyline.filters.boxes import Asked, Attributes, asked
-from eddyline.filters.choice import BITSETS, KEYS, LEAVES, choose
+from eddyline.filters.choice import choose
 from eddyline.filters.grouped import GroupedFilter, grouped_filter
 from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import Domain, KeyColumn, Keys, Mask
 from eddyline.filters.leaf_blocks import LeafBlocks
+from eddyline.filters.mixed_key_lists import MixedKeyLists
 from eddyline.filters.shared import BatchEvaluation
 from eddyline.model import Column, Expression, Literal, Segment, Shape, Slot
 from eddyline.types import type_name
@@ -38,7 +39,9 @@ Hits: TypeAlias = ListHits | BitmapHits
 
 FEW_ROWS = 64  # a smaller sample says too little
 _NO_COLUMN = KeyColumn(np.empty(0, np.int64), None)
-_CLASSES: dict[str, Any] = {BITSETS: BitsetBlocks, LEAVES: LeafBlocks, KEYS: KeyLists}
+_CLASSES: dict[str, Any] = {
+    each.__name__: each for each in (BitsetBlocks, LeafBlocks, KeyLists, MixedKeyLists)
+}
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,13 @@ class IndexPart:
             "attributes": [codec.expression_to(attribute) for attribute in self.attributes],
             "domains": [None if d is None else type_name(d.type) for d in self.domains],
             "placed": [
-                [placed.kind, list(placed.attributes), placed.is_exact, placed.serves_planes]
+                [
+                    placed.kind,
+                    type(placed.structure).__name__,
+                    list(placed.attributes),
+                    placed.is_exact,
+                    placed.serves_planes,
+                ]
                 for placed in self.placed
             ],
             "shapes": [codec.shape_to(shape) for shape in self.shapes],
@@ -208,12 +217,12 @@ class IndexPart:
         placed = tuple(
             Placed(
                 kind,
-                _CLASSES[kind].from_arrays(under(f"placed{k}.")),
+                _CLASSES[name].from_arrays(under(f"placed{k}.")),
                 tuple(attributes),
                 is_exact,
                 serves_planes,
             )
-            for k, (kind, attributes, is_exact, serves_planes) in enumerate(description["placed"])
+            for k, (kind, name, attributes, is_exact, serves_planes) in enumerate(description["placed"])
         )
         return cls(
             tuple(codec.expression_from(body) for body in description["attributes"]),
@@ -228,7 +237,8 @@ class IndexPart:
 
 def structure_facts(number: int, part: IndexPart, placed: Placed) -> dict[str, Any]:
     """What there is to say about a structure of a part, the first of which is the base."""
-    key = placed.structure.key_attribute if isinstance(placed.structure, KeyLists) else None
+    structure = placed.structure
+    key = structure.key_attribute if isinstance(structure, KeyLists | MixedKeyLists) else None
     return {
         "where": "the base" if number == 0 else f"overlay {number}",
         "kind": placed.kind,
