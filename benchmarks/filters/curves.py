@@ -39,7 +39,7 @@ PAIRS_AT_MOST = {  # rows x queries where there is no key
 FEWEST_ROWS = 100  # of which one can still speak as a batch
 LONG_S = 2.0  # what takes longer is measured once
 REPETITIONS = 7
-TURN_S = 0.03  # what is shorter is repeated in its turn
+TURN_S = 0.1  # what is shorter is repeated in its turn
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, QueryIds
 from eddyline.hit_matches import HitMatches
 from eddyline.kernels.bitsets import count_lanes, decode_rows
-from eddyline.kernels.counts import add_by_id, count_ids, mark_within
+from eddyline.kernels.counts import add_by_id, count_ids, let_go, mark_within
 from eddyline.model import StreamPlan
 from eddyline.storage.outbox import StoredPart
 
@@ -33,8 +33,13 @@ KEPT_SHARE = 0.5  # of what others may have, for results set apart
 REWRITTEN_SHARE = (
     0.5  # of an entry's results: if no more than these stay, they are copied and the rest is freed
 )
+MANY_RESULTS, JUDGED_BY = (
+    16_384,
+    1_024,
+)  # of an entry: from how many on some are looked at first, and how many those are
 RARE_LANES, RARE_RESULTS = 64, 16_384  # of a bitmap that goes, up to which they are kept
-FORGOTTEN = -(1 << 62)  # instead of how many results a query had
+FORGOTTEN = -(1 << 62)  # instead of how many results of a query went
+MORE_THAN_A_RING = 1 << 30
 SCANS_BEFORE_SORT = 200  # sorting ids takes as long as looking through them so many times
 
 Matches: TypeAlias = HitMatches | PartMatches | StoredPart
@@ -173,9 +178,10 @@ class ResultLog:
         self._kept = _Shelf()  # what stayed of older ones
         self._bitmaps = _Shelf()
         self._next_entry = 0
-        self._produced = np.zeros(1024, np.int64)
-        self._in_lists = np.zeros(1024, np.int64)  # results that all but bitmaps hold now
-        self._in_bitmaps = np.zeros(1024, np.int64)  # and those that bitmaps do
+        # results of each query: all but bitmaps hold, bitmaps hold, went; small numbers, since the first is touched most
+        self._in_lists = np.zeros(1024, np.int32)
+        self._in_bitmaps = np.zeros(1024, np.int64)
+        self._gone = np.zeros(1024, np.int64)
         self._plans: dict[str, StreamPlan] = {}  # the last of each stream
         self.n_dropped = 0
 
@@ -206,7 +212,10 @@ class ResultLog:
 
     def produced(self, query_id: int) -> int:
         """How many results the query has had."""
-        return max(0, int(self._produced[query_id])) if query_id < len(self._produced) else 0
+        if query_id >= len(self._gone):
+            return 0
+        counts = (self._in_lists, self._in_bitmaps, self._gone)
+        return max(0, sum(int(each[query_id]) for each in counts))
 
     def kept(self, query_id: int) -> int:
         """How many of them can still be read."""
@@ -241,9 +250,9 @@ class ResultLog:
 
     def forget(self, query_id: int) -> None:
         """A dropped query's results go when it is their turn; its counter ends now."""
-        if query_id < len(self._produced):
-            self._produced[query_id] = FORGOTTEN
-            self._in_lists[query_id] -= FORGOTTEN  # more than any ring holds
+        if query_id < len(self._gone):
+            self._gone[query_id] = FORGOTTEN
+            self._in_lists[query_id] += MORE_THAN_A_RING
 
     def forget_stream(self, name: str) -> None:
         """Let go of the plan of a stream that was dropped."""
@@ -267,17 +276,14 @@ class ResultLog:
         if not isinstance(matches, HitMatches):
             ids = _ids(matches)
             self._grow(int(ids.max()))
-            count_ids(ids, self._produced, 1)
-            count_ids(ids, self._in_lists, 1)
+            count_ids(ids, self._in_lists)
             return None
         hits = matches.hits
         if not isinstance(hits, BitmapHits):
-            count_ids(hits.ids, self._produced, 1)
-            count_ids(hits.ids, self._in_lists, 1)
+            count_ids(hits.ids, self._in_lists)
             return None
         by_lane = np.zeros(len(hits.ids), np.int64)
         count_lanes(hits.words, by_lane)
-        add_by_id(hits.ids, by_lane, self._produced)
         add_by_id(hits.ids, by_lane, self._in_bitmaps)
         return by_lane.astype(np.int32)
 
@@ -293,12 +299,11 @@ class ResultLog:
 
     def _grow(self, highest: int) -> None:
         """Counters for ids up to the highest."""
-        size = len(self._produced)
+        size = len(self._gone)
         if highest >= size:
             size = max(highest + 1, 2 * size)
-            self._produced, self._in_lists, self._in_bitmaps = (
-                _longer(counts, size) for counts in (self._produced, self._in_lists, self._in_bitmaps)
-            )
+            self._in_lists = _longer(self._in_lists, size)
+            self._in_bitmaps, self._gone = _longer(self._in_bitmaps, size), _longer(self._gone, size)
 
     def _drop_bitmaps(self, newest_round: int) -> int:
         """The oldest bitmaps go while they are too many; those of the newest round stay. Returns how many results went.
@@ -316,7 +321,8 @@ class ResultLog:
             rare = self._rare(entry)
             if rare is not None:
                 self._kept.insert(rare)
-                count_ids(_ids(rare.matches), self._in_lists, 1)
+                count_ids(_ids(rare.matches), self._in_lists)
+                np.subtract.at(self._gone, _ids(rare.matches), 1)
                 dropped -= len(rare.matches)
         return dropped
 
@@ -327,8 +333,10 @@ class ResultLog:
         assert by_lane is not None
         hits = matches.hits
         assert isinstance(hits, BitmapHits)
-        add_by_id(hits.ids, -by_lane.astype(np.int64), self._in_bitmaps)
-        is_rare = (by_lane > 0) & (self._in_bitmaps[hits.ids] == 0) & (self._produced[hits.ids] >= 0)
+        n_results = by_lane.astype(np.int64)
+        add_by_id(hits.ids, -n_results, self._in_bitmaps)
+        add_by_id(hits.ids, n_results, self._gone)
+        is_rare = (by_lane > 0) & (self._in_bitmaps[hits.ids] == 0) & (self._gone[hits.ids] >= 0)
         n_rare = np.count_nonzero(is_rare)
         if not n_rare or n_rare > RARE_LANES or by_lane[is_rare].sum() > RARE_RESULTS:
             return None
@@ -362,7 +370,7 @@ class ResultLog:
             while self._kept.nbytes > self._room * KEPT_SHARE:
                 gone = self._kept.pop_oldest()
                 dropped += len(gone.matches)
-                count_ids(_ids(gone.matches), self._in_lists, -1)
+                let_go(_ids(gone.matches), self._in_lists, self._gone)
         return dropped
 
     def _without_surplus(self, entry: Entry) -> Entry | None:
@@ -372,12 +380,15 @@ class ResultLog:
         ids = (
             _ids(matches) if order is None else _ids(matches)[order]
         )  # rows of a list are in order of arrival
+        if (entry.is_rewritten or _fills_its_batch(matches)) and self._seems_within(ids):
+            return entry
         is_kept = np.empty(len(ids), dtype=bool)
-        n_kept = mark_within(ids, self.per_query, self._in_lists, is_kept)
+        n_kept = mark_within(ids, self.per_query, self._in_lists, self._gone, is_kept)
         if n_kept == 0:
             return None
         if n_kept > REWRITTEN_SHARE * len(ids) and (entry.is_rewritten or _fills_its_batch(matches)):
-            count_ids(ids[~is_kept], self._in_lists, 1)  # copying would free little
+            count_ids(ids[~is_kept], self._in_lists)  # copying would free little, so they stay too
+            np.subtract.at(self._gone, ids[~is_kept], 1)
             return entry
         smaller = matches.narrowed(np.flatnonzero(is_kept) if order is None else np.sort(order[is_kept]))
         return Entry(
@@ -389,9 +400,16 @@ class ResultLog:
             is_rewritten=True,
         )
 
+    def _seems_within(self, ids: QueryIds) -> bool:
+        """Whether most of many results would stay, judged by some of them."""
+        if len(ids) < MANY_RESULTS:
+            return False
+        some = ids[:: len(ids) // JUDGED_BY]
+        return float(np.mean(self._in_lists[some] > self.per_query)) < 1 - REWRITTEN_SHARE
 
-def _longer(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    more = np.zeros(size, np.int64)  # memory that is not written to is not there yet
+
+def _longer(counts: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    more = np.zeros(size, counts.dtype)  # memory that is not written to is not there yet
     more[: len(counts)] = counts
     return more
 
