@@ -30,13 +30,9 @@ ENTRY_BYTES = 2_000  # what an entry costs besides its arrays
 SEGMENT_BYTES = 1_000  # the same of a segment of a narrowed plan
 BITMAP_SHARE = 0.5  # of the byte limit
 KEPT_SHARE = 0.5  # of what others may have, for results set apart
-REWRITTEN_SHARE = (
-    0.5  # of an entry's results: if no more than these stay, they are copied and the rest is freed
-)
-MANY_RESULTS, JUDGED_BY = (
-    16_384,
-    1_024,
-)  # of an entry: from how many on some are looked at first, and how many those are
+REWRITTEN_SHARE = 0.5  # of results: if no more than these stay, they are copied and the rest is freed
+MANY_RESULTS = 4_096  # of an entry, from which on some are looked at first
+JUDGED_BY = 1_024
 RARE_LANES, RARE_RESULTS = 64, 16_384  # of a bitmap that goes, up to which they are kept
 FORGOTTEN = -(1 << 62)  # instead of how many results of a query went
 MORE_THAN_A_RING = 1 << 30
@@ -425,7 +421,15 @@ def _ids(matches: Matches) -> QueryIds:
 
 def _fills_its_batch(matches: Matches) -> bool:
     """Whether a copy of only the rows it needs would be hardly smaller."""
-    return isinstance(matches, StoredPart) or matches.nbytes > matches.batch.nbytes
+    if isinstance(matches, StoredPart) or matches.nbytes > matches.batch.nbytes:
+        return True
+    if (
+        isinstance(matches, HitMatches)
+        and isinstance(matches.hits, ListHits)
+        and len(matches) >= MANY_RESULTS
+    ):
+        return int(np.count_nonzero(matches.hits.counts)) > REWRITTEN_SHARE * len(matches.batch)
+    return False
 
 
 def _plan_bytes(matches: Matches) -> int:
