@@ -33,6 +33,7 @@ KEPT_SHARE = 0.5  # of what others may have, for results set apart
 REWRITTEN_SHARE = 0.5  # of results: if no more than these stay, they are copied and the rest is freed
 MANY_RESULTS = 4_096  # of an entry, from which on some are looked at first
 JUDGED_BY = 1_024
+SMALL_BATCH_BYTES = 1 << 16
 RARE_LANES, RARE_RESULTS = 64, 16_384  # of a bitmap that goes, up to which they are kept
 FORGOTTEN = -(1 << 62)  # instead of how many results of a query went
 MORE_THAN_A_RING = 1 << 30
@@ -376,13 +377,14 @@ class ResultLog:
         ids = (
             _ids(matches) if order is None else _ids(matches)[order]
         )  # rows of a list are in order of arrival
-        if (entry.is_rewritten or _fills_its_batch(matches)) and self._seems_within(ids):
+        is_compact = entry.is_rewritten or _fills_its_batch(matches) or self._holds_little(matches)
+        if is_compact and self._seems_within(ids):
             return entry
         is_kept = np.empty(len(ids), dtype=bool)
         n_kept = mark_within(ids, self.per_query, self._in_lists, self._gone, is_kept)
         if n_kept == 0:
             return None
-        if n_kept > REWRITTEN_SHARE * len(ids) and (entry.is_rewritten or _fills_its_batch(matches)):
+        if n_kept > REWRITTEN_SHARE * len(ids) and is_compact:
             count_ids(ids[~is_kept], self._in_lists)  # copying would free little, so they stay too
             np.subtract.at(self._gone, ids[~is_kept], 1)
             return entry
@@ -395,6 +397,12 @@ class ResultLog:
             smaller.nbytes + _plan_bytes(smaller) + ENTRY_BYTES,
             is_rewritten=True,
         )
+
+    def _holds_little(self, matches: Matches) -> bool:
+        """Whether it keeps no plan alive but the one that stands, and a small batch."""
+        if not isinstance(matches, HitMatches) or matches.batch.nbytes > SMALL_BATCH_BYTES:
+            return False
+        return self._plans.get(matches.plan.stream.lower()) is matches.plan
 
     def _seems_within(self, ids: QueryIds) -> bool:
         """Whether most of many results would stay, judged by some of them."""
