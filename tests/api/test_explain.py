@@ -94,3 +94,40 @@ def test_a_notebook_shows_the_same_text(engine):
     html = engine.query("SELECT sym FROM trades WHERE n < 1").explain()._repr_html_()
     assert html.startswith("<pre>q1: running")
     assert "n &lt; 1" in html
+
+
+def test_a_query_says_which_structure_serves_it_once_rows_have_come(engine):
+    engine.query_many(
+        "SELECT sym FROM trades WHERE sym = :sym AND price < :limit",
+        params={"sym": [f"S{k}" for k in range(1000)], "limit": [float(k) for k in range(1000)]},
+    )
+    query = engine.query("SELECT sym FROM trades WHERE sym = 'S7' AND n != 3")
+    assert query.explain().as_dict()["index"] is None
+    engine.push("trades", {"sym": ["S7", "S8"], "price": [5.0, 5.0], "n": [1, 3]})
+    facts = query.explain().as_dict()
+    assert (facts["index"]["kind"], facts["index"]["where"]) == ("bitset blocks", "the base")
+    assert [c["structure"] for c in facts["conditions"]] == ["bitset blocks", "bitset blocks"]
+    first = engine.get(1).explain()
+    assert first.as_dict()["index"]["n_queries"] == 1000
+    assert [c["structure"] for c in first.as_dict()["conditions"]] == [
+        "key lists: names the queries of a row",
+        "key lists",
+    ]
+    assert "  served by  key lists on sym, price, 1,000 queries in the base, " in str(first)
+
+
+def test_the_whole_index_can_be_explained(engine):
+    assert str(engine.explain_index()) == "no stream has an index yet: it is built when the first rows come"
+    engine.query("SELECT sym FROM trades WHERE price < 10")
+    engine.push("trades", {"sym": ["A"], "price": [5.0], "n": [1]})
+    (facts,) = engine.explain_index().as_dict()["streams"]
+    assert (facts["stream"], facts["n_queries"], facts["n_parts"], facts["rebuilding"]) == (
+        "trades",
+        1,
+        1,
+        False,
+    )
+    shown = str(engine.explain_index())
+    assert shown.startswith("trades: 1 query as of version 2, ")
+    assert "\n  bitset blocks on price, 1 query in the base, " in shown
+    assert "1 rows, 1 pairs named by the index, 0 looked at one by one, 1 matches, 0 dead" in shown

@@ -169,6 +169,14 @@ def test_explain_takes_a_name_a_text_or_a_file(shell, home):
     assert by_file["text"] == CHEAP
 
 
+def test_the_whole_index_is_explained_as_far_as_it_is_built(shell, home):
+    assert (
+        shell("eddyline explain --all").out
+        == "no stream has an index yet: it is built when the first rows come\n"
+    )
+    assert shell("eddyline explain --all --json").json == {"streams": []}
+
+
 def test_why_takes_pairs_or_json_or_nothing(shell, home):
     said = shell("eddyline why cheap sector=TECH price=13")
     assert said.out == (
