@@ -1,7 +1,7 @@
 """Who still wants it: which queries each row satisfies.
 
-Enters: a `TupleBatch` and the plan of its stream. Leaves: `FilterOutput`, the (row, query) pairs that match, as lists or bitmaps of
-query ids, and the pairs that could not be decided. Nothing is projected or copied per query.
+Enters: a `TupleBatch` and the plan of its stream. Leaves: `FilterOutput`, the (row, query) pairs that match, as lists or bitmaps
+of query ids, and the pairs that could not be decided. Nothing is projected or copied per query.
 """
 
 from eddyline.filters.matching import DeadPairs, FilterOutput
