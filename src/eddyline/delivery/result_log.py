@@ -22,7 +22,15 @@ import numpy.typing as npt
 from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, QueryIds
 from eddyline.hit_matches import HitMatches
 from eddyline.kernels.bitsets import count_lanes, decode_rows
-from eddyline.kernels.counts import add_by_id, count_ids, let_go, mark_within
+from eddyline.kernels.counts import (
+    HALF,
+    MOST_EVER,
+    ONE_HELD,
+    ONE_NEW,
+    add_by_id,
+    count_ids,
+    mark_within,
+)
 from eddyline.model import StreamPlan
 from eddyline.storage.outbox import StoredPart
 
@@ -35,7 +43,7 @@ MANY_RESULTS = 4_096  # of an entry, from which on some are looked at first
 JUDGED_BY = 1_024
 SMALL_BATCH_BYTES = 1 << 16
 RARE_LANES, RARE_RESULTS = 64, 16_384  # of a bitmap that goes, up to which they are kept
-FORGOTTEN = -(1 << 62)  # instead of how many results of a query went
+FORGOTTEN = -(1 << 62)  # instead of how many results a query had earlier
 MORE_THAN_A_RING = 1 << 30
 SCANS_BEFORE_SORT = 200  # sorting ids takes as long as looking through them so many times
 
@@ -175,10 +183,11 @@ class ResultLog:
         self._kept = _Shelf()  # what stayed of older ones
         self._bitmaps = _Shelf()
         self._next_entry = 0
-        # results of each query: all but bitmaps hold, bitmaps hold, went; small numbers, since the first is touched most
-        self._in_lists = np.zeros(1024, np.int32)
+        # results of each query: outside of bitmaps, held and ever (kernels/counts.py); in bitmaps; and those counted nowhere else
+        self._in_lists = np.zeros(1024, np.int64)
         self._in_bitmaps = np.zeros(1024, np.int64)
-        self._gone = np.zeros(1024, np.int64)
+        self._earlier = np.zeros(1024, np.int64)
+        self._n_counted = 0  # in the high half of _in_lists, which must not overflow
         self._plans: dict[str, StreamPlan] = {}  # the last of each stream
         self.n_dropped = 0
 
@@ -209,10 +218,10 @@ class ResultLog:
 
     def produced(self, query_id: int) -> int:
         """How many results the query has had."""
-        if query_id >= len(self._gone):
+        if query_id >= len(self._earlier):
             return 0
-        counts = (self._in_lists, self._in_bitmaps, self._gone)
-        return max(0, sum(int(each[query_id]) for each in counts))
+        ever = int(self._in_lists[query_id]) >> 32
+        return max(0, ever + int(self._in_bitmaps[query_id]) + int(self._earlier[query_id]))
 
     def kept(self, query_id: int) -> int:
         """How many of them can still be read."""
@@ -247,8 +256,8 @@ class ResultLog:
 
     def forget(self, query_id: int) -> None:
         """A dropped query's results go when it is their turn; its counter ends now."""
-        if query_id < len(self._gone):
-            self._gone[query_id] = FORGOTTEN
+        if query_id < len(self._earlier):
+            self._earlier[query_id] = FORGOTTEN
             self._in_lists[query_id] += MORE_THAN_A_RING
 
     def forget_stream(self, name: str) -> None:
@@ -273,16 +282,24 @@ class ResultLog:
         if not isinstance(matches, HitMatches):
             ids = _ids(matches)
             self._grow(int(ids.max()))
-            count_ids(ids, self._in_lists)
+            self._count_new(ids)
             return None
         hits = matches.hits
         if not isinstance(hits, BitmapHits):
-            count_ids(hits.ids, self._in_lists)
+            self._count_new(hits.ids)
             return None
         by_lane = np.zeros(len(hits.ids), np.int64)
         count_lanes(hits.words, by_lane)
         add_by_id(hits.ids, by_lane, self._in_bitmaps)
         return by_lane.astype(np.int32)
+
+    def _count_new(self, ids: QueryIds) -> None:
+        self._n_counted += len(ids)
+        if self._n_counted > MOST_EVER:  # make room in the high half
+            self._earlier += self._in_lists >> 32
+            self._in_lists &= HALF
+            self._n_counted = len(ids)
+        count_ids(ids, self._in_lists, ONE_NEW)
 
     def _adopt(self, plan: StreamPlan) -> int:
         """Make counters for the queries of a plan; returns the bytes that only it holds: masks of segments that changed."""
@@ -296,11 +313,11 @@ class ResultLog:
 
     def _grow(self, highest: int) -> None:
         """Counters for ids up to the highest."""
-        size = len(self._gone)
+        size = len(self._earlier)
         if highest >= size:
             size = max(highest + 1, 2 * size)
             self._in_lists = _longer(self._in_lists, size)
-            self._in_bitmaps, self._gone = _longer(self._in_bitmaps, size), _longer(self._gone, size)
+            self._in_bitmaps, self._earlier = _longer(self._in_bitmaps, size), _longer(self._earlier, size)
 
     def _drop_bitmaps(self, newest_round: int) -> int:
         """The oldest bitmaps go while they are too many; those of the newest round stay. Returns how many results went.
@@ -318,8 +335,7 @@ class ResultLog:
             rare = self._rare(entry)
             if rare is not None:
                 self._kept.insert(rare)
-                count_ids(_ids(rare.matches), self._in_lists)
-                np.subtract.at(self._gone, _ids(rare.matches), 1)
+                count_ids(_ids(rare.matches), self._in_lists, ONE_HELD)
                 dropped -= len(rare.matches)
         return dropped
 
@@ -332,8 +348,8 @@ class ResultLog:
         assert isinstance(hits, BitmapHits)
         n_results = by_lane.astype(np.int64)
         add_by_id(hits.ids, -n_results, self._in_bitmaps)
-        add_by_id(hits.ids, n_results, self._gone)
-        is_rare = (by_lane > 0) & (self._in_bitmaps[hits.ids] == 0) & (self._gone[hits.ids] >= 0)
+        add_by_id(hits.ids, n_results, self._earlier)
+        is_rare = (by_lane > 0) & (self._in_bitmaps[hits.ids] == 0) & (self._earlier[hits.ids] >= 0)
         n_rare = np.count_nonzero(is_rare)
         if not n_rare or n_rare > RARE_LANES or by_lane[is_rare].sum() > RARE_RESULTS:
             return None
@@ -367,7 +383,7 @@ class ResultLog:
             while self._kept.nbytes > self._room * KEPT_SHARE:
                 gone = self._kept.pop_oldest()
                 dropped += len(gone.matches)
-                let_go(_ids(gone.matches), self._in_lists, self._gone)
+                count_ids(_ids(gone.matches), self._in_lists, -ONE_HELD)
         return dropped
 
     def _without_surplus(self, entry: Entry) -> Entry | None:
@@ -381,12 +397,11 @@ class ResultLog:
         if is_compact and self._seems_within(ids):
             return entry
         is_kept = np.empty(len(ids), dtype=bool)
-        n_kept = mark_within(ids, self.per_query, self._in_lists, self._gone, is_kept)
+        n_kept = mark_within(ids, self.per_query, self._in_lists, is_kept)
         if n_kept == 0:
             return None
         if n_kept > REWRITTEN_SHARE * len(ids) and is_compact:
-            count_ids(ids[~is_kept], self._in_lists)  # copying would free little, so they stay too
-            np.subtract.at(self._gone, ids[~is_kept], 1)
+            count_ids(ids[~is_kept], self._in_lists, ONE_HELD)  # copying would free little, so they stay too
             return entry
         smaller = matches.narrowed(np.flatnonzero(is_kept) if order is None else np.sort(order[is_kept]))
         return Entry(
@@ -409,7 +424,7 @@ class ResultLog:
         if len(ids) < MANY_RESULTS:
             return False
         some = ids[:: len(ids) // JUDGED_BY]
-        return float(np.mean(self._in_lists[some] > self.per_query)) < 1 - REWRITTEN_SHARE
+        return float(np.mean((self._in_lists[some] & HALF) > self.per_query)) < 1 - REWRITTEN_SHARE
 
 
 def _longer(counts: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from eddyline.batch import Positions, QueryIds
 from eddyline.filters.bitset_blocks import BitsetBlocks, Nulls, Ranges
-from eddyline.filters.boxes import HIGHEST, LOWEST, Asked, KeyOption
+from eddyline.filters.boxes import Asked, KeyOption
 from eddyline.filters.choice import BITSETS, KEYS, LEAVES, SMALL_GROUP, Choice
 from eddyline.filters.key_lists import KeyLists
-from eddyline.filters.keys import Keys, Mask
+from eddyline.filters.keys import HIGHEST, LOWEST, Keys, Mask
 from eddyline.filters.leaf_blocks import LeafBlocks
 from eddyline.filters.mixed_key_lists import MixedKeyLists
 from eddyline.model import Shape

@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.batch import BitmapHits
-from eddyline.filters.keys import KeyColumn, Keys
+from eddyline.filters.keys import HIGHEST, LOWEST, KeyColumn, Keys
+from eddyline.filters.large_arrays import large_array
 from eddyline.kernels import bitsets as kernels
 from eddyline.kernels.bitsets import LANE_BITS, LANES, LINE_NUMBERS, Int32s, Int64s, Words
 from eddyline.kernels.lanes import LINE_WORDS
 
-LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 _NO_NULLS = np.empty(0, np.bool_)
 _SCALE_COLUMNS = 8
@@ -444,7 +444,7 @@ def _distinct(values: Int64s) -> Int64s:
 
 def _lines(n: int) -> Words:
     """Room for lines, each in one line of the processor's cache."""
-    words = np.empty((n + 1) * LINE_WORDS, np.uint64)
+    words = large_array((n + 1) * LINE_WORDS, np.uint64)
     skipped = -words.ctypes.data % 64 // 8
     return words[skipped : skipped + n * LINE_WORDS]
 

@@ -19,11 +19,9 @@ import pyarrow as pa
 
 from eddyline.batch import Positions
 from eddyline.filters.grouped import GroupedAtom, GroupedClause, GroupedFilter, list_lengths
-from eddyline.filters.keys import Domain, KeyColumn, Keys, Mask, is_direct
+from eddyline.filters.keys import HIGHEST, LOWEST, Domain, KeyColumn, Keys, Mask, is_direct
 from eddyline.filters.patterns import prefix_bounds
 from eddyline.model import AtomKind, Column, Expression, Segment
-
-LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 
 class Attributes:

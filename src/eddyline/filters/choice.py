@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.filters.boxes import HIGHEST, LOWEST, Asked, KeyOption
-from eddyline.filters.keys import Keys, Mask
+from eddyline.filters.boxes import Asked, KeyOption
+from eddyline.filters.keys import HIGHEST, LOWEST, Keys, Mask
 
 SELECTIVE_KEYS = 16
 NARROW_SHARE = 1 / 64

@@ -39,10 +39,8 @@ DENSE = 4  # keys there may be in the range of keys for each that has a list, fo
 # entries do not stay in the cache anyway: 1.4 to 1.6 times as fast with 13 rows and 200 entries for a key, else slower.
 GROUP_ROWS, GROUP_BYTES, CACHED_BYTES = 2, 4 << 10, 4 << 20
 
-FIRST_IDS, FIRST_SHARE = (
-    1024,
-    4,
-)  # space for so many ids, and for one in so many entries looked at, is made at first
+FIRST_IDS = 1024  # space for so many ids is made at first, and for one in
+FIRST_SHARE = 4  # so many entries looked at
 
 _NO_NULLS = read_only(np.empty(0, np.bool_))
 _AS_THEY_COME = np.empty(0, np.int64)

@@ -42,6 +42,7 @@ Mask = npt.NDArray[np.bool_]
 Arrays = Mapping[str, npt.NDArray[Any]]
 Buffers = Sequence[Any]  # of an Arrow array: validity first
 
+LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)  # of all keys
 NARROW_DIGITS = 18  # of a decimal whose unscaled value fits 64 bits
 _AS_STORED = {
     TINYINT: np.int8,

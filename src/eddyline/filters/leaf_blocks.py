@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.batch import ListHits, QueryIds
-from eddyline.filters.keys import KeyColumn, Keys, Mask
+from eddyline.filters.keys import HIGHEST, LOWEST, KeyColumn, Keys, Mask
+from eddyline.filters.large_arrays import large_array
 from eddyline.filters.live_lanes import LiveLanes, Words
 from eddyline.kernels.leaves import (
     BLOCK_LEAVES,
@@ -43,7 +44,6 @@ TILE_WORDS = 128  # of 64 rows that pass all super-blocks before the next rows d
 RECORDS_PER_ROW = 4  # that space is made for at first
 SAMPLE = 4096  # queries whose intervals are measured
 
-LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 _NEVER_LOW, _NEVER_HIGH = np.iinfo(np.int16).max, -1  # an interval of ranks that holds none
 _ALWAYS_HIGH = np.iinfo(np.int16).max
 _ALL_ROWS = ~np.uint64(0)
@@ -140,7 +140,7 @@ class LeafBlocks:
                     more_places[:n], more_masks[:n] = places[:n], masks[:n]
                     places, masks = more_places, more_masks
         offsets.cumsum(out=offsets)
-        ids = np.empty(offsets[-1], np.int32)
+        ids = large_array(int(offsets[-1]), np.int32)
         put_ids(places, masks, n, self.ids, offsets.copy(), ids)
         return ListHits(offsets, ids)
 

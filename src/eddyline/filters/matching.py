@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, QueryIds, TupleBatch
 from eddyline.expressions import Failure
+from eddyline.filters.large_arrays import large_array
 from eddyline.hit_matches import HitMatches, Hits, distinct_ids, parts_by_segment
 from eddyline.kernels.bitsets import copy_rows_at, count_lanes, decode_rows, decode_rows_at
 from eddyline.model import StreamPlan
@@ -125,7 +126,7 @@ def merged(n_rows: int, lists: Sequence[Hits]) -> ListHits:
     offsets = np.zeros(n_rows + 1, np.int64)
     for hits in lists:
         offsets += hits.offsets if isinstance(hits, ListHits) else _offsets(hits.counts)
-    ids = np.empty(int(offsets[-1]), np.int32)
+    ids = large_array(int(offsets[-1]), np.int32)
     if len(lists) == 1 and isinstance(lists[0], BitmapHits):
         decode_rows(lists[0].words, lists[0].ids, ids)
         return ListHits(offsets, ids)

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.batch import ListHits, QueryIds
-from eddyline.filters.boxes import LOWEST
 from eddyline.filters.key_lists import KeyLists
-from eddyline.filters.keys import KeyColumn, Keys
+from eddyline.filters.keys import LOWEST, KeyColumn, Keys
 from eddyline.model import ascending
 
 AskedBits = npt.NDArray[np.uint8]

@@ -25,11 +25,10 @@ import pyarrow.compute as pc
 
 from eddyline.expressions.lowerings.like import like_parts
 from eddyline.expressions.lowerings.rowwise import RowError
-from eddyline.filters.keys import Domain, Keys, Mask
+from eddyline.filters.keys import HIGHEST, LOWEST, Domain, Keys, Mask
 from eddyline.types import BINARY
 
 _ESCAPE = "\\"
-_LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,10 @@ class PrefixBounds:
             np.zeros(len(self.low), dtype=bool) if high.is_null is None else high.is_null & ~self.is_point
         )
         is_empty = pc.equal(pc.binary_length(self.low), 0).fill_null(False).to_numpy(zero_copy_only=False)
-        first = np.where(is_open & is_empty, _LOWEST, low.keys)
-        last = np.where(self.is_point, low.keys, np.where(is_open, _HIGHEST, high.keys - 1))
+        first = np.where(is_open & is_empty, LOWEST, low.keys)
+        last = np.where(self.is_point, low.keys, np.where(is_open, HIGHEST, high.keys - 1))
         if low.is_null is not None:
-            first, last = np.where(low.is_null, _HIGHEST, first), np.where(low.is_null, _LOWEST, last)
+            first, last = np.where(low.is_null, HIGHEST, first), np.where(low.is_null, LOWEST, last)
         return first, last
 
 

@@ -108,10 +108,6 @@ class PredicateIndex:
         return self._build is not None
 
     @property
-    def n_parts(self) -> int:
-        return len(self.parts)
-
-    @property
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self.parts)
 
@@ -173,10 +169,8 @@ class PredicateIndex:
 
     def _start(self, build: _Build, sample: BatchEvaluation, round_number: int) -> None:
         self._build = build
-        rows = sample.batch.take(
-            np.arange(len(sample.batch))
-        )  # what is computed on them belongs to this thread
-        own = BatchEvaluation(rows, self._context)
+        # what is computed on the rows belongs to this thread, so the other one gets rows of its own
+        own = BatchEvaluation(sample.batch.take(np.arange(len(sample.batch))), self._context)
         wanted = None if build.first == 0 else _union(_by_shape(p.members) for p in self.parts[build.first :])
 
         def work() -> None:

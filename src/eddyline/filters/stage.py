@@ -30,6 +30,7 @@ from eddyline.model import Round, Shape, StreamPlan
 
 PAIRS_AT_ONCE = 1 << 22  # of open pairs
 ID_BYTES = 4
+FEW_PAIRS = 1 << 18  # copied in less time than each further list costs whoever keeps it
 
 
 @dataclass(slots=True)
@@ -88,7 +89,10 @@ class FilterStage:
 
     def events(self) -> list[Event]:
         """What happened since this was last asked."""
-        told, self.index.events = self.index.events, []
+        told = []
+        for index in filter(None, (self.index, self._looser)):
+            told += index.events
+            index.events = []
         return told
 
     def snapshot(self) -> dict[str, Any]:
@@ -188,11 +192,15 @@ def _smaller(hits: Hits, n_rows: int) -> Hits:
 
 
 def _as_few(hits: Sequence[Hits], n_rows: int) -> tuple[Hits, ...]:
-    """All lists as one, which whoever wants the pairs would make of them anyway; bitmaps as they are."""
+    """All lists as one, which whoever wants the pairs would make of them anyway; bitmaps as they are.
+
+    Long lists stay as they are beside a bitmap: whoever wants the pairs copies them into one with what it has.
+    """
     lists = [each for each in hits if isinstance(each, ListHits)]
-    if len(lists) < 2:
+    bitmaps = [each for each in hits if isinstance(each, BitmapHits)]
+    if len(lists) < 2 or (bitmaps and sum(map(len, lists)) > FEW_PAIRS):
         return tuple(hits)
-    return merged(n_rows, lists), *(each for each in hits if isinstance(each, BitmapHits))
+    return merged(n_rows, lists), *bitmaps
 
 
 def _pieces(hits: Hits) -> Iterator[tuple[int, Positions, QueryIds]]:

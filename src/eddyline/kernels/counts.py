@@ -1,4 +1,8 @@
-"""Results counted by query id, and which of them are within a query's ring."""
+"""Results counted by query id, and which of them are within a query's ring.
+
+Two numbers stand in one, so that counting touches memory once: how many are held in the low half, how many there ever were in
+the high half.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,22 @@ import numpy.typing as npt
 
 from eddyline.kernels.lanes import kernel
 
+ONE_HELD = 1
+ONE_NEW = (1 << 32) + 1  # held, and there for the first time
+HALF = (1 << 32) - 1
+MOST_EVER = (1 << 31) - 1  # in the high half
+
 _Ids = npt.NDArray[np.int32]
-_Held = npt.NDArray[np.int32]
 _Counts = npt.NDArray[np.int64]
 
-
-@kernel
-def count_ids(ids: _Ids, held: _Held) -> None:
-    """Add to held[id] how often each id is there."""
-    for k in range(len(ids)):
-        held[ids[k]] += 1
+_HALF = np.int64(HALF)
 
 
 @kernel
-def let_go(ids: _Ids, held: _Held, gone: _Counts) -> None:
-    """Of each id take off `held` how often it is there, and add it to `gone`."""
+def count_ids(ids: _Ids, counts: _Counts, unit: int) -> None:
+    """Add the unit to counts[id] as often as each id is there."""
     for k in range(len(ids)):
-        held[ids[k]] -= 1
-        gone[ids[k]] += 1
+        counts[ids[k]] += unit
 
 
 @kernel
@@ -35,26 +37,25 @@ def add_by_id(ids: _Ids, numbers: _Counts, counts: _Counts) -> None:
 
 
 @kernel
-def mark_within(ids: _Ids, limit: int, held: _Held, gone: _Counts, is_kept: npt.NDArray[np.bool_]) -> int:
+def mark_within(ids: _Ids, limit: int, counts: _Counts, is_kept: npt.NDArray[np.bool_]) -> int:
     """Go through ids from the oldest on: one of which more than `limit` are held goes, the others are marked.
 
-    `held` counts these and all newer ones; those that go move from it to `gone`. Gives the number of those marked.
+    `counts` has in its low half how many of these and all newer ones are held; those that go are taken off. Gives the number of
+    those marked.
     """
     n_kept = 0
     for k in range(len(ids)):
-        goes = held[ids[k]] > limit
-        if goes:
-            held[ids[k]] -= 1
-            gone[ids[k]] += 1
-        is_kept[k] = not goes
-        n_kept += not goes
+        count = counts[ids[k]]
+        goes = np.int64((count & _HALF) > limit)  # a number, not a branch: it is hard to foretell
+        counts[ids[k]] = count - goes
+        is_kept[k] = goes == 0
+        n_kept += 1 - goes
     return n_kept
 
 
 def warm_up() -> None:
     """Compile the kernels, or fetch them from the cache."""
-    ids, held, counts = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1, np.int64)
-    count_ids(ids, held)
-    let_go(ids, held, counts)
+    ids, counts = np.zeros(1, np.int32), np.zeros(1, np.int64)
+    count_ids(ids, counts, ONE_NEW)
     add_by_id(ids, counts, counts)
-    mark_within(ids, 1, held, counts, np.zeros(1, dtype=bool))
+    mark_within(ids, 1, counts, np.zeros(1, dtype=bool))
