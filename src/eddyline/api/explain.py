@@ -174,7 +174,10 @@ class IndexExplanation:
 
     def __str__(self) -> str:
         if not self.streams:
-            return "no stream has an index yet: it is built when the first rows come"
+            return (
+                "no stream has an index in this process: the one that runs rows builds it with the first of them, "
+                "and can be asked while it runs"
+            )
         lines = []
         for f in self.streams:
             n = f["n_queries"]

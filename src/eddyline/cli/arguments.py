@@ -19,7 +19,7 @@ Run standing SQL queries over streams.
   test [PATHS]           run the .stream tests beside the rules
   query ACTION           add, drop, list, show, pause or resume a query
   tail [QUERY]           results as they come
-  explain QUERY | SQL    how a query is answered
+  explain QUERY | SQL    how a query is answered; --all: the whole index
   why QUERY [ROW]        why a row matches or does not; without a row: why so few do
   deadletters            rows that did not fit and pairs that could not be decided
   export FOLDER          all that stands, as rule files

@@ -20,7 +20,7 @@ from eddyline.errors import EddylineError
 from eddyline.spark.java import JavaNotFoundError, java_home
 from eddyline.storage.home import holder_of
 
-NEEDED = ("numpy", "pyarrow", "rich", "sqlglot", "tzdata")
+NEEDED = ("numba", "numpy", "pyarrow", "rich", "sqlglot", "tzdata")
 OPTIONAL = {"pyspark": "spark", "fastapi": "server", "confluent-kafka": "kafka"}
 _SIGNS = {OK: "ok", WARNING: "warning", ERROR: "ERROR"}
 

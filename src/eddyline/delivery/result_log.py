@@ -41,6 +41,9 @@ KEPT_SHARE = 0.5  # of what others may have, for results set apart
 REWRITTEN_SHARE = 0.5  # of results: if no more than these stay, they are copied and the rest is freed
 MANY_RESULTS = 4_096  # of an entry, from which on some are looked at first
 JUDGED_BY = 1_024
+OFTEN_EACH = (
+    16  # results for each counter there is, from which on it pays to remember how many each query has
+)
 SMALL_BATCH_BYTES = 1 << 16
 RARE_LANES, RARE_RESULTS = 64, 16_384  # of a bitmap that goes, up to which they are kept
 FORGOTTEN = -(1 << 62)  # instead of how many results a query had earlier
@@ -96,7 +99,8 @@ class Entry:
     matches: Matches
     nbytes: int
     is_rewritten: bool = False
-    by_lane: npt.NDArray[np.int32] | None = field(default=None, repr=False)  # results per lane of a bitmap
+    # results per lane of a bitmap; per query id of others, if there are many more of them than of queries
+    counts: npt.NDArray[Any] | None = field(default=None, repr=False)
     _n_scans: int = field(default=0, repr=False)
     _order: Positions | None = field(default=None, repr=False)
     _sorted_ids: QueryIds | None = field(default=None, repr=False)
@@ -205,9 +209,9 @@ class ResultLog:
         nbytes = matches.nbytes + ENTRY_BYTES
         if isinstance(matches, HitMatches):
             nbytes += self._adopt(matches.plan)
-        by_lane = self._count(matches)
-        nbytes += 0 if by_lane is None else by_lane.nbytes
-        entry = Entry(self._next_entry, round_number, version, matches, nbytes, by_lane=by_lane)
+        counts = self._count(matches)
+        nbytes += 0 if counts is None else counts.nbytes
+        entry = Entry(self._next_entry, round_number, version, matches, nbytes, counts=counts)
         self._next_entry += 1
         is_bitmap = isinstance(matches, HitMatches) and isinstance(matches.hits, BitmapHits)
         (self._bitmaps if is_bitmap else self._fresh).push(entry)
@@ -277,29 +281,33 @@ class ResultLog:
         ]
         return heapq.merge(*shelves, key=lambda entry: entry.number, reverse=True)
 
-    def _count(self, matches: Matches) -> npt.NDArray[np.int32] | None:
-        """Count the results of each query; of a bitmap, returns how many each lane has."""
+    def _count(self, matches: Matches) -> npt.NDArray[Any] | None:
+        """Count the results of each query; returns what an entry remembers of that."""
         if not isinstance(matches, HitMatches):
             ids = _ids(matches)
             self._grow(int(ids.max()))
-            self._count_new(ids)
-            return None
+            return self._count_new(ids)
         hits = matches.hits
         if not isinstance(hits, BitmapHits):
-            self._count_new(hits.ids)
-            return None
+            return self._count_new(hits.ids)
         by_lane = np.zeros(len(hits.ids), np.int64)
         count_lanes(hits.words, by_lane)
         add_by_id(hits.ids, by_lane, self._in_bitmaps)
         return by_lane.astype(np.int32)
 
-    def _count_new(self, ids: QueryIds) -> None:
+    def _count_new(self, ids: QueryIds) -> npt.NDArray[np.int64] | None:
         self._n_counted += len(ids)
         if self._n_counted > MOST_EVER:  # make room in the high half
             self._earlier += self._in_lists >> 32
             self._in_lists &= HALF
             self._n_counted = len(ids)
-        count_ids(ids, self._in_lists, ONE_NEW)
+        if len(ids) < OFTEN_EACH * len(self._in_lists):
+            count_ids(ids, self._in_lists, ONE_NEW)
+            return None
+        by_id = np.zeros(len(self._in_lists), np.int64)
+        count_ids(ids, by_id, 1)
+        self._in_lists += by_id * ONE_NEW
+        return by_id
 
     def _adopt(self, plan: StreamPlan) -> int:
         """Make counters for the queries of a plan; returns the bytes that only it holds: masks of segments that changed."""
@@ -341,7 +349,7 @@ class ResultLog:
 
     def _rare(self, entry: Entry) -> Entry | None:
         """The results of queries that no newer bitmap has any of, if they are not too many."""
-        matches, by_lane = entry.matches, entry.by_lane
+        matches, by_lane = entry.matches, entry.counts
         assert isinstance(matches, HitMatches)
         assert by_lane is not None
         hits = matches.hits
@@ -388,6 +396,8 @@ class ResultLog:
 
     def _without_surplus(self, entry: Entry) -> Entry | None:
         """What stays of the oldest entry: results of queries that have no more than their ring holds."""
+        if self._are_all_surplus(entry):
+            return None
         matches = entry.matches
         order = None if isinstance(matches, HitMatches) else np.argsort(matches.arrivals, kind="stable")
         ids = (
@@ -412,6 +422,17 @@ class ResultLog:
             smaller.nbytes + _plan_bytes(smaller) + ENTRY_BYTES,
             is_rewritten=True,
         )
+
+    def _are_all_surplus(self, entry: Entry) -> bool:
+        """Whether all its results go, which is seen at once where few queries have many; then they are no longer counted."""
+        by_id = entry.counts
+        if by_id is None:
+            return False
+        counts = self._in_lists[: len(by_id)]
+        if bool((((counts & HALF) - by_id < self.per_query) & (by_id > 0)).any()):
+            return False
+        counts -= by_id
+        return True
 
     def _holds_little(self, matches: Matches) -> bool:
         """Whether it keeps no plan alive but the one that stands, and a small batch."""

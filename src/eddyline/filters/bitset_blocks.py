@@ -27,7 +27,6 @@ from eddyline.kernels import bitsets as kernels
 from eddyline.kernels.bitsets import LANE_BITS, LANES, LINE_NUMBERS, Int32s, Int64s, Words
 from eddyline.kernels.lanes import LINE_WORDS
 
-
 _NO_NULLS = np.empty(0, np.bool_)
 _SCALE_COLUMNS = 8
 _MOST_BUCKETS = 4096  # of keys, unless there are more cuts

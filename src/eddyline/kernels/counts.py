@@ -49,7 +49,7 @@ def mark_within(ids: _Ids, limit: int, counts: _Counts, is_kept: npt.NDArray[np.
         goes = np.int64((count & _HALF) > limit)  # a number, not a branch: it is hard to foretell
         counts[ids[k]] = count - goes
         is_kept[k] = goes == 0
-        n_kept += 1 - goes
+        n_kept += 1 - int(goes)
     return n_kept
 
 

@@ -42,11 +42,28 @@ class Ingested:
 
 def ingest(stream: Stream, data: Any, time_zone: str) -> Ingested:
     """Take `data` for `stream`: Arrow, pandas, Polars, a dict of columns, one row or a list of rows as dicts or tuples."""
+    rows = _as_it_is(stream, data)
+    if rows is not None:
+        return Ingested(rows)
     table = as_table(data)
     if table is None:
         rows, arrival, misfits = rows_in_schema(stream, _as_rows(stream, data), time_zone)
         return ordered(stream, rows, arrival, [Misfit(row, message) for row, message in misfits])
     return _from_table(stream, table, time_zone)
+
+
+def _as_it_is(stream: Stream, data: Any) -> pa.RecordBatch | None:
+    """Data that comes just as the stream has it; None if it is to be looked at column by column."""
+    if isinstance(data, pa.Table) and data.schema.equals(stream.schema):
+        batches = data.to_batches()
+        data = batches[0] if len(batches) == 1 else None
+    if not isinstance(data, pa.RecordBatch) or not data.schema.equals(stream.schema):
+        return None
+    if any(
+        not f.nullable and column.null_count for f, column in zip(stream.schema, data.columns, strict=True)
+    ):
+        return None
+    return data
 
 
 def as_table(data: Any) -> pa.Table | None:
