@@ -133,6 +133,10 @@ class StreamChangedError(SchemaError):
     """A stream was declared anew between reading rows and running their round; reading them again helps."""
 
 
+class RoundOvertakenError(EddylineError):
+    """Another round of the same stream committed before this one; planning it again helps."""
+
+
 class QueryStateError(EddylineError):
     """A query that was dropped, or is in a state that does not allow this."""
 

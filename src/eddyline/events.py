@@ -25,6 +25,19 @@ class RoundCommitted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RoundMeasured(Event):
+    """What a round that was shared among tasks took: its own steps, and the work of all tasks together."""
+
+    n_tasks: int
+    nbytes: int  # of rows, as they were filtered
+    cpu_seconds: float  # of all tasks
+    longest_task_s: float
+    plan_s: float
+    work_s: float  # from handing out the tasks until the last was back, waiting included
+    commit_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ResultsDropped(Event):
     """Results nobody read left their ring."""
 

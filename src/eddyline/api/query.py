@@ -150,7 +150,7 @@ class Query:
         with self._rounds.lock:
             self._record()
 
-            def tell(round_: Round, part: PartMatches) -> None:
+            def tell(round_: Round, part: PartMatches | StoredPart) -> None:
                 failed: Exception | None = None
                 for result in list(
                     self._as_results(round_.number, round_.version, part, np.arange(len(part)))

@@ -367,6 +367,15 @@ class Catalog:
         distinct, places = np.unique(ids, return_inverse=True)
         return np.array([self.generation(i, version) for i in distinct.tolist()], np.int32)[places]
 
+    def later_generations(self, stream: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Ids, ascending, and generations of the queries on a stream that are past their first, as of now."""
+        plan = self.plan(stream)
+        found = [i for i in sorted(self._past) if self.generation(i, self.version) != 1]
+        ids = np.array(found, np.int32)
+        standing = np.concatenate([np.empty(0, np.int32), *(segment.ids for segment in plan.segments)])
+        ids = ids[np.isin(ids, standing)] if len(ids) else ids
+        return ids, np.array([self.generation(i, self.version) for i in ids.tolist()], np.int32)
+
     def ids(self) -> Iterator[int]:
         """All registered queries, running or paused, in order of registration."""
         spans = sorted([(b.first_id, b.n) for b in self._bulks] + [(i, 1) for i in self._singles])

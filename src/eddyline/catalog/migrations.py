@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eddyline.errors import HomeError
 
-FORMAT = 2
+FORMAT = 3
 
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -48,8 +48,13 @@ ALTER TABLE rounds ADD COLUMN at_us INTEGER NOT NULL DEFAULT 0;
 UPDATE rounds SET at_us = now_us;
 """
 
+# Files that tasks write number their rows from 0.
+_ARRIVALS = """
+ALTER TABLE files ADD COLUMN first_arrival INTEGER NOT NULL DEFAULT 0;
+"""
+
 # From format k to k + 1, in order; each is a script that runs in one transaction.
-_STEPS: dict[int, str] = {0: _TABLES, 1: _FORGETTING}
+_STEPS: dict[int, str] = {0: _TABLES, 1: _FORGETTING, 2: _ARRIVALS}
 
 
 def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:

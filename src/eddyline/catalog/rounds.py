@@ -27,6 +27,11 @@ class ListedFile:
     round_number: int
     nbytes: int
     checksum: int
+    first_arrival: int = 0  # to be added to the arrival numbers in the file
+
+
+_FILE = "name, kind, round, nbytes, checksum, first_arrival"
+_IN_ORDER = "ORDER BY round, first_arrival, name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +97,11 @@ class RoundLog:
                 [(source, codec.dump(position)) for source, position in positions.items()],
             )
             self._connection.executemany(
-                "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)",
-                [(f.name, f.kind, f.round_number, f.nbytes, f.checksum, at_us) for f in files],
+                "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (f.name, f.kind, f.round_number, f.nbytes, f.checksum, at_us, f.first_arrival)
+                    for f in files
+                ],
             )
 
     def last(self) -> CommittedRound | None:
@@ -133,7 +141,7 @@ class RoundLog:
     def files(self, kind: str | None = None) -> list[ListedFile]:
         """Listed files, oldest round first."""
         rows = self._connection.execute(
-            "SELECT name, kind, round, nbytes, checksum FROM files WHERE ? IS NULL OR kind = ? ORDER BY round, name",
+            f"SELECT {_FILE} FROM files WHERE ? IS NULL OR kind = ? {_IN_ORDER}",
             (kind, kind),
         )
         return [ListedFile(*row) for row in rows]
@@ -141,7 +149,7 @@ class RoundLog:
     def files_after(self, kind: str, round_number: int) -> list[ListedFile]:
         """Files of a kind that later rounds brought, oldest first."""
         rows = self._connection.execute(
-            "SELECT name, kind, round, nbytes, checksum FROM files WHERE kind = ? AND round > ? ORDER BY round, name",
+            f"SELECT {_FILE} FROM files WHERE kind = ? AND round > ? {_IN_ORDER}",
             (kind, round_number),
         )
         return [ListedFile(*row) for row in rows]
@@ -153,7 +161,7 @@ class RoundLog:
     def listed_before(self, kind: str, at_us: int) -> list[ListedFile]:
         """Files of a kind listed before a time, oldest first."""
         rows = self._connection.execute(
-            "SELECT name, kind, round, nbytes, checksum FROM files WHERE kind = ? AND at_us < ? ORDER BY round, name",
+            f"SELECT {_FILE} FROM files WHERE kind = ? AND at_us < ? {_IN_ORDER}",
             (kind, at_us),
         )
         return [ListedFile(*row) for row in rows]

@@ -47,6 +47,7 @@ from eddyline.storage.store import Store, StoredFile
 CAPTURE, OUTBOX, DEAD = "capture", "outbox", "dead"
 _DAY_US = 86_400_000_000
 GC_EVERY = 64  # rounds
+LEFT_S = 3600  # after which a file no round lists belongs to no round that still runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,9 @@ class Durable:
         self.home = Home(folder)
         self.damaged: dict[str, str] = {}  # listed files that could not be read back, and why
         self._written: list[str] = []  # files of the round that is running
+        self._in_use: dict[
+            str, tuple[set[str], set[str]]
+        ] = {}  # files no round lists: the last but one, and the last
         self._clock = clock
         try:
             self.database = Database(self.home.catalog)
@@ -172,11 +176,7 @@ class Durable:
         stored = [stored_part(part, lambda ids: generations(ids, round_.version)) for part in parts]
         if stored:
             files.append(self._put(OUTBOX, round_.number, lambda file: write_parts(file, stored)))
-        if letters:
-            files.append(
-                self._put(DEAD, round_.number, lambda file: write_dead_letters(file, letters), suffix="jsonl")
-            )
-        return files, stored
+        return files + self.write_letters(round_, letters), stored
 
     def commit(
         self,
@@ -189,12 +189,32 @@ class Durable:
         self.rounds.commit(done, progress, files, positions, self._clock())
         self._written.clear()
 
+    def write_letters(self, round_: Round, letters: Sequence[DeadLetter]) -> list[ListedFile]:
+        """Dead letters of a round, if there are any."""
+        if not letters:
+            return []
+        return [
+            self._put(DEAD, round_.number, lambda file: write_dead_letters(file, letters), suffix="jsonl")
+        ]
+
+    def keep(self, whose: str, names: Iterable[str]) -> None:
+        """Files that no round lists and workers need now, such as those of a plan. Those before the last are removed."""
+        older, last = self._in_use.get(whose, (set(), set()))
+        now = set(names)
+        if now != last:
+            self.store.remove(older - last - now)
+            self._in_use[whose] = last, now
+
     def abort(self) -> None:
         """Remove what a failed round has written, unless it failed after it had committed."""
         written, self._written = self._written, []
-        if written:
+        self.remove_unlisted(written)
+
+    def remove_unlisted(self, names: Sequence[str]) -> None:
+        """Remove files that no committed round lists."""
+        if names:
             listed = {file.name for file in self.rounds.files()}
-            self.store.remove(name for name in written if name not in listed)
+            self.store.remove(name for name in names if name not in listed)
 
     def collect_garbage(self) -> dict[str, int]:
         """Step 7: remove files past retention, forget versions and rounds; returns how many of each kind."""
@@ -215,11 +235,21 @@ class Durable:
                 self.rounds.unlist(old)
                 self.store.remove(old)
                 removed[kind] = len(old)
+        n_left = self._remove_left()
+        if n_left:
+            removed["left behind"] = n_left
         forgotten, n_rounds = self._forget()
         if forgotten:
             self.catalog.forgot(forgotten.templates)
         counts = {"versions": forgotten.n_versions, "rounds": n_rounds}
         return removed | {kind: n for kind, n in counts.items() if n}
+
+    def _remove_left(self) -> int:
+        """Remove what tasks that failed, or ran twice, have left: files no round lists that have been there for long."""
+        listed = {file.name for file in self.rounds.files()}
+        in_use = set(self._written).union(*(names for both in self._in_use.values() for names in both))
+        left = [name for name in self.store.names() if name not in listed and name not in in_use]
+        return self.store.remove(self.store.older_than(left, LEFT_S))
 
     def _forget(self) -> tuple[Forgotten, int]:
         """Forget versions and rounds past retention, some of them if there are many; returns what, and how many rounds."""
@@ -259,11 +289,35 @@ class Durable:
 
     def parts(self, file: ListedFile) -> list[StoredPart]:
         buffer = self._read(file)
-        return [] if buffer is None else list(read_parts(buffer))
+        return [] if buffer is None else list(read_parts(buffer, file.first_arrival))
+
+    def new_parts(self, file: ListedFile) -> list[StoredPart]:
+        """The parts of a file a task wrote just now: mapped, and not read before somebody wants them."""
+        stored = StoredFile(file.name, file.nbytes, file.checksum)
+        return list(read_parts(self.store.read(stored, is_new=True), file.first_arrival))
 
     def dead_letters(self, file: ListedFile) -> list[DeadLetter]:
+        """Those of a file; tasks leave it to the reader to say which round they were in."""
         buffer = self._read(file)
-        return [] if buffer is None else read_dead_letters(buffer)
+        if buffer is None:
+            return []
+        letters = read_dead_letters(buffer)
+        if not file.first_arrival:
+            return letters
+        return [
+            dataclasses.replace(
+                letter,
+                round_number=file.round_number,
+                query=None if letter.query_id is None else self.name_of(letter.query_id),
+                arrival=None if letter.arrival is None else letter.arrival + file.first_arrival,
+            )
+            for letter in letters
+        ]
+
+    def name_of(self, query_id: int) -> str | None:
+        """The name a query has or had."""
+        past = self.database.past_query(query_id)
+        return None if past is None else past[0] or f"q{query_id}"
 
     def rows(self, file: ListedFile) -> list[tuple[str, pa.RecordBatch]]:
         buffer = self._read(file)

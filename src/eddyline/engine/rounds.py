@@ -21,21 +21,27 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import Catalog
 from eddyline.catalog.rounds import CommittedRound, ListedFile
 from eddyline.delivery import ResultLog
 from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
-from eddyline.errors import ClosedError, EddylineError, SchemaError, StreamChangedError
+from eddyline.engine.event_time import advanced, event_times, late_rows, latest
+from eddyline.errors import (
+    ClosedError,
+    EddylineError,
+    RoundOvertakenError,
+    SchemaError,
+    StreamChangedError,
+)
 from eddyline.events import (
     CallbackFailed,
     CleanupFailed,
@@ -55,12 +61,15 @@ from eddyline.sources import Ingested
 from eddyline.sql import Shapes
 from eddyline.storage import DeadLetters, RecentRows
 from eddyline.storage.outbox import StoredPart
-from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ
+
+if TYPE_CHECKING:
+    from eddyline.engine.shared_work import SharedWork
 
 REMEMBERED_TOKENS = 100_000
 REMEMBERED_OUTPUTS = 64  # rounds with a token whose pairs can be asked for again
 REMEMBERED_BYTES = 64 << 20  # which they may hold, unless the last alone holds more
 EVENTS_KEPT = 1_000
+SAMPLE_ROWS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +96,37 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class _Planned:
+class Planned:
     """Step 1: what a round works with."""
 
     version: int
-    number: int
     now_us: int
-    first_arrival: int
+    seed: int
     progress: dict[str, StreamProgress]
     streams: dict[str, Stream]
     plans: dict[str, StreamPlan]
+    last_rounds: dict[str, int]  # of each stream: no other may come between
 
 
 @dataclass(slots=True)
-class _Worked:
+class Work:
     """Steps 2 and 3: all a round made, not yet visible to anybody."""
 
-    batches: dict[str, TupleBatch]
-    outputs: dict[str, FilterOutput] = field(default_factory=dict)
-    misfits: list[DeadLetter] = field(default_factory=list)
+    n_rows: dict[str, int]
     progress: dict[str, StreamProgress] = field(default_factory=dict)
-    letters: list[DeadLetter] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    n_results: int = 0
+    n_dead: int = 0
+    n_late: int = 0
+    last_arrival: int = 0  # 0: there are no rows
+    recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
     matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
+    letters: list[DeadLetter] = field(default_factory=list)  # to keep
+    more_dead: list[tuple[str, int | None, int]] = field(
+        default_factory=list
+    )  # error, query, how many: to count
     files: list[ListedFile] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
 
 
 class RoundEngine:
@@ -142,13 +158,14 @@ class RoundEngine:
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self.recent: dict[str, RecentRows] = {}
         self.progress: dict[str, StreamProgress] = {}
-        self.callbacks: dict[int, list[Callable[[Round, PartMatches], None]]] = {}
+        self.callbacks: dict[int, list[Callable[[Round, PartMatches | StoredPart], None]]] = {}
         self.listeners: list[Callable[[Event], None]] = []
         self.is_closed = False
         self._clock = clock
         self._seed = seed
         self._stages: dict[str, FilterStage] = {}
         self._last_round = 0
+        self._last_rounds: dict[str, int] = {}  # by stream, of this process
         self._last_arrival = 0
         self._last_now_us = 0
         self._tokens: OrderedDict[str, Outcome] = OrderedDict()
@@ -173,145 +190,187 @@ class RoundEngine:
             with self.lock:
                 self.check_open()
                 self.at_step("0 skip")
-                known = None if token is None else self._by_token(token)
+                known = None if token is None else self.by_token(token)
                 if known is not None:
                     return replace(known, is_repeat=True)
                 began = time.perf_counter()
                 self.at_step("1 plan")
-                planned = self._plan(inputs, now_us)
-            round_ = Round(
-                number=planned.number,
-                version=planned.version,
-                now_us=planned.now_us,
-                seed=self._seed + planned.number,
-                first_arrival=planned.first_arrival,
-                n_rows={name: ingested.rows.num_rows for name, ingested in inputs.items()},
-                token=token,
-            )
-            self._compile_if_cold(planned.number)
+                planned = self.plan(inputs, now_us)
+                for name, stream in planned.streams.items():
+                    if inputs[name].rows.schema != stream.schema:
+                        raise StreamChangedError(f"stream {stream.name} has another schema than the rows")
+                round_ = self._numbered(planned, {n: i.rows.num_rows for n, i in inputs.items()}, token)
+            self.compile_if_cold()
             try:
                 self.at_step("2 capture")
-                worked = self._capture(planned, inputs)
+                batches, work = self._capture(round_, planned, inputs)
                 self.at_step("3 work")
-                self._work(round_, planned, worked)
-                with self.lock:
-                    self.at_step("4 commit")
-                    outcome = self._commit(round_, worked, positions or {})
+                self._work(round_, planned, batches, work)
             except BaseException:
-                with self.lock:
-                    self._abort()
+                self._abort()
                 raise
-            with self.lock:
-                self.at_step("5 deliver")
-                self._deliver(outcome, time.perf_counter() - began)
-                if round_.number % GC_EVERY == 0:
-                    self.at_step("7 gc")
-                    self._collect_garbage(round_.number)
-                self.at_step("end")
-            return outcome
+            return self._end(round_, work, positions or {}, began)
 
-    def _plan(self, inputs: Mapping[str, Ingested], now_us: int | None) -> _Planned:
-        now = self._clock() if now_us is None else now_us
-        streams = {name: self.catalog.stream(name) for name in inputs}
-        for name, stream in streams.items():
-            if inputs[name].rows.schema != stream.schema:
-                raise StreamChangedError(f"stream {stream.name} has another schema than the rows")
-        return _Planned(
-            version=self.catalog.version,
+    def commit_shared(
+        self,
+        planned: Planned,
+        shared: SharedWork,
+        *,
+        token: str | None,
+        positions: Mapping[str, object],
+        began: float,
+    ) -> Outcome:
+        """Steps 4 to 7 of a round whose work was done in tasks. It gets its number only now: other rounds may have come between,
+        but none of its own streams. Raises RoundOvertakenError if one did."""
+        with self.turn:
+            with self.lock:
+                self.check_open()
+                for name, number in planned.last_rounds.items():
+                    if self._last_rounds.get(name, 0) != number:
+                        raise RoundOvertakenError(f"another round of stream {name} came between")
+                round_ = self._numbered(planned, shared.n_rows(), token)
+                work = shared.numbered(round_, planned, self.catalog.find_name)
+            return self._end(round_, work, positions, began)
+
+    def _numbered(self, planned: Planned, n_rows: dict[str, int], token: str | None) -> Round:
+        return Round(
             number=self._last_round + 1,
-            now_us=max(now, self._last_now_us),  # a clock set back does not turn time back
+            version=planned.version,
+            now_us=planned.now_us,
+            seed=planned.seed,
             first_arrival=self._last_arrival + 1,
-            progress={name: self.progress.get(name, StreamProgress()) for name in inputs},
-            streams=streams,
-            plans={name: self.catalog.plan(name) for name in inputs},
+            n_rows=n_rows,
+            token=token,
         )
 
-    def _capture(self, planned: _Planned, inputs: Mapping[str, Ingested]) -> _Worked:
-        arrivals = _arrival_numbers(inputs, planned.first_arrival)
-        worked = _Worked({})
+    def _end(self, round_: Round, work: Work, positions: Mapping[str, object], began: float) -> Outcome:
+        try:
+            with self.lock:
+                self.at_step("4 commit")
+                outcome = self._commit(round_, work, positions)
+        except BaseException:
+            self._abort()
+            raise
+        with self.lock:
+            self.at_step("5 deliver")
+            self._deliver(outcome, work, time.perf_counter() - began)
+            if round_.number % GC_EVERY == 0:
+                self.at_step("7 gc")
+                self._collect_garbage(round_.number)
+            self.at_step("end")
+        return outcome
+
+    def plan(self, inputs: Iterable[str], now_us: int | None = None) -> Planned:
+        """Step 1, with the lock held: pin the version, where each stream stands, now() and the seed."""
+        names = list(inputs)
+        now = self._clock() if now_us is None else now_us
+        return Planned(
+            version=self.catalog.version,
+            now_us=max(now, self._last_now_us),  # a clock set back does not turn time back
+            seed=self._seed + self._last_round + 1,
+            progress={name: self.progress.get(name, StreamProgress()) for name in names},
+            streams={name: self.catalog.stream(name) for name in names},
+            plans={name: self.catalog.plan(name) for name in names},
+            last_rounds={name: self._last_rounds.get(name, 0) for name in names},
+        )
+
+    def _capture(
+        self, round_: Round, planned: Planned, inputs: Mapping[str, Ingested]
+    ) -> tuple[dict[str, TupleBatch], Work]:
+        arrivals = _arrival_numbers(inputs, round_.first_arrival)
+        batches: dict[str, TupleBatch] = {}
+        work = Work(round_.n_rows)
         for name, ingested in inputs.items():
-            stream = planned.streams[name]
-            times = _event_times(stream, ingested.rows)
-            before = planned.progress[name]
-            is_late = np.zeros(ingested.rows.num_rows, dtype=bool)
-            if times is not None and before.watermark_us is not None:
-                is_late = np.asarray(
-                    pc.less(times, before.watermark_us).fill_null(False).to_numpy(zero_copy_only=False)
-                )
-            worked.batches[name] = TupleBatch(
-                stream.name, ingested.rows, arrivals[name], np.ones(ingested.rows.num_rows, np.int8), is_late
+            stream, before, n = planned.streams[name], planned.progress[name], ingested.rows.num_rows
+            times = event_times(stream, ingested.rows)
+            is_late = late_rows(times, before.watermark_us, n)
+            n_late = int(np.count_nonzero(is_late))
+            batches[name] = TupleBatch(
+                stream.name, ingested.rows, arrivals[name], np.ones(n, np.int8), is_late
             )
-            worked.progress[name] = _advanced(before, stream, times, is_late)
-            worked.misfits += [
-                DeadLetter(planned.number, stream.name, misfit.row, misfit.error, misfit.message)
+            work.n_late += n_late
+            work.progress[name] = advanced(before, stream, n, n_late, latest(times, before.max_time_us))
+            if n:
+                work.recent[name] = batches[name]
+                work.last_arrival = max(work.last_arrival, int(arrivals[name][-1]))
+            work.letters += [
+                DeadLetter(round_.number, stream.name, misfit.row, misfit.error, misfit.message)
                 for misfit in ingested.misfits
             ]
+        work.n_dead = len(work.letters)
         if self.durable is not None:
-            worked.files += self.durable.capture(planned.number, worked.batches)
-        return worked
+            work.files += self.durable.capture(round_.number, batches)
+        return batches, work
 
     def warm_up(self) -> None:
         """Load all kernels, so that no round waits for one."""
-        self._compile_if_cold(self._last_round)
+        self.compile_if_cold()
         warm_up()
 
-    def _compile_if_cold(self, round_number: int) -> None:
-        def announce() -> None:
-            with self.lock:
-                self.announce(KernelsCompiling(round_number))
+    def compile_if_cold(self) -> None:
+        """Compile the kernels if this machine has not done so, and say so: some seconds, once."""
+        compile_if_cold(lambda: self.tell(KernelsCompiling(self._last_round)))
 
-        compile_if_cold(announce)
-
-    def _work(self, round_: Round, planned: _Planned, worked: _Worked) -> None:
-        for name, batch in worked.batches.items():
-            stage = self._stages.get(name)
-            if stage is None:
-                context = Context(0, self.time_zone, self.functions.call)
-                stage = self._stages[name] = FilterStage(context, in_background=True)
-            stage.build(planned.plans[name])
-            worked.outputs[name] = stage.push(batch, round_)
-            worked.events += stage.events()
+    def tell(self, event: Event) -> None:
+        """Announce something from outside a round."""
         with self.lock:
-            worked.letters = worked.misfits + self._letters(round_, worked)
+            self.announce(event)
+
+    def stage(self, name: str) -> FilterStage:
+        """The filters of a stream in this process; whoever uses them has the turn."""
+        stage = self._stages.get(name)
+        if stage is None:
+            context = Context(0, self.time_zone, self.functions.call)
+            stage = self._stages[name] = FilterStage(context, in_background=True)
+        return stage
+
+    def _work(self, round_: Round, planned: Planned, batches: Mapping[str, TupleBatch], work: Work) -> None:
+        work.outputs = {}
+        for name, batch in batches.items():
+            stage = self.stage(name)
+            stage.build(planned.plans[name])
+            output = work.outputs[name] = stage.push(batch, round_)
+            work.events += stage.events()
+            work.n_results += output.n_matches
+            work.n_dead += len(output.dead.rows)
+            with self.lock:
+                self._add_letters(round_, batch, output, work)
         if self.durable is None:
-            worked.matches = [each for output in worked.outputs.values() for each in output.unread()]
+            work.matches = [each for output in work.outputs.values() for each in output.unread()]
         else:
-            parts = (part for output in worked.outputs.values() for part in output.all_parts())
-            files, worked.matches = self.durable.write(round_, parts, worked.letters, self._generations)
-            worked.files += files
+            parts = (part for output in work.outputs.values() for part in output.all_parts())
+            files, work.matches = self.durable.write(round_, parts, work.letters, self._generations)
+            work.files += files
 
     def _generations(self, ids: npt.NDArray[np.int32], version: int) -> npt.NDArray[np.int32]:
         with self.lock:
             return self.catalog.generations(ids, version)
 
-    def _commit(self, round_: Round, worked: _Worked, positions: Mapping[str, object]) -> Outcome:
+    def _commit(self, round_: Round, work: Work, positions: Mapping[str, object]) -> Outcome:
         self.check_open()
-        standing = [name for name in worked.batches if self.catalog.find_stream(name) is not None]
-        progress = {
-            name: worked.progress[name] for name in standing
-        }  # a stream dropped meanwhile leaves nothing
-        n_results = sum(output.n_matches for output in worked.outputs.values())
-        n_dead = len(worked.misfits) + sum(len(output.dead.rows) for output in worked.outputs.values())
-        n_late = sum(int(np.count_nonzero(batch.is_late)) for batch in worked.batches.values())
-        last_arrival = max(
-            [self._last_arrival, *(int(b.arrival[-1]) for b in worked.batches.values() if len(b))]
-        )
+        # a stream dropped meanwhile leaves nothing
+        standing = [name for name in work.progress if self.catalog.find_stream(name) is not None]
+        progress = {name: work.progress[name] for name in standing}
+        last_arrival = max(self._last_arrival, work.last_arrival)
         if self.durable is not None:
-            done = CommittedRound(round_, last_arrival, n_results, n_dead, n_late)
-            self.durable.commit(done, progress, worked.files, positions)
+            done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late)
+            self.durable.commit(done, progress, work.files, positions)
         self._last_round, self._last_arrival = round_.number, last_arrival
-        self._last_now_us = round_.now_us
+        self._last_now_us = max(self._last_now_us, round_.now_us)
+        self._last_rounds.update(dict.fromkeys(work.progress, round_.number))
         self.progress.update(progress)
-        for name in standing:
-            if len(worked.batches[name]):
-                self._recent(name).append(round_.version, worked.batches[name])
-        n_dropped = sum(self.results.append(round_.number, round_.version, each) for each in worked.matches)
-        self._bury(worked)
-        for event in worked.events:
+        for name, rows in work.recent.items():
+            if name in progress:
+                self._recent(name).append(round_.version, rows)
+        n_dropped = sum(self.results.append(round_.number, round_.version, each) for each in work.matches)
+        for error, query_id, n in work.more_dead:
+            self.dead_letters.count(error, query_id, n)
+        self.dead_letters.add(work.letters)
+        for event in work.events:
             self.announce(event)
         if n_dropped:
             self.announce(ResultsDropped(round_.number, n_dropped))
-        outcome = Outcome(round_, worked.outputs, n_results, n_dead, n_late)
+        outcome = Outcome(round_, work.outputs, work.n_results, work.n_dead, work.n_late)
         if round_.token is not None:
             self._remember(round_.token, outcome)
         return outcome
@@ -319,7 +378,7 @@ class RoundEngine:
     def _abort(self) -> None:
         """A round that failed leaves nothing behind. What cannot be removed now is cleared at the next opening."""
         if self.durable is not None:
-            with contextlib.suppress(EddylineError):  # the round's own error is the one to tell
+            with self.lock, contextlib.suppress(EddylineError):  # the round's own error is the one to tell
                 self.durable.abort()
 
     def _collect_garbage(self, round_number: int) -> None:
@@ -330,36 +389,28 @@ class RoundEngine:
             except EddylineError as error:
                 self.announce(CleanupFailed(round_number, str(error)))
 
-    def _letters(self, round_: Round, worked: _Worked) -> list[DeadLetter]:
-        """Pairs in error as dead letters, no more than are kept."""
-        letters: list[DeadLetter] = []
-        for name, output in worked.outputs.items():
-            dead, batch = output.dead, worked.batches[name]
-            for at in range(max(0, len(dead.rows) - self.dead_letters.capacity), len(dead.rows)):
-                row, query_id = int(dead.rows[at]), int(dead.query_ids[at])
-                letters.append(
-                    DeadLetter(
-                        round_number=round_.number,
-                        stream=batch.stream,
-                        row=batch.rows.slice(row, 1).to_pylist()[0],
-                        error=dead.failures[at].error,
-                        message=dead.failures[at].message,
-                        query_id=query_id,
-                        query=self.catalog.find_name(query_id),
-                        arrival=int(batch.arrival[row]),
-                    )
+    def _add_letters(self, round_: Round, batch: TupleBatch, output: FilterOutput, work: Work) -> None:
+        """Pairs in error as dead letters, no more than are kept; the others are counted."""
+        dead = output.dead
+        n_older = max(0, len(dead.rows) - self.dead_letters.capacity)
+        for at in range(n_older):
+            work.more_dead.append((dead.failures[at].error, int(dead.query_ids[at]), 1))
+        for at in range(n_older, len(dead.rows)):
+            row, query_id = int(dead.rows[at]), int(dead.query_ids[at])
+            work.letters.append(
+                DeadLetter(
+                    round_number=round_.number,
+                    stream=batch.stream,
+                    row=batch.rows.slice(row, 1).to_pylist()[0],
+                    error=dead.failures[at].error,
+                    message=dead.failures[at].message,
+                    query_id=query_id,
+                    query=self.catalog.find_name(query_id),
+                    arrival=int(batch.arrival[row]),
                 )
-        return letters
+            )
 
-    def _bury(self, worked: _Worked) -> None:
-        """Keep the newest dead letters, count all."""
-        for output in worked.outputs.values():
-            dead = output.dead
-            for at in range(len(dead.rows) - self.dead_letters.capacity):
-                self.dead_letters.count(dead.failures[at].error, int(dead.query_ids[at]))
-        self.dead_letters.add(worked.letters)
-
-    def _deliver(self, outcome: Outcome, seconds: float) -> None:
+    def _deliver(self, outcome: Outcome, work: Work, seconds: float) -> None:
         round_ = outcome.round
         self.announce(
             RoundCommitted(
@@ -373,16 +424,26 @@ class RoundEngine:
             )
         )
         self.delivered.notify_all()
-        if self.callbacks and outcome.outputs is not None:
-            for output in outcome.outputs.values():
-                told = output.only(list(self.callbacks))
-                for query_id in told.query_ids().tolist():
-                    self._call_back(query_id, round_, told)
+        if not self.callbacks:
+            return
+        if work.outputs is None:
+            for part in work.matches:
+                assert isinstance(part, StoredPart), part
+                for query_id in sorted(set(part.query_ids.tolist()) & set(self.callbacks)):
+                    self._call_back(
+                        query_id, round_, part.narrowed(np.flatnonzero(part.query_ids == query_id))
+                    )
+            return
+        for output in work.outputs.values():
+            told = output.only(list(self.callbacks))
+            for query_id in told.query_ids().tolist():
+                part_of = told.part_of(query_id)
+                if part_of is not None:
+                    self._call_back(query_id, round_, part_of)
 
-    def _call_back(self, query_id: int, round_: Round, output: FilterOutput) -> None:
+    def _call_back(self, query_id: int, round_: Round, part: PartMatches | StoredPart) -> None:
         callbacks = list(self.callbacks.get(query_id, ()))
-        part = output.part_of(query_id) if callbacks else None
-        if part is None:
+        if not callbacks:
             return
         name = self.catalog.name_of(query_id)
         for callback in callbacks:
@@ -402,7 +463,7 @@ class RoundEngine:
                 said = f"{type(error).__name__}: {error}"
                 self.events.append(CallbackFailed(event.round_number, "", said))
 
-    def _by_token(self, token: str) -> Outcome | None:
+    def by_token(self, token: str) -> Outcome | None:
         """The round a token belonged to."""
         known = self._tokens.get(token)
         if known is None and self.durable is not None:
@@ -485,6 +546,12 @@ class RoundEngine:
         if self.is_closed:
             raise ClosedError("this engine was closed", hint="Open another with eddyline.open().")
 
+    def sample(self, name: str) -> TupleBatch:
+        """Some of the last rows of a stream, by which an index is judged."""
+        stream = self.catalog.stream(name)
+        rows = self._recent(name).last(SAMPLE_ROWS, stream.schema)
+        return _old_rows(stream.name, rows)
+
     def _recent(self, name: str) -> RecentRows:
         rows = self.recent.get(name)
         if rows is None:
@@ -532,26 +599,3 @@ def _arrival_numbers(inputs: Mapping[str, Ingested], first: int) -> dict[str, np
             numbers[name] = np.arange(first, first + n, dtype=np.int64)
             first += n
     return numbers
-
-
-def _event_times(stream: Stream, rows: pa.RecordBatch) -> pa.Array | None:
-    """The stream's time column as microseconds; numbers stand for themselves."""
-    if stream.time is None:
-        return None
-    column = rows.column(stream.time)
-    return column.view(pa.int64()) if column.type in (TIMESTAMP, TIMESTAMP_NTZ) else column.cast(pa.int64())
-
-
-def _advanced(
-    before: StreamProgress, stream: Stream, times: pa.Array | None, is_late: npt.NDArray[np.bool_]
-) -> StreamProgress:
-    latest = before.max_time_us
-    if times is not None and len(times) > times.null_count:
-        newest = pc.max(times).as_py()
-        latest = newest if latest is None else max(latest, newest)
-    return StreamProgress(
-        n_rows=before.n_rows + len(is_late),
-        max_time_us=latest,
-        watermark_us=None if latest is None else latest - stream.lateness_us,
-        n_late=before.n_late + int(np.count_nonzero(is_late)),
-    )

@@ -90,6 +90,11 @@ class PredicateIndex:
         if changed or is_adopted:
             self._maintain(plan, sample, round_number)
 
+    def adopt(self, plan: StreamPlan, parts: tuple[IndexPart, ...]) -> None:
+        """Stand where the plan does, with parts that were built for it elsewhere."""
+        self.plan, self.parts, self._build = plan, parts, None
+        self._n_sampled = FEW_ROWS  # whoever built them has seen to it
+
     def _reconsider(self, evaluation: BatchEvaluation, round_number: int) -> None:
         """A base built before there were rows to judge by is built again when they have come."""
         if self._n_sampled < FEW_ROWS <= len(evaluation.batch) and self._build is None and self.parts:

@@ -58,6 +58,17 @@ class FilterStage:
     def build(self, plan: StreamPlan) -> None:
         self._plan = plan
 
+    def prepare(self, plan: StreamPlan, sample: TupleBatch, round_number: int) -> tuple[IndexPart, ...]:
+        """Let the index stand where the plan does, judged by some rows, for whoever filters elsewhere; gives its parts."""
+        self._plan = plan
+        self.index.follow(plan, BatchEvaluation(sample, self._context), round_number)
+        return self.index.parts
+
+    def adopt(self, plan: StreamPlan, parts: tuple[IndexPart, ...]) -> None:
+        """Take an index that was prepared elsewhere for this plan."""
+        self._plan = plan
+        self.index.adopt(plan, parts)
+
     def push(self, batch: TupleBatch, round_: Round) -> FilterOutput:
         assert self._plan is not None, f"no plan for stream {batch.stream}"
         self.counters.n_rows += len(batch)

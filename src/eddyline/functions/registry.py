@@ -61,6 +61,19 @@ class Functions:
             self._versions[declared.name, declared.version] = declared
         return declared
 
+    def find(self, name: str, version: str) -> UserFunction | None:
+        """The function in the version a query was registered with, or None if this process does not have it."""
+        found = self._versions.get((name, version))
+        if found is None:
+            now = self.get(name)
+            found = now if now is not None and now.version == version else None
+        return found
+
+    def adopt(self, functions: Iterable[UserFunction]) -> None:
+        """Functions that another process has declared."""
+        for function in functions:
+            self._versions[function.name, function.version] = function
+
     def names(self) -> list[str]:
         return sorted(f.name for f in DECLARED.values())
 
@@ -68,21 +81,13 @@ class Functions:
         self, call: UserCall, columns: Sequence[pa.Array], n_rows: int
     ) -> tuple[pa.Array, list[tuple[int, str]]]:
         """Values for all rows (NULL where it failed), and (row, message) of every failure."""
-        declared = self._find(call)
+        declared = self.find(call.function, call.version)
         if declared is None:
             return pa.nulls(n_rows, call.type), [(row, self._missing(call)) for row in range(n_rows)]
         counters = self.counters.setdefault(declared.name, FunctionCounters())
         if declared.cache_s is None:
             return self._call_in_batches(declared, counters, columns, n_rows)
         return self._call_through_cache(declared, counters, columns, n_rows)
-
-    def _find(self, call: UserCall) -> UserFunction | None:
-        """The function in the version the query was registered with."""
-        found = self._versions.get((call.function, call.version))
-        if found is None:
-            now = self.get(call.function)
-            found = now if now is not None and now.version == call.version else None
-        return found
 
     def _missing(self, call: UserCall) -> str:
         now = DECLARED.get(call.function.lower())

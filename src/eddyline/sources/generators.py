@@ -7,7 +7,7 @@ rounds, and a restart goes on exactly where the last committed round ended.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from eddyline.model import Stream
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.positions import Taken
+from eddyline.sources.references import PlannedInput, Reference
 from eddyline.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, is_integer
 
 KINDS = ("value", "choice", "uniform", "normal", "sequence", "text", "time")
@@ -41,6 +42,9 @@ _WORDS = (
 _DAY_US = 86_400_000_000
 ROW_BYTES = 8  # a guess, for the first round
 GATHER_S = 0.05  # rows that are due share a round
+REFERENCE_ROWS = 1 << 17
+MADE_AT_ONCE = 1 << 15
+MOST_DUE = 1 << 40  # where there is no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +225,35 @@ class Generator:
         self._next += n
         return Taken(Ingested(rows), {"row": self._next, "started_us": self._started_us})
 
+    # ----------------------------------------------------------------------------------------- by reference
+
+    def backlog_bytes(self) -> int:
+        return int(min(self._due(), MOST_DUE) * self._row_bytes)
+
+    def plan(self, max_rows: int, max_bytes: int) -> PlannedInput | None:
+        n = min(max_rows, self._due(), max(1, int(max_bytes / self._row_bytes)))
+        if n <= 0:
+            return None
+        references = []
+        for first in range(self._next, self._next + n, REFERENCE_ROWS):
+            size = min(REFERENCE_ROWS, self._next + n - first)
+            what = {
+                "columns": tuple(self._columns),
+                "seed": self._seed,
+                "first": first,
+                "n": size,
+                "started_us": self._started_us,
+            }
+            references.append(Reference("generator", what, int(size * self._row_bytes)))
+        position = {"row": self._next + n, "started_us": self._started_us}
+        return PlannedInput(tuple(references), lambda counts: position)
+
+    def move_to(self, position: dict[str, int]) -> None:
+        self._next = position["row"]
+
+    def refused(self, reference: Reference, why: str) -> None:
+        raise AssertionError(f"made-up rows cannot be read: {why}")
+
     def _due(self) -> int:
         """How many rows should be there by now and are not."""
         left = 1 << 62 if self._n_rows is None else self._n_rows - self._next
@@ -248,3 +281,19 @@ class Generator:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def read_generated(reference: Reference, stream: Stream, time_zone: str) -> Iterator[Ingested]:
+    """The rows of a reference of a generator."""
+    what = reference.what
+    columns: dict[str, ColumnGenerator] = {column.column: column for column in what["columns"]}
+    end = what["first"] + what["n"]
+    for first in range(what["first"], end, MADE_AT_ONCE):
+        n = min(MADE_AT_ONCE, end - first)
+        arrays = [
+            columns[f.name].make(what["seed"], first, n, what["started_us"])
+            if f.name in columns
+            else pa.nulls(n, f.type)
+            for f in stream.schema
+        ]
+        yield Ingested(pa.RecordBatch.from_arrays(arrays, schema=stream.schema))

@@ -21,7 +21,9 @@ class Reference:
     """Rows that lie ready and do not change. Whoever has this can read them, always the same and in the same order."""
 
     kind: str  # who reads it: a key of `reading.READERS`
-    what: dict[str, Any]  # plain JSON; no secrets, they are looked up where the rows are read
+    what: dict[
+        str, Any
+    ]  # plain values that can be sent; no secrets, they are looked up where the rows are read
     nbytes: int  # about how much there is to read
 
 

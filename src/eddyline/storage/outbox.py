@@ -81,13 +81,14 @@ def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
         _write_block(file, batch)
 
 
-def read_parts(buffer: pa.Buffer) -> Iterator[StoredPart]:
-    """The parts of a file, without copying where Arrow need not."""
+def read_parts(buffer: pa.Buffer, first_arrival: int = 0) -> Iterator[StoredPart]:
+    """The parts of a file, without copying where Arrow need not; `first_arrival` is added to the arrival numbers in it."""
     for batch in _blocks(buffer):
         marks = [np.asarray(batch.column(k).to_numpy(zero_copy_only=False)) for k in range(len(_MARKS))]
         fields = list(batch.schema)[len(_MARKS) :]
         rows = pa.RecordBatch.from_arrays(batch.columns[len(_MARKS) :], schema=pa.schema(fields))
-        yield StoredPart(marks[0], marks[1], marks[2], marks[3], marks[4], rows)
+        arrivals = marks[2] + first_arrival if first_arrival else marks[2]
+        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows)
 
 
 def write_dead_letters(file: BinaryIO, letters: Sequence[DeadLetter]) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -44,26 +45,29 @@ class Store:
 
     def put(self, kind: str, write: Callable[[BinaryIO], None], *, suffix: str = "arrow") -> StoredFile:
         """Write a new file of a kind, such as "outbox", and flush it. Raises StoreError; then nothing is left."""
-        name = f"{kind}/{self.epoch:08d}-{uuid.uuid4().hex}.{suffix}"
-        path = self.folder / name
+        new = self.create(kind, suffix=suffix)
         try:
-            make_folder(path.parent)
-            with open(path, "xb") as file:
-                counted = _Counted(file)
-                write(counted)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            _sync_folder(path.parent)
+            write(new)  # type: ignore[arg-type]
+            return new.finish()
         except BaseException as error:
-            with contextlib.suppress(OSError):  # what cannot be removed is cleared at the next opening
-                path.unlink()
+            new.discard()
             if isinstance(error, OSError):
                 raise _cannot_write(self.folder, error) from error
             raise
-        return StoredFile(name, counted.nbytes, counted.checksum)
 
-    def read(self, file: StoredFile) -> pa.Buffer:
-        """The bytes of a file, mapped, not copied. Raises StoreError if it is gone or is not what was written."""
+    def create(self, kind: str, *, suffix: str = "arrow") -> NewFile:
+        """A new file to be written piece by piece. Raises StoreError."""
+        name = f"{kind}/{self.epoch:08d}-{uuid.uuid4().hex}.{suffix}"
+        try:
+            return NewFile(self.folder, name)
+        except OSError as error:
+            raise _cannot_write(self.folder, error) from error
+
+    def read(self, file: StoredFile, *, is_new: bool = False) -> pa.Buffer:
+        """The bytes of a file, mapped, not copied. Raises StoreError if it is gone or is not what was written.
+
+        Of a new file, one that was written just now, only the size is looked at: what nobody reads need not come here.
+        """
         path = self.folder / file.name
         try:
             with pa.memory_map(str(path)) as mapped:
@@ -74,7 +78,7 @@ class Store:
                 detail=str(error),
                 hint="Restore it from a backup.",
             ) from error
-        if buffer.size != file.nbytes or zlib.crc32(buffer) != file.checksum:
+        if buffer.size != file.nbytes or (not is_new and zlib.crc32(buffer) != file.checksum):
             raise StoreError(
                 f"file {file.name} of the store is damaged",
                 detail=f"It has {buffer.size} bytes, {file.nbytes} were written, and its checksum must agree.",
@@ -89,6 +93,15 @@ class Store:
                 name = path.relative_to(self.folder).as_posix()
                 if _NAME.fullmatch(name):
                     yield name
+
+    def older_than(self, names: Iterable[str], seconds: float) -> list[str]:
+        """Those of the files that were last written to so long ago."""
+        old = []
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - (self.folder / name).stat().st_mtime > seconds:
+                    old.append(name)
+        return old
 
     def remove(self, names: Iterable[str]) -> int:
         """Remove files; those gone already do not count."""
@@ -108,14 +121,37 @@ class Store:
         return self.remove([name for name in self.names() if name not in listed])
 
 
-class _Counted:
-    """Passes bytes on, counting and checking them."""
+class NewFile:
+    """A file of the store while it is written: it is there once `finish` has come back. Looks like a file to Arrow."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._path = folder / name
+        make_folder(self._path.parent)
+        self._file = open(self._path, "xb")  # noqa: SIM115, it outlives this call
+        self.name = name
         self.nbytes = 0
         self.checksum = 0
         self.closed = False
+
+    def finish(self) -> StoredFile:
+        """Flush the file to the disk, with its folder. Raises StoreError; then nothing is left."""
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            self.discard()
+            raise _cannot_write(self._folder, error) from error
+        return StoredFile(self.name, self.nbytes, self.checksum)
+
+    def discard(self) -> None:
+        """Leave nothing. What cannot be removed now is cleared at the next opening."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
 
     def write(self, data: bytes) -> int:
         self.nbytes += memoryview(data).nbytes

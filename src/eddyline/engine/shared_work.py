@@ -1,0 +1,303 @@
+"""Rounds whose rows are read and filtered in tasks, wherever these run.
+
+  0 skip      as in rounds.py
+  1 plan      the same, and the plan's files are written if it is a new version; references become tasks, by bytes
+  3 work      tasks read, filter and write; nobody holds a lock meanwhile, so rounds of other streams go on
+  4 commit    the round gets its number and its arrival numbers; what the tasks wrote is listed
+
+What tasks wrote for a round that does not commit is removed, or, after a crash, cleared at the next opening.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.batch import TupleBatch
+from eddyline.catalog.rounds import ListedFile
+from eddyline.engine.durable import OUTBOX, Durable
+from eddyline.engine.event_time import advanced
+from eddyline.engine.plan_files import Generations, PlanFiles
+from eddyline.engine.rounds import Outcome, Planned, RoundEngine, Work
+from eddyline.engine.tasks import Task, TaskResult, by_bytes
+from eddyline.errors import HomeError, RoundOvertakenError
+from eddyline.events import Event, RoundMeasured
+from eddyline.functions.udf import UserFunction
+from eddyline.model import DeadLetter, Round, Stream
+from eddyline.sources.references import PlannedInput, Reference
+from eddyline.storage.outbox import StoredPart
+
+TASK_BYTES = 8 << 20
+MOST_TASKS = 256
+
+RunTasks = Callable[[Sequence[Task]], Sequence[TaskResult]]
+
+
+class ReferenceRefused(Exception):
+    """A reference could not be read; nothing has happened."""
+
+    def __init__(self, stream: str, reference: Reference, why: str) -> None:
+        super().__init__(why)
+        self.stream = stream
+        self.reference = reference
+        self.why = why
+
+
+class RowsNumbered(Exception):
+    """Rows bring their own arrival numbers, so they have to pass through the driver; nothing has happened."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """The part of one stream in a round."""
+
+    name: str
+    planned: PlannedInput
+    tasks: list[Task]
+    results: Sequence[TaskResult] = ()
+
+    @property
+    def n_rows(self) -> int:
+        return sum(result.n_rows for result in self.results)
+
+    def check(self) -> None:
+        for task, result in zip(self.tasks, self.results, strict=True):
+            if result.refused is not None:
+                reference = task.references[result.refused.place]
+                raise ReferenceRefused(self.name, reference, result.refused.why)
+            if result.is_numbered:
+                raise RowsNumbered(self.name)
+
+    def position(self) -> object:
+        return self.planned.position([count for result in self.results for count in result.counts])
+
+
+class SharedWork:
+    """What the tasks of a round came to, by stream, before it has a number."""
+
+    def __init__(self, durable: Durable, shares: Sequence[_Share]) -> None:
+        self._durable = durable
+        self._shares = shares
+
+    def n_rows(self) -> dict[str, int]:
+        return {share.name: share.n_rows for share in self._shares}
+
+    def numbered(self, round_: Round, planned: Planned, find_name: Callable[[int], str | None]) -> Work:
+        """The work of this round: arrival numbers follow the order of streams, references and rows."""
+        work = Work(round_.n_rows)
+        first = round_.first_arrival
+        for share in self._shares:
+            stream = planned.streams[share.name]
+            max_time = planned.progress[share.name].max_time_us
+            for result in share.results:
+                self._add(work, round_, result, first, find_name)
+                times = [t for t in (max_time, result.max_time_us) if t is not None]
+                max_time = max(times, default=None)
+                first += result.n_rows
+            n_late = sum(result.n_late for result in share.results)
+            work.progress[share.name] = advanced(
+                planned.progress[share.name], stream, share.n_rows, n_late, max_time
+            )
+            misfits = share.planned.misfits
+            work.letters += [
+                DeadLetter(round_.number, stream.name, m.row, m.error, m.message) for m in misfits
+            ]
+            work.n_dead += len(misfits)
+            if misfits:
+                work.files += self._durable.write_letters(round_, work.letters[-len(misfits) :])
+            recent = share.results[-1].recent if share.results else None
+            if recent is not None:
+                work.recent[share.name] = _recent_rows(stream, recent, first)
+            work.events += [replace(event, round_number=round_.number) for event in share.planned.events]
+        work.last_arrival = first - 1 if first > round_.first_arrival else 0
+        return work
+
+    def _add(
+        self,
+        work: Work,
+        round_: Round,
+        result: TaskResult,
+        first: int,
+        find_name: Callable[[int], str | None],
+    ) -> None:
+        matches: list[StoredPart] = list(work.matches)  # type: ignore[arg-type]
+        for kind, file in result.files:
+            listed = ListedFile(file.name, kind, round_.number, file.nbytes, file.checksum, first)
+            work.files.append(listed)
+            if kind == OUTBOX:
+                matches += self._durable.new_parts(listed)
+        work.matches = matches
+        work.n_results += result.n_results
+        work.n_late += result.n_late
+        work.n_dead += result.n_dead
+        more = dict(result.dead)
+        for letter in result.letters:
+            key = letter.error, letter.query_id
+            more[key] -= 1
+            work.letters.append(
+                replace(
+                    letter,
+                    round_number=round_.number,
+                    query=None if letter.query_id is None else find_name(letter.query_id),
+                    arrival=None if letter.arrival is None else first + letter.arrival,
+                )
+            )
+        work.more_dead += [(error, query_id, n) for (error, query_id), n in more.items() if n]
+
+    def discard(self) -> None:
+        """Remove what the tasks wrote, unless it was committed after all."""
+        names = [file.name for share in self._shares for r in share.results for _, file in r.files]
+        self._durable.remove_unlisted(names)
+
+
+class SharedRounds:
+    """Runs rounds over references: `run` takes tasks somewhere and brings back what came of them, in the same order."""
+
+    def __init__(
+        self,
+        rounds: RoundEngine,
+        run: RunTasks,
+        pack: Callable[[Sequence[UserFunction]], bytes],
+        *,
+        task_bytes: int = TASK_BYTES,
+        most_tasks: int = MOST_TASKS,
+    ) -> None:
+        if rounds.durable is None:
+            raise HomeError(
+                "an engine in memory cannot share its rounds with workers",
+                detail="They read plans from a folder and write results to it.",
+                hint='Open it with a home: eddyline.open("folder/").',
+            )
+        self._rounds = rounds
+        self._durable = rounds.durable
+        self._run = run
+        self._pack = pack
+        self._task_bytes = task_bytes
+        self._most_tasks = most_tasks
+        self._plans: dict[str, PlanFiles] = {}
+
+    def run_round(
+        self,
+        inputs: Mapping[str, PlannedInput],
+        *,
+        position_of: Callable[[str, object], object] = lambda name, position: position,
+        token: str | None = None,
+        now_us: int | None = None,
+    ) -> Outcome:
+        """One round over what sources offer. `position_of` says what is committed for a stream, given where its source stands.
+
+        Raises ReferenceRefused or RowsNumbered; then nothing has happened.
+        """
+        while True:
+            try:
+                return self._try(inputs, position_of, token, now_us)
+            except (
+                RoundOvertakenError
+            ):  # somebody pushed rows of the same stream: what is late may have changed
+                continue
+
+    def _try(
+        self,
+        inputs: Mapping[str, PlannedInput],
+        position_of: Callable[[str, object], object],
+        token: str | None,
+        now_us: int | None,
+    ) -> Outcome:
+        rounds, began = self._rounds, time.perf_counter()
+        with rounds.turn:
+            with rounds.lock:
+                rounds.check_open()
+                rounds.at_step("0 skip")
+                known = None if token is None else rounds.by_token(token)
+                if known is not None:
+                    return replace(known, is_repeat=True)
+                rounds.at_step("1 plan")
+                planned = rounds.plan(inputs, now_us)
+                generations = {name: rounds.catalog.later_generations(name) for name in inputs}
+            rounds.compile_if_cold()
+            shares = [self._share(planned, name, inputs[name], generations[name]) for name in inputs]
+        planned_s = time.perf_counter() - began
+        rounds.at_step("3 work")
+        work = SharedWork(self._durable, shares)
+        try:
+            self._work(shares)
+            worked_s = time.perf_counter() - began - planned_s
+            positions = {share.name: position_of(share.name, share.position()) for share in shares}
+            outcome = rounds.commit_shared(planned, work, token=token, positions=positions, began=began)
+        except BaseException:
+            with rounds.lock:
+                work.discard()
+            raise
+        rounds.tell(_measured(outcome, shares, planned_s, worked_s, time.perf_counter() - began))
+        return outcome
+
+    def _share(self, planned: Planned, name: str, offered: PlannedInput, generations: Generations) -> _Share:
+        """The tasks of one stream, with the turn held."""
+        rounds, stream, plan = self._rounds, planned.streams[name], planned.plans[name]
+        with rounds.lock:
+            sample = rounds.sample(name)
+        stage = rounds.stage(name)
+        parts = stage.prepare(plan, sample, 0)
+        files = self._plans.get(name)
+        if files is None:
+            files = self._plans[name] = PlanFiles(self._durable.store, self._pack)
+        names = files.write(stream, plan, parts, generations, rounds.functions)
+        self._durable.keep(name, names.names())
+        groups = by_bytes(offered.references, self._task_bytes, self._most_tasks)
+        tasks = [
+            Task(
+                store=str(self._durable.store.folder.absolute()),
+                epoch=self._durable.epoch,
+                plan=names,
+                stream=stream.name,
+                references=group,
+                version=planned.version,
+                now_us=planned.now_us,
+                seed=planned.seed,
+                watermark_us=planned.progress[name].watermark_us,
+                time_zone=rounds.time_zone,
+                is_last=k == len(groups) - 1,
+            )
+            for k, group in enumerate(groups)
+        ]
+        return _Share(name, offered, tasks)
+
+    def _work(self, shares: Sequence[_Share]) -> None:
+        results = self._run([task for share in shares for task in share.tasks])
+        at = 0
+        for share in shares:
+            share.results = results[at : at + len(share.tasks)]
+            at += len(share.tasks)
+        for share in shares:
+            share.check()
+
+
+def _recent_rows(stream: Stream, rows: pa.RecordBatch, end: int) -> TupleBatch:
+    n = rows.num_rows
+    return TupleBatch(
+        stream.name,
+        rows,
+        np.arange(end - n, end, dtype=np.int64),
+        np.ones(n, np.int8),
+        np.zeros(n, dtype=bool),
+    )
+
+
+def _measured(
+    outcome: Outcome, shares: Sequence[_Share], planned_s: float, worked_s: float, seconds: float
+) -> Event:
+    results = [result for share in shares for result in share.results]
+    return RoundMeasured(
+        outcome.round.number,
+        n_tasks=len(results),
+        nbytes=sum(result.nbytes for result in results),
+        cpu_seconds=sum(result.cpu_seconds for result in results),
+        longest_task_s=max((result.seconds for result in results), default=0.0),
+        plan_s=planned_s,
+        work_s=worked_s,
+        commit_s=seconds - planned_s - worked_s,
+    )

@@ -1,0 +1,233 @@
+"""What a worker does in a round: reads its references, filters their rows, writes what came of it to the store.
+
+A task knows the files of its plan, not the plan; it says what it wrote, not what is in it. It writes only new names, and numbers
+rows from 0: which numbers they get, and whether any of it has happened, is for the commit to say. So a task may be tried again,
+run twice, or outlive whoever started it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.batch import TupleBatch
+from eddyline.engine.event_time import event_times, late_rows, latest
+from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage
+from eddyline.filters import FilterOutput
+from eddyline.model import DeadLetter, Round
+from eddyline.sources.ingest import Ingested
+from eddyline.sources.reading import read
+from eddyline.sources.references import ReadCount, Reference, UnreadableReference
+from eddyline.storage.outbox import stored_part, write_dead_letters, write_parts
+from eddyline.storage.store import NewFile, Store, StoredFile
+
+CAPTURE, OUTBOX, DEAD = "capture", "outbox", "dead"
+ROWS_AT_ONCE = 1 << 15  # through the filters: bitmaps grow with rows times queries
+LETTERS_PER_TASK = 10_000  # written; the others are counted
+RECENT_ROWS = 1_000  # handed back, to be looked at and judged by
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some references of one stream, to be worked on in one place."""
+
+    store: str
+    epoch: int
+    plan: PlanNames
+    stream: str
+    references: tuple[Reference, ...]
+    version: int
+    now_us: int
+    seed: int
+    watermark_us: int | None
+    time_zone: str
+    is_last: bool  # of its stream: hands back its newest rows
+
+
+@dataclass(slots=True)
+class Refused:
+    """A reference that could not be read, by its place among those of the task."""
+
+    place: int
+    why: str
+
+
+@dataclass(slots=True)
+class TaskResult:
+    """What came of a task. With `refused` or `is_numbered`, nothing was written and nothing else counts."""
+
+    counts: list[ReadCount] = field(default_factory=list)  # by reference
+    files: list[tuple[str, StoredFile]] = field(default_factory=list)  # kind, file
+    max_time_us: int | None = None
+    n_late: int = 0
+    n_results: int = 0
+    n_dead: int = 0
+    dead: dict[tuple[str, int | None], int] = field(default_factory=dict)  # how many by error and query
+    letters: list[DeadLetter] = field(default_factory=list)  # the newest, with arrival numbers from 0
+    recent: pa.RecordBatch | None = None  # the newest rows
+    refused: Refused | None = None
+    is_numbered: bool = False  # rows bring their own arrival numbers, which one place alone can check
+    nbytes: int = 0  # of rows, as they were filtered
+    n_candidates: int = 0
+    n_waiting_pairs: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    @property
+    def n_rows(self) -> int:
+        return sum(count.n_rows for count in self.counts)
+
+
+class _Numbered(Exception):
+    """Rows bring arrival numbers of their own."""
+
+
+def run_task(task: Task) -> TaskResult:
+    """Do the work of a task. Raises StoreError if the store cannot be read or written: then it is to be tried elsewhere."""
+    began, cpu = time.perf_counter(), time.process_time()
+    ready = ready_stage(Path(task.store), task.plan, task.time_zone)
+    work = _Work(task, ready)
+    try:
+        for place, reference in enumerate(task.references):
+            try:
+                work.read(reference)
+            except UnreadableReference as error:
+                work.discard()
+                return TaskResult(refused=Refused(place, str(error)))
+        result = work.finish()
+    except _Numbered:
+        work.discard()
+        return TaskResult(is_numbered=True)
+    except BaseException:
+        work.discard()
+        raise
+    result.seconds, result.cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
+    return result
+
+
+class _Work:
+    """A task while it runs."""
+
+    def __init__(self, task: Task, ready: ReadyStage) -> None:
+        self._task = task
+        self._ready = ready
+        self._store = Store(Path(task.store), task.epoch)
+        self._outbox: NewFile | None = None
+        self._result = TaskResult()
+        self._n_rows = 0
+        self._recent: list[pa.RecordBatch] = []
+        self._round = Round(0, task.version, task.now_us, task.seed, 0, {})
+        self._before = replace(ready.stage.counters)
+
+    def read(self, reference: Reference) -> None:
+        n_rows = n_units = 0
+        for ingested in read(reference, self._ready.stream, self._task.time_zone):
+            if ingested.arrival is not None and len(ingested.arrival):
+                raise _Numbered
+            self._add(ingested)
+            n_rows += ingested.rows.num_rows
+            n_units += ingested.rows.num_rows + len(ingested.misfits)
+        self._result.counts.append(ReadCount(n_rows, n_units=n_units))
+
+    def _add(self, ingested: Ingested) -> None:
+        task, result, stream = self._task, self._result, self._ready.stream
+        for misfit in ingested.misfits:
+            self._bury(DeadLetter(0, stream.name, misfit.row, misfit.error, misfit.message))
+        for rows in _pieces(ingested.rows):
+            times = event_times(stream, rows)
+            is_late = late_rows(times, task.watermark_us, rows.num_rows)
+            first, n = self._n_rows, rows.num_rows
+            arrival = np.arange(first, first + n, dtype=np.int64)
+            batch = TupleBatch(stream.name, rows, arrival, np.ones(n, np.int8), is_late)
+            self._write(batch, self._ready.stage.push(batch, self._round))
+            result.max_time_us = latest(times, result.max_time_us)
+            result.n_late += int(np.count_nonzero(is_late))
+            result.nbytes += rows.nbytes
+            self._n_rows += n
+            if task.is_last:
+                self._keep_recent(rows)
+
+    def _write(self, batch: TupleBatch, output: FilterOutput) -> None:
+        self._result.n_results += output.n_matches
+        if output.n_matches:
+            if self._outbox is None:
+                self._outbox = self._store.create(OUTBOX)
+            parts = (stored_part(part, self._ready.generations_of) for part in output.all_parts())
+            write_parts(self._outbox, parts)  # type: ignore[arg-type]
+        dead = output.dead
+        for row, query_id, failure in zip(
+            dead.rows.tolist(), dead.query_ids.tolist(), dead.failures, strict=True
+        ):
+            if len(self._result.letters) < LETTERS_PER_TASK:
+                values = batch.rows.slice(row, 1).to_pylist()[0]
+                arrival = int(batch.arrival[row])
+                self._bury(
+                    DeadLetter(
+                        0, batch.stream, values, failure.error, failure.message, query_id, arrival=arrival
+                    )
+                )
+            else:
+                self._count_dead(failure.error, query_id)
+
+    def _bury(self, letter: DeadLetter) -> None:
+        self._count_dead(letter.error, letter.query_id)
+        if len(self._result.letters) < LETTERS_PER_TASK:
+            self._result.letters.append(letter)
+
+    def _count_dead(self, error: str, query_id: int | None) -> None:
+        self._result.n_dead += 1
+        self._result.dead[error, query_id] = self._result.dead.get((error, query_id), 0) + 1
+
+    def _keep_recent(self, rows: pa.RecordBatch) -> None:
+        self._recent.append(rows.slice(max(0, rows.num_rows - RECENT_ROWS)))
+        while sum(each.num_rows for each in self._recent[1:]) >= RECENT_ROWS:
+            del self._recent[0]
+
+    def finish(self) -> TaskResult:
+        """Flush what was written."""
+        result = self._result
+        if self._outbox is not None:
+            outbox, self._outbox = self._outbox, None
+            result.files.append((OUTBOX, outbox.finish()))
+        if result.letters:
+            file = self._store.put(
+                DEAD, lambda file: write_dead_letters(file, result.letters), suffix="jsonl"
+            )
+            result.files.append((DEAD, file))
+        if self._recent:
+            together = pa.concat_batches(self._recent)
+            last = together.slice(max(0, together.num_rows - RECENT_ROWS))
+            result.recent = last.take(pa.array(np.arange(last.num_rows)))  # a slice would carry all of it
+        after = self._ready.stage.counters
+        result.n_candidates = after.n_candidates - self._before.n_candidates
+        result.n_waiting_pairs = after.n_waiting_pairs - self._before.n_waiting_pairs
+        return result
+
+    def discard(self) -> None:
+        if self._outbox is not None:
+            self._outbox.discard()
+
+
+def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for first in range(0, rows.num_rows, ROWS_AT_ONCE):
+        yield rows.slice(first, ROWS_AT_ONCE)
+
+
+def by_bytes(references: Sequence[Reference], task_bytes: int, most: int) -> list[tuple[Reference, ...]]:
+    """References cut into tasks, in order: each of about so many bytes, and no more tasks than `most`."""
+    total = sum(reference.nbytes for reference in references)
+    size = max(task_bytes, -(-total // max(1, most)))
+    tasks: list[list[Reference]] = []
+    filled = size
+    for reference in references:
+        if filled >= size and len(tasks) < most:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(reference)
+        filled += reference.nbytes
+    return [tuple(task) for task in tasks]
