@@ -17,17 +17,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from eddyline.errors import SchemaError
 from eddyline.events import Event, FileChanged, FileSetAside
 from eddyline.model import Stream
+from eddyline.sources.file_references import HAS_CHANGED, name_of, pieces, state_of
 from eddyline.sources.ingest import Ingested, Misfit
 from eddyline.sources.positions import FilePlace, FileState, FolderPosition, SourceError, Taken
 from eddyline.sources.readers import FileFormat, FileReader, UnreadableFile, open_file
+from eddyline.sources.references import PlannedInput, Reference
 
 TRIES = 3
+LOOKED_AHEAD = 1_000  # files, to say about how much lies ready
 SETTLED_NS = 2_000_000_000  # a folder changed within its clock's grain of the last look is looked at again
 
 CANNOT_BE_READ = "FILE_CANNOT_BE_READ"
@@ -84,13 +88,17 @@ class FolderSource:
         self._next_look = 0.0
         self._n_tries = 0
         self._retry_at: float | None = None
+        self._news = _Gathered()  # what was found while planning, until a round has told it
+        self._refusals: dict[str, int] = {}  # of files workers could not read
+        self._aside: dict[str, str] = {}  # files to be set aside by the next round, and why
+        self._growing: set[str] = set()  # files that changed under a worker's hands: read here
 
     # ----------------------------------------------------------------------------------------- as a source
 
     def take(self, max_rows: int, max_bytes: int) -> Taken | None:
-        found = _Gathered()
         if self._retry_at is not None and self._clock() < self._retry_at:
             return None
+        found, self._news = self._news, _Gathered()
         try:
             while found.n_rows < max_rows and found.nbytes < max_bytes:
                 if self._position.current is None and not self._begin_next(found):
@@ -127,6 +135,96 @@ class FolderSource:
 
     def close(self) -> None:
         self._close_reader()
+
+    # ----------------------------------------------------------------------------------------- by reference
+
+    def backlog_bytes(self) -> int:
+        if self._retry_at is not None and self._clock() < self._retry_at:
+            return 0
+        self._look(self._news)
+        current = self._position.current
+        names = ([current.name] if current is not None else []) + self._waiting[::-1][:LOOKED_AHEAD]
+        states = (self._state(name) for name in names)
+        return sum(state.nbytes for state in states if state is not None)
+
+    def plan(self, max_rows: int, max_bytes: int) -> PlannedInput | None:
+        if self._retry_at is not None and self._clock() < self._retry_at:
+            return None
+        self._look(self._news)
+        position = FolderPosition.from_json(self._position.to_json())
+        references: list[Reference] = []
+        misfits, events, nbytes = list(self._news.misfits), list(self._news.events), 0
+        vanished = [name for name in self._refusals if not position.is_done(name)]  # no longer listed
+        names = sorted({*self._waiting, *vanished})
+        if position.current is not None:
+            names = [position.current.name, *(name for name in names if name != position.current.name)]
+        for name in names:
+            state = self._state(name)
+            if name in self._growing or nbytes >= max_bytes:
+                break
+            if name in self._aside or state is None:
+                why = self._aside.get(name, "it was removed before it was read")
+                aside = _Gathered()
+                self._set_aside(aside, name, why, CANNOT_BE_READ)
+                misfits += aside.misfits
+                events += aside.events
+                position.finish(state or FileState(name, 0, 0))
+                continue
+            place = FilePlace()
+            if position.current is not None and position.current.name == name:
+                if position.current != state:
+                    break  # it is still being written: read here, where it can grow
+                place = position.place
+            try:
+                for reference, behind in pieces(self._folder, self._format, state, place):
+                    references.append(reference)
+                    nbytes += reference.nbytes
+                    if behind is None:
+                        position.finish(state)
+                    else:
+                        position.current, position.place = state, behind
+                    if nbytes >= max_bytes:
+                        break
+            except UnreadableFile as error:
+                self._refuse(name, str(error))
+                break
+        if not references and not misfits:
+            return None
+        stored = position.to_json()
+        return PlannedInput(tuple(references), lambda counts: stored, tuple(misfits), tuple(events))
+
+    def move_to(self, position: Any) -> None:
+        self._close_reader()
+        self._n_tries, self._retry_at, self._news = 0, None, _Gathered()
+        before, self._position = self._position, FolderPosition.from_json(position)
+        if self._old is not None:
+            known = [*before.done, *self._position.done, *self._waiting]
+            self._old.update(name for name in known if name <= self._position.floor)
+        current = self._position.current
+        is_current = set() if current is None else {current.name}
+        self._waiting = [
+            name for name in self._waiting if not self._position.is_done(name) and name not in is_current
+        ]
+        for name in [name for name in self._refusals if self._position.is_done(name)]:
+            del self._refusals[name]
+            self._aside.pop(name, None)
+
+    def refused(self, reference: Reference, why: str) -> None:
+        name = name_of(reference)
+        if why == HAS_CHANGED:
+            self._growing.add(name)
+        else:
+            self._refuse(name, why)
+
+    def _refuse(self, name: str, why: str) -> None:
+        """A worker, or the look into a file before, could not read it: it is tried again some times, then set aside."""
+        self._refusals[name] = self._refusals.get(name, 0) + 1
+        if self._refusals[name] < TRIES:
+            self._retry_at = self._clock() + self._retry_s
+        else:
+            why = why.replace(f"{self._folder}/", "")
+            self._aside[name] = f"{why} (tried {TRIES} times)"
+            self._retry_at = None
 
     # ----------------------------------------------------------------------------------------- the folder
 
@@ -173,7 +271,8 @@ class FolderSource:
                 self._old.add(name)
                 why = f"it came after files up to {position.floor} were finished, and its name stands before theirs"
                 self._set_aside(found, name, why, CAME_LATE)
-        self._waiting = [name for name in reversed(names) if not position.is_done(name)]
+        current = None if position.current is None else position.current.name
+        self._waiting = [name for name in reversed(names) if not position.is_done(name) and name != current]
 
     def _check_done(self, found: _Gathered) -> None:
         """Announce finished files that are not what they were."""
@@ -187,11 +286,7 @@ class FolderSource:
                 found.misfits.append(Misfit({"_file": name}, message, CHANGED))
 
     def _state(self, name: str) -> FileState | None:
-        try:
-            stat = os.stat(self._folder / name)
-        except OSError:
-            return None
-        return FileState(name, stat.st_size, stat.st_mtime_ns)
+        return state_of(self._folder / name)
 
     # ----------------------------------------------------------------------------------------- a file
 

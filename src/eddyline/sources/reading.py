@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from eddyline.model import Stream
 from eddyline.sources.captures import read_capture_file
+from eddyline.sources.file_references import read_file_piece
 from eddyline.sources.generators import read_generated
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.references import Reference
@@ -14,6 +15,7 @@ Reader = Callable[[Reference, Stream, str], Iterator[Ingested]]
 
 READERS: dict[str, Reader] = {
     "capture": read_capture_file,
+    "file": read_file_piece,
     "generator": read_generated,
 }
 

@@ -1,0 +1,113 @@
+"""Files of a folder by reference: which pieces of which files a round takes, and reading a piece elsewhere.
+
+A piece is a whole file, or row groups of a large Parquet file. It says how large the file was and when it had been written, and a
+file that is not so any more is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from eddyline.errors import SchemaError
+from eddyline.model import Stream
+from eddyline.sources.ingest import Ingested
+from eddyline.sources.positions import FilePlace, FileState
+from eddyline.sources.readers import FileFormat, UnreadableFile, open_file
+from eddyline.sources.references import Reference, UnreadableReference
+
+PIECE_BYTES = 8 << 20  # a larger Parquet file is cut between row groups
+ROWS_AT_ONCE = 1 << 16
+BYTES_AT_ONCE = 16 << 20
+HAS_CHANGED = "it is no longer what it was when it was planned"
+
+
+def pieces(
+    folder: Path, file_format: FileFormat, state: FileState, place: FilePlace
+) -> Iterator[tuple[Reference, FilePlace | None]]:
+    """What is left of a file behind a place, and the place behind each piece; None behind the last. Raises UnreadableFile."""
+    if file_format.name != "parquet" or state.nbytes <= PIECE_BYTES:
+        yield _reference(folder, file_format, state, place, None, state.nbytes), None
+        return
+    try:
+        with pyarrow.parquet.ParquetFile(folder / state.name) as file:
+            groups = [
+                (file.metadata.row_group(k).num_rows, file.metadata.row_group(k).total_byte_size)
+                for k in range(file.metadata.num_row_groups)
+            ]
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableFile(str(error).splitlines()[0]) from None
+    total, end = sum(n for n, _ in groups), 0
+    first = place.n_rows
+    n_bytes = 0
+    for n, size in groups:
+        end += n
+        if end <= first:
+            continue
+        n_bytes += size
+        if n_bytes >= PIECE_BYTES or end == total:
+            behind = None if end == total else FilePlace(n_rows=end)
+            yield (
+                _reference(folder, file_format, state, FilePlace(n_rows=first), end - first, n_bytes),
+                behind,
+            )
+            first, n_bytes = end, 0
+    if total <= place.n_rows:  # nothing is left but the end of the file
+        yield _reference(folder, file_format, state, place, 0, 0), None
+
+
+def _reference(
+    folder: Path, file_format: FileFormat, state: FileState, place: FilePlace, n_rows: int | None, nbytes: int
+) -> Reference:
+    what: dict[str, Any] = {
+        "folder": str(folder.absolute()),
+        "format": file_format,
+        "state": state,
+        "place": place,
+        "n_rows": n_rows,
+    }
+    return Reference("file", what, nbytes)
+
+
+def name_of(reference: Reference) -> str:
+    """The file a reference belongs to."""
+    return str(reference.what["state"].name)
+
+
+def state_of(path: Path) -> FileState | None:
+    """A file as it is now, or None if it is gone."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return FileState(path.name, stat.st_size, stat.st_mtime_ns)
+
+
+def read_file_piece(reference: Reference, stream: Stream, time_zone: str) -> Iterator[Ingested]:
+    what = reference.what
+    path, state, left = Path(what["folder"]) / what["state"].name, what["state"], what["n_rows"]
+    if state_of(path) != state:
+        raise UnreadableReference("it is gone" if state_of(path) is None else HAS_CHANGED)
+    try:
+        reader = open_file(path, what["format"], stream, time_zone, what["place"])
+        try:
+            while left is None or left > 0:
+                before = reader.place.n_rows
+                rows = reader.read(ROWS_AT_ONCE if left is None else min(ROWS_AT_ONCE, left), BYTES_AT_ONCE)
+                if rows is None:
+                    break
+                yield rows
+                left = None if left is None else left - (reader.place.n_rows - before)
+        finally:
+            reader.close()
+    except UnreadableFile as error:
+        raise UnreadableReference(str(error).replace(f"{path.parent}/", "")) from None
+    except SchemaError as error:
+        said = " ".join(part for part in (error.problem + ".", error.detail, error.hint) if part)
+        raise UnreadableReference(said) from None
+    if state_of(path) != state:
+        raise UnreadableReference(HAS_CHANGED)
