@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +48,10 @@ class LineQueue:
 
     def take(self, max_rows: int, max_bytes: int) -> list[Line]:
         """The first lines, as many as the limits allow, but one at least if there is one."""
-        taken: list[Line] = []
+        if len(self._lines) <= max_rows and self.nbytes <= max_bytes:
+            taken, self._lines, self.nbytes = self._lines, [], 0
+            return taken
+        taken = []
         nbytes = 0
         for line in self._lines[:max_rows]:
             nbytes += len(line)
@@ -62,6 +66,34 @@ class LineQueue:
 def n_lines(rows: Sequence[Line]) -> int:
     """How many lines these rows took."""
     return len(rows) + sum(row.count(b"\n") for row in rows if isinstance(row, bytes))
+
+
+class Places:
+    """Where each of some lines stood, as a dead letter says it: the number of the line, or what the caller knows."""
+
+    def __init__(
+        self, lines: Sequence[Line], first: int, where: str, stated: Sequence[str] | None = None
+    ) -> None:
+        assert stated is None or len(stated) == len(lines), (len(stated), len(lines))
+        self._lines = lines
+        self._first = first
+        self._where = where
+        self._stated = stated
+        self._numbers: list[int] = []
+
+    @property
+    def are_stated(self) -> bool:
+        """Whether the lines are messages, of which the caller said where they stood."""
+        return self._stated is not None
+
+    def __getitem__(self, at: int) -> str:
+        if self._stated is not None:
+            return self._stated[at]
+        if not self._numbers:  # only now: most lines fit, and nobody asks
+            self._numbers = list(
+                itertools.accumulate((n_lines([line]) for line in self._lines), initial=self._first)
+            )
+        return f"{self._where}, line {self._numbers[at]}"
 
 
 class LineCutter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,16 +14,38 @@ import pyarrow as pa
 
 from eddyline.errors import SchemaError, did_you_mean
 from eddyline.model import Stream
-from eddyline.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, is_integer, type_name
+from eddyline.types import (
+    BINARY,
+    DATE,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    is_decimal,
+    is_floating,
+    is_integer,
+    is_nested,
+    is_numeric,
+    type_name,
+)
 
 ARRIVAL = "_arrival"
 
 
 def rows_in_schema(
-    stream: Stream, rows: Sequence[dict[str, Any]], time_zone: str
+    stream: Stream,
+    rows: Sequence[dict[str, Any]],
+    time_zone: str,
+    *,
+    unknown: set[str] | None = None,
+    unread: Collection[str] = (),
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64] | None, list[tuple[dict[str, Any], str]]]:
-    """Columns, arrival numbers if the rows have them, and (row, message) for those that do not fit."""
-    spelling = {f.name.lower(): f.name for f in stream.schema}
+    """Columns, arrival numbers if the rows have them, and (row, message) for those that do not fit.
+
+    A name the stream does not have makes a row unfit; or, with `unknown`, is put there, if it has a value, and passed over.
+    Columns named in `unread` are not looked at, and NULL.
+    """
+    spelling = {f.name.lower(): f.name for f in stream.schema if f.name not in unread}
+    passed_over = {name.lower() for name in unread}
     prepare = {f.name: _preparation(f.type, time_zone) for f in stream.schema}
     fitting: list[dict[str, Any]] = []
     came: list[dict[str, Any]] = []  # the same rows, as the user gave them
@@ -36,10 +58,15 @@ def rows_in_schema(
             if column is not None:
                 try:
                     prepared[column] = None if value is None else prepare[column](value)
-                except (ValueError, TypeError, ArithmeticError):
+                except (ValueError, TypeError, ArithmeticError, LookupError):
                     problem = _unfit(stream, column, value)
             elif name == ARRIVAL:
                 prepared[ARRIVAL] = value
+            elif str(name).lower() in passed_over:
+                continue
+            elif unknown is not None:
+                if value is not None:
+                    unknown.add(name)
             else:
                 problem = f"there is no column {name} in stream {stream.name}. " + did_you_mean(
                     str(name), stream.schema.names, noun="column"
@@ -61,6 +88,49 @@ def rows_in_schema(
         columns, _ = _columns(stream, fitting)
     arrival = _arrival(stream, fitting)
     return pa.RecordBatch.from_arrays(columns, schema=stream.schema), arrival, misfits
+
+
+def soundly_numbered(
+    rows: list[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], str]]]:
+    """If some rows have an `_arrival`, those that have none of their own are set apart."""
+    if not any(row.get(ARRIVAL) is not None for row in rows):
+        return rows, []
+    sound: list[dict[str, Any]] = []
+    wrong: list[tuple[dict[str, Any], str]] = []
+    seen: set[int] = set()
+    for row in rows:
+        number = row.get(ARRIVAL)
+        if not isinstance(number, int) or isinstance(number, bool):
+            wrong.append((row, f"{ARRIVAL} is {number!r}, not a whole number as in the other rows"))
+        elif number in seen:
+            wrong.append((row, f"{ARRIVAL} {number} is there twice"))
+        else:
+            seen.add(number)
+            sound.append(row)
+    return sound, wrong
+
+
+def checked_columns(stream: Stream, columns: Sequence[str]) -> list[str]:
+    """The columns, which data as a whole has. Raises SchemaError if they cannot be those of the stream."""
+    known = {f.name.lower(): f for f in stream.schema}
+    seen: set[str] = set()
+    for name in columns:
+        if name.lower() in seen:
+            raise SchemaError(f"column {name} is there twice", hint="Names are not case-sensitive.")
+        seen.add(name.lower())
+        if name.lower() not in known and name != ARRIVAL:
+            raise SchemaError(
+                f"there is no column {name} in stream {stream.name}",
+                hint=did_you_mean(name, stream.schema.names, noun="column"),
+            )
+    missing = [f.name for f in stream.schema if f.name.lower() not in seen and not f.nullable]
+    if missing:
+        raise SchemaError(
+            f"column {missing[0]} is missing, and stream {stream.name} does not allow NULL there",
+            hint="Add it, or declare the column without NOT NULL.",
+        )
+    return list(columns)
 
 
 def _columns(stream: Stream, rows: list[dict[str, Any]]) -> tuple[list[pa.Array], dict[int, str]]:
@@ -96,6 +166,25 @@ def _arrival(stream: Stream, rows: list[dict[str, Any]]) -> npt.NDArray[np.int64
     return np.array(given, dtype=np.int64)
 
 
+def may_hold(t: pa.DataType, source: pa.DataType) -> bool:
+    """Whether a column can have values that come, one by one, in another type; some of them may still not fit."""
+    if t in (TIMESTAMP, TIMESTAMP_NTZ):
+        return source in (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+    if t == DATE:
+        return source in (STRING, DATE)
+    if t in (STRING, BINARY):
+        return source in (STRING, BINARY)
+    if is_decimal(t):
+        return source == STRING or is_numeric(source)
+    if is_floating(t):
+        return is_integer(source) or is_floating(source)
+    if is_integer(t):
+        return is_numeric(source)
+    if is_nested(t):
+        return is_nested(source) and pa.types.is_list(t) == pa.types.is_list(source)
+    return t == source
+
+
 def _preparation(t: pa.DataType, time_zone: str) -> Callable[[Any], Any]:
     """How a Python value is made ready for Arrow; raises where Arrow would guess."""
     if t in (TIMESTAMP, TIMESTAMP_NTZ):
@@ -111,8 +200,8 @@ def _preparation(t: pa.DataType, time_zone: str) -> Callable[[Any], Any]:
         return _whole
     if pa.types.is_boolean(t):
         return _boolean
-    if pa.types.is_list(t):
-        return _list
+    if is_nested(t):
+        return lambda value: _nested(value, t)
     return lambda value: value
 
 
@@ -158,9 +247,29 @@ def _whole(value: Any) -> Any:
     return value
 
 
-def _list(value: Any) -> Any:
-    if isinstance(value, (str, bytes)):  # Arrow would take it apart into characters
-        raise TypeError(value)
+def _nested(value: Any, t: pa.DataType) -> Any:
+    """The value; raises on text for a list, which Arrow would take apart, and on a NULL for the entry of a map, which ends it."""
+    if value is None or not is_nested(t):
+        return value
+    if pa.types.is_list(t):
+        if isinstance(value, (str, bytes)):
+            raise TypeError(value)
+        if is_nested(t.value_type) and isinstance(value, Sequence):
+            for item in value:
+                _nested(item, t.value_type)
+    elif pa.types.is_struct(t):
+        if isinstance(value, Mapping):
+            for f in t:
+                _nested(value.get(f.name), f.type)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            _nested(item, t.item_type)
+    else:
+        for entry in value:
+            if entry is None:
+                raise TypeError(value)
+            item = entry.get("value") if isinstance(entry, Mapping) else entry[-1]
+            _nested(item, t.item_type)
     return value
 
 

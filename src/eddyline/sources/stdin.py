@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from eddyline.model import Stream
+from eddyline.sources.formats import FileFormat
 from eddyline.sources.lines import LineCutter, LineQueue, RowCutter, n_lines
 from eddyline.sources.payloads import CsvRows, Decoder, JsonLines
 from eddyline.sources.positions import SourceError, Taken
-from eddyline.sources.readers import BLOCK_BYTES, FileFormat
+from eddyline.sources.readers import BLOCK_BYTES
 
 WAITING_BLOCKS = 16  # a producer that is faster than we are waits
 WHERE = "standard input"
@@ -125,7 +126,10 @@ class StdinSource:
                 header = self._pending.take(1, 1)
                 self._line += n_lines(header)
                 self._columns = CsvRows.header(header[0], self._format.delimiter)
-            self._decoder = CsvRows(self._stream, self._time_zone, self._columns, self._format.delimiter)
+            header_of = None if self._format.columns else WHERE
+            self._decoder = CsvRows(
+                self._stream, self._time_zone, self._columns, self._format.delimiter, header_of=header_of
+            )
         return self._decoder if self._pending else None
 
     def _read(self) -> None:

@@ -1,0 +1,281 @@
+"""A look at some data: what could a stream of it be declared as?
+
+Parquet, Arrow and Avro say themselves which types they hold; for JSON and CSV they are guessed (`inference`). A guess stands only
+if the values that were looked at fit it, by the code that reads the stream later. NOT NULL is proposed only where the data says
+so: that there is no NULL among some rows does not mean that none will come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from eddyline.errors import SchemaError, did_you_mean
+from eddyline.expressions import Context
+from eddyline.expressions.conversions import convert
+from eddyline.model import Stream
+from eddyline.sources.formats import FileFormat
+from eddyline.sources.inference import Guess, guess_of_text, guess_of_values
+from eddyline.sources.ingest import infer_schema
+from eddyline.sources.rows import ARRIVAL, rows_in_schema
+from eddyline.sources.sample_data import STANDARD_INPUT, SampleError, Seen, format_of, inputs_of
+from eddyline.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, type_name
+
+N_ROWS = 1_000
+N_EXAMPLES = 3
+EXAMPLE_WIDTH = 24
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedColumn:
+    """A column, and what of the data speaks for it."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool
+    n_nulls: int
+    examples: tuple[str, ...]
+    note: str | None = None
+
+    @property
+    def ddl(self) -> str:
+        """As a schema has it."""
+        return f"{_quoted(self.name)} {type_name(self.type)}{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a stream of the data could be declared as."""
+
+    name: str
+    columns: tuple[ProposedColumn, ...]
+    time: str | None
+    format: FileFormat
+    folder: Path | None  # that files of the stream come into; None: standard input
+    glob: str | None  # which of them, where the usual endings do not say it
+    n_rows: int  # that were looked at
+    n_unfit: int  # rows and lines among them that would not fit
+    notes: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(c.name, c.type, c.nullable) for c in self.columns])
+
+    def to_sql(self) -> str:
+        """The statement that declares the stream."""
+        columns = ",\n".join(f"  {column.ddl}" for column in self.columns)
+        time = "" if self.time is None else f" TBLPROPERTIES (time = '{self.time}')"
+        return f"CREATE TABLE {self.name} (\n{columns}\n){time};\n"
+
+    def to_toml(self, base: Path) -> str:
+        """The part of a pipeline file in folder `base` that declares the stream and its source."""
+        columns = [column.ddl for column in self.columns]
+        one_line = _text(", ".join(columns))
+        schema = one_line if len(one_line) <= 100 else _text_block(columns)
+        lines = [f"[streams.{self.name if self.name.isascii() else _text(self.name)}]", f"schema = {schema}"]
+        if self.time is not None:
+            lines.append(f"time = {_text(self.time)}")
+        source = self._source(base)
+        if source:
+            lines.append(
+                f"source = {{ {', '.join(f'{key} = {_text(value)}' for key, value in source.items())} }}"
+            )
+        return "\n".join(lines) + "\n"
+
+    def _source(self, base: Path) -> dict[str, str]:
+        if self.folder is None and not self.format.has_lines:
+            return {}  # what is not lines cannot come by a pipe
+        source = {"type": "stdin"}
+        if self.folder is not None:
+            folder, base = self.folder.absolute(), base.absolute()
+            path = folder.relative_to(base) if folder.is_relative_to(base) else folder
+            source = {"type": "files", "path": str(path).replace("${", "$${")}
+        source["format"] = self.format.name
+        if self.glob is not None:
+            source["glob"] = self.glob
+        if self.format.delimiter != ",":
+            source["delimiter"] = self.format.delimiter
+        return source
+
+
+def propose(
+    name: str,
+    sample: Path | BinaryIO,
+    *,
+    n_rows: int = N_ROWS,
+    file_format: str | None = None,
+    delimiter: str | None = None,
+    time: str | None = None,
+    time_zone: str = "UTC",
+) -> Proposal:
+    """Look at the first rows of a file, of the files of a folder in the order of their names, or of an open file.
+
+    `time` is the column that says when a row happened; without it, the only TIMESTAMP is taken. Raises SampleError.
+    """
+    where = str(sample) if isinstance(sample, Path) else STANDARD_INPUT
+    inputs = inputs_of(sample, file_format)
+    found = file_format or format_of(inputs[0])
+    seen = Seen(delimiter)
+    for each in inputs:
+        with each:
+            each.looked_at_as(found, seen, n_rows)
+        if seen.n_rows >= n_rows or (seen.types and seen.n_rows):
+            break
+    if not seen.columns:
+        why = seen.problems[0] if seen.problems else "It is empty."
+        if seen.n_rows:
+            why = "All objects are empty."
+        raise SampleError(f"there is no row in {where}", detail=why, hint="Give data with some rows.")
+    columns = tuple(_column(name, values, seen, found, time_zone) for name, values in seen.columns.items())
+    columns = tuple(column for column in columns if column.name != ARRIVAL)
+    proposal = Proposal(
+        name,
+        columns,
+        _time(name, columns, time),
+        FileFormat(found, delimiter=seen.delimiter or ","),
+        None if not isinstance(sample, Path) else sample if sample.is_dir() else sample.parent,
+        _glob(sample, found),
+        seen.n_rows,
+        len(seen.problems) + _n_unfit(columns, seen, found, time_zone),
+        tuple(_notes(seen)),
+    )
+    _check(proposal)
+    return proposal
+
+
+# --------------------------------------------------------------------------------------------- what it could be
+
+
+def _column(name: str, values: list[Any], seen: Seen, file_format: str, time_zone: str) -> ProposedColumn:
+    declared = seen.types.get(name)
+    if declared is not None:
+        strange = seen.strange.get(name)
+        note = None if strange is None else f"Avro has {strange} here, which SQL has no type for"
+        guess, nullable = Guess(declared.type, note), declared.nullable
+    else:
+        guess, nullable = _guess(name, values, file_format, time_zone), True
+    present = [value for value in values if value is not None]
+    return ProposedColumn(
+        name, guess.type, nullable, len(values) - len(present), _examples(present), guess.note
+    )
+
+
+def _guess(name: str, values: list[Any], file_format: str, time_zone: str) -> Guess:
+    if file_format == "csv":
+        guess = guess_of_text(values)
+        texts = pa.array(values, STRING)
+        problems = convert(texts, guess.type, Context(time_zone=time_zone)).problems
+        n_unfit = sum(int(mask.sum()) for mask, _ in problems)
+    else:
+        guess = guess_of_values(values)
+        n_unfit = _n_unfit_json(
+            pa.schema([pa.field(name, guess.type)]), [{name: v} for v in values], time_zone
+        )
+    if n_unfit and guess.note is None:
+        return Guess(
+            STRING, f"{n_unfit} of the values are not {type_name(guess.type)}, though they look like it"
+        )
+    return guess
+
+
+def _n_unfit_json(schema: pa.Schema, rows: Sequence[dict[str, Any]], time_zone: str) -> int:
+    rows = [{name: value for name, value in row.items() if name != ARRIVAL} for row in rows]
+    return len(rows_in_schema(Stream("sample", schema), rows, time_zone)[2])
+
+
+def _n_unfit(columns: Sequence[ProposedColumn], seen: Seen, file_format: str, time_zone: str) -> int:
+    """How many of the rows would be dead letters."""
+    if file_format != "json":
+        return 0
+    schema = pa.schema([pa.field(column.name, column.type) for column in columns])
+    rows = [dict(zip(seen.columns, row, strict=True)) for row in zip(*seen.columns.values(), strict=True)]
+    return _n_unfit_json(schema, rows, time_zone)
+
+
+def _examples(values: Sequence[Any]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for value in values:
+        text = value if isinstance(value, str) else _shown(value)
+        text = " ".join(text.split())
+        found[text if len(text) <= EXAMPLE_WIDTH else text[: EXAMPLE_WIDTH - 1] + "…"] = None
+        if len(found) == N_EXAMPLES:
+            break
+    return tuple(found)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (bool, dict, list)):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _time(name: str, columns: Sequence[ProposedColumn], wanted: str | None) -> str | None:
+    times = [column.name for column in columns if column.type in (TIMESTAMP, TIMESTAMP_NTZ)]
+    if wanted is None:
+        return times[0] if len(times) == 1 else None
+    by_name = {column.name.lower(): column for column in columns}
+    column = by_name.get(wanted.lower())
+    if column is None:
+        hint = did_you_mean(wanted, [c.name for c in columns], noun="column")
+        raise SampleError(f"there is no column {wanted} in the data for {name}", hint=hint)
+    if column.name not in times and type_name(column.type) != "BIGINT":
+        raise SampleError(
+            f"column {column.name} cannot be the time of {name}: it is {type_name(column.type)}",
+            hint="Time is a TIMESTAMP, a TIMESTAMP_NTZ, or a whole number of microseconds.",
+        )
+    return column.name
+
+
+def _glob(sample: Path | BinaryIO, file_format: str) -> str | None:
+    if not isinstance(sample, Path) or sample.is_dir() or FileFormat(file_format).has_ending(sample.name):
+        return None
+    return f"*{sample.suffix}" if sample.suffix else sample.name
+
+
+def _notes(seen: Seen) -> Iterator[str]:
+    if seen.problems:
+        others = f", and {len(seen.problems) - 1} more" if len(seen.problems) > 1 else ""
+        yield f"not a row: {seen.problems[0]}{others}"
+    if ARRIVAL in seen.columns:
+        yield f"{ARRIVAL} numbers the rows; it is not a column"
+
+
+def _check(proposal: Proposal) -> None:
+    """Raises SampleError if no stream can have these columns."""
+    for column in proposal.columns:
+        if "`" in column.name or not column.name or "\n" in column.name:
+            raise SampleError(
+                f"{column.name!r} cannot be the name of a column",
+                hint="Rename it where the data is written.",
+            )
+    try:
+        infer_schema(proposal.schema)
+    except SchemaError as error:
+        raise SampleError(error.problem, detail=error.detail, hint=error.hint) from None
+
+
+# --------------------------------------------------------------------------------------------- as text
+
+
+def _quoted(name: str) -> str:
+    """A name as a schema wants it."""
+    is_plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
+    return name if is_plain else f"`{name}`"
+
+
+def _text(text: str) -> str:
+    """As TOML writes text."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _text_block(lines: Sequence[str]) -> str:
+    inside = ",\n".join(f"  {_text(line)[1:-1]}" for line in lines)
+    return f'"""\n{inside}"""'
