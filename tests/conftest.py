@@ -17,8 +17,12 @@ import hypothesis.core
 import numpy as np
 import pytest
 
+from tests.kafka_broker import broker, broker_name, real_broker
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["broker", "real_broker"]  # fixtures
 
 DEFAULT_SEED = 20260101
 SEED = int(os.environ.get("EDDYLINE_SEED", DEFAULT_SEED))
@@ -48,13 +52,18 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.core.global_force_seed = SEED
 
 
-def pytest_report_header() -> str:
-    return f"eddyline: seed {SEED} (EDDYLINE_SEED), hypothesis profile {PROFILE} (EDDYLINE_PROFILE)"
+def pytest_report_header() -> list[str]:
+    return [
+        f"eddyline: seed {SEED} (EDDYLINE_SEED), hypothesis profile {PROFILE} (EDDYLINE_PROFILE)",
+        f"kafka: {broker_name()}",
+    ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses the session, and keep it on one test process: one Java, not one per core."""
+    """Mark what uses the session, and keep it on one test process: one Java, not one per core. One broker, too."""
     for item in items:
+        if "broker" in getattr(item, "fixturenames", ()) and config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group("kafka"))
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
         if item.get_closest_marker("spark") and config.pluginmanager.hasplugin("xdist"):

@@ -323,6 +323,7 @@ def blocks() -> list[tuple[str, list[str]]]:
 def test_a_mistake_is_told_with_its_place_and_a_way_out(text, expected, tmp_path):
     (tmp_path / "trades.sql").write_text("CREATE TABLE trades (sym STRING)")
     (tmp_path / "kafka.sql").write_text("CREATE TABLE fast (a INT) USING kafka")
+    (tmp_path / "delta.sql").write_text("CREATE TABLE fast (a INT) USING delta")
     (tmp_path / "here").mkdir()
     assert mistakes(text, tmp_path) == expected
 

@@ -12,7 +12,7 @@ import pytest
 
 from eddyline.api.pipeline import PipelineError, check_machine, read_pipeline
 from eddyline.api.runner import run
-from eddyline.api.secrets import Secret, SecretError, has_secrets, hidden, revealed, text_with_secrets
+from eddyline.secrets import Secret, SecretError, has_secrets, hidden, revealed, text_with_secrets
 
 HUSH = "correct-horse-battery"
 

@@ -15,13 +15,14 @@ from eddyline.api.pipeline.mistakes import Mistake, PipelineError
 from eddyline.api.pipeline.model import (
     FileSource,
     GeneratorSource,
+    KafkaTopic,
     Pipeline,
     SinkSettings,
     SourceSettings,
     StreamSettings,
 )
 from eddyline.api.pipeline.open import folder_of
-from eddyline.delivery.sinks import FileSink, QueryFacts, Sink, SinkFeed, StdoutSink, Wanted
+from eddyline.delivery.sinks import FileSink, KafkaSink, QueryFacts, Sink, SinkFeed, StdoutSink, Wanted
 from eddyline.errors import QueryStateError
 from eddyline.model import Stream
 from eddyline.sources import (
@@ -30,6 +31,7 @@ from eddyline.sources import (
     FolderSource,
     Generator,
     Ingested,
+    KafkaSource,
     Source,
     StdinSource,
     Taken,
@@ -112,6 +114,8 @@ def _identity(source: SourceSettings) -> str:
     """Which source a position belongs to, as it is written: moving everything together changes nothing."""
     if isinstance(source, FileSource):
         return f"files {source.path}"
+    if isinstance(source, KafkaTopic):
+        return f"kafka {source.topic}"
     return "generator" if isinstance(source, GeneratorSource) else "stdin"
 
 
@@ -157,6 +161,18 @@ def _open(
             glob=source.glob,
             poll_s=source.poll_us / 1e6,
         )
+    if isinstance(source, KafkaTopic):
+        return KafkaSource(
+            source.cluster,
+            source.topic,
+            source.payload,
+            stream,
+            time_zone,
+            position=at,
+            start=source.start,
+            on_gone=source.on_gone,
+            poll_s=source.poll_us / 1e6,
+        )
     if isinstance(source, GeneratorSource):
         return Generator(
             stream,
@@ -186,7 +202,7 @@ def open_sink(pipeline: Pipeline, settings: SinkSettings, engine: Engine, stdout
     """Open a sink behind its cursor; a new one starts where its settings say. Raises SinkError."""
     rounds = engine.rounds
     reader = f"sink {settings.name}"
-    cursor = 0
+    cursor = last_round = 0
     if rounds.durable is not None:
         with rounds.lock:
             log = rounds.durable.rounds
@@ -194,7 +210,7 @@ def open_sink(pipeline: Pipeline, settings: SinkSettings, engine: Engine, stdout
             if known is None:
                 known = (0 if settings.start == "beginning" or last is None else last.round.number, 0)
                 log.set_cursor(reader, *known)  # now, so that a crash before its first result changes nothing
-            cursor = known[0]
+            cursor, last_round = known[0], 0 if last is None else last.round.number
 
     def acknowledge(round_number: int) -> None:
         if rounds.durable is not None:
@@ -202,7 +218,7 @@ def open_sink(pipeline: Pipeline, settings: SinkSettings, engine: Engine, stdout
                 rounds.durable.rounds.set_cursor(reader, round_number, 0)
 
     return SinkFeed(
-        _open_sink(pipeline, settings, engine, cursor, stdout),
+        _open_sink(pipeline, settings, engine, cursor, last_round, stdout),
         Wanted(settings.queries, settings.streams),
         cursor=cursor,
         facts_of=_Facts(engine),
@@ -211,9 +227,23 @@ def open_sink(pipeline: Pipeline, settings: SinkSettings, engine: Engine, stdout
 
 
 def _open_sink(
-    pipeline: Pipeline, settings: SinkSettings, engine: Engine, cursor: int, stdout: TextIO | None
+    pipeline: Pipeline,
+    settings: SinkSettings,
+    engine: Engine,
+    cursor: int,
+    last_round: int,
+    stdout: TextIO | None,
 ) -> Sink:
     time_zone = engine.rounds.time_zone
+    if settings.cluster is not None:
+        return KafkaSink(
+            settings.cluster,
+            settings.topic,
+            name=settings.name,
+            home_id=home_id(engine),
+            last_round=last_round,
+            every_s=settings.every_us / 1e6,
+        )
     if settings.path is None:
         return StdoutSink(
             stdout or sys.stdout, name=settings.name, format=settings.format, time_zone=time_zone

@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eddyline.api.engine import Engine
-from eddyline.api.rules_files import RULES_TABLE, core_text, is_secret
+from eddyline.api.rules_files import RULES_TABLE, core_text
 from eddyline.api.rules_table import NAME
 from eddyline.catalog.members import MemberGroup, is_same_shape, member_groups
 from eddyline.errors import EddylineError, PropertyError
 from eddyline.model import Properties, Shape, Stream
+from eddyline.secrets import is_secret
 from eddyline.sql import Shapes
 from eddyline.sql.properties import FIELDS
 from eddyline.sql.render import quoted

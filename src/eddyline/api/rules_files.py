@@ -22,14 +22,10 @@ from eddyline.api.pipeline.model import Pipeline
 from eddyline.api.pipeline.model import RulesTable as PipelineTable
 from eddyline.errors import EddylineError, PropertyError, Span
 from eddyline.model import Properties, Stream
+from eddyline.secrets import SECRET_WORD, is_secret
 from eddyline.sql import AlterView, CreateStream, CreateView, Drop, Select, parse_statements, properties
 
 RULES_TABLE = "rules_table"
-_SECRET_WORD = re.compile(
-    r"password|passwd|passphrase|(?<![a-z])pass(?![a-z])|secret|token|credential|private.?key|api.?key|sasl\.jaas",
-    re.IGNORECASE,
-)
-_REFERENCE = re.compile(r"\$\{(env|file):[^}]+\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +266,9 @@ def _take_stream(stream: Stream, place: Place, found: Desired) -> None:
     found.streams.append(StatedStream(stream, place))
 
 
-def is_secret(name: str, value: str) -> bool:
-    """Whether an option of this name holds a secret in plain text."""
-    return bool(_SECRET_WORD.search(name)) and not _REFERENCE.fullmatch(value.strip())
-
-
 def _without_secrets(mistake: Mistake, statement: str) -> Mistake:
     """A mistake in a statement that seems to hold a secret: where it is, and nothing of the text."""
-    if not (re.search(r"\bOPTIONS\b", statement, re.IGNORECASE) and _SECRET_WORD.search(statement)):
+    if not (re.search(r"\bOPTIONS\b", statement, re.IGNORECASE) and SECRET_WORD.search(statement)):
         return mistake
     place = Place(mistake.place.file, mistake.place.line, mistake.place.column)
     return Mistake(

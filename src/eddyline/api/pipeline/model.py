@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.api.pipeline.mistakes import Place
-from eddyline.api.secrets import Text
 from eddyline.engine import Limits, Retention
+from eddyline.kafka import Cluster
 from eddyline.model import Stream
+from eddyline.secrets import Text
+from eddyline.sources.formats import FileFormat
 from eddyline.sources.generators import ColumnGenerator
 
 TICK_US = 10_000_000
 POLL_US = 1_000_000
+KAFKA_POLL_US = 100_000
 GATHER_US = 100_000
+KAFKA_EVERY_US = 100_000
 FILE_EVERY_US = 5_000_000
 BYTES_PER_FILE = 64 << 20
 
@@ -38,6 +42,10 @@ class RunLimits:
 
     rows_per_round: int = 10_000
     bytes_per_round: int = 16 << 20
+    job_from_bytes: int = (
+        1 << 20
+    )  # with Spark: what lies ready goes to workers from so much on; a job takes about 0.1 s
+    bytes_per_job: int = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,21 @@ class GeneratorSource:
     place: Place | None = field(default=None, compare=False)
 
 
-SourceSettings = FileSource | StdinSource | GeneratorSource
+@dataclass(frozen=True, slots=True)
+class KafkaTopic:
+    """`source = { type = "kafka", … }`: a topic, each message a row."""
+
+    cluster: Cluster
+    topic: str
+    payload: FileFormat
+    start: str = "earliest"  # where the first read begins: earliest or latest
+    on_gone: str = "refuse"  # what if messages are gone, or the topic is another: refuse or earliest
+    poll_us: int = KAFKA_POLL_US
+    on_change: str = "refuse"
+    place: Place | None = field(default=None, compare=False)
+
+
+SourceSettings = FileSource | StdinSource | GeneratorSource | KafkaTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +139,18 @@ class SinkSettings:
     """`[[sinks]]`: where results go."""
 
     name: str  # its cursor in the home goes by this name
-    type: str  # stdout or file
+    type: str  # stdout, file or kafka
     format: str  # jsonl, text, csv or parquet
     path: Text | None = None
     queries: tuple[str, ...] = ()  # patterns of query names; none: all
     streams: tuple[str, ...] = ()  # names of streams; none: all
     start: str = "now"  # a new sink begins with what comes now, or at the "beginning" of what is kept
-    every_us: int = FILE_EVERY_US  # a file is closed when its first result is so old,
-    bytes_per_file: int = BYTES_PER_FILE  # or when it has grown to this
+    every_us: int = (
+        FILE_EVERY_US  # a file is closed, a transaction committed when its first result is so old,
+    )
+    bytes_per_file: int = BYTES_PER_FILE  # a file also when it has grown to this
+    cluster: Cluster | None = None  # of Kafka
+    topic: str = ""
     place: Place | None = field(default=None, compare=False)
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from eddyline.api.engine import Engine, open_engine
 from eddyline.api.pipeline.mistakes import Mistake, PipelineError, Place
-from eddyline.api.pipeline.model import FileSource, Pipeline
-from eddyline.api.secrets import Secret, SecretError, Text, revealed
-from eddyline.errors import FunctionError
+from eddyline.api.pipeline.model import FileSource, KafkaTopic, Pipeline
+from eddyline.errors import EddylineError, FunctionError
 from eddyline.functions import load_modules
+from eddyline.kafka import Cluster, KafkaFailure, check_library
+from eddyline.secrets import Secret, SecretError, Text, revealed
 
 
 def check_machine(pipeline: Pipeline) -> None:
@@ -31,11 +32,25 @@ def check_machine(pipeline: Pipeline) -> None:
             if folder is not None and not folder.is_dir():
                 problem = f"the folder {source.path} of stream {settings.stream.name} is not there"
                 mistakes.append(Mistake(place, problem, hint="Make it, or mend the path."))
+        elif isinstance(source, KafkaTopic):
+            mistakes += _kafka_mistakes(source.cluster, source.place or nowhere)
     for sink in pipeline.sinks:
         if sink.path is not None:
             _folder(pipeline, sink.path, sink.place or nowhere, mistakes)
+        if sink.cluster is not None:
+            mistakes += _kafka_mistakes(sink.cluster, sink.place or nowhere)
     if mistakes:
         raise PipelineError(pipeline.path, mistakes)
+
+
+def _kafka_mistakes(cluster: Cluster, place: Place) -> list[Mistake]:
+    """Secrets that are missing here, and a client that is not installed."""
+    found: list[EddylineError] = [*cluster.problems()]
+    try:
+        check_library()
+    except KafkaFailure as failure:
+        found.append(failure)
+    return [Mistake(place, error.problem, error.detail, error.hint) for error in found]
 
 
 def _folder(pipeline: Pipeline, text: Text, place: Place, mistakes: list[Mistake]) -> Path | None:

@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from eddyline.api.pipeline.kafka import TOPIC_HINT, read_cluster
 from eddyline.api.pipeline.mistakes import Mistake, PipelineError, Place, place_of
 from eddyline.api.pipeline.model import (
     BYTES_PER_FILE,
     FILE_EVERY_US,
+    KAFKA_EVERY_US,
     TICK_US,
     EngineSettings,
+    KafkaTopic,
     Pipeline,
     RulesSettings,
     RulesTable,
@@ -29,6 +32,7 @@ from eddyline.api.pipeline.tables import Document, Table
 from eddyline.delivery.sinks import FILE_FORMATS, STDOUT_FORMATS
 from eddyline.engine import Limits, Retention
 from eddyline.errors import EddylineError, PropertyError, did_you_mean
+from eddyline.kafka import Cluster
 from eddyline.sql import properties
 from eddyline.sql.properties import PROPERTY_NAMES
 
@@ -43,10 +47,17 @@ _MEMORY = {
     "recent_rows": "whole",
     "dead_letters": "whole",
 }
-_LIMITS = (*_MEMORY, "rows_per_round", "bytes_per_round")
+_LIMITS = (*_MEMORY, "rows_per_round", "bytes_per_round", "job_from_bytes", "bytes_per_job")
 _RULES = ("files", "tables")
 _RULES_TABLE = ("name", "template", "sql", "file", "key", "properties")
-_SINK = ("name", "type", "format", "path", "queries", "streams", "start", "every", "bytes_per_file")
+_SINK_TYPES = {  # with the keys that only some have
+    "stdout": (),
+    "file": ("path", "every", "bytes_per_file"),
+    "kafka": ("servers", "topic", "options", "every"),
+}
+_SINK_FORMATS = {"stdout": STDOUT_FORMATS, "file": FILE_FORMATS, "kafka": ("jsonl",)}
+_SINK_OWN = tuple(dict.fromkeys(key for keys in _SINK_TYPES.values() for key in keys))
+_SINK = ("name", "type", "format", "queries", "streams", "start", *_SINK_OWN)
 _ELSEWHERE = {
     **dict.fromkeys(_ENGINE, "[engine]"),
     **dict.fromkeys(_LIMITS, "[limits]"),
@@ -239,9 +250,14 @@ def _memory_limits(root: Table) -> Limits:
 def _run_limits(root: Table) -> RunLimits:
     table, default = _limits(root), RunLimits()
     n_bytes = table.size("bytes_per_round", default.bytes_per_round)
+    job_from = table.size("job_from_bytes", default.job_from_bytes)
+    per_job = table.size("bytes_per_job", default.bytes_per_job)
+    if per_job == 0:
+        table.wrong("bytes_per_job", "bytes_per_job is 0", hint="Write a size such as '256 MB'.")
     if n_bytes < 1:
         table.wrong("bytes_per_round", "bytes_per_round is 0", hint="Write a size such as '16 MB'.")
-    return RunLimits(table.whole("rows_per_round", default.rows_per_round, least=1), n_bytes)
+    n_rows = table.whole("rows_per_round", default.rows_per_round, least=1)
+    return RunLimits(n_rows, n_bytes, job_from, per_job)
 
 
 # --------------------------------------------------------------------------------------------- [rules]
@@ -374,6 +390,9 @@ def _sinks(
     for file in rules.files:
         known |= {name.lower(): name for name in _declared_in(file)}
     sources = {str(s.source.path) for s in settings if s.source is not None and hasattr(s.source, "path")}
+    sources |= {
+        _topic(s.source.cluster, s.source.topic) for s in settings if isinstance(s.source, KafkaTopic)
+    }
     sinks: list[SinkSettings] = []
     names: dict[str, Table] = {}
     for table in root.tables("sinks", "[[sinks]]"):
@@ -395,17 +414,22 @@ def _sinks(
 
 def _sink(table: Table, streams: Mapping[str, str], sources: set[str]) -> SinkSettings:
     table.only(_SINK, _ELSEWHERE)
-    kind = table.choice("type", ("stdout", "file"), needed=True)
+    kind = table.choice("type", tuple(_SINK_TYPES), needed=True)
+    for key in _SINK_OWN:
+        if kind is not None and table.has(key) and key not in _SINK_TYPES[kind]:
+            fitting = " or ".join(f'"{other}"' for other, keys in _SINK_TYPES.items() if key in keys)
+            table.wrong(key, f"a sink of type {kind} has no {key}", hint=f"It goes with type = {fitting}.")
     is_file = kind == "file"
-    path = None
+    path, cluster, topic = None, None, ""
     if is_file:
         path = table.text_with_secrets("path", needed='Name the folder for the files: path = "out".')
         if path is not None and str(path) in sources:
             table.wrong("path", f"a stream reads from {path} already", hint="Write to another folder.")
-    elif kind is not None:
-        for key in ("path", "every", "bytes_per_file"):
-            if table.has(key):
-                table.wrong(key, f"a sink of type {kind} has no {key}", hint='It goes with type = "file".')
+    elif kind == "kafka":
+        cluster = read_cluster(table)
+        topic = table.text("topic", needed=TOPIC_HINT) or ""
+        if cluster is not None and _topic(cluster, topic) in sources:
+            table.wrong("topic", f"a stream reads topic {topic} already", hint="Write to another topic.")
     for number, name in enumerate(table.names("streams")):
         if name.lower() not in streams:
             at = (
@@ -415,19 +439,25 @@ def _sink(table: Table, streams: Mapping[str, str], sources: set[str]) -> SinkSe
             )
             hint = did_you_mean(name, streams.values(), noun="stream")
             table.document.wrong(at, f"there is no stream {name}", hint=hint)
-    every_us = table.duration_us("every", FILE_EVERY_US)
+    every_us = table.duration_us("every", KAFKA_EVERY_US if kind == "kafka" else FILE_EVERY_US)
     return SinkSettings(
         name=table.text("name") or kind or "",
         type=kind or "stdout",
-        format=table.choice("format", FILE_FORMATS if is_file else STDOUT_FORMATS, "jsonl") or "jsonl",
+        format=table.choice("format", _SINK_FORMATS[kind or "stdout"], "jsonl") or "jsonl",
         path=path,
         queries=table.names("queries"),
         streams=table.names("streams"),
         start=table.choice("start", ("now", "beginning"), "now") or "now",
         every_us=every_us,
         bytes_per_file=table.size("bytes_per_file", BYTES_PER_FILE),
+        cluster=cluster,
+        topic=topic,
         place=table.place("path" if is_file else None),
     )
+
+
+def _topic(cluster: Cluster, topic: str) -> str:
+    return f"topic {topic} at {cluster.servers}"
 
 
 _CREATE_TABLE = re.compile(

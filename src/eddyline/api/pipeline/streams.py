@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from eddyline.api.engine import checked_stream
 from eddyline.api.pipeline.generated import read_generator
+from eddyline.api.pipeline.kafka import read_topic, topic_of_ddl
 from eddyline.api.pipeline.model import (
     GATHER_US,
     POLL_US,
     FileSource,
+    KafkaTopic,
     SourceSettings,
     StdinSource,
     StreamSettings,
@@ -23,8 +25,9 @@ from eddyline.api.pipeline.tables import Table
 from eddyline.errors import EddylineError, SchemaError, did_you_mean
 from eddyline.model import Stream
 from eddyline.sources import infer_schema
+from eddyline.sources.formats import FORMATS, FRAMINGS, MESSAGE_FORMATS, FileFormat
+from eddyline.sources.kafka_messages import OF_THE_MESSAGE
 from eddyline.sources.payloads import unfit_for_csv
-from eddyline.sources.readers import FORMATS
 from eddyline.sources.rows import ARRIVAL
 from eddyline.sql import CreateStream, parse_statements, refuse_unbuilt
 
@@ -33,6 +36,10 @@ _SOURCES = {
     "files": ("type", "path", "format", "glob", "poll", "columns", "delimiter", "on_change"),
     "stdin": ("type", "format", "columns", "delimiter", "every", "on_change"),
     "generator": ("type", "columns", "rate", "rows", "seed", "on_change"),
+    "kafka": (
+        *("type", "servers", "topic", "format", "start", "on_gone", "poll", "options", "on_change"),
+        *("columns", "delimiter", "avro_schema", "framing", "schema_id"),
+    ),
 }
 SOURCE_TYPES = tuple(_SOURCES)
 ON_CHANGE = ("refuse", "continue", "restart")
@@ -59,7 +66,11 @@ def read_streams(table: Table | None, time_zone: str) -> list[StreamSettings]:
             continue
         spelling[name.lower()] = name
         stream = _stream(name, each)
-        source = None if stream is None else _source(each, stream, time_zone)
+        source: SourceSettings | None = None
+        if stream is not None and stream.source:
+            source = _source_of_ddl(each, stream, time_zone)
+        elif stream is not None:
+            source = _source(each, stream, time_zone)
         if isinstance(source, StdinSource):
             if stdin is not None:
                 hint = "Let the other read files, or have no source."
@@ -182,7 +193,7 @@ def _stream_from_ddl(name: str, table: Table) -> Stream | None:
             "ddl", f"{file_name} declares stream {name} {len(streams)} times, expected once", hint=hint
         )
         return None
-    if streams[0].source:
+    if streams[0].source.lower() not in ("", "kafka"):
         hint = f"Leave USING out, and say where rows come from: [streams.{name}.source]."
         table.wrong("ddl", f"{file_name} gives stream {name} a source with USING", hint=hint)
         return None
@@ -190,6 +201,16 @@ def _stream_from_ddl(name: str, table: Table) -> Stream | None:
 
 
 # --------------------------------------------------------------------------------------------- sources
+
+
+def _source_of_ddl(table: Table, stream: Stream, time_zone: str) -> KafkaTopic | None:
+    if table.has("source"):
+        hint = "Leave out USING, or leave out source."
+        table.wrong("source", f"the source of stream {stream.name} is said by its DDL file", hint=hint)
+        return None
+    return topic_of_ddl(
+        stream, table, time_zone, lambda problem, hint: table.wrong("ddl", problem, hint=hint or None)
+    )
 
 
 def _source(table: Table, stream: Stream, time_zone: str) -> SourceSettings | None:
@@ -201,9 +222,14 @@ def _source(table: Table, stream: Stream, time_zone: str) -> SourceSettings | No
         return None
     source.title = f"a source of type {kind}"
     source.only(_SOURCES[kind], _ELSEWHERE)
-    on_change = source.choice("on_change", ON_CHANGE, "refuse") or "refuse"
+    ways = (
+        ON_CHANGE if kind != "kafka" else ("refuse", "restart")
+    )  # offsets of one topic say nothing about another
+    on_change = source.choice("on_change", ways, "refuse") or "refuse"
     if kind == "generator":
         return read_generator(source, stream, on_change, time_zone)
+    if kind == "kafka":
+        return read_topic(source, stream, _payload(source, stream), on_change, time_zone)
     if kind == "stdin":
         line_format = source.choice("format", ("json", "csv"), "json") or "json"
         columns, delimiter = _csv_options(source, stream, line_format)
@@ -222,6 +248,36 @@ def _source(table: Table, stream: Stream, time_zone: str) -> SourceSettings | No
         return None
     place = source.place("path")
     return FileSource(path, file_format, glob, poll_us, columns, delimiter, on_change, place)
+
+
+def _payload(source: Table, stream: Stream) -> FileFormat | None:
+    """How messages are written."""
+    name = source.choice("format", MESSAGE_FORMATS, needed=True)
+    if name is None:
+        return None
+    own = [f.name for f in stream.schema if f.name.lower() in OF_THE_MESSAGE]
+    inside = dataclasses.replace(stream, schema=pa.schema([f for f in stream.schema if f.name not in own]))
+    columns, delimiter = _csv_options(source, inside, name)
+    if name != "avro":
+        for key in ("avro_schema", "framing", "schema_id"):
+            if source.has(key):
+                source.wrong(key, f"{key} goes with Avro, and the format is {name}", hint="Leave it out.")
+        return FileFormat(name, columns, delimiter)
+    file_name = source.text(
+        "avro_schema", needed='Name the file with the schema: avro_schema = "trades.avsc".'
+    )
+    framing = source.choice("framing", FRAMINGS, "none") or "none"
+    schema_id = source.whole("schema_id", -1, least=0)
+    try:
+        text = None if file_name is None else (source.document.folder / file_name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "It is not UTF-8."
+        hint = "Paths start at the folder of this file."
+        source.wrong("avro_schema", f"cannot read {file_name}", detail=why, hint=hint)
+        return None
+    if text is None:
+        return None
+    return FileFormat(name, avro_schema=text, framing=framing, schema_id=None if schema_id < 0 else schema_id)
 
 
 def _csv_options(source: Table, stream: Stream, line_format: str) -> tuple[tuple[str, ...], str]:

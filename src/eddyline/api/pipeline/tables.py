@@ -11,8 +11,8 @@ from typing import Any
 from eddyline.api.pipeline.locate import Located, locate
 from eddyline.api.pipeline.locate import Path as KeyPath
 from eddyline.api.pipeline.mistakes import Mistake, Place, place_of
-from eddyline.api.secrets import SecretError, Text, has_secrets, text_with_secrets
 from eddyline.errors import EddylineError, PropertyError, Span, did_you_mean, nearest
+from eddyline.secrets import SecretError, Text, has_secrets, text_with_secrets
 from eddyline.sql import duration_us, size_bytes
 
 

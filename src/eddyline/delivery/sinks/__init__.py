@@ -1,13 +1,14 @@
 """Where results go outside of the engine.
 
-Enters: `ResultBatch`, results of one round that have the same columns, in round order. Leaves: lines on standard output, or
-files. Only when a sink has results for good does its cursor in the home advance; after a crash, or a failure, it is given
-everything behind the cursor again.
+Enters: `ResultBatch`, results of one round that have the same columns, in round order. Leaves: lines on standard output,
+files, or messages of a topic. Only when a sink has results for good does its cursor in the home advance; after a crash, or a
+failure, it is given everything behind the cursor again.
 """
 
 from eddyline.delivery.sinks.batches import MARKS, ResultBatch, result_batch
 from eddyline.delivery.sinks.feed import QueryFacts, SinkFeed, Wanted
 from eddyline.delivery.sinks.files import FILE_FORMATS, FileSink
+from eddyline.delivery.sinks.kafka import KafkaSink
 from eddyline.delivery.sinks.sink import Sink, SinkError
 from eddyline.delivery.sinks.stdout import STDOUT_FORMATS, StdoutSink
 
@@ -16,6 +17,7 @@ __all__ = [
     "MARKS",
     "STDOUT_FORMATS",
     "FileSink",
+    "KafkaSink",
     "QueryFacts",
     "ResultBatch",
     "Sink",

@@ -1,4 +1,4 @@
-"""Secrets: `${env:NAME}` and `${file:/path}` inside a text of the pipeline file.
+"""Secrets: `${env:NAME}` and `${file:/path}` inside a text of the pipeline file, or an option of a stream.
 
 A text with secrets in it stays as it was written until the moment it is used. What it is shown as, stored as, compared by and
 printed as is always the text as written. `$${` stands for `${` itself.
@@ -14,7 +14,13 @@ from pathlib import Path
 from eddyline.errors import EddylineError, did_you_mean
 
 MAX_FILE_BYTES = 64 << 10
+SECRET_WORD = re.compile(
+    r"password|passwd|passphrase|(?<![a-z])pass(?![a-z])|secret|token|credential|private.?key|api.?key|key\.pem"
+    r"|sasl\.jaas|oauthbearer\.config",
+    re.IGNORECASE,
+)
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+_ONLY_REFERENCE = re.compile(r"\$\{(env|file):[^}]+\}")
 _KINDS = ("env", "file")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -113,6 +119,11 @@ def text_with_secrets(written: str, folder: Path) -> Text:
 def has_secrets(written: str) -> bool:
     """Whether a text refers to a secret, rightly or wrongly."""
     return any(hit[1] is not None for hit in _REFERENCE.finditer(written))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether an option of this name holds a secret in plain text."""
+    return bool(SECRET_WORD.search(name)) and not _ONLY_REFERENCE.fullmatch(value.strip())
 
 
 def revealed(text: Text) -> str:

@@ -1,0 +1,138 @@
+"""Results as messages of a Kafka topic: JSON, as the lines of a file would be, keyed by the query.
+
+Rounds are written in transactions, some rounds in one, each with the number of its last round as its mark (`kafka/writer.py`).
+Whoever reads only what was committed finds every result once: after a crash between the transaction and the cursor's advance the
+same rounds come again, and those up to the mark are in the topic already. The mark is asked for after older transactions of this
+sink have ended, so there is no third case.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from eddyline.delivery.sinks.batches import ResultBatch
+from eddyline.delivery.sinks.sink import SinkError
+from eddyline.delivery.sinks.texts import json_lines
+from eddyline.errors import did_you_mean
+from eddyline.kafka import ANSWER_S, Cluster, KafkaFailure, UnknownTopic, Writer, check_library
+
+BYTES_AT_ONCE = (
+    16 << 20
+)  # of results as columns; a transaction does not grow beyond the round that passes this
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class KafkaSink:
+    """A transaction for every few rounds: `every_s` seconds after its first result, or when enough wait."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        *,
+        name: str,
+        home_id: str,
+        last_round: int,
+        every_s: float = 0.1,
+        answer_s: float = ANSWER_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Talks to nobody yet. `last_round` is the last one the home has. Raises SinkError without the client library."""
+        self.name = name
+        self._cluster = cluster
+        self._topic = topic
+        self._writer_name = f"eddyline-{home_id}-{_UNSAFE.sub('_', name)}"
+        self._last_round = (
+            last_round  # no mark can be above this: neither of an earlier process, nor of this one
+        )
+        self._every_s = every_s
+        self._answer_s = answer_s
+        self._clock = clock
+        self._writer: Writer | None = None
+        self._batches: list[ResultBatch] = []
+        self._nbytes = 0
+        self._since: float | None = None
+        try:
+            check_library()
+        except KafkaFailure as failure:
+            raise self._told(failure) from None
+
+    def write(self, round_number: int, batches: Sequence[ResultBatch]) -> None:
+        mark = self._opened().mark
+        if mark is not None and round_number <= mark:
+            return  # it was written before a crash, and not acknowledged
+        self._batches += batches
+        self._nbytes += sum(batch.rows.nbytes for batch in batches)
+        if self._since is None:
+            self._since = self._clock()
+
+    def is_due(self) -> bool:
+        if self._since is None:
+            return False
+        return self._nbytes >= BYTES_AT_ONCE or self._clock() - self._since >= self._every_s
+
+    def flush(self) -> bool:
+        if self._batches:
+            try:
+                writer = self._opened()
+                self._last_round = max(self._last_round, self._batches[-1].round_number)
+                writer.write(self._messages(), self._batches[-1].round_number)
+            except KafkaFailure as failure:
+                self._let_go()
+                raise self._told(failure) from None
+        self._clear()
+        return True
+
+    def forget(self, cursor: int) -> None:
+        self._clear()
+
+    def close(self) -> None:
+        self._let_go()
+
+    # ----------------------------------------------------------------------------------------- inside
+
+    def _opened(self) -> Writer:
+        """The writer; a new one after a failure, which ends what the other had begun and knows what is there."""
+        if self._writer is None:
+            try:
+                self._writer = Writer(self._cluster, self._topic, self._writer_name, answer_s=self._answer_s)
+            except UnknownTopic as failure:
+                hint = f"Make it. {did_you_mean(self._topic, failure.known, noun='topic')}"
+                raise SinkError(
+                    f"sink {self.name}: {failure.problem} at {self._cluster.servers}", hint=hint
+                ) from None
+            except KafkaFailure as failure:
+                raise self._told(failure) from None
+            self._check_mark(self._writer.mark)
+        return self._writer
+
+    def _check_mark(self, mark: int | None) -> None:
+        """A topic that is ahead of the home would seem to have rounds that are still to come."""
+        if mark is not None and mark > self._last_round:
+            self._let_go()
+            raise SinkError(
+                f"sink {self.name}: topic {self._topic} has results up to round {mark}, the home only up to {self._last_round}",
+                detail="The home was put back to an earlier state, and its rounds would be taken for those the topic has.",
+                hint="Give the sink another name; its results then come after those that are there.",
+            )
+
+    def _messages(self) -> Iterator[tuple[bytes, bytes]]:
+        for batch in self._batches:
+            keys = batch.rows.column("_query").to_pylist()
+            for key, line in zip(keys, json_lines(batch.rows), strict=True):
+                yield key.encode(), line.encode()
+
+    def _clear(self) -> None:
+        self._batches = []
+        self._nbytes = 0
+        self._since = None
+
+    def _let_go(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _told(self, failure: KafkaFailure) -> SinkError:
+        return SinkError(f"sink {self.name}: {failure.problem}", detail=failure.detail, hint=failure.hint)
