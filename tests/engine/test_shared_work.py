@@ -11,6 +11,7 @@ import pytest
 import eddyline
 from eddyline.engine.shared_work import ReferenceRefused, RowsNumbered, SharedRounds
 from eddyline.engine.tasks import by_bytes, run_task
+from eddyline.errors import StreamChangedError
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.references import PlannedInput, Reference
 from eddyline.storage.outbox import write_capture
@@ -281,3 +282,23 @@ def test_tasks_are_cut_by_bytes_and_no_more_than_allowed():
     assert [len(task) for task in by_bytes(references, 1, 4)] == [3, 3, 3, 1]
     assert by_bytes([], 30, 4) == []
     assert [len(task) for task in by_bytes(references, 1000, 4)] == [10]
+
+
+def test_a_stream_dropped_and_declared_again_while_its_rows_are_worked_on_gets_none_of_them(engine):
+    def slowly(tasks):
+        engine.drop_stream("trades")
+        engine.stream("trades", SCHEMA, time="ts")
+        return elsewhere(tasks)
+
+    with pytest.raises(StreamChangedError):
+        shared(engine, slowly).run_round({"trades": offered(engine, rows(("A", 1.0, 1, 1)))})
+    assert "trades" not in engine.rounds.progress
+    assert engine.rounds.durable.rounds.position("trades") is None
+    assert engine.rounds.durable.rounds.last() is None
+
+
+def test_a_dropped_stream_forgets_how_far_its_source_was_read(engine):
+    shared(engine).run_round({"trades": offered(engine, rows(("A", 1.0, 1, 1)))})
+    assert engine.rounds.durable.rounds.position("trades") is not None
+    engine.drop_stream("trades")
+    assert engine.rounds.durable.rounds.position("trades") is None

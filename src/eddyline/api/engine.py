@@ -43,6 +43,7 @@ from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
 
 if TYPE_CHECKING:
     from eddyline.api.control import Control
+    from eddyline.api.running import Running
 
 
 def open_engine(
@@ -165,6 +166,27 @@ class Engine:
     def streams(self) -> list[StreamHandle]:
         with self.rounds.lock:
             return [StreamHandle(self, stream) for stream in self.rounds.catalog.streams()]
+
+    def start(
+        self,
+        spark: Any = None,
+        *,
+        sources: Mapping[str, Mapping[str, Any]] | None = None,
+        master: str | None = None,
+        confs: Mapping[str, str] | None = None,
+        once: bool = False,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Running:
+        """Run rounds on Spark over the sources of streams, in a thread of their own, until `stop` is called on what is returned.
+
+        spark     the session to run on; without it one is started on this machine, or on `master`
+        sources   where the rows of each stream come from, in the words of a pipeline file, by stream:
+                  `{"trades": {"type": "files", "path": "in/", "format": "parquet"}}`
+        once      end when everything that is there has been read
+        """
+        from eddyline.api.running import Running
+
+        return Running(self, spark, sources=sources, master=master, confs=confs, once=once, on_event=on_event)
 
     # ----------------------------------------------------------------------------------------- queries
 

@@ -20,6 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,14 +29,15 @@ from typing import Any, BinaryIO, TextIO
 
 from eddyline.api.endpoints import Feed, open_feed, open_sink
 from eddyline.api.engine import Engine
-from eddyline.api.pipeline.model import FileSource, Pipeline
+from eddyline.api.lanes import JobLanes
+from eddyline.api.pipeline.model import FileSource, Pipeline, StreamSettings
 from eddyline.api.pipeline.open import check_machine, open_pipeline
 from eddyline.api.rules import Applied, apply_rules
-from eddyline.api.secrets import hidden
 from eddyline.delivery.sinks import SinkError, SinkFeed
 from eddyline.delivery.sinks.sink import SinkClosedError
 from eddyline.engine import Outcome
 from eddyline.engine.durable import OUTBOX
+from eddyline.engine.shared_work import SharedRounds
 from eddyline.errors import EddylineError, HomeError, SchemaError, StreamChangedError
 from eddyline.events import (
     Event,
@@ -43,13 +45,19 @@ from eddyline.events import (
     RoundFailed,
     SinkFailed,
     SinkOvertaken,
+    SourceClosed,
     SourceFailed,
 )
+from eddyline.secrets import hidden
 from eddyline.sources import Ingested, Misfit, Taken
+from eddyline.spark.jobs import pack_functions
+from eddyline.spark.workers import SparkWorkers
 from eddyline.storage.outbox import StoredPart, stored_part
 
 QUIET_S = 2.0  # nothing is said about what takes less
 PROGRESS_EVERY_S = 1.0
+TASKS_PER_CORE = 4
+MOST_LANES = 32  # rounds at the workers at once
 LONGEST_WAIT_S = 1.0
 FIRST_PAUSE_S = 0.5  # before something that failed is tried again; doubles each time
 LONGEST_PAUSE_S = 30.0
@@ -147,8 +155,12 @@ class Runner:
         stdin: BinaryIO | None = None,
         stdout: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
+        workers: SparkWorkers | None = None,
     ) -> None:
-        """Check the machine, open the home, bring the sinks up to date, apply the rules (unless `apply` is off)."""
+        """Check the machine, open the home, bring the sinks up to date, apply the rules (unless `apply` is off).
+
+        With `workers`, whatever lies ready in some quantity is read and filtered by them.
+        """
         check_machine(pipeline)
         self.pipeline = pipeline
         self.applied: Applied | None = None
@@ -164,6 +176,10 @@ class Runner:
         self._signal: int | None = None
         self._counts = RunProgress("running", 0.0)
         self._feeds: list[Feed] = []
+        self._requests: deque[tuple[Callable[[bool], None], Future[None]]] = deque()
+        self._workers = workers
+        self._lanes: JobLanes | None = None
+        self._ends_with_sources = True
         self._sinks: list[SinkFeed] = []
         self._failed_sinks: set[str] = set()
         self._in_memory: deque[tuple[int, list[StoredPart]]] = deque(maxlen=ROUNDS_IN_MEMORY)
@@ -204,22 +220,29 @@ class Runner:
         once: bool = False,
         until: Callable[[RunProgress], bool] | None = None,
         signals: bool = True,
+        ends_with_sources: bool = True,
     ) -> RunSummary:
-        """Run until the end; see `run` above. With `signals`, SIGINT and SIGTERM end it after the round in flight."""
+        """Run until the end; see `run` above. With `signals`, SIGINT and SIGTERM end it after the round in flight.
+
+        With `ends_with_sources` off it goes on when no source is left, or none was there: one may come.
+        """
+        self._ends_with_sources = ends_with_sources
         with self._listening(signals):
             if not once:
                 self.engine.warm_up()
             self._open_feeds(once)
-            while not self._is_over():
-                worked = False
-                for feed in self._feeds:
-                    if not self._is_over() and self._advance(feed, once):
+            while not self._is_over() or self._is_busy():
+                worked = self._follow_requests(once)
+                for feed in list(self._feeds):
+                    if (not self._is_over() or self._is_busy(feed)) and self._advance(feed, once):
                         worked = True
                         if until is not None and until(self._progress()):
                             self._end("until")
                 self._deliver()
                 self._say_progress()
-                if not worked and not self._is_over():
+                if not worked and self._is_over():
+                    self._wait(LONGEST_WAIT_S)  # for jobs that are under way
+                elif not worked:
                     self._rest(once)
             self._finish(once)
         assert self._ended_by is not None
@@ -236,12 +259,20 @@ class Runner:
     def _is_over(self) -> bool:
         return self._ended_by is not None
 
+    def _is_busy(self, feed: Feed | None = None) -> bool:
+        """Whether workers have a round of this feed, or of any."""
+        lanes = self._lanes
+        feeds = self._feeds if feed is None else [feed]
+        return lanes is not None and any(lanes.is_busy(each) for each in feeds)
+
     def stop(self) -> None:
         """End the run after the round in flight. Safe from any thread."""
         self._end("stop")
 
     def close(self) -> None:
         """Let go of sources and sinks, and of the engine if it was opened here."""
+        if self._lanes is not None:
+            self._lanes.close()
         for feed in self._feeds:
             feed.source.close()
         for sink in self._sinks:
@@ -261,29 +292,84 @@ class Runner:
     ) -> None:
         self.close()
 
+    def add_source(self, settings: StreamSettings) -> Future[None]:
+        """Read from one more source. Safe from any thread; what is returned is done when it is open, or says why it is not."""
+        return self._request(lambda once: self._open_feed(settings, once))
+
+    def remove_source(self, stream: str) -> Future[None]:
+        """Stop reading a source after the round in flight; how far it was read stays known. Safe from any thread."""
+        return self._request(lambda once: self._close_feed(stream.lower()))
+
+    def _request(self, what: Callable[[bool], None]) -> Future[None]:
+        done: Future[None] = Future()
+        self._requests.append((what, done))
+        self._wake.set()
+        return done
+
+    def _follow_requests(self, once: bool) -> bool:
+        """Do what other threads asked for, between rounds."""
+        for _ in range(len(self._requests)):
+            what, done = self._requests.popleft()
+            try:
+                what(once)
+            except EddylineError as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+        return False
+
+    def _open_feed(self, settings: StreamSettings, once: bool) -> None:
+        self._close_feed(settings.stream.name.lower())
+        self._feeds.append(
+            open_feed(
+                self.pipeline,
+                settings,
+                self.engine,
+                is_once=once,
+                stdin=self._stdin,
+                wake=self._wake.set,
+            )
+        )
+
+    def _close_feed(self, name: str) -> None:
+        for feed in [feed for feed in self._feeds if feed.name == name]:
+            self._feeds.remove(feed)
+            if self._lanes is not None:
+                self._lanes.forget(feed)
+            feed.source.close()
+
     def _open_feeds(self, once: bool) -> None:
         for settings in self.pipeline.streams:
             if settings.source is not None:
-                feed = open_feed(
-                    self.pipeline,
-                    settings,
-                    self.engine,
-                    is_once=once,
-                    stdin=self._stdin,
-                    wake=self._wake.set,
-                )
-                self._feeds.append(feed)
+                self._open_feed(settings, once)
+        if self._workers is not None:
+            shared = SharedRounds(
+                self.engine.rounds,
+                self._workers.run,
+                pack_functions,
+                most_tasks=TASKS_PER_CORE * self._workers.n_cores,
+            )
+            limits = self.pipeline.limits
+            self._lanes = JobLanes(
+                shared,
+                MOST_LANES,
+                self._wake.set,
+                least_bytes=limits.job_from_bytes,
+                most_bytes=limits.bytes_per_job,
+            )
 
     def _rest(self, once: bool) -> None:
         """Nothing to do: end, or wait for something to come; let time pass for windows and timers."""
-        if once and not any(feed.is_pending for feed in self._feeds):
+        idle = [feed for feed in self._feeds if not self._is_busy(feed)]
+        is_idle = len(idle) == len(self._feeds)
+        if once and is_idle and not any(feed.is_pending for feed in idle):
             self._end("once")
             return
-        if self._feeds and all(feed.is_finished for feed in self._feeds):
+        if self._ends_with_sources and idle and is_idle and all(feed.is_finished for feed in idle):
             self._end("sources")
             return
         now = self._clock()
-        wait_s = min([LONGEST_WAIT_S, *(max(f.source.wait_s(), f.resume_at - now) for f in self._feeds)])
+        wait_s = min([LONGEST_WAIT_S, *(max(f.source.wait_s(), f.resume_at - now) for f in idle)])
         tick_s = self.pipeline.engine.tick_us / 1e6
         if tick_s and not once:
             until_tick = self._last_activity + tick_s - now
@@ -291,7 +377,10 @@ class Runner:
                 self._commit({}, {})
                 return
             wait_s = min(wait_s, until_tick)
-        self._wake.wait(max(0.0, wait_s))
+        self._wait(wait_s)
+
+    def _wait(self, seconds: float) -> None:
+        self._wake.wait(max(0.0, seconds))
         self._wake.clear()
 
     def _finish(self, once: bool) -> None:
@@ -311,12 +400,21 @@ class Runner:
 
     def _advance(self, feed: Feed, once: bool) -> bool:
         """Take rows from a source and run a round over them; False if there are none, or they cannot be taken now."""
+        if self._is_busy(feed):
+            return self._end_job(feed, once)
         if self._clock() < feed.resume_at:
             return False
         try:
-            stream = self.engine.rounds.catalog.stream(feed.stream.name)
+            with self.engine.rounds.lock:
+                stream = self.engine.rounds.catalog.find_stream(feed.stream.name)
+            if stream is None:
+                self._close_feed(feed.name)
+                self.engine.rounds.tell(SourceClosed(self._last_round, feed.stream.name))
+                return True
             if stream is not feed.stream:
                 feed.follow(stream)
+            if self._lanes is not None and self._lanes.start(feed):
+                return False
             limits = self.pipeline.limits
             taken = feed.held or feed.source.take(limits.rows_per_round, limits.bytes_per_round)
             feed.held = taken
@@ -327,6 +425,21 @@ class Runner:
             return False
         feed.held, feed.n_failures = None, 0
         return taken is not None
+
+    def _end_job(self, feed: Feed, once: bool) -> bool:
+        """Take a job back from the workers if it has ended."""
+        assert self._lanes is not None
+        if not self._lanes.has_ended(feed):
+            return False
+        try:
+            outcome = self._lanes.end(feed)
+        except EddylineError as error:
+            self._failed(feed, error, once, is_round=True)
+            return False
+        feed.n_failures = 0
+        if outcome is not None:
+            self._count(outcome)
+        return True
 
     def _run_round(self, feed: Feed, taken: Taken) -> None:
         """Commit the rows of a source. Rows the engine cannot take as they are become dead letters."""
@@ -354,6 +467,10 @@ class Runner:
             outcome = rounds.run_round(inputs, positions=positions)
             if rounds.durable is None and self._sinks:
                 self._in_memory.append((outcome.round.number, self._parts(outcome)))
+        self._count(outcome)
+        return outcome
+
+    def _count(self, outcome: Outcome) -> None:
         self._last_activity = self._clock()
         counts = self._counts
         self._counts = replace(
@@ -363,14 +480,13 @@ class Runner:
             n_results=counts.n_results + outcome.n_results,
             n_dead=counts.n_dead + outcome.n_dead,
         )
-        return outcome
 
     def _is_lost(self) -> bool:
         """Whether another process has taken the home."""
         durable = self.engine.rounds.durable
         return durable is not None and durable.database.number("epoch") != durable.epoch
 
-    def _failed(self, feed: Feed, error: EddylineError, once: bool) -> None:
+    def _failed(self, feed: Feed, error: EddylineError, once: bool, *, is_round: bool | None = None) -> None:
         """Rows could not be read, or not committed: they are tried again after a pause that grows, or the run ends."""
         source = feed.settings.source
         path = source.path if isinstance(source, FileSource) else None
@@ -382,7 +498,7 @@ class Runner:
             raise error from None
         feed.resume_at = self._clock() + min(FIRST_PAUSE_S * 2 ** (feed.n_failures - 1), LONGEST_PAUSE_S)
         message = error.problem + (f": {error.detail}" if error.detail else "")
-        if feed.held is None:
+        if not (feed.held is not None if is_round is None else is_round):
             self.engine.rounds.announce(SourceFailed(self._last_round, feed.stream.name, message))
         else:
             self.engine.rounds.announce(RoundFailed(self._last_round, message))

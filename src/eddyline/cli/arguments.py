@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from eddyline.cli.session import CommandError
 from eddyline.errors import did_you_mean, nearest
+from eddyline.sources.formats import FORMATS
 
 HELP = """\
 Run standing SQL queries over streams.
@@ -17,6 +18,7 @@ Run standing SQL queries over streams.
   plan [RULES]           what would change, is it supported, what can it cost?
   apply [RULES]          make it so, in one version
   test [PATHS]           run the .stream tests beside the rules
+  stream add NAME        propose a stream from a sample of its data
   query ACTION           add, drop, list, show, pause or resume a query
   tail [QUERY]           results as they come
   explain QUERY | SQL    how a query is answered; --all: the whole index
@@ -24,6 +26,7 @@ Run standing SQL queries over streams.
   deadletters            rows that did not fit and pairs that could not be decided
   export FOLDER          all that stands, as rule files
   versions, rollback N   earlier versions, and the way back to one
+  rounds                 what the last rounds took
   doctor                 is everything in order?
   completion SHELL       completion for bash, zsh or fish
   version                of eddyline
@@ -101,6 +104,23 @@ def build() -> Parser:
         help="a pipeline file or its folder; eddyline.toml if not given",
     )
     one.add_argument("--once", action="store_true", help="end when everything that is there has been read")
+    one.add_argument(
+        "--spark",
+        action="store_true",
+        help="let workers of Spark read and filter whatever lies ready in quantity",
+    )
+    one.add_argument(
+        "--master",
+        metavar="URL",
+        help="the cluster to run on, such as spark://host:7077; all cores of this machine if not given",
+    )
+    one.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of Spark, such as spark.executor.memory=4g; may be repeated",
+    )
 
     for name, summary in (
         ("plan", "Show what applying the rules would change."),
@@ -122,6 +142,7 @@ def build() -> Parser:
     one.add_argument("--junit", metavar="FILE", help="write the outcome as JUnit XML")
     one.add_argument("--pipeline", metavar="FILE", help="the pipeline file")
 
+    _stream_commands(command("stream", "Work with streams.", "eddyline stream add trades --sample data/"))
     _query_commands(command("query", "Work with single queries.", "eddyline query list"))
 
     one = command("tail", "Show results as they come.", "eddyline tail cheap")
@@ -175,6 +196,9 @@ def build() -> Parser:
     one.add_argument("version", type=_count, metavar="VERSION", help="see eddyline versions")
     one.add_argument("--dry-run", action="store_true", help="only show what that would take")
 
+    one = command("rounds", "Show what the last rounds took, newest first.", "eddyline rounds --newest 5")
+    one.add_argument("-n", "--newest", type=_count, default=20, metavar="N", help="how many (20)")
+
     one = command("doctor", "Check this machine and the home.", "eddyline doctor")
     one.add_argument(
         "--forget-damaged", action="store_true", help="leave files that are damaged out from now on"
@@ -185,6 +209,28 @@ def build() -> Parser:
 
     command("version", "Print the version of eddyline.", "eddyline version --json")
     return top
+
+
+def _stream_commands(stream: Parser) -> None:
+    actions = stream.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser, required=True)
+    one = _described(
+        actions,
+        "add",
+        "Propose a stream from a sample of its data.",
+        "eddyline stream add trades --sample data/trades.json --write",
+    )
+    one.add_argument("name", metavar="NAME", help="what the stream is called")
+    one.add_argument("--sample", metavar="PATH", help="a file or folder to look at; - for standard input")
+    one.add_argument(
+        "--rows", type=_from_one, default=1000, metavar="N", help="how many of the first rows (1000)"
+    )
+    one.add_argument(
+        "--format", choices=FORMATS, metavar="FORMAT", help=f"{', '.join(FORMATS)}; else by name and content"
+    )
+    one.add_argument("--delimiter", metavar="CHARACTER", help="of CSV; else the likeliest")
+    one.add_argument("--time", metavar="COLUMN", help="when a row happened; else the only TIMESTAMP")
+    one.add_argument("--write", action="store_true", help="add the stream to the pipeline file")
+    one.add_argument("--pipeline", metavar="FILE", help="the pipeline file")
 
 
 def _query_commands(query: Parser) -> None:

@@ -41,7 +41,7 @@ _eddyline() {{
     word="${{COMP_WORDS[k]}}"
     [[ "$word" == -* ]] && continue
     if [[ -z "$path" ]]; then path="$word"
-    elif [[ "$path" == query && " {nested} " == *" query "* ]]; then path="query $word"; break
+    elif [[ " {nested} " == *" $path "* ]]; then path="$path $word"; break
     else break; fi
   done
   case "$path" in

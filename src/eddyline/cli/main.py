@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import eddyline
-from eddyline.cli import checks, doctor, project, queries, results, rules, running
+from eddyline.cli import checks, doctor, project, queries, results, rules, running, streams
 from eddyline.cli.arguments import HELP, build, parse
 from eddyline.cli.completion import script
 from eddyline.cli.output import Output
@@ -49,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _handler(args: argparse.Namespace) -> Handler:
-    if args.command == "query":
-        found: Handler = getattr(queries, args.action)
+    if args.command in _WITH_ACTIONS:
+        found: Handler = getattr(_WITH_ACTIONS[args.command], args.action)
         return found
     return _HANDLERS[args.command]
 
@@ -72,6 +72,7 @@ def _completion(args: argparse.Namespace, out: Output) -> int:
     return DONE
 
 
+_WITH_ACTIONS = {"query": queries, "stream": streams}
 _HANDLERS: dict[str, Handler] = {
     "init": project.init,
     "run": running.run,
@@ -85,6 +86,7 @@ _HANDLERS: dict[str, Handler] = {
     "export": rules.export,
     "versions": rules.versions,
     "rollback": rules.rollback,
+    "rounds": results.rounds,
     "doctor": doctor.doctor,
     "completion": _completion,
     "version": _version,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eddyline.engine.tasks import Task, TaskResult, run_task
 from eddyline.errors import EddylineError
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
     from eddyline.functions.udf import UserFunction
 
-DETAIL_LINES = 12
+MOST_SAID = 500
 
 
 class SparkJobError(EddylineError):
     """Spark could not run the tasks of a round. The round has not happened."""
+
+
+class SessionLostError(SparkJobError):
+    """There is no session any more."""
 
 
 def spark_runner(session: SparkSession) -> Callable[[Sequence[Task]], list[TaskResult]]:
@@ -58,33 +62,36 @@ def pack_functions(functions: Sequence[UserFunction]) -> bytes:
     return packed
 
 
-def _told(error: Exception) -> EddylineError:
+def _told(error: Exception) -> SparkJobError:
     """What happened, without the many lines of Java around it."""
     text = str(error)
-    lost = re.search(r"ExecutorLostFailure[^\n]*", text)
-    traced = re.search(
-        r"Traceback \(most recent call last\):.*?\n(\w[\w.]*(?:Error|Exception|Interrupt)?[^\n]*)\n",
-        text,
-        re.S,
-    )
-    if lost:
-        problem = lost[0]
-    elif traced:
-        problem = traced[1]
-    else:
-        problem = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    if _is_stopped(error, text):
-        return SparkJobError(
-            "the Spark session was stopped",
+    if _is_lost(error, text):
+        return SessionLostError(
+            "the Spark session has ended",
             detail="The round has not happened; its rows come again.",
-            hint="Start the engine again with a new session.",
+            hint="A session that was started here is started again; otherwise start the engine with a new one.",
         )
+    lost = re.search(r"ExecutorLostFailure[^\n]*", text)
+    said = re.findall(r"^(?:[a-z_]\w*\.)*\w+(?:Error|Exception|Interrupt|Exit)\b[^\n]*", text, re.MULTILINE)
+    ours = [line for line in said if not line.startswith(("org.apache.", "java.", "py4j."))]
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    problem = lost[0] if lost else (ours or said or [first])[-1]
     return SparkJobError(
         "Spark could not run the tasks of a round",
-        detail=f"{problem} The round has not happened; its rows come again.",
+        detail=f"{problem[:MOST_SAID].rstrip('.')}. The round has not happened; its rows come again.",
         hint="Look into the log of the driver and of the worker for more.",
     )
 
 
-def _is_stopped(error: Any, text: str) -> bool:
-    return "stopped SparkContext" in text or "SparkContext was shut down" in text or "_jsc" in text
+def _is_lost(error: Exception, text: str) -> bool:
+    """Whether there is no session any more, or no Java behind it."""
+    names = {type(each).__name__ for each in (error, error.__cause__, error.__context__) if each is not None}
+    said = (
+        "stopped SparkContext",
+        "SparkContext was shut down",
+        "SparkContext has been shutdown",
+        "is not initialized",
+    )
+    return bool(names & {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError"}) or any(
+        part in text for part in said
+    )

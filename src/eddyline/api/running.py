@@ -1,0 +1,178 @@
+"""An engine at work over the sources of its streams, on Spark, until it is told to stop: what `Engine.start` returns.
+
+engine.stream("trades", "sym STRING, price DOUBLE")
+with engine.start(sources={"trades": {"type": "files", "path": "in/", "format": "parquet"}}) as running:
+    …                                    # register, drop, read results
+    running.feed("quotes", frame, checkpoint="checkpoints/quotes")       # any streaming DataFrame
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from eddyline.api.pipeline.model import EngineSettings, Pipeline, StreamSettings
+from eddyline.api.pipeline.read import read_pipeline
+from eddyline.api.runner import Runner, RunProgress, RunSummary
+from eddyline.engine.shared_work import SharedRounds
+from eddyline.errors import ClosedError, PropertyError
+from eddyline.events import Event
+from eddyline.spark.jobs import pack_functions
+from eddyline.spark.workers import SparkWorkers
+from eddyline.types import type_name
+
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
+
+OPEN_TIMEOUT_S = 60.0
+
+
+class Running:
+    """Rounds run in a thread of their own. Also a context manager that stops them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        session: Any = None,
+        *,
+        sources: Mapping[str, Mapping[str, Any]] | None = None,
+        master: str | None = None,
+        confs: Mapping[str, str] | None = None,
+        once: bool = False,
+        on_event: Callable[[Event], None] | None = None,
+        on_progress: Callable[[RunProgress], None] | None = None,
+    ) -> None:
+        durable = engine.rounds.durable
+        if durable is None:
+            raise PropertyError(
+                "an engine in memory cannot run on Spark",
+                detail="Workers read plans from a folder and write results to it.",
+                hint='Open it with a home: eddyline.open("folder/").',
+            )
+        self.engine = engine
+        settings = [self._settings(name, source) for name, source in (sources or {}).items()]
+        self.workers = SparkWorkers(session, master=master, confs=confs, time_zone=engine.rounds.time_zone)
+        try:
+            home = EngineSettings(durable.home.folder)
+            pipeline = Pipeline(Path.cwd() / "eddyline.toml", "", home, tuple(settings))
+            self._runner = Runner(
+                pipeline,
+                engine=engine,
+                apply=False,
+                on_event=on_event,
+                on_progress=on_progress,
+                workers=self.workers,
+            )
+        except BaseException:
+            self.workers.close()
+            raise
+        self._once = once
+        self._ends_alone = bool(settings)
+        self._summary: RunSummary | None = None
+        self._error: BaseException | None = None
+        self._queries: list[Any] = []
+        self._thread = threading.Thread(target=self._run, name="eddyline-rounds", daemon=True)
+        self._thread.start()
+
+    @property
+    def spark(self) -> Any:
+        """The session the rounds run on."""
+        return self.workers.session
+
+    def add_source(self, stream: str, source: Mapping[str, Any]) -> None:
+        """Read from one more source, in the words of a pipeline file: `{"type": "files", "path": "in/", "format": "json"}`."""
+        self._check_running()
+        self._runner.add_source(self._settings(stream, source)).result(OPEN_TIMEOUT_S)
+
+    def remove_source(self, stream: str) -> None:
+        """Stop reading the source of a stream after the round in flight; how far it was read stays known."""
+        self._check_running()
+        self._runner.remove_source(stream).result(OPEN_TIMEOUT_S)
+
+    def feed(
+        self, stream: str, frame: Any, *, checkpoint: str | Path, on_new_query: str = "refuse"
+    ) -> Any:
+        """Let any streaming DataFrame feed a stream, exactly once; `checkpoint` is the folder Spark remembers its place in.
+
+        on_new_query   what if the stream was fed by another query so far, a deleted checkpoint say: "refuse", "resume" (take what
+                       this one gives from now on) or "read again"
+        """
+        from eddyline.spark.capture import feed_stream
+
+        self._check_running()
+        rounds = self.engine.rounds
+        shared = SharedRounds(rounds, self.workers.run, pack_functions)
+        query = feed_stream(shared, rounds, stream, frame, checkpoint, on_new_query=on_new_query)
+        self._queries.append(query)
+        return query
+
+    def wait(self, timeout: float | None = None) -> RunSummary | None:
+        """Until the rounds have ended by themselves, or the time is over; raises what ended them if it was an error."""
+        self._thread.join(timeout)
+        if self._error is not None:
+            raise self._error
+        return self._summary
+
+    def stop(self) -> RunSummary | None:
+        """End after the rounds in flight, and the session too if it was started here. The engine stays open."""
+        for query in self._queries:
+            query.stop()
+        self._queries.clear()
+        self._runner.stop()
+        self._thread.join()
+        self._runner.close()
+        self.workers.close()
+        if self._error is not None:
+            raise self._error
+        return self._summary
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            self._summary = self._runner.run(
+                once=self._once, signals=False, ends_with_sources=self._ends_alone
+            )
+        except BaseException as error:  # told by whoever waits or stops
+            self._error = error
+
+    def _check_running(self) -> None:
+        if not self._thread.is_alive():
+            raise ClosedError("these rounds have ended", hint="Start again with engine.start().")
+
+    def _settings(self, name: str, source: Mapping[str, Any]) -> StreamSettings:
+        """A source as a pipeline file would have it, checked the same way."""
+        with self.engine.rounds.lock:
+            stream = self.engine.rounds.catalog.stream(name)
+        columns = ", ".join(
+            f"`{f.name}` {type_name(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in stream.schema
+        )
+        text = (
+            f'[engine]\nhome = "home"\n[streams.{json.dumps(stream.name)}]\nschema = {json.dumps(columns)}\n'
+            f"source = {_toml(source)}\n"
+        )
+        (settings,) = read_pipeline(text, Path.cwd() / "sources of engine.start").streams
+        return StreamSettings(stream, settings.source)
+
+
+def _toml(value: Any) -> str:
+    """A plain value as it stands in a pipeline file."""
+    if isinstance(value, Mapping):
+        return (
+            "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(each)}" for key, each in value.items()) + " }"
+        )
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(each) for each in value) + "]"
+    return json.dumps(str(value) if isinstance(value, Path) else value)

@@ -1,0 +1,70 @@
+"""Engines whose pushes are worked on in tasks, here or on Spark, so that whatever is tested by pushing is tested there too."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+
+import eddyline
+from eddyline.engine.shared_work import SharedRounds
+from eddyline.engine.tasks import Task, TaskResult, run_task
+from eddyline.errors import StreamChangedError
+from eddyline.sources.captures import capture_reference
+from eddyline.sources.references import PlannedInput
+from eddyline.storage.outbox import write_capture
+
+RunTasks = Callable[[Sequence[Task]], Sequence[TaskResult]]
+_numbers = itertools.count()
+
+
+def elsewhere(tasks: Sequence[Task]) -> list[TaskResult]:
+    """As a worker would: what is sent and brought back can be pickled."""
+    return [pickle.loads(pickle.dumps(run_task(pickle.loads(pickle.dumps(task))))) for task in tasks]
+
+
+def opener(
+    folder: Path, run: RunTasks = elsewhere, *, n_pieces: int = 3, keeps_numbers: bool = True
+) -> Callable[..., eddyline.Engine]:
+    """Like eddyline.open, but every engine has a home below the folder, and its rows go through tasks in so many pieces.
+
+    Rows that bring arrival numbers of their own are worked on here, unless these need not be kept.
+    """
+
+    def open_engine(home: None = None, **options: Any) -> eddyline.Engine:
+        engine = eddyline.open(folder / f"home{next(_numbers)}", **options)
+        rounds, here = engine.rounds, engine.rounds.run_round
+        shared = SharedRounds(rounds, run, lambda functions: cloudpickle.dumps(list(functions)), task_bytes=1)
+
+        def run_round(inputs, *, token=None, now_us=None, positions=None):
+            if not keeps_numbers:
+                inputs = {name: replace(ingested, arrival=None) for name, ingested in inputs.items()}
+            if not inputs or any(i.arrival is not None and len(i.arrival) for i in inputs.values()):
+                return here(inputs, token=token, now_us=now_us, positions=positions)
+            for name, ingested in inputs.items():
+                stream = rounds.catalog.stream(name)
+                if ingested.rows.schema != stream.schema:
+                    raise StreamChangedError(f"stream {name} has another schema than the rows")
+            offered = {name: _offered(rounds, name, i, n_pieces) for name, i in inputs.items()}
+            return shared.run_round(offered, token=token, now_us=now_us)
+
+        rounds.run_round = run_round
+        return engine
+
+    return open_engine
+
+
+def _offered(rounds, name: str, ingested, n_pieces: int) -> PlannedInput:
+    store, n = rounds.durable.store, ingested.rows.num_rows
+    size = max(1, -(-n // n_pieces))
+    references = []
+    for first in range(0, n, size):
+        rows = ingested.rows.slice(first, size)
+        file = store.put("capture", lambda file, rows=rows: write_capture(file, [(name, rows)]))
+        references.append(capture_reference(store.folder, file))
+    return PlannedInput(tuple(references), lambda counts: None, misfits=tuple(ingested.misfits))
