@@ -224,3 +224,12 @@ def test_doctor_finds_and_forgets_a_damaged_file(shell, home):
     assert said.code == 0
     assert f"warning  store: {name} was left out: the rows as they came of round 1 are lost\n" in said.out
     assert "ok       store: 1 files, all as they were written\n" in shell("eddyline doctor").out
+
+
+def test_what_the_last_rounds_took_is_shown(shell, home):
+    shell("eddyline run --once")
+    shown = shell("eddyline rounds").out
+    assert shown.splitlines()[0].split()[:3] == ["round", "at", "rows"]
+    (last,) = shell("eddyline rounds -n 1 --json").json
+    assert last["n_tasks"] == 0
+    assert [stage["stage"] for stage in last["stages"]] == ["filters"]

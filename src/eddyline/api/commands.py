@@ -39,6 +39,7 @@ class Commands:
 
     NAMES = (
         "status",
+        "rounds",
         "query_add",
         "query_drop",
         "query_list",
@@ -107,6 +108,13 @@ class Commands:
                     for stream in self._engine.streams()
                 ],
             }
+
+    def rounds(self, *, newest: int = 20) -> list[dict[str, Any]]:
+        """What the newest rounds took, newest first."""
+        with self._rounds.lock:
+            self._rounds.check_open()
+            records = self._rounds.records.last(newest)
+        return [dataclasses.asdict(record) | {"at": _instant(record.at_us)} for record in reversed(records)]
 
     def versions(self, *, newest: int = 20) -> list[dict[str, Any]]:
         """The newest versions, newest first, and what made each."""

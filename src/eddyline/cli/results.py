@@ -1,4 +1,4 @@
-"""`eddyline tail` and `deadletters`."""
+"""`eddyline tail`, `deadletters` and `rounds`."""
 
 from __future__ import annotations
 
@@ -90,3 +90,45 @@ def deadletters(args: argparse.Namespace, out: Output) -> int:
         out.table(["round", "stream", "query", "error", "message"], rows)
     out.note(f"{found['total']:,} in all, {found['kept']:,} can be read, {len(rows)} shown")
     return 0
+
+
+def rounds(args: argparse.Namespace, out: Output) -> int:
+    """What the last rounds took."""
+    with session(args, out) as engine:
+        found = engine.call("rounds", newest=args.newest)
+    if out.is_json:
+        out.document(found)
+        return 0
+    columns = [
+        "round",
+        "at",
+        "rows",
+        "results",
+        "dead",
+        "late",
+        "tasks",
+        "ms",
+        "filters ms",
+        "waiting ms",
+        "MB",
+    ]
+    out.table(columns, [_round_cells(record) for record in found])
+    return 0
+
+
+def _round_cells(record: dict[str, Any]) -> list[Any]:
+    cpu_s = sum(stage["cpu_s"] for stage in record["stages"])
+    nbytes = sum(stage["nbytes"] for stage in record["stages"])
+    return [
+        record["round_number"],
+        record["at"],
+        f"{record['n_rows']:,}",
+        f"{record['n_results']:,}",
+        record["n_dead"],
+        record["n_late"],
+        record["n_tasks"] or "-",
+        f"{1e3 * record['seconds']:.1f}",
+        f"{1e3 * cpu_s:.1f}",
+        f"{1e3 * record['waiting_s']:.1f}",
+        f"{nbytes / 1e6:.2f}",
+    ]

@@ -53,12 +53,14 @@ from eddyline.events import (
 )
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
+from eddyline.filters.stage import Counters
 from eddyline.functions import Functions
 from eddyline.hit_matches import HitMatches
 from eddyline.kernels.warm import compile_if_cold, warm_up
 from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
 from eddyline.sources import Ingested
 from eddyline.sql import Shapes
+from eddyline.statistics import RoundRecord, RoundRecords, StageRecord
 from eddyline.storage import DeadLetters, RecentRows
 from eddyline.storage.outbox import StoredPart
 
@@ -106,6 +108,7 @@ class Planned:
     streams: dict[str, Stream]
     plans: dict[str, StreamPlan]
     last_rounds: dict[str, int]  # of each stream: no other may come between
+    births: dict[str, int]  # of each stream: one dropped and declared anew is another
 
 
 @dataclass(slots=True)
@@ -127,6 +130,11 @@ class Work:
     files: list[ListedFile] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
+    stages: list[StageRecord] = field(default_factory=list)
+    n_tasks: int = 0
+    waiting_s: float = 0.0
+    planned_at: float = 0.0  # when the steps ended, on the clock of performance
+    worked_at: float = 0.0
 
 
 class RoundEngine:
@@ -156,6 +164,7 @@ class RoundEngine:
         self.results = ResultLog(limits.results_per_query, limits.result_bytes)
         self.dead_letters = DeadLetters(limits.dead_letters)
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        self.records = RoundRecords(None if durable is None else durable.home.folder)
         self.recent: dict[str, RecentRows] = {}
         self.progress: dict[str, StreamProgress] = {}
         self.callbacks: dict[int, list[Callable[[Round, PartMatches | StoredPart], None]]] = {}
@@ -166,6 +175,7 @@ class RoundEngine:
         self._stages: dict[str, FilterStage] = {}
         self._last_round = 0
         self._last_rounds: dict[str, int] = {}  # by stream, of this process
+        self._births: dict[str, int] = {}  # how often a stream of a name was dropped in this process
         self._last_arrival = 0
         self._last_now_us = 0
         self._tokens: OrderedDict[str, Outcome] = OrderedDict()
@@ -201,15 +211,17 @@ class RoundEngine:
                         raise StreamChangedError(f"stream {stream.name} has another schema than the rows")
                 round_ = self._numbered(planned, {n: i.rows.num_rows for n, i in inputs.items()}, token)
             self.compile_if_cold()
+            planned_at = time.perf_counter()
             try:
                 self.at_step("2 capture")
                 batches, work = self._capture(round_, planned, inputs)
                 self.at_step("3 work")
                 self._work(round_, planned, batches, work)
+                work.planned_at, work.worked_at = planned_at, time.perf_counter()
             except BaseException:
                 self._abort()
                 raise
-            return self._end(round_, work, positions or {}, began)
+            return self._end(round_, planned, work, positions or {}, began)
 
     def commit_shared(
         self,
@@ -226,11 +238,13 @@ class RoundEngine:
             with self.lock:
                 self.check_open()
                 for name, number in planned.last_rounds.items():
+                    if self._births.get(name, 0) != planned.births[name]:
+                        raise StreamChangedError(f"stream {name} was dropped while its rows were worked on")
                     if self._last_rounds.get(name, 0) != number:
                         raise RoundOvertakenError(f"another round of stream {name} came between")
                 round_ = self._numbered(planned, shared.n_rows(), token)
                 work = shared.numbered(round_, planned, self.catalog.find_name)
-            return self._end(round_, work, positions, began)
+            return self._end(round_, planned, work, positions, began)
 
     def _numbered(self, planned: Planned, n_rows: dict[str, int], token: str | None) -> Round:
         return Round(
@@ -243,17 +257,21 @@ class RoundEngine:
             token=token,
         )
 
-    def _end(self, round_: Round, work: Work, positions: Mapping[str, object], began: float) -> Outcome:
+    def _end(
+        self, round_: Round, planned: Planned, work: Work, positions: Mapping[str, object], began: float
+    ) -> Outcome:
         try:
             with self.lock:
                 self.at_step("4 commit")
-                outcome = self._commit(round_, work, positions)
+                outcome = self._commit(round_, planned, work, positions)
         except BaseException:
             self._abort()
             raise
         with self.lock:
             self.at_step("5 deliver")
-            self._deliver(outcome, work, time.perf_counter() - began)
+            ended = time.perf_counter()
+            self._deliver(outcome, work, ended - began)
+            self.records.add(_record(outcome, work, self._clock(), began, ended))
             if round_.number % GC_EVERY == 0:
                 self.at_step("7 gc")
                 self._collect_garbage(round_.number)
@@ -272,6 +290,7 @@ class RoundEngine:
             streams={name: self.catalog.stream(name) for name in names},
             plans={name: self.catalog.plan(name) for name in names},
             last_rounds={name: self._last_rounds.get(name, 0) for name in names},
+            births={name: self._births.get(name, 0) for name in names},
         )
 
     def _capture(
@@ -329,7 +348,9 @@ class RoundEngine:
         for name, batch in batches.items():
             stage = self.stage(name)
             stage.build(planned.plans[name])
+            before, cpu = replace(stage.counters), time.thread_time()
             output = work.outputs[name] = stage.push(batch, round_)
+            work.stages.append(_filtered(batch, output, before, stage.counters, time.thread_time() - cpu))
             work.events += stage.events()
             work.n_results += output.n_matches
             work.n_dead += len(output.dead.rows)
@@ -346,18 +367,21 @@ class RoundEngine:
         with self.lock:
             return self.catalog.generations(ids, version)
 
-    def _commit(self, round_: Round, work: Work, positions: Mapping[str, object]) -> Outcome:
+    def _commit(
+        self, round_: Round, planned: Planned, work: Work, positions: Mapping[str, object]
+    ) -> Outcome:
         self.check_open()
-        # a stream dropped meanwhile leaves nothing
-        standing = [name for name in work.progress if self.catalog.find_stream(name) is not None]
-        progress = {name: work.progress[name] for name in standing}
+        # a stream dropped meanwhile leaves nothing, also to another of its name
+        gone = {name for name, birth in planned.births.items() if self._births.get(name, 0) != birth}
+        progress = {name: after for name, after in work.progress.items() if name not in gone}
+        positions = {name: at for name, at in positions.items() if name not in gone}
         last_arrival = max(self._last_arrival, work.last_arrival)
         if self.durable is not None:
             done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late)
             self.durable.commit(done, progress, work.files, positions)
         self._last_round, self._last_arrival = round_.number, last_arrival
         self._last_now_us = max(self._last_now_us, round_.now_us)
-        self._last_rounds.update(dict.fromkeys(work.progress, round_.number))
+        self._last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
         for name, rows in work.recent.items():
             if name in progress:
@@ -512,6 +536,8 @@ class RoundEngine:
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing: declared again, it starts anew."""
         self._stages.pop(name, None)
+        self._births[name] = self._births.get(name, 0) + 1
+        self._last_rounds.pop(name, None)
         self.progress.pop(name, None)
         self.recent.pop(name, None)
         self.results.forget_stream(name)
@@ -526,6 +552,7 @@ class RoundEngine:
             if not self.is_closed:
                 for stage in self._stages.values():
                     stage.close()
+                self.records.close()
                 if self.durable is not None:
                     self.durable.close()
             self.is_closed = True
@@ -557,6 +584,40 @@ class RoundEngine:
         if rows is None:
             rows = self.recent[name] = RecentRows(self.limits.recent_rows, self.limits.recent_bytes)
         return rows
+
+
+def _filtered(
+    batch: TupleBatch, output: FilterOutput, before: Counters, after: Counters, cpu_s: float
+) -> StageRecord:
+    return StageRecord(
+        stage="filters",
+        stream=batch.stream,
+        n_rows=len(batch),
+        n_candidates=after.n_candidates - before.n_candidates,
+        n_looked_at=after.n_waiting_pairs - before.n_waiting_pairs,
+        n_matches=output.n_matches,
+        nbytes=batch.nbytes,
+        cpu_s=cpu_s,
+    )
+
+
+def _record(outcome: Outcome, work: Work, at_us: int, began: float, ended: float) -> RoundRecord:
+    return RoundRecord(
+        round_number=outcome.round.number,
+        version=outcome.round.version,
+        at_us=at_us,
+        n_tasks=work.n_tasks,
+        n_rows=sum(outcome.round.n_rows.values()),
+        n_results=outcome.n_results,
+        n_dead=outcome.n_dead,
+        n_late=outcome.n_late,
+        seconds=ended - began,
+        plan_s=work.planned_at - began,
+        work_s=work.worked_at - work.planned_at,
+        waiting_s=work.waiting_s,
+        commit_s=ended - work.worked_at,
+        stages=tuple(work.stages),
+    )
 
 
 def _no_step(step: str) -> None:

@@ -10,6 +10,8 @@ What tasks wrote for a round that does not commit is removed, or, after a crash,
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,11 +26,12 @@ from eddyline.engine.event_time import advanced
 from eddyline.engine.plan_files import Generations, PlanFiles
 from eddyline.engine.rounds import Outcome, Planned, RoundEngine, Work
 from eddyline.engine.tasks import Task, TaskResult, by_bytes
-from eddyline.errors import HomeError, RoundOvertakenError
-from eddyline.events import Event, RoundMeasured
+from eddyline.errors import EddylineError, HomeError, RoundOvertakenError
+from eddyline.events import RoundMeasured
 from eddyline.functions.udf import UserFunction
 from eddyline.model import DeadLetter, Round, Stream
 from eddyline.sources.references import PlannedInput, Reference
+from eddyline.statistics import StageRecord
 from eddyline.storage.outbox import StoredPart
 
 TASK_BYTES = 8 << 20
@@ -75,13 +78,28 @@ class _Share:
     def position(self) -> object:
         return self.planned.position([count for result in self.results for count in result.counts])
 
+    def input_files(self, round_: Round, first: int) -> list[ListedFile]:
+        """Files that became the round's own, each with the arrival number of its first row."""
+        counts = [count.n_rows for result in self.results for count in result.counts]
+        assert len(self.planned.files) in (0, len(counts)), (
+            f"{self.planned.files} of {len(counts)} references"
+        )
+        return [
+            ListedFile(file.name, kind, round_.number, file.nbytes, file.checksum, at)
+            for (kind, file), at in zip(
+                self.planned.files, itertools.accumulate(counts, initial=first), strict=False
+            )
+        ]
+
 
 class SharedWork:
     """What the tasks of a round came to, by stream, before it has a number."""
 
-    def __init__(self, durable: Durable, shares: Sequence[_Share]) -> None:
+    def __init__(self, durable: Durable, shares: Sequence[_Share], *, planned_at: float) -> None:
         self._durable = durable
         self._shares = shares
+        self._planned_at = planned_at
+        self.worked_at = planned_at
 
     def n_rows(self) -> dict[str, int]:
         return {share.name: share.n_rows for share in self._shares}
@@ -93,6 +111,7 @@ class SharedWork:
         for share in self._shares:
             stream = planned.streams[share.name]
             max_time = planned.progress[share.name].max_time_us
+            work.files += share.input_files(round_, first)
             for result in share.results:
                 self._add(work, round_, result, first, find_name)
                 times = [t for t in (max_time, result.max_time_us) if t is not None]
@@ -114,6 +133,11 @@ class SharedWork:
                 work.recent[share.name] = _recent_rows(stream, recent, first)
             work.events += [replace(event, round_number=round_.number) for event in share.planned.events]
         work.last_arrival = first - 1 if first > round_.first_arrival else 0
+        results = [result for share in self._shares for result in share.results]
+        work.stages, work.n_tasks = self._stages(), len(results)
+        work.planned_at, work.worked_at = self._planned_at, self.worked_at
+        longest = max((result.seconds for result in results), default=0.0)
+        work.waiting_s = max(0.0, self.worked_at - self._planned_at - longest)
         return work
 
     def _add(
@@ -147,6 +171,35 @@ class SharedWork:
                 )
             )
         work.more_dead += [(error, query_id, n) for (error, query_id), n in more.items() if n]
+
+    def _stages(self) -> list[StageRecord]:
+        return [
+            StageRecord(
+                stage="filters",
+                stream=share.name,
+                n_rows=share.n_rows,
+                n_candidates=sum(result.n_candidates for result in share.results),
+                n_looked_at=sum(result.n_waiting_pairs for result in share.results),
+                n_matches=sum(result.n_results for result in share.results),
+                nbytes=sum(result.nbytes for result in share.results),
+                cpu_s=sum(result.cpu_seconds for result in share.results),
+            )
+            for share in self._shares
+        ]
+
+    def measured(self, round_number: int, began: float, ended: float) -> RoundMeasured:
+        """What the round took."""
+        results = [result for share in self._shares for result in share.results]
+        return RoundMeasured(
+            round_number,
+            n_tasks=len(results),
+            nbytes=sum(result.nbytes for result in results),
+            cpu_seconds=sum(result.cpu_seconds for result in results),
+            longest_task_s=max((result.seconds for result in results), default=0.0),
+            plan_s=self._planned_at - began,
+            work_s=self.worked_at - self._planned_at,
+            commit_s=ended - self.worked_at,
+        )
 
     def discard(self) -> None:
         """Remove what the tasks wrote, unless it was committed after all."""
@@ -194,11 +247,27 @@ class SharedRounds:
         """
         while True:
             try:
-                return self._try(inputs, position_of, token, now_us)
+                outcome = self._try(inputs, position_of, token, now_us)
             except (
                 RoundOvertakenError
-            ):  # somebody pushed rows of the same stream: what is late may have changed
+            ):  # a round of the same stream came between: what is late may have changed
                 continue
+            except BaseException:
+                self._remove_input(inputs)
+                raise
+            if outcome.is_repeat:
+                self._remove_input(inputs)
+            return outcome
+
+    def _remove_input(self, inputs: Mapping[str, PlannedInput]) -> None:
+        """Remove files that would have become the round's own, unless it was committed after all."""
+        names = [file.name for offered in inputs.values() for _, file in offered.files]
+        with (
+            self._rounds.lock,
+            contextlib.suppress(EddylineError),
+        ):  # the round's own error is the one to tell
+            if not self._rounds.is_closed:
+                self._durable.remove_unlisted(names)
 
     def _try(
         self,
@@ -220,19 +289,18 @@ class SharedRounds:
                 generations = {name: rounds.catalog.later_generations(name) for name in inputs}
             rounds.compile_if_cold()
             shares = [self._share(planned, name, inputs[name], generations[name]) for name in inputs]
-        planned_s = time.perf_counter() - began
+        work = SharedWork(self._durable, shares, planned_at=time.perf_counter())
         rounds.at_step("3 work")
-        work = SharedWork(self._durable, shares)
         try:
             self._work(shares)
-            worked_s = time.perf_counter() - began - planned_s
+            work.worked_at = time.perf_counter()
             positions = {share.name: position_of(share.name, share.position()) for share in shares}
             outcome = rounds.commit_shared(planned, work, token=token, positions=positions, began=began)
         except BaseException:
             with rounds.lock:
                 work.discard()
             raise
-        rounds.tell(_measured(outcome, shares, planned_s, worked_s, time.perf_counter() - began))
+        rounds.tell(work.measured(outcome.round.number, began, time.perf_counter()))
         return outcome
 
     def _share(self, planned: Planned, name: str, offered: PlannedInput, generations: Generations) -> _Share:
@@ -284,20 +352,4 @@ def _recent_rows(stream: Stream, rows: pa.RecordBatch, end: int) -> TupleBatch:
         np.arange(end - n, end, dtype=np.int64),
         np.ones(n, np.int8),
         np.zeros(n, dtype=bool),
-    )
-
-
-def _measured(
-    outcome: Outcome, shares: Sequence[_Share], planned_s: float, worked_s: float, seconds: float
-) -> Event:
-    results = [result for share in shares for result in share.results]
-    return RoundMeasured(
-        outcome.round.number,
-        n_tasks=len(results),
-        nbytes=sum(result.nbytes for result in results),
-        cpu_seconds=sum(result.cpu_seconds for result in results),
-        longest_task_s=max((result.seconds for result in results), default=0.0),
-        plan_s=planned_s,
-        work_s=worked_s,
-        commit_s=seconds - planned_s - worked_s,
     )

@@ -4,6 +4,7 @@ home/
   catalog.db    what is registered, rounds, positions (SQLite)
   lock          who holds the home; locked by the system, so a killed holder leaves no lock behind
   socket        where the holder takes commands
+  rounds.jsonl  what the last rounds took
   store/        immutable files: captures, outbox, plans
 """
 
