@@ -7,7 +7,7 @@ RUN := .venv/bin/python
 PYTEST := $(RUN) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow check lint format bench docs clean core environment
+.PHONY: help demo test test-fast test-slow check lint format bench chaos docs clean core environment
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target words; do \
@@ -39,6 +39,9 @@ format: environment ## rewrite the code in the house format
 
 bench: environment ## run the benchmarks and say which claims hold; ROOM=catalog for one room, ARGS=--quick for small sizes
 	@$(RUN) -m benchmarks $(if $(ROOM),--room $(ROOM)) $(ARGS)
+
+chaos: environment ## kill a pipeline on Spark while it runs, prove that nothing is lost or twice; ARGS="--kills 100" for more
+	@$(RUN) -m tools.chaos $(ARGS)
 
 docs: environment ## the pages of docs/ as a site in build/site; a broken link fails
 	@$(RUN) -m properdocs build --clean
