@@ -38,33 +38,43 @@ def opener(
 
     def open_engine(home: None = None, **options: Any) -> eddyline.Engine:
         engine = eddyline.open(folder / f"home{next(_numbers)}", **options)
-        rounds, here = engine.rounds, engine.rounds.run_round
-        shared = SharedRounds(rounds, run, lambda functions: cloudpickle.dumps(list(functions)), task_bytes=1)
-
-        def run_round(inputs, *, token=None, now_us=None, positions=None):
-            if not keeps_numbers:
-                inputs = {name: replace(ingested, arrival=None) for name, ingested in inputs.items()}
-            if not inputs or any(i.arrival is not None and len(i.arrival) for i in inputs.values()):
-                return here(inputs, token=token, now_us=now_us, positions=positions)
-            for name, ingested in inputs.items():
-                stream = rounds.catalog.stream(name)
-                if ingested.rows.schema != stream.schema:
-                    raise StreamChangedError(f"stream {name} has another schema than the rows")
-            offered = {name: _offered(rounds, name, i, n_pieces) for name, i in inputs.items()}
-            return shared.run_round(offered, token=token, now_us=now_us)
-
-        rounds.run_round = run_round
-        return engine
+        return through_tasks(engine, run, n_pieces=n_pieces, keeps_numbers=keeps_numbers)
 
     return open_engine
+
+
+def through_tasks(
+    engine: eddyline.Engine, run: RunTasks = elsewhere, *, n_pieces: int = 3, keeps_numbers: bool = True
+) -> eddyline.Engine:
+    """From now on the rows pushed to the engine are worked on in tasks."""
+    rounds, here = engine.rounds, engine.rounds.run_round
+    shared = SharedRounds(rounds, run, lambda functions: cloudpickle.dumps(list(functions)), task_bytes=1)
+
+    def run_round(inputs, *, token=None, now_us=None, positions=None):
+        if not keeps_numbers:
+            inputs = {name: replace(ingested, arrival=None) for name, ingested in inputs.items()}
+        if not inputs or any(i.arrival is not None and len(i.arrival) for i in inputs.values()):
+            return here(inputs, token=token, now_us=now_us, positions=positions)
+        for name, ingested in inputs.items():
+            stream = rounds.catalog.stream(name)
+            if ingested.rows.schema != stream.schema:
+                raise StreamChangedError(f"stream {name} has another schema than the rows")
+        offered = {name: _offered(rounds, name, i, n_pieces) for name, i in inputs.items()}
+        return shared.run_round(offered, token=token, now_us=now_us)
+
+    rounds.run_round = run_round
+    return engine
 
 
 def _offered(rounds, name: str, ingested, n_pieces: int) -> PlannedInput:
     store, n = rounds.durable.store, ingested.rows.num_rows
     size = max(1, -(-n // n_pieces))
-    references = []
+    references, files = [], []
     for first in range(0, n, size):
         rows = ingested.rows.slice(first, size)
         file = store.put("capture", lambda file, rows=rows: write_capture(file, [(name, rows)]))
         references.append(capture_reference(store.folder, file))
-    return PlannedInput(tuple(references), lambda counts: None, misfits=tuple(ingested.misfits))
+        files.append(("capture", file))
+    return PlannedInput(
+        tuple(references), lambda counts: None, misfits=tuple(ingested.misfits), files=tuple(files)
+    )

@@ -35,6 +35,7 @@ from tests.durability.kill_points import Killer, Recorder, install
 from tests.durability.model import Model
 from tests.durability.observe import Sink, check, check_sink, results
 from tests.durability.steps import START_US, Step, random_script, short_script
+from tests.on_workers import through_tasks
 
 TIGHT = Retention(
     result_bytes=5_000, dead_letter_bytes=600, capture_bytes=4_000, version_count=3, round_count=2
@@ -45,6 +46,7 @@ WIDE = Retention(
 GC_EVERY = 2  # rounds, so that garbage is collected while processes die
 KILLS_PER_HOME = 200  # then another one: checking all a home holds takes longer as it grows
 COMMITTED = "sql: after COMMIT"
+IN_TASKS = False  # whether rows are worked on in tasks; set by --tasks
 FAILED = 3
 
 
@@ -62,13 +64,14 @@ class Report:
 
 def open_home(folder: Path, retention: Retention = TIGHT) -> Engine:
     eddyline.engine.rounds.GC_EVERY = GC_EVERY
-    return eddyline.open(
+    engine = eddyline.open(
         folder,
         retention=retention,
         results_per_query=100_000,
         dead_letters=100_000,
         clock=lambda: START_US,
     )
+    return through_tasks(engine) if IN_TASKS else engine
 
 
 # --------------------------------------------------------------------------------------------- children
@@ -339,8 +342,11 @@ def main() -> int:
     parser.add_argument(
         "--timed", type=float, default=0.2, help="the share of random kills at a time, not a place"
     )
+    parser.add_argument("--tasks", action="store_true", help="work on rows in tasks, as workers do")
     parser.add_argument("--json", type=Path, help="write what was found to this file")
     options = parser.parse_args()
+    global IN_TASKS
+    IN_TASKS = options.tasks
     began = time.perf_counter()
     try:
         report = run(options.kills, options.seed, kinds=options.kinds, timed=options.timed)

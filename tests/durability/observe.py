@@ -92,7 +92,7 @@ def check(engine: Engine, model: Model) -> None:
         )
 
     listed = {file.name for file in durable.rounds.files()}
-    there = set(durable.store.names())
+    there = set(durable.store.names()) - durable.in_use
     assert listed == there, f"listed but not there: {listed - there}; there but not listed: {there - listed}"
 
 

@@ -45,6 +45,16 @@ def test_a_round_killed_at_any_place_has_happened_or_has_not(tmp_path):
     assert found["kills"] >= 75
 
 
+def test_a_round_in_tasks_killed_at_any_place_has_happened_or_has_not(tmp_path):
+    found = killed(tmp_path, "--tasks", "--kinds", *ROUNDS)
+    for step in ["0 skip", "1 plan", "3 work", "4 commit", "5 deliver", "7 gc", "end"]:
+        assert f"push: step {step}" in found["places"]
+    for kind in ["plan", "index", "capture", "outbox", "dead"]:
+        for place in ["created", "half written"]:
+            assert f"push: file: {place} {kind}" in found["places"]
+    assert found["kills"] >= 75
+
+
 def test_a_change_of_the_catalog_killed_at_any_place_has_happened_or_has_not(tmp_path):
     found = killed(tmp_path, "--kinds", *CATALOG)
     for kind in CATALOG:
@@ -56,6 +66,11 @@ def test_a_change_of_the_catalog_killed_at_any_place_has_happened_or_has_not(tmp
 
 def test_a_home_lives_through_deaths_at_random_places(tmp_path, seed):
     found = killed(tmp_path, "--kinds", "--kills", 40, "--seed", seed, "--timed", 0)
+    assert found["kills"] == 40
+
+
+def test_a_home_lives_through_deaths_at_random_places_of_rounds_in_tasks(tmp_path, seed):
+    found = killed(tmp_path, "--tasks", "--kinds", "--kills", 40, "--seed", seed, "--timed", 0)
     assert found["kills"] == 40
 
 

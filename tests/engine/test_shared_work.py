@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from eddyline.errors import StreamChangedError
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.references import PlannedInput, Reference
 from eddyline.storage.outbox import write_capture
+from eddyline.storage.store import StoredFile
 
 SCHEMA = "sym STRING, price DOUBLE, n BIGINT, ts TIMESTAMP"
 
@@ -139,6 +141,58 @@ def test_rows_with_numbers_of_their_own_are_left_to_the_driver(engine):
     numbered = rows(("A", 1.0, 1, 1)).append_column("_arrival", pa.array([7]))
     with pytest.raises(RowsNumbered):
         shared(engine).run_round({"trades": offered(engine, numbered)})
+
+
+def captured(engine, *batches) -> PlannedInput:
+    """As `offered`, and the files are to become the round's own."""
+    one = offered(engine, *batches)
+    names = [reference.what["name"] for reference in one.references]
+    sizes = [(reference.what["nbytes"], reference.what["checksum"]) for reference in one.references]
+    files = tuple(("capture", StoredFile(name, *size)) for name, size in zip(names, sizes, strict=True))
+    return replace(one, files=files)
+
+
+def captures(engine) -> tuple[list[tuple], list[str]]:
+    """Captures that rounds list, with round and first arrival number; and all that are there."""
+    durable = engine.rounds.durable
+    listed = [(f.name, f.round_number, f.first_arrival) for f in durable.rounds.files("capture")]
+    return listed, [name for name in durable.store.names() if name.startswith("capture")]
+
+
+def test_files_that_belong_to_the_input_are_listed_with_the_round_and_the_numbers_of_their_rows(engine):
+    one = captured(engine, rows(("A", 1.0, 1, 1), ("B", 1.0, 2, 1)), rows(), rows(("C", 1.0, 3, 1)))
+    shared(engine, task_bytes=1).run_round({"trades": one})
+    listed, there = captures(engine)
+    first, empty, last = (file.name for _, file in one.files)
+    assert sorted(listed) == sorted([(first, 1, 1), (empty, 1, 3), (last, 1, 3)])
+    assert sorted(there) == sorted([first, empty, last])
+
+
+def test_files_that_belong_to_the_input_of_a_round_that_did_not_happen_are_removed(engine):
+    def fails(tasks):
+        raise RuntimeError("no worker")
+
+    with pytest.raises(RuntimeError, match="no worker"):
+        shared(engine, fails).run_round({"trades": captured(engine, rows(("A", 1.0, 1, 1)))})
+    assert captures(engine) == ([], [])
+    shared(engine).run_round({"trades": captured(engine, rows(("A", 1.0, 1, 1)))}, token="once")
+    before = captures(engine)
+    assert len(before[0]) == 1
+    shared(engine).run_round({"trades": captured(engine, rows(("A", 1.0, 1, 1)))}, token="once")
+    assert captures(engine) == before
+
+
+def test_files_that_belong_to_the_input_outlive_a_round_that_is_overtaken(engine):
+    pushed = []
+
+    def slowly(tasks):
+        if not pushed:
+            pushed.append(engine.push("trades", rows(("A", 1.0, 1, 1))))
+        return elsewhere(tasks)
+
+    outcome = shared(engine, slowly).run_round({"trades": captured(engine, rows(("B", 1.0, 2, 1)))})
+    assert (outcome.round.number, outcome.round.n_rows) == (2, {"trades": 1})
+    assert [number for _, number, _ in captures(engine)[0]] == [1, 2]
 
 
 def test_tasks_run_twice_or_outliving_their_round_change_nothing(engine):
@@ -302,3 +356,16 @@ def test_a_dropped_stream_forgets_how_far_its_source_was_read(engine):
     assert engine.rounds.durable.rounds.position("trades") is not None
     engine.drop_stream("trades")
     assert engine.rounds.durable.rounds.position("trades") is None
+
+
+def test_a_rule_that_was_the_last_of_its_shape_can_be_dropped_between_rounds(engine):
+    limits = {"limit": [float(n) for n in range(1000)]}
+    watches = engine.query_many("SELECT n FROM trades WHERE price > :limit", params=limits)
+    double = engine.query("SELECT n * 2 AS twice FROM trades WHERE n * 2 > 3")
+    rounds = shared(engine)
+    rounds.run_round({"trades": offered(engine, rows(("A", 1.5, 2, 1)))})
+    assert [row for _, row, _, _ in results(double)] == [(4,)]
+    double.drop()
+    outcome = rounds.run_round({"trades": offered(engine, rows(("B", 1.5, 3, 2)))})
+    assert outcome.n_results == 2
+    assert [results(watches[k])[-1][1] for k in (0, 1)] == [(3,), (3,)]

@@ -25,7 +25,7 @@ from eddyline.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from eddyline.events import Event, IndexBuildFailed, KernelsCompiling
+from eddyline.events import Event, IndexBuildFailed, KernelsCompiling, QueriesSuspended
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Stream
 from eddyline.sources import infer_schema, ingest
@@ -109,6 +109,9 @@ def _log(event: Event) -> None:
         _logger.warning("eddyline: compiling its inner loops for this machine, once; about ten seconds …")
     elif isinstance(event, IndexBuildFailed):
         _logger.warning("eddyline: the index of %s could not be built anew: %s", event.stream, event.message)
+    elif isinstance(event, QueriesSuspended):
+        named = ", ".join(name for name, _ in event.queries[:10])
+        _logger.warning("eddyline: %d queries suspended (%s): %s", event.n_queries, named, event.message)
 
 
 class Engine:
@@ -380,6 +383,37 @@ class Engine:
         return Matches(self, self.rounds.run_round({}, now_us=now))
 
     # ----------------------------------------------------------------------------------------- looking
+
+    def results_frame(
+        self,
+        spark: Any = None,
+        *,
+        queries: Sequence[Query | str | int] | None = None,
+        after_round: int = 0,
+        as_json: bool | None = None,
+    ) -> Any:
+        """The results that are kept, of later rounds and of all queries or some, as a Spark DataFrame (docs/spark.md)."""
+        from eddyline.spark.results import results_frame
+
+        ids = None if queries is None else [self.get(query).id for query in queries]
+        return results_frame(spark, self.rounds, queries=ids, after_round=after_round, as_json=as_json)
+
+    def append_results(
+        self,
+        table: str,
+        spark: Any = None,
+        *,
+        queries: Sequence[Query | str | int] | None = None,
+        after_round: int = 0,
+        as_json: bool = True,
+    ) -> int:
+        """Append the results a Spark table does not have yet, each once; returns the last round it has (docs/spark.md)."""
+        from eddyline.spark.results import write_results_table
+
+        ids = None if queries is None else [self.get(query).id for query in queries]
+        return write_results_table(
+            spark, self.rounds, table, queries=ids, after_round=after_round, as_json=as_json
+        )
 
     def dead_letters(
         self, *, stream: str | None = None, query: Query | str | int | None = None

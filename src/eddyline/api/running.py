@@ -94,19 +94,36 @@ class Running:
         self._runner.remove_source(stream).result(OPEN_TIMEOUT_S)
 
     def feed(
-        self, stream: str, frame: Any, *, checkpoint: str | Path, on_new_query: str = "refuse"
+        self,
+        stream: str,
+        frame: Any,
+        *,
+        checkpoint: str | Path,
+        on_new_query: str = "refuse",
+        output_mode: str = "append",
+        trigger: Mapping[str, Any] | None = None,
     ) -> Any:
         """Let any streaming DataFrame feed a stream, exactly once; `checkpoint` is the folder Spark remembers its place in.
 
         on_new_query   what if the stream was fed by another query so far, a deleted checkpoint say: "refuse", "resume" (take what
                        this one gives from now on) or "read again"
+        trigger        as `writeStream.trigger` takes it, such as `{"processingTime": "1 second"}`
         """
         from eddyline.spark.capture import feed_stream
 
         self._check_running()
         rounds = self.engine.rounds
         shared = SharedRounds(rounds, self.workers.run, pack_functions)
-        query = feed_stream(shared, rounds, stream, frame, checkpoint, on_new_query=on_new_query)
+        query = feed_stream(
+            shared,
+            rounds,
+            stream,
+            frame,
+            checkpoint,
+            on_new_query=on_new_query,
+            output_mode=output_mode,
+            trigger=trigger,
+        )
         self._queries.append(query)
         return query
 
@@ -119,9 +136,12 @@ class Running:
 
     def stop(self) -> RunSummary | None:
         """End after the rounds in flight, and the session too if it was started here. The engine stays open."""
-        for query in self._queries:
-            query.stop()
-        self._queries.clear()
+        if self._queries:
+            from eddyline.spark.capture import drain
+
+            for query in self._queries:
+                drain(query)
+            self._queries.clear()
         self._runner.stop()
         self._thread.join()
         self._runner.close()

@@ -47,7 +47,7 @@ from eddyline.storage.store import Store, StoredFile
 CAPTURE, OUTBOX, DEAD = "capture", "outbox", "dead"
 _DAY_US = 86_400_000_000
 GC_EVERY = 64  # rounds
-LEFT_S = 3600  # after which a file no round lists belongs to no round that still runs
+LEFT_S = 24 * 3600  # after which a file no round lists belongs to no round that still runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +205,11 @@ class Durable:
             self.store.remove(older - last - now)
             self._in_use[whose] = last, now
 
+    @property
+    def in_use(self) -> set[str]:
+        """Files that no round lists and somebody needs."""
+        return set[str]().union(*(names for both in self._in_use.values() for names in both))
+
     def abort(self) -> None:
         """Remove what a failed round has written, unless it failed after it had committed."""
         written, self._written = self._written, []
@@ -224,13 +229,15 @@ class Durable:
             old = {file.name for file in self.rounds.listed_before(kind, self._clock() - age_us)}
             files = self.rounds.files(kind)
             excess = sum(file.nbytes for file in files if file.name not in old) - max_bytes
+            last = 0  # a round goes whole: several tasks may have written for it
             for file in files:
                 if file.name in old:
                     continue
-                if excess <= 0:
+                if excess <= 0 and file.round_number != last:
                     break
                 old.add(file.name)
                 excess -= file.nbytes
+                last = file.round_number
             if old:
                 self.rounds.unlist(old)
                 self.store.remove(old)
@@ -247,8 +254,8 @@ class Durable:
     def _remove_left(self) -> int:
         """Remove what tasks that failed, or ran twice, have left: files no round lists that have been there for long."""
         listed = {file.name for file in self.rounds.files()}
-        in_use = set(self._written).union(*(names for both in self._in_use.values() for names in both))
-        left = [name for name in self.store.names() if name not in listed and name not in in_use]
+        needed = listed | self.in_use | set(self._written)
+        left = [name for name in self.store.names() if name not in needed]
         return self.store.remove(self.store.older_than(left, LEFT_S))
 
     def _forget(self) -> tuple[Forgotten, int]:

@@ -31,6 +31,7 @@ from eddyline.events import RoundMeasured
 from eddyline.functions.udf import UserFunction
 from eddyline.model import DeadLetter, Round, Stream
 from eddyline.sources.references import PlannedInput, Reference
+from eddyline.sources.schema_changes import SchemaChange
 from eddyline.statistics import StageRecord
 from eddyline.storage.outbox import StoredPart
 
@@ -41,13 +42,16 @@ RunTasks = Callable[[Sequence[Task]], Sequence[TaskResult]]
 
 
 class ReferenceRefused(Exception):
-    """A reference could not be read; nothing has happened."""
+    """A reference could not be read; nothing has happened. With a `change`, it can be once the catalog has followed that."""
 
-    def __init__(self, stream: str, reference: Reference, why: str) -> None:
+    def __init__(
+        self, stream: str, reference: Reference, why: str, change: SchemaChange | None = None
+    ) -> None:
         super().__init__(why)
         self.stream = stream
         self.reference = reference
         self.why = why
+        self.change = change
 
 
 class RowsNumbered(Exception):
@@ -71,7 +75,7 @@ class _Share:
         for task, result in zip(self.tasks, self.results, strict=True):
             if result.refused is not None:
                 reference = task.references[result.refused.place]
-                raise ReferenceRefused(self.name, reference, result.refused.why)
+                raise ReferenceRefused(self.name, reference, result.refused.why, result.refused.change)
             if result.is_numbered:
                 raise RowsNumbered(self.name)
 
@@ -132,6 +136,9 @@ class SharedWork:
             if recent is not None:
                 work.recent[share.name] = _recent_rows(stream, recent, first)
             work.events += [replace(event, round_number=round_.number) for event in share.planned.events]
+            work.ignored[share.name] = {
+                name: why for result in share.results for name, why in result.ignored.items()
+            }
         work.last_arrival = first - 1 if first > round_.first_arrival else 0
         results = [result for share in self._shares for result in share.results]
         work.stages, work.n_tasks = self._stages(), len(results)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
 from eddyline.errors import StoreError
 from eddyline.model import Stream
 from eddyline.sources.ingest import Ingested, ingest
@@ -29,5 +31,19 @@ def read_capture_file(reference: Reference, stream: Stream, time_zone: str) -> I
         )
     except StoreError as error:
         raise UnreadableReference(f"{error.problem}: {error.detail}") from error
+    yield from captured_rows(buffer, stream, time_zone)
+
+
+def captured_rows(buffer: pa.Buffer, stream: Stream, time_zone: str) -> Iterator[Ingested]:
+    """The rows of a capture in the schema the stream has now."""
     for _, rows in read_capture(buffer):
-        yield ingest(stream, rows, time_zone)
+        yield ingest(stream, with_all_columns(rows, stream), time_zone)
+
+
+def with_all_columns(rows: pa.RecordBatch, stream: Stream) -> pa.RecordBatch:
+    """The rows with NULL in columns that are not there and may be NULL."""
+    given = {name.lower() for name in rows.schema.names}
+    for field in stream.schema:
+        if field.nullable and field.name.lower() not in given:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows

@@ -1,0 +1,348 @@
+"""The result log in Spark: as a DataFrame, and appended to a table.
+
+Workers read the outbox files themselves; the driver only says which. Every result has the columns of result files, `_query`,
+`_query_id`, `_generation`, `_arrival`, `_round`, `_change` and `_late`, and behind them either the columns of its query or, since
+queries differ in theirs, all of them as one JSON text, `result`.
+
+A table gets the rounds since the last time as one partition, named by the first of them. Only then does its cursor in the home
+advance. After a crash between the two the next call starts at the same round, so it replaces that partition: no result is lost,
+and none is there twice.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.catalog.rounds import ListedFile
+from eddyline.delivery.sinks import MARKS, result_batch
+from eddyline.delivery.sinks.texts import json_lines
+from eddyline.engine.durable import OUTBOX, Durable
+from eddyline.engine.rounds import RoundEngine
+from eddyline.engine.shared_work import MOST_TASKS, TASK_BYTES
+from eddyline.engine.tasks import by_bytes
+from eddyline.errors import EddylineError, HomeError, PropertyError, UnknownNameError, did_you_mean
+from eddyline.events import SinkOvertaken
+from eddyline.sources.references import Reference
+from eddyline.storage.outbox import StoredPart, read_parts
+from eddyline.storage.store import Store, StoredFile
+from eddyline.types import MONTHS, STRING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+BATCH = "_batch"  # partitions a table: the first round of those that were appended together
+FEED = "eddyline.feed"  # a property of a table: whose cursor it has
+RESULT = pa.field("result", STRING)
+OVERTAKEN_ROUNDS = 100_000  # looked through for results that retention was quicker with
+
+_writing = threading.Lock()  # a table is written by one at a time
+
+
+class ResultTableError(EddylineError):
+    """Results cannot be appended to a table."""
+
+
+def results_frame(
+    session: SparkSession | None,
+    rounds: RoundEngine,
+    *,
+    queries: str | int | Sequence[str | int] | None = None,
+    after_round: int = 0,
+    as_json: bool | None = None,
+) -> DataFrame:
+    """Kept results of later rounds, of all queries or of some by name or id, as a DataFrame of now: later rounds are not in it.
+
+    With `as_json` each result is one JSON text; with False it has the columns of its query, which all that are asked for must
+    share. If it is left out there are columns if queries are named and share them. Without a session, the active one is taken.
+    Raises HomeError, UnknownNameError or PropertyError.
+    """
+    durable, session = _durable(rounds), _active(session)
+    with rounds.lock:
+        rounds.check_open()
+        wanted = _wanted(rounds, queries)
+        columns = _columns(durable, wanted, as_json)
+        files = durable.rounds.files_after(OUTBOX, after_round)
+        reading = _Reading(durable, files, wanted, columns)
+    return reading.frame(session)
+
+
+def write_results_table(
+    session: SparkSession | None,
+    rounds: RoundEngine,
+    table: str,
+    *,
+    queries: str | int | Sequence[str | int] | None = None,
+    after_round: int = 0,
+    as_json: bool = True,
+) -> int:
+    """Append the results of rounds a table does not have yet, each once; returns the last round it has now.
+
+    The table is made if it is not there, and then begins behind `after_round`. It belongs to this home. Raises ResultTableError.
+    """
+    durable, session = _durable(rounds), _active(session)
+    log = durable.rounds
+    with _writing:
+        with rounds.lock:
+            rounds.check_open()
+            wanted = _wanted(rounds, queries)
+            columns = _columns(durable, wanted, as_json)
+        reader = _reader_of(session, rounds, table, columns, after_round)
+        with rounds.lock:
+            cursor, _ = log.cursor(reader) or (0, 0)
+            newest = log.last()
+            last = cursor if newest is None else max(cursor, newest.round.number)
+            files = log.files_after(OUTBOX, cursor)
+            n_lost = _n_lost(durable, files, cursor, last)
+            reading = _Reading(durable, files, wanted, columns)
+        if n_lost:
+            rounds.tell(SinkOvertaken(last, f"table {table}", n_lost))
+        if files:
+            session.sql(
+                f"INSERT OVERWRITE TABLE {table} PARTITION ({BATCH} = {cursor + 1}) SELECT * FROM {{results}}",
+                results=reading.frame(session),
+            )
+        if last > cursor:
+            rounds.at_step("5 table")
+            with rounds.lock:
+                log.set_cursor(reader, last, 0)
+        return last
+
+
+# --------------------------------------------------------------------------------------------- which results
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Results of these queries, or of all; and what queries are called, if not by their number."""
+
+    ids: tuple[int, ...] | None
+    names: Mapping[int, str]
+
+
+def _durable(rounds: RoundEngine) -> Durable:
+    if rounds.durable is None:
+        raise HomeError(
+            "an engine in memory has no results that Spark could read",
+            hint='Open it with a home: eddyline.open("folder/").',
+        )
+    return rounds.durable
+
+
+def _active(session: SparkSession | None) -> SparkSession:
+    """The session that is given, or the active one."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active() if session is None else session
+    except PySparkRuntimeError:
+        raise PropertyError("there is no Spark session", hint="Start one, or give one: spark=…") from None
+
+
+def _wanted(rounds: RoundEngine, queries: str | int | Sequence[str | int] | None) -> _Wanted:
+    """Which queries are meant, with the lock held."""
+    database = _durable(rounds).database
+    if queries is None:
+        return _Wanted(None, database.past_names())
+    given = [queries] if isinstance(queries, (str, int)) else list(queries)
+    names: dict[int, str] = {}
+    for query in given:
+        query_id = rounds.catalog.find(query) if isinstance(query, str) else query
+        past = None if query_id is None else database.past_query(query_id)
+        if query_id is None or past is None:
+            raise UnknownNameError(
+                f"there is no query {query}",
+                hint=did_you_mean(str(query), rounds.catalog.names(), noun="named query"),
+            )
+        names[query_id] = past[0] or f"q{query_id}"
+    return _Wanted(tuple(names), names)
+
+
+def _columns(durable: Durable, wanted: _Wanted, as_json: bool | None) -> pa.Schema | None:
+    """The columns that all wanted queries have, in all their generations; None for JSON."""
+    if as_json or (as_json is None and not wanted.ids):
+        return None
+    outputs = {
+        shape.output: query_id
+        for query_id in wanted.ids or ()
+        for shape in durable.database.past_shapes(query_id)
+    }
+    if len(outputs) == 1:
+        return next(iter(outputs))
+    if as_json is None:
+        return None
+    differ = ", ".join(wanted.names[query_id] for query_id in outputs.values())
+    raise PropertyError(
+        "results can only have columns if all queries that are asked for have the same",
+        detail=f"These differ, or did before they were replaced: {differ}." if outputs else None,
+        hint="Name queries that have the same columns, or take them as JSON: as_json=True.",
+    )
+
+
+def _n_lost(durable: Durable, files: Sequence[ListedFile], cursor: int, last: int) -> int:
+    """How many results behind the cursor retention has removed."""
+    kept = {file.round_number for file in files}
+    behind = durable.rounds.recent(min(last - cursor, OVERTAKEN_ROUNDS))
+    return sum(r.n_results for r in behind if r.round.number > cursor and r.round.number not in kept)
+
+
+# --------------------------------------------------------------------------------------------- reading
+
+
+class _Reading:
+    """Which files are read, and what becomes of them."""
+
+    def __init__(
+        self,
+        durable: Durable,
+        files: Sequence[ListedFile],
+        wanted: _Wanted,
+        columns: pa.Schema | None,
+    ) -> None:
+        references = [
+            Reference(
+                OUTBOX,
+                {
+                    "file": StoredFile(f.name, f.nbytes, f.checksum),
+                    "round": f.round_number,
+                    "first": f.first_arrival,
+                },
+                f.nbytes,
+            )
+            for f in files
+        ]
+        self._folder = str(durable.store.folder.absolute())
+        self._groups = by_bytes(references, TASK_BYTES, MOST_TASKS)
+        self._wanted = wanted
+        self._is_json = columns is None
+        self._schema = _frame_schema(columns)
+
+    def frame(self, session: SparkSession) -> DataFrame:
+        n = len(self._groups)
+        return session.range(0, n, 1, max(1, n)).mapInArrow(self._worker(), spark_schema(self._schema))
+
+    def _worker(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Reads a group of files; the rows it is given are the groups' numbers."""
+        folder, groups, wanted, schema = self._folder, self._groups, self._wanted, self._schema
+        is_json = self._is_json
+
+        def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            store = Store(Path(folder), 0)
+            for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
+                for reference in groups[number]:
+                    what = reference.what
+                    for part in read_parts(store.read(what["file"]), what["first"]):
+                        rows = _results(what["round"], part, wanted)
+                        if rows is not None:
+                            yield _as_json(rows, schema) if is_json else _as_columns(rows, schema)
+
+        return read
+
+
+def _results(round_number: int, part: StoredPart, wanted: _Wanted) -> pa.RecordBatch | None:
+    """The wanted results of a part, marks first; None if there are none."""
+    everything = np.arange(len(part))
+    pairs = everything if wanted.ids is None else np.flatnonzero(np.isin(part.query_ids, wanted.ids))
+    if not len(pairs):
+        return None
+    names = wanted.names
+    return result_batch(round_number, part, pairs, lambda query_id: names.get(query_id, f"q{query_id}")).rows
+
+
+def _as_json(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    texts = json_lines(rows.select(rows.schema.names[len(MARKS) :]))
+    return pa.RecordBatch.from_arrays([*rows.columns[: len(MARKS)], pa.array(texts, STRING)], schema=schema)
+
+
+def _as_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [_months(column) if column.type == MONTHS else column for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _months(column: pa.Array) -> pa.Array:
+    """Months as Spark casts them to STRING: Arrow has another kind of interval than Spark takes."""
+    texts = []
+    for value in column.to_pylist():
+        years, months = (0, 0) if value is None else divmod(abs(value.months), 12)
+        sign = "-" if value is not None and value.months < 0 else ""
+        texts.append(None if value is None else f"INTERVAL '{sign}{years}-{months}' YEAR TO MONTH")
+    return pa.array(texts, STRING)
+
+
+def _frame_schema(columns: pa.Schema | None) -> pa.Schema:
+    """The columns of a frame: months, which Spark does not take as they are, are text."""
+    if columns is None:
+        fields = [*MARKS, RESULT]
+    else:
+        nothing = np.empty(0, np.int64)
+        no_ids, no_signs = nothing.astype(np.int32), nothing.astype(np.int8)
+        no_rows = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in columns], schema=columns)
+        empty = StoredPart(no_ids, no_ids, nothing, no_signs, nothing.astype(bool), no_rows)
+        fields = list(result_batch(0, empty, nothing, str).rows.schema)
+    return pa.schema([pa.field(f.name, STRING if f.type == MONTHS else f.type) for f in fields])
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The same columns as Spark has them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+# --------------------------------------------------------------------------------------------- tables
+
+
+def _reader_of(
+    session: SparkSession, rounds: RoundEngine, table: str, columns: pa.Schema | None, after_round: int
+) -> str:
+    """The name of the table's cursor in the home; a table that is not there is made."""
+    log, schema = _durable(rounds).rounds, spark_schema(_frame_schema(columns)).add(BATCH, "long")
+    if not session.catalog.tableExists(table):
+        feed = uuid.uuid4().hex
+        with rounds.lock:  # first, so that there is never a table without a cursor
+            log.set_cursor(_reader(feed), after_round, 0)
+        _make_table(session, table, schema, feed)
+        return _reader(feed)
+    properties = {row.key: row.value for row in session.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+    with rounds.lock:
+        is_ours = FEED in properties and log.cursor(_reader(properties[FEED])) is not None
+    if not is_ours:
+        raise ResultTableError(
+            f"table {table} does not belong to this home",
+            detail="Another home appends to it, or it was made by somebody else."
+            if FEED in properties
+            else "It was not made for results.",
+            hint="Name a table that is not there yet: it is made.",
+        )
+    found, expected = _described(session.table(table).schema), _described(schema)
+    if found != expected:
+        raise ResultTableError(
+            f"table {table} has other columns than these results",
+            detail=f"It has {', '.join(found)}; the results have {', '.join(expected)}.",
+            hint="Name another table, or append what it was made for: the same queries, and as_json as it was.",
+        )
+    return _reader(properties[FEED])
+
+
+def _make_table(session: SparkSession, table: str, schema: StructType, feed: str) -> None:
+    from pyspark.sql.functions import col
+
+    new = session.createDataFrame([], schema).writeTo(table).using("parquet")
+    new.partitionedBy(col(BATCH)).tableProperty(FEED, feed).create()
+
+
+def _reader(feed: str) -> str:
+    return f"spark table {feed}"
+
+
+def _described(schema: StructType) -> list[str]:
+    return [f"{field.name} {field.dataType.simpleString()}" for field in schema]
