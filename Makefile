@@ -7,13 +7,13 @@ RUN := .venv/bin/python
 PYTEST := $(RUN) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow check lint format bench chaos docs clean core environment
+.PHONY: help demo test test-fast test-slow check lint format bench chaos docs clean spark environment
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target words; do \
 		printf '  make %-10s  %s\n' "$$target" "$$words"; done
 
-demo: core ## watch standing queries meet a live stream
+demo: spark ## thousands of rules over a live stream, on Spark on this machine; ARGS="--rules 10000 --seed 3", --quick
 	@$(RUN) -m eddyline.demo $(ARGS)
 
 test: environment ## the whole suite, with Spark, without the slow tests; ARGS="-k java" to choose
@@ -50,8 +50,8 @@ clean: ## remove caches and build results (not .venv: remove that by hand)
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db
 	@find src tests tools docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-core:
-	@$(PYTHON) tools/environment.py core
+spark:
+	@$(PYTHON) tools/environment.py spark
 
 environment:
 	@$(PYTHON) tools/environment.py full

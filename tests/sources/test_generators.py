@@ -175,6 +175,13 @@ def test_a_round_is_bounded_by_bytes():
     assert source.take(100, 80).rows.rows.num_rows == 10
 
 
+def test_rows_that_workers_will_make_are_weighed_by_their_types():
+    source = generator("a INT, b DOUBLE, c STRING", n_rows=1000)
+    assert source.backlog_bytes() == 1000 * (4 + 8 + 12)
+    planned = source.plan(MANY, 100 * (4 + 8 + 12))
+    assert [(reference.what["n"], reference.nbytes) for reference in planned.references] == [(100, 2400)]
+
+
 def test_a_stream_that_gets_a_column_gets_values_there():
     source = generator("a INT")
     source.redeclare(Stream("s", infer_schema("a INT, b STRING, c ARRAY<INT>")))

@@ -246,6 +246,11 @@ def _read(store: Store, names: PlanNames, time_zone: str) -> ReadyStage:
             codec.shape_to(segment.shape): segment.shape for segment in standing.plan.segments
         }
         overlay = None if names.index_overlay is None else store.read(names.index_overlay)
-        parts = read_parts(store.read(names.index_base), overlay, known.__getitem__)
+
+        def shape_of(stored: str) -> Shape:
+            """That of the plan; the index may know one more, whose last query was dropped."""
+            return known.get(stored) or codec.shape_from(stored)
+
+        parts = read_parts(store.read(names.index_base), overlay, shape_of)
     stage.adopt(standing.plan, parts)
     return ReadyStage(standing, stage)
