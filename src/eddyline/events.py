@@ -111,10 +111,64 @@ class FileChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnAdded(Event):
+    """A source has a new column, and its stream has it from now on; rows before have NULL there."""
+
+    stream: str
+    column: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnIgnored(Event):
+    """A source has values that are not read. Told once."""
+
+    stream: str
+    column: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueriesSuspended(Event):
+    """A source no longer has what these queries need: they see no rows until they are resumed. Some by name and owner."""
+
+    stream: str
+    column: str
+    message: str
+    n_queries: int
+    queries: tuple[tuple[str, str], ...]
+    owners: tuple[str, ...]  # of all of them
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClosed(Event):
+    """A stream was dropped: its source is no longer read."""
+
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFailed(Event):
     """A source cannot be read now; it is tried again."""
 
     stream: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStarted(Event):
+    """A source is read from here on; what it had before is not."""
+
+    stream: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesLost(Event):
+    """Messages of a topic were gone before they were read, and it was said to go on. `n_offsets` is None if nobody knows."""
+
+    stream: str
+    n_offsets: int | None
     message: str
 
 

@@ -213,6 +213,9 @@ class Stream:
     source: str = ""  # the USING of its declaration
     options: tuple[tuple[str, str], ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
+    discovered: tuple[
+        str, ...
+    ] = ()  # columns its source brought; a declaration that does not name them leaves them
 
     @property
     def is_keyed(self) -> bool:
@@ -338,6 +341,14 @@ class Segment:
         return int(self.is_live.sum())
 
     @property
+    def columns(self) -> frozenset[str]:
+        """Columns its queries need."""
+        if "columns" not in self.cache:
+            self.cache["columns"] = self.shape.columns
+        found: frozenset[str] = self.cache["columns"]
+        return found
+
+    @property
     def nbytes(self) -> int:
         return int(self.ids.nbytes + self.is_live.nbytes + sum(s.nbytes for s in self.slots))
 
@@ -403,10 +414,16 @@ class StreamPlan:
             found.setdefault(segment.shape, []).append(segment)
         return found
 
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Columns of the stream that some query needs."""
+        return frozenset().union(*(segment.columns for segment in self.segments if segment.n_live))
+
 
 class QueryState(enum.Enum):
     RUNNING = "running"
     PAUSED = "paused"
+    SUSPENDED = "suspended"  # the engine paused it, and says why
     DROPPED = "dropped"
 
 

@@ -21,7 +21,7 @@ TOP = [
         "hint: Try eddyline query list.\n"),
     ("eddyline query lst", "there is no command lst\nhint: Did you mean list?\n"),
     ("eddyline query list --stat paused", "there is no option --stat\nhint: Did you mean --state?\n"),
-    ("eddyline query list --state stopped", "there is no state stopped\nhint: Known: paused, running.\n"),
+    ("eddyline query list --state stopped", "there is no state stopped\nhint: Known: paused, running, suspended.\n"),
     ("eddyline query list --page 0", "argument --page: it counts from 1\nhint: See eddyline query list --help.\n"),
     ("eddyline query drop", "the following arguments are required: QUERY\nhint: See eddyline query drop --help.\n"),
     ("eddyline rollback two", "argument VERSION: 'two' is not a whole number\nhint: See eddyline rollback --help.\n"),

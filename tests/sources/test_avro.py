@@ -22,6 +22,8 @@ from eddyline.sources import FileFormat, FolderSource, SourceError, infer_schema
 from eddyline.sources.avro import AvroFile, UnreadableAvro, sql_schema, writer_schema
 from eddyline.sources.payloads import decoder_for
 from eddyline.sources.positions import FolderPosition
+from eddyline.sources.schema_changes import SchemaChanged
+from eddyline.types import DOUBLE, STRING
 
 UTC = datetime.UTC
 TRADE = {
@@ -304,11 +306,12 @@ def test_a_damaged_file_gives_what_is_before_the_damage(tmp_path):
     assert misfits[1].startswith("file b.avro: it is not Avro: ")
 
 
-def test_a_file_whose_fields_are_not_columns_is_set_aside(tmp_path):
+def test_a_file_whose_fields_are_not_columns_asks_for_them(tmp_path):
     with open(tmp_path / "a.avro", "wb") as file:
         fastavro.writer(file, fastavro.parse_schema(TRADE), [{"Sym": "A", "price": None}])
-    (message,) = messages_of(opened(tmp_path).take(1000, 1 << 20).rows)
-    assert message.startswith("file a.avro: there is no column Sym in stream s.")
+    with pytest.raises(SchemaChanged) as raised:
+        opened(tmp_path).take(1000, 1 << 20)
+    assert [(f.name, f.type) for f in raised.value.change.added] == [("Sym", STRING), ("price", DOUBLE)]
 
 
 def test_something_else_is_not_avro():

@@ -414,18 +414,19 @@ def test_the_rest_of_a_file_that_breaks_off_is_set_aside(folder):
 
 
 def test_a_file_whose_columns_can_never_fit_is_set_aside_at_once(tmp_path):
-    folder = Folder(tmp_path, "parquet")
+    strict = Stream("numbers", infer_schema("n INT NOT NULL"))
+    folder = Folder(tmp_path, "parquet", strict)
     pq.write_table(pa.table({"m": [1]}), tmp_path / "a.parquet")
     folder.write("b.parquet", 2)
     taken = folder.take()
     assert taken.rows.rows.column("n").to_pylist() == [2]
     assert taken.rows.misfits[0].message == (
-        "file a.parquet: the data does not have the columns of stream numbers. unknown: m. "
-        "Declare the stream again with the new column, nullable, or leave it out of the data."
+        "file a.parquet: column n is missing, and stream numbers does not allow NULL there. "
+        "numbers.n is gone from file a.parquet. Mend the data, or declare the column without NOT NULL."
     )
-    folder = Folder(tmp_path, "csv")
+    folder = Folder(tmp_path, "csv", strict)
     (tmp_path / "a.csv").write_text("m\n1\n")
-    assert "there is no column m in stream numbers" in folder.take().rows.misfits[0].message
+    assert "column n is missing" in folder.take().rows.misfits[0].message
 
 
 def test_rows_that_do_not_fit_are_set_apart_and_the_file_named(tmp_path):

@@ -45,6 +45,10 @@ TOKENS = {
     "ARRAY<TIMESTAMP>": ['["2024-01-05T10:00:00Z"]', "[]"],
 }  # fmt: skip
 TOKENS["TIMESTAMP_NTZ"] = TOKENS["TIMESTAMP"]
+UNKNOWN = [
+    "1", "2.5", "Inf", "NaN", "-0", "1e999", "9" * 400, "9" * 5000, '"a"', '"\\ud800"', "null", "true", "[]", "[1, NaN]", "{}",
+    '{"x": {"y": [{"z": 1.5}]}}', '{"x": {"y": [{"z": "a"}]}}', '{"x": 1, "x": 2}', "[" * 20 + "]" * 20, "[" * 2000 + "]" * 2000,
+]  # fmt: skip
 ODD_LINES = [
     b"", b" \t\r", b"{", b"}", b"{}", b"[]", b"7", b"null", b"{}{}", b"{} {}", b'{"c0":', b'{"c0": {}', b'{"a": "}', b'"}{"',
     b"\xff", b'{"c0": "\xff"}', b"\xef\xbb\xbf{}", b"\xc2\xa0{}", b"\x0b{}", b"{}\x00", b"{},", b'{"c0": null,}',
@@ -78,6 +82,9 @@ def cases(draw):
             token = draw(plain if draw(st.integers(0, 7)) else st.sampled_from(TOKENS[t]))
             if draw(st.integers(0, 15)):
                 entries.append(f'"{key}": {token}')
+        for key in draw(st.lists(st.sampled_from(["more", "More", "C0", "\\ud800", "_Arrival"]), max_size=2)):
+            tokens = TOKENS[draw(st.sampled_from(sorted(TOKENS)))]
+            entries.append(f'"{key}": {draw(st.sampled_from([*tokens[:2], *UNKNOWN]))}')
         text = "{" + draw(st.sampled_from([", ", ",", " , "])).join(entries) + "}"
         lines.append((text + draw(st.sampled_from(["", "", "", "\r", " "]))).encode())
     return stream, draw(st.sampled_from(["UTC", "Europe/Berlin", "EST"])), lines
@@ -93,6 +100,7 @@ def outcome(decoder, lines, **options):
         repr([column.to_pylist() for column in columns]),
         arrival,
         [repr(misfit) for misfit in found.misfits],
+        found.change,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from eddyline.api import doctor, rules, rules_export
 from eddyline.api.engine import Engine
+from eddyline.api.explain import suspended
 from eddyline.api.jsonable import jsonable
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.query import Query
@@ -281,6 +282,7 @@ class Commands:
             "name": record.name,
             "owner": record.properties.owner,
             "state": record.state.value,
+            "suspended": suspended(record),
             "generation": record.generation,
             "version": record.version_from,
             "n_results": query.n_results,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,8 @@ class Explanation:
     def __str__(self) -> str:
         f = self.facts
         lines = [f"{self.name}: {f['state']} since version {f['version']}, generation {f['generation']}"]
+        if f["suspended"] is not None:
+            lines.append(f"  suspended  {suspended_text(f['suspended'])}")
         lines += [f"  {line}" for line in self.text.strip().splitlines()]
         lines.append(f"  stream     {f['stream']}")
         lines.append(f"  shape      shared by {f['n_sharing']} quer{'y' if f['n_sharing'] == 1 else 'ies'}")
@@ -89,6 +92,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
     facts = {
         "id": record.id,
         "state": record.state.value,
+        "suspended": suspended(record),
         "version": record.version_from,
         "generation": record.generation,
         "stream": record.shape.stream,
@@ -104,6 +108,19 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "warnings": warnings,
     }
     return Explanation(record.name, record.text, facts)
+
+
+def suspended(record: QueryRecord) -> dict[str, str] | None:
+    """Why a query is suspended, and since when; None if it is not."""
+    if not record.why:
+        return None
+    since = datetime.datetime.fromtimestamp(record.registered_us / 1e6, datetime.UTC)
+    return {"why": record.why, "since": since.isoformat(timespec="seconds")}
+
+
+def suspended_text(facts: dict[str, str]) -> str:
+    """The same in a line."""
+    return f"{facts['why']}, since {facts['since']}"
 
 
 def condition_texts(record: QueryRecord) -> list[str]:

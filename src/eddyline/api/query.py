@@ -48,9 +48,14 @@ class Query:
 
     @property
     def state(self) -> str:
-        """running, paused or dropped."""
+        """running, paused, suspended (see `suspended`) or dropped."""
         with self._rounds.lock:
             return self._rounds.catalog.state(self.id).value
+
+    @property
+    def suspended(self) -> str | None:
+        """Why the engine has paused it: its source no longer has a column it needs. `resume` or `replace` lets it stand again."""
+        return self._record().why or None
 
     @property
     def generation(self) -> int:
@@ -264,6 +269,8 @@ class Query:
             notes = list(self.warnings)
             if record.state is QueryState.PAUSED:
                 notes.append("it is paused, so it sees no rows")
+            if record.state is QueryState.SUSPENDED:
+                notes.append(f"it is suspended, so it sees no rows: {record.why}")
             since = f"version {record.version_from}, {_when(record.registered_us)}"
             texts = condition_texts(record)
             context = self._rounds.context()

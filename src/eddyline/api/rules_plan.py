@@ -258,6 +258,8 @@ class _Planner:
         warnings = change.warnings
         if record.state is QueryState.PAUSED and record.properties.is_enabled and rule.properties.is_enabled:
             warnings = (*warnings, "it is paused and stays so")
+        if record.state is QueryState.SUSPENDED and rule.properties.is_enabled:
+            warnings = (*warnings, f"it is suspended and will stand again: {record.why}")
         return replace(
             change,
             kind="changed",

@@ -39,6 +39,7 @@ class _Fate:
     generation: int
     version: int
     since_us: int
+    why: str = ""  # it is suspended
 
 
 @contextmanager
@@ -236,6 +237,7 @@ class Catalog:
         """Another text under the same id and name: the old one ends and the new one starts in one version.
 
         A query that is paused stays so, and one that runs goes on, unless `is_paused` says otherwise or `enabled` is another now.
+        One that is suspended stands again: its new text may do without what was missing.
         """
         old = self._registration(query_id)
         generation = self._generation(query_id)
@@ -260,30 +262,22 @@ class Catalog:
             self.set_paused(query_id, is_paused, now_us)
 
     def set_paused(self, query_id: int, is_paused: bool, now_us: int) -> None:
-        """Pause, or resume: a new registration of the same text."""
+        """Pause, or resume: a new registration of the same text. One that is suspended can be resumed, too."""
         made = self._registration(query_id)
         state = QueryState.PAUSED if is_paused else QueryState.RUNNING
         if self.state(query_id) is state:
             return
         with self.change(f"{'pause' if is_paused else 'resume'} query {made.name(query_id)}") as version:
             if is_paused:
-                self._parked[query_id] = self._constants(query_id, made.shape)
-                self._leave_family(query_id, made.shape)
-            else:
-                constants = [scalar.as_py() for scalar in self._parked.pop(query_id)]
-                self._family(made.shape).add(query_id, constants)
-                self._touch(made.shape, [query_id])
-            generation = self._generation(query_id) + (0 if is_paused else 1)
-            self._fates[query_id] = _Fate(state, generation, version, now_us)
-            if not is_paused:
-                self._past.setdefault(query_id, []).append((version, generation))
-            if self._database is not None:
-                self._end(query_id, version)
-                name = None if made.names is None else made.name(query_id)
-                again = Registration(
-                    query_id, 1, made.text, made.shape, made.properties, name, version, now_us
-                )
-                self._write(again, self._constants(query_id, made.shape), state, generation)
+                self._stop(made.shape, [query_id], QueryState.PAUSED, version, now_us)
+                return
+            constants = [scalar.as_py() for scalar in self._parked.pop(query_id)]
+            self._family(made.shape).add(query_id, constants)
+            self._touch(made.shape, [query_id])
+            generation = self._generation(query_id) + 1
+            self._fates[query_id] = _Fate(QueryState.RUNNING, generation, version, now_us)
+            self._past.setdefault(query_id, []).append((version, generation))
+            self._rewrite(query_id, made, version, now_us)
 
     def drop(self, ids: Iterable[int]) -> int:
         """End queries; returns how many."""
@@ -346,10 +340,14 @@ class Catalog:
             version_from=fate.version if fate else made.version,
             registered_us=fate.since_us if fate else made.registered_us,
             constants=self._constants(query_id, made.shape),
+            why=fate.why if fate else "",
         )
 
     def name_of(self, query_id: int) -> str:
         return self._registration(query_id).name(query_id)
+
+    def owner_of(self, query_id: int) -> str:
+        return self._registration(query_id).properties.owner
 
     def find_name(self, query_id: int) -> str | None:
         """The name of a query, or None if it was dropped."""
@@ -433,7 +431,12 @@ class Catalog:
     # ----------------------------------------------------------------------------------------- the disk
 
     def _write(
-        self, made: Registration, constants: Sequence[Any], state: QueryState, generation: int
+        self,
+        made: Registration,
+        constants: Sequence[Any],
+        state: QueryState,
+        generation: int,
+        why: str = "",
     ) -> None:
         """A row for a query that stands by itself from this version on."""
         if self._database is not None:
@@ -450,8 +453,19 @@ class Catalog:
                     state,
                     made.registered_us,
                     made.version,
+                    why,
                 )
             )
+
+    def _rewrite(self, query_id: int, made: Registration, version: int, now_us: int) -> None:
+        """What became of a query is on the disk a row of its own, from this version on."""
+        if self._database is not None:
+            self._end(query_id, version)
+            name = None if made.names is None else made.name(query_id)
+            again = Registration(query_id, 1, made.text, made.shape, made.properties, name, version, now_us)
+            fate = self._fates[query_id]
+            constants = self._constants(query_id, made.shape)
+            self._write(again, constants, fate.state, fate.generation, fate.why)
 
     def _end(self, query_id: int, version: int) -> None:
         """What the disk says about a query ends with this version."""
@@ -507,7 +521,7 @@ class Catalog:
         self._fates.pop(q.id, None)
         self.n_queries += 1
         if q.generation > 1 or q.state is not QueryState.RUNNING:
-            self._fates[q.id] = _Fate(q.state, q.generation, q.version, q.registered_us)
+            self._fates[q.id] = _Fate(q.state, q.generation, q.version, q.registered_us, q.why)
             self._past[q.id] = [(q.version, q.generation)]
         if q.state is QueryState.RUNNING:
             self._family(q.shape).add(q.id, q.constants)
@@ -538,6 +552,20 @@ class Catalog:
             family = self._families[shape] = Family(shape)
             self._shapes_of.setdefault(shape.stream.lower(), {})[shape] = None
         return family
+
+    def _stop(
+        self, shape: Shape, ids: Sequence[int], state: QueryState, version: int, now_us: int, why: str = ""
+    ) -> None:
+        """Queries of one shape stand no longer, but may again."""
+        standing = [query_id for query_id in ids if query_id not in self._parked]
+        for query_id in standing:
+            self._parked[query_id] = self._family(shape).constants(query_id)
+        if standing:
+            self._family(shape).remove(standing)
+            self._touch(shape, standing)
+        for query_id in ids:
+            self._fates[query_id] = _Fate(state, self._generation(query_id), version, now_us, why)
+            self._rewrite(query_id, self._registration(query_id), version, now_us)
 
     def _leave_family(self, query_id: int, shape: Shape) -> None:
         self._family(shape).remove([query_id])

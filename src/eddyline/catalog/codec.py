@@ -281,6 +281,7 @@ def stream_to(stream: Stream) -> str:
             "source": stream.source,
             "options": [list(pair) for pair in stream.options],
             "properties": [list(pair) for pair in stream.properties],
+            **({"discovered": list(stream.discovered)} if stream.discovered else {}),
         }
     )
 
@@ -296,6 +297,7 @@ def stream_from(stored: str) -> Stream:
         source=s["source"],
         options=tuple((k, v) for k, v in s["options"]),
         properties=tuple((k, v) for k, v in s["properties"]),
+        discovered=tuple(s.get("discovered", ())),
     )
 
 

@@ -38,6 +38,7 @@ class StoredQuery(NamedTuple):  # a million of them are made when a home is open
     state: QueryState
     registered_us: int
     version: int
+    why: str = ""  # it is suspended
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +170,10 @@ class Database:
         )
 
     def drop_stream(self, name: str, version: int) -> None:
-        """A stream declared again under the name starts anew."""
+        """A stream declared again under the name starts anew, also with its source."""
         self.end_stream(name, version)
         self._connection.execute("DELETE FROM progress WHERE stream = ?", (name.lower(),))
+        self._connection.execute("DELETE FROM positions WHERE source = ?", (name.lower(),))
 
     def add_query(self, query: StoredQuery) -> None:
         shape_id = self._shape_id(query.shape)
@@ -180,7 +182,7 @@ class Database:
             write = self._writers[shape_id] = codec.constants_writer(query.shape)
         self._connection.execute(
             "INSERT OR REPLACE INTO queries (query_id, generation, name, text, shape, properties, constants, state,"
-            " registered_us, version_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " registered_us, version_from, why) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 query.id,
                 query.generation,
@@ -192,6 +194,7 @@ class Database:
                 query.state.value,
                 query.registered_us,
                 query.version,
+                query.why,
             ),
         )
 
@@ -285,19 +288,20 @@ class Database:
     def queries(self, version: int) -> Iterator[StoredQuery]:
         """Queries with rows of their own, as they were at a version, by id."""
         rows = self._connection.execute(
-            "SELECT query_id, generation, name, text, shape, properties, constants, state, registered_us, version_from"
-            " FROM queries WHERE version_from <= ? AND (version_to IS NULL OR version_to > ?) ORDER BY query_id",
+            "SELECT query_id, generation, name, text, shape, properties, constants, state, registered_us,"
+            " version_from, why FROM queries WHERE version_from <= ? AND (version_to IS NULL OR version_to > ?)"
+            " ORDER BY query_id",
             (version, version),
         )
         states = {state.value: state for state in QueryState}
         plain = Properties()
         read: dict[int, tuple[Shape, Callable[[str], list[Any]]]] = {}
-        for query_id, generation, name, text, shape_id, properties, constants, state, at_us, since in rows:
+        for query_id, generation, name, text, shape_id, stated, constants, state, at_us, since, why in rows:
             if shape_id not in read:
                 shape = self.shape(shape_id)
                 read[shape_id] = shape, codec.constants_reader(shape)
             shape, values = read[shape_id]
-            declared = codec.properties_from(properties) if properties else plain
+            declared = codec.properties_from(stated) if stated else plain
             yield StoredQuery(
                 query_id,
                 generation,
@@ -309,6 +313,7 @@ class Database:
                 states[state],
                 at_us,
                 since,
+                why,
             )
 
     def templates(self, version: int) -> Iterator[StoredTemplate]:
@@ -364,6 +369,25 @@ class Database:
         first_id, names, shape_id = row
         name = None if names is None else codec.columns_from(names)[0][query_id - first_id].as_py()
         return name, self.shape(shape_id)
+
+    def past_names(self) -> dict[int, str]:
+        """What every query that has or had a name is called, dropped or not, by id."""
+        names: dict[int, str | None] = {}
+        for first_id, packed in self._connection.execute(
+            "SELECT first_id, names FROM templates WHERE names IS NOT NULL"
+        ).fetchall():
+            names.update(enumerate(codec.columns_from(packed)[0].to_pylist(), first_id))
+        names.update(self._connection.execute("SELECT query_id, name FROM queries ORDER BY version_from"))
+        return {query_id: name for query_id, name in names.items() if name is not None}
+
+    def past_shapes(self, query_id: int) -> list[Shape]:
+        """Every shape a query has or had."""
+        rows = self._connection.execute(
+            "SELECT shape FROM queries WHERE query_id = ?"
+            " UNION SELECT shape FROM templates WHERE ? BETWEEN first_id AND first_id + n - 1",
+            (query_id, query_id),
+        )
+        return [self.shape(shape_id) for (shape_id,) in rows.fetchall()]
 
     def shape(self, shape_id: int) -> Shape:
         """A stored shape; the same object every time."""

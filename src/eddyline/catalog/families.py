@@ -68,6 +68,10 @@ class Family:
                 return tuple(column[at] for column in segment.slots)
         raise KeyError(query_id)
 
+    def ids(self) -> list[int]:
+        """All queries in it."""
+        return [query_id for s in self.segments() for query_id in s.ids[s.is_live].tolist()]
+
     def segments(self) -> tuple[Segment, ...]:
         self._seal()
         return tuple(self._segments)

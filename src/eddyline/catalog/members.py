@@ -117,7 +117,8 @@ def replace_many(
     *,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Another text or other constants for many queries, in one version. One that was paused by hand stays paused.
+    """Another text or other constants for many queries, in one version. One that was paused by hand stays paused, one that
+    was suspended stands again.
 
     `tell` hears now and then how many are done.
     """

@@ -48,9 +48,10 @@ ALTER TABLE rounds ADD COLUMN at_us INTEGER NOT NULL DEFAULT 0;
 UPDATE rounds SET at_us = now_us;
 """
 
-# Files that tasks write number their rows from 0.
+# Files that tasks write number their rows from 0; a query that is suspended says why.
 _ARRIVALS = """
 ALTER TABLE files ADD COLUMN first_arrival INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queries ADD COLUMN why TEXT NOT NULL DEFAULT '';
 """
 
 # From format k to k + 1, in order; each is a script that runs in one transaction.

@@ -42,3 +42,4 @@ class QueryRecord:
     version_from: int
     registered_us: int
     constants: tuple[object, ...]
+    why: str = ""  # it is suspended

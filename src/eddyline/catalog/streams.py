@@ -14,9 +14,10 @@ from eddyline.types import type_name
 
 def evolved(old: Stream, new: Stream, users: Iterable[tuple[str, Shape]]) -> Stream:
     """The stream after a new declaration: additional nullable columns are accepted; anything that breaks one of `users`
-    (name and shape of each live query, one per shape is enough) is refused, naming them.
+    (name and shape of each live query, one per shape is enough) is refused, naming them. Columns the source brought stay.
     """
     users = list(users)
+    new = _with_discovered(old, new)
     known = {field.name.lower(): field for field in new.schema}
     changed: dict[str, str] = {}
     for field in old.schema:
@@ -49,6 +50,14 @@ def evolved(old: Stream, new: Stream, users: Iterable[tuple[str, Shape]]) -> Str
             hint="Drop these queries first, or declare a new stream.",
         )
     return replace(new, schema=_in_old_order(old.schema, new.schema))
+
+
+def _with_discovered(old: Stream, new: Stream) -> Stream:
+    """The new declaration with the columns it does not name because it knows nothing of them."""
+    named = {field.name.lower() for field in new.schema}
+    kept = [f for f in old.schema if f.name in old.discovered and f.name.lower() not in named]
+    discovered = (*new.discovered, *(f.name for f in kept))
+    return replace(new, schema=pa.schema([*new.schema, *kept]), discovered=discovered)
 
 
 def _in_old_order(old: pa.Schema, new: pa.Schema) -> pa.Schema:

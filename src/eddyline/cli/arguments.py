@@ -269,7 +269,8 @@ def _query_commands(query: Parser) -> None:
 
     one = _described(actions, "list", "List queries.", "eddyline query list cheap --state paused")
     one.add_argument("pattern", nargs="?", metavar="PART", help="part of the name or the text")
-    one.add_argument("--state", choices=["running", "paused"], metavar="STATE", help="running or paused")
+    states = ["running", "paused", "suspended"]
+    one.add_argument("--state", choices=states, metavar="STATE", help="running, paused or suspended")
     one.add_argument("--owner", metavar="OWNER", help="only of this owner")
     one.add_argument("--page", type=_from_one, default=1, metavar="N")
     one.add_argument("--per-page", type=_from_one, default=50, metavar="N", help="how many (50)")

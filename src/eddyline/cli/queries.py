@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from eddyline.api.explain import suspended_text
 from eddyline.api.rules_files import RulesError, desired
 from eddyline.cli.output import Output
 from eddyline.cli.session import CommandError, session
@@ -107,6 +108,9 @@ def list(args: argparse.Namespace, out: Output) -> int:
         for q in found["queries"]
     ]
     out.table(headers, rows)
+    for query in found["queries"]:
+        if query["suspended"] is not None:
+            out.note(f"{query['name']} is suspended: {suspended_text(query['suspended'])}")
     if found["n_pages"] > 1:
         out.note(f"page {found['page']} of {found['n_pages']}, {found['total']:,} queries in all; see --page")
     return 0

@@ -45,6 +45,7 @@ from eddyline.errors import (
 from eddyline.events import (
     CallbackFailed,
     CleanupFailed,
+    ColumnIgnored,
     Event,
     KernelsCompiling,
     ResultsDropped,
@@ -59,6 +60,7 @@ from eddyline.hit_matches import HitMatches
 from eddyline.kernels.warm import compile_if_cold, warm_up
 from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
 from eddyline.sources import Ingested
+from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChanged, shown_name
 from eddyline.sql import Shapes
 from eddyline.statistics import RoundRecord, RoundRecords, StageRecord
 from eddyline.storage import DeadLetters, RecentRows
@@ -130,6 +132,7 @@ class Work:
     files: list[ListedFile] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
+    ignored: dict[str, Mapping[str, str]] = field(default_factory=dict)  # by stream and column: why
     stages: list[StageRecord] = field(default_factory=list)
     n_tasks: int = 0
     waiting_s: float = 0.0
@@ -178,6 +181,7 @@ class RoundEngine:
         self._births: dict[str, int] = {}  # how often a stream of a name was dropped in this process
         self._last_arrival = 0
         self._last_now_us = 0
+        self._told: dict[str, set[str]] = {}  # by stream: columns of which it was said that they are not read
         self._tokens: OrderedDict[str, Outcome] = OrderedDict()
         self._tokens_with_outputs: deque[tuple[str, int]] = deque()  # and the bytes they hold
         self._remembered_bytes = 0
@@ -195,7 +199,10 @@ class RoundEngine:
         now_us: int | None = None,
         positions: Mapping[str, object] | None = None,
     ) -> Outcome:
-        """One round over rows of any streams; none at all is a tick. `positions` say how far each source was read."""
+        """One round over rows of any streams; none at all is a tick. `positions` say how far each source was read.
+
+        Raises SchemaChanged if a query needs a column that was not written with the rows; then nothing has happened.
+        """
         with self.turn:
             with self.lock:
                 self.check_open()
@@ -209,6 +216,9 @@ class RoundEngine:
                 for name, stream in planned.streams.items():
                     if inputs[name].rows.schema != stream.schema:
                         raise StreamChangedError(f"stream {stream.name} has another schema than the rows")
+                    lacking = inputs[name].change.lacking(planned.plans[name])
+                    if lacking is not None and inputs[name].rows.num_rows:
+                        raise SchemaChanged(stream.name, lacking)
                 round_ = self._numbered(planned, {n: i.rows.num_rows for n, i in inputs.items()}, token)
             self.compile_if_cold()
             planned_at = time.perf_counter()
@@ -316,6 +326,7 @@ class RoundEngine:
                 DeadLetter(round_.number, stream.name, misfit.row, misfit.error, misfit.message)
                 for misfit in ingested.misfits
             ]
+            work.ignored[name] = ingested.change.ignored
         work.n_dead = len(work.letters)
         if self.durable is not None:
             work.files += self.durable.capture(round_.number, batches)
@@ -392,12 +403,22 @@ class RoundEngine:
         self.dead_letters.add(work.letters)
         for event in work.events:
             self.announce(event)
+        for name, ignored in work.ignored.items():
+            self._tell_ignored(round_.number, planned.streams[name].name, ignored)
         if n_dropped:
             self.announce(ResultsDropped(round_.number, n_dropped))
         outcome = Outcome(round_, work.outputs, work.n_results, work.n_dead, work.n_late)
         if round_.token is not None:
             self._remember(round_.token, outcome)
         return outcome
+
+    def _tell_ignored(self, round_number: int, stream: str, ignored: Mapping[str, str]) -> None:
+        """Columns that are not read are told once, and no more of them than anybody would read."""
+        told = self._told.setdefault(stream.lower(), set())
+        for column, why in ignored.items():
+            if column not in told and len(told) < MOST_IGNORED:
+                told.add(column)
+                self.announce(ColumnIgnored(round_number, stream, shown_name(column), why))
 
     def _abort(self) -> None:
         """A round that failed leaves nothing behind. What cannot be removed now is cleared at the next opening."""
@@ -538,6 +559,7 @@ class RoundEngine:
         self._stages.pop(name, None)
         self._births[name] = self._births.get(name, 0) + 1
         self._last_rounds.pop(name, None)
+        self._told.pop(name, None)
         self.progress.pop(name, None)
         self.recent.pop(name, None)
         self.results.forget_stream(name)

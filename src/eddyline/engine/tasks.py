@@ -23,6 +23,7 @@ from eddyline.model import DeadLetter, Round
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.reading import read
 from eddyline.sources.references import ReadCount, Reference, UnreadableReference
+from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChange
 from eddyline.storage.outbox import stored_part, write_dead_letters, write_parts
 from eddyline.storage.store import NewFile, Store, StoredFile
 
@@ -51,10 +52,11 @@ class Task:
 
 @dataclass(slots=True)
 class Refused:
-    """A reference that could not be read, by its place among those of the task."""
+    """A reference that could not be read, or whose rows lack what a query needs, by its place among those of the task."""
 
     place: int
     why: str
+    change: SchemaChange | None = None
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ class TaskResult:
     refused: Refused | None = None
     is_numbered: bool = False  # rows bring their own arrival numbers, which one place alone can check
     nbytes: int = 0  # of rows, as they were filtered
+    ignored: dict[str, str] = field(default_factory=dict)  # columns that were not read, and why
     n_candidates: int = 0
     n_waiting_pairs: int = 0
     seconds: float = 0.0
@@ -98,7 +101,7 @@ def run_task(task: Task) -> TaskResult:
                 work.read(reference)
             except UnreadableReference as error:
                 work.discard()
-                return TaskResult(refused=Refused(place, str(error)))
+                return TaskResult(refused=Refused(place, str(error), error.change))
         result = work.finish()
     except _Numbered:
         work.discard()
@@ -129,6 +132,9 @@ class _Work:
         for ingested in read(reference, self._ready.stream, self._task.time_zone):
             if ingested.arrival is not None and len(ingested.arrival):
                 raise _Numbered
+            lacking = ingested.change.lacking(self._ready.standing.plan)
+            if lacking is not None and ingested.rows.num_rows:
+                raise UnreadableReference("; ".join(lacking.missing.values()), lacking)
             self._add(ingested)
             n_rows += ingested.rows.num_rows
             n_units += ingested.rows.num_rows + len(ingested.misfits)
@@ -136,6 +142,8 @@ class _Work:
 
     def _add(self, ingested: Ingested) -> None:
         task, result, stream = self._task, self._result, self._ready.stream
+        if len(result.ignored) < MOST_IGNORED:
+            result.ignored.update(ingested.change.ignored)
         for misfit in ingested.misfits:
             self._bury(DeadLetter(0, stream.name, misfit.row, misfit.error, misfit.message))
         for rows in _pieces(ingested.rows):

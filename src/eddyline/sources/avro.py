@@ -43,6 +43,7 @@ from eddyline.types import (
     DOUBLE,
     FLOAT,
     INT,
+    NULL,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -247,11 +248,9 @@ def sql_schema(schema: Any) -> tuple[pa.Schema, dict[str, str]]:
 def written_columns(schema: Any) -> list[Written]:
     """The columns of records of this schema."""
     columns, strange = sql_schema(schema)
+    types = {name: NULL if kind == "null" else None for name, kind in strange.items()}
     return [
-        Written(f.name, None, strange[f.name])
-        if f.name in strange
-        else Written(f.name, f.type, type_name(f.type))
-        for f in columns
+        Written(f.name, types.get(f.name, f.type), strange.get(f.name) or type_name(f.type)) for f in columns
     ]
 
 

@@ -64,6 +64,12 @@ def _converted(
         return _row_by_row(field, values)
 
 
+def may_become(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a column of an Arrow type is taken for one of a stream's types; some of its values may still not fit."""
+    known = canonical(source)
+    return pa.types.is_null(source) or (known is not None and _may_become(known, target))
+
+
 def _may_become(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of one type can stand for values of the other without a change of meaning."""
     if source == target:

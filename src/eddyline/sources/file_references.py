@@ -15,10 +15,12 @@ import pyarrow.parquet
 
 from eddyline.errors import SchemaError
 from eddyline.model import Stream
+from eddyline.sources.formats import FileFormat
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.positions import FilePlace, FileState
-from eddyline.sources.readers import FileFormat, UnreadableFile, open_file
+from eddyline.sources.readers import UnreadableFile, open_file
 from eddyline.sources.references import Reference, UnreadableReference
+from eddyline.sources.schema_changes import SchemaChanged
 
 PIECE_BYTES = 8 << 20  # a larger Parquet file is cut between row groups
 ROWS_AT_ONCE = 1 << 16
@@ -104,6 +106,8 @@ def read_file_piece(reference: Reference, stream: Stream, time_zone: str) -> Ite
                 left = None if left is None else left - (reader.place.n_rows - before)
         finally:
             reader.close()
+    except SchemaChanged as changed:
+        raise UnreadableReference(changed.problem, changed.change) from None
     except UnreadableFile as error:
         raise UnreadableReference(str(error).replace(f"{path.parent}/", "")) from None
     except SchemaError as error:

@@ -5,6 +5,7 @@ read one after the other; small ones share a round, a large one is cut into many
 left alone, so a writer can write under such a name and rename when done.
 
     a file that cannot be read   is tried again, then set aside: a dead letter names it, and reading goes on with the next
+    one with other columns       see `schema_changes`
     a row that does not fit      is a dead letter
     a file that changes later    is announced and named by a dead letter; its rows are not read again
 """
@@ -15,7 +16,7 @@ import fnmatch
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ from eddyline.errors import SchemaError
 from eddyline.events import Event, FileChanged, FileSetAside
 from eddyline.model import Stream
 from eddyline.sources.file_references import HAS_CHANGED, name_of, pieces, state_of
+from eddyline.sources.formats import FileFormat
 from eddyline.sources.ingest import Ingested, Misfit
 from eddyline.sources.positions import FilePlace, FileState, FolderPosition, SourceError, Taken
-from eddyline.sources.readers import FileFormat, FileReader, UnreadableFile, open_file
+from eddyline.sources.readers import FileReader, UnreadableFile, open_file
 from eddyline.sources.references import PlannedInput, Reference
+from eddyline.sources.schema_changes import SchemaChanged, together
 
 TRIES = 3
 LOOKED_AHEAD = 1_000  # files, to say about how much lies ready
@@ -105,7 +108,7 @@ class FolderSource:
                     break
                 if not self._read_on(found, max_rows - found.n_rows, max_bytes - found.nbytes):
                     break
-        except SourceError:
+        except (SourceError, SchemaChanged):
             if found.is_empty:  # else what was read goes first; the folder is looked at again
                 raise
         if found.is_empty:
@@ -323,7 +326,10 @@ class FolderSource:
             return True
         assert self._reader is not None
         is_numbered = rows.arrival is not None and len(rows.arrival) > 0
-        if is_numbered and found.parts:  # rows that bring their own numbers make a round of their own
+        # rows that bring their own numbers make a round of their own; so do rows that lack other columns, with other queries
+        if found.parts and (
+            is_numbered or rows.change.missing.keys() != found.parts[-1].change.missing.keys()
+        ):
             self._ahead = rows, self._reader.place
             return False
         found.parts.append(rows)
@@ -403,11 +409,11 @@ def _joined(stream: Stream, found: _Gathered) -> Ingested:
     parts = found.parts
     misfits = [misfit for part in parts for misfit in part.misfits] + found.misfits
     if len(parts) == 1:
-        return Ingested(parts[0].rows, parts[0].arrival, misfits)
+        return replace(parts[0], misfits=misfits)
     batches = [part.rows for part in parts]
     rows = (
         pa.concat_batches(batches)
         if batches
         else pa.RecordBatch.from_arrays([pa.array([], f.type) for f in stream.schema], schema=stream.schema)
     )
-    return Ingested(rows, None, misfits)
+    return Ingested(rows, None, misfits, together([part.change for part in parts]))

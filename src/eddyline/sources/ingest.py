@@ -17,6 +17,7 @@ from eddyline.errors import SchemaError, did_you_mean
 from eddyline.model import Stream
 from eddyline.sources.columns import column_in_type
 from eddyline.sources.rows import rows_in_schema
+from eddyline.sources.schema_changes import UNCHANGED, SchemaChange
 from eddyline.types import canonical, parse_fields, type_name
 
 ARRIVAL = "_arrival"
@@ -38,6 +39,7 @@ class Ingested:
     rows: pa.RecordBatch
     arrival: npt.NDArray[np.int64] | None = None
     misfits: list[Misfit] = field(default_factory=list)
+    change: SchemaChange = UNCHANGED  # how they were written otherwise
 
 
 def ingest(stream: Stream, data: Any, time_zone: str) -> Ingested:

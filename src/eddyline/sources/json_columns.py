@@ -1,8 +1,8 @@
 """Lines of JSON straight into columns, by Arrow's reader: many times faster than row by row, and never another answer.
 
 `json_lines` says what a line means. Arrow's reader refuses most of what it would understand differently: repeated names, values
-of another kind, numbers out of range, `1.0` for a whole number, rounding of decimals. Names the stream does not have are read like
-its columns, as what they are in the first lines, and left out. What is accepted all the same is looked for afterwards:
+of another kind, numbers out of range, `1.0` for a whole number, rounding of decimals. Names the stream does not have are read
+like its columns, as what they are in the first lines, and left out. What is accepted all the same is looked for afterwards:
 
     two objects in a line, one in two lines   every line begins with { and ends with }, and there is a row for each
     bytes that are not UTF-8                  all text is decoded
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ class JsonColumns:
         self._parse = self._parse_options(stream.schema.names)
 
     def expect(self, lines: Sequence[bytes]) -> None:
-        """Expect lines like these: names as the first spells them, for case does not count, and others the stream does not have."""
+        """Expect lines like these: names as the first spells them, for case does not count, and others the stream has not."""
         examples = [_object(line) for line in lines[:EXAMPLES]]
         spelling = {key.lower(): key for key in examples[0]}
         names = [spelling.get(name.lower(), name) for name in self._stream.schema.names]
@@ -155,10 +155,15 @@ def _object(line: bytes) -> dict[str, Any]:
 def _unknown(examples: Sequence[dict[str, Any]], known: set[str]) -> dict[str, pa.DataType]:
     """The other names in some objects, each with a type that its values have there; too many of them are left to be refused."""
     names = dict.fromkeys(key for example in examples for key in example if key.lower() not in known)
-    if len(names) > MOST_UNKNOWN:
+    if not _are_plain(names):
         return {}
     types = {name: _common_type([example.get(name) for example in examples], 0) for name in names}
     return {name: t for name, t in types.items() if t is not None}
+
+
+def _are_plain(names: Collection[str]) -> bool:
+    """Not too many, and none that Arrow may not take."""
+    return len(names) <= MOST_UNKNOWN and all(map(str.isprintable, names))
 
 
 def _common_type(values: Sequence[Any], depth: int) -> pa.DataType | None:
@@ -178,7 +183,7 @@ def _common_type(values: Sequence[Any], depth: int) -> pa.DataType | None:
         return None if item is None else pa.list_(item)
     if kind is dict:
         names = dict.fromkeys(name for value in values if value is not None for name in value)
-        if len(names) > MOST_UNKNOWN:
+        if not _are_plain(names):
             return None
         types = [
             (name, _common_type([value.get(name) for value in values if value is not None], depth + 1))

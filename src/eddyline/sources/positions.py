@@ -39,7 +39,10 @@ class Source(Protocol):
     """Where rows of one stream come from."""
 
     def take(self, max_rows: int, max_bytes: int) -> Taken | None:
-        """The next rows, as many as are there now within the limits; None if there are none. Raises SourceError."""
+        """The next rows, as many as are there now within the limits; None if there are none.
+
+        Raises SourceError, and SchemaChanged if the stream is to have more columns before they are read.
+        """
         ...
 
     def redeclare(self, stream: Stream) -> None:

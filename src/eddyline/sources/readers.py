@@ -1,15 +1,14 @@
-"""Files of JSON, CSV, Parquet and Arrow, read piece by piece, from any place where reading ended before.
+"""Files of JSON, CSV, Parquet, Arrow and Avro, read piece by piece, from any place where reading ended before.
 
-Only a piece is in memory at a time: a block of lines, a batch of a row group. What Arrow or the system say about a file that
-cannot be read leaves as `UnreadableFile`.
+Only a piece is in memory at a time: a block of lines or records, a batch of a row group. What Arrow or the system say about a
+file that cannot be read leaves as `UnreadableFile`.
 """
 
 from __future__ import annotations
 
 import codecs
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,44 +16,26 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from eddyline.model import Stream
+from eddyline.sources.avro import AvroFile, RecordRows, UnreadableAvro, written_columns
+from eddyline.sources.columns import may_become
+from eddyline.sources.csv_rows import CsvRows
+from eddyline.sources.formats import COMPRESSIONS, FileFormat
 from eddyline.sources.ingest import Ingested, ingest
-from eddyline.sources.lines import MAX_LINE_BYTES, Line, LineCutter, LineQueue, RowCutter, n_lines
-from eddyline.sources.payloads import CsvRows, Decoder, JsonLines
+from eddyline.sources.json_arrays import BrokenArray, array_elements
+from eddyline.sources.json_lines import JsonLines
+from eddyline.sources.lines import Line, LineCutter, LineQueue, RowCutter, n_lines
+from eddyline.sources.payloads import Decoder
 from eddyline.sources.positions import FilePlace
+from eddyline.sources.rows import ARRIVAL, may_hold
+from eddyline.sources.schema_changes import SchemaChange, SchemaChanged, Written, change_of
+from eddyline.types import NULL, canonical, type_name
 
 BLOCK_BYTES = 1 << 20
 _BOM = codecs.BOM_UTF8
-ENDINGS = {
-    "json": (".json", ".jsonl", ".ndjson"),
-    "csv": (".csv",),
-    "parquet": (".parquet", ".pq"),
-    "arrow": (".arrow", ".arrows", ".feather", ".ipc"),
-}
-FORMATS = tuple(ENDINGS)
-COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")  # of JSON and CSV, by the ending of the name
 
 
 class UnreadableFile(Exception):
     """The rest of a file cannot be read; it may be that it is still being written."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileFormat:
-    """How the files of a folder are written."""
-
-    name: str  # one of FORMATS
-    columns: tuple[str, ...] = ()  # of CSV without a header
-    delimiter: str = ","
-
-    @property
-    def has_lines(self) -> bool:
-        return self.name in ("json", "csv")
-
-    def has_ending(self, file: str) -> bool:
-        name = file.lower()
-        if self.has_lines:
-            name = next((name.removesuffix(c) for c in COMPRESSIONS if name.endswith(c)), name)
-        return name.endswith(ENDINGS[self.name])
 
 
 class FileReader(Protocol):
@@ -72,12 +53,17 @@ class FileReader(Protocol):
 def open_file(
     path: Path, file_format: FileFormat, stream: Stream, time_zone: str, place: FilePlace
 ) -> FileReader:
-    """Open a file where reading is to go on."""
+    """Open a file where reading is to go on.
+
+    Raises UnreadableFile; SchemaChanged if it has columns the stream is to have first; SchemaError if it can never fit.
+    """
     try:
         if file_format.name == "parquet":
             return _Batches(path.name, stream, time_zone, place, _ParquetFile(path))
         if file_format.name == "arrow":
             return _Batches(path.name, stream, time_zone, place, _ArrowFile(path))
+        if file_format.name == "avro":
+            return _AvroRecords(path, stream, time_zone, place)
         if file_format.name == "csv":
             return _csv_file(path, stream, time_zone, place, file_format)
         blocks = _Blocks(path)
@@ -195,7 +181,8 @@ def _csv_file(
         if not columns:
             return _LineFile(path.name, CsvRows(stream, time_zone, stream.schema.names), place, _Blocks(path))
         place = header_place if place.byte == 0 else place
-    decoder = CsvRows(stream, time_zone, columns, file_format.delimiter)
+    header_of = None if file_format.columns else f"file {path.name}"
+    decoder = CsvRows(stream, time_zone, columns, file_format.delimiter, header_of=header_of)
     return _LineFile(path.name, decoder, place, _Blocks(path), RowCutter(file_format.delimiter))
 
 
@@ -230,16 +217,16 @@ class _JsonArray:
         self._lines = JsonLines(stream, time_zone)
         self._blocks = blocks
         self._blocks.skip_to(0)
-        self._elements = self._decoded()
+        self._elements = array_elements(self._blocks.read, self._lines.decoder)
         for _ in range(place.n_rows):
-            if next(self._elements, None) is None:
+            if self._next() is None:
                 break
 
     def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
         values: list[Any] = []
         nbytes = 0
         while len(values) < max_rows and nbytes < max_bytes:
-            element = next(self._elements, None)
+            element = self._next()
             if element is None:
                 break
             values.append(element[0])
@@ -250,90 +237,84 @@ class _JsonArray:
         self.place = FilePlace(self.place.n_rows + len(values))
         return self._lines.objects(values, range(first, first + len(values)), self._name, noun="element")
 
-    def _decoded(self) -> Iterator[tuple[Any, int]]:
-        """Each element, and how much text it took."""
-        text = _TextAhead(self._blocks)
-        decode = self._lines.decoder.raw_decode
-        text.expect("[")
-        if text.next_symbol() == "]":
-            return
-        number = 0
-        while True:
-            number += 1
-            text.next_symbol()
-            value, length = text.decoded(decode, number)
-            yield value, length
-            if text.next_symbol() != ",":
-                text.expect("]", after=number)
-                return
-            text.expect(",")
+    def _next(self) -> tuple[Any, int] | None:
+        try:
+            return next(self._elements, None)
+        except BrokenArray as error:
+            raise UnreadableFile(str(error)) from None
 
     def close(self) -> None:
         self._blocks.close()
 
 
-class _TextAhead:
-    """Text of a file as far as it was needed."""
+# --------------------------------------------------------------------------------------------- records
 
-    def __init__(self, blocks: _Blocks) -> None:
-        self._blocks = blocks
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._text = ""
-        self._at = 0
-        self._is_end = False
 
-    def next_symbol(self) -> str:
-        """Skip white space; the character that follows, or nothing at the end."""
-        while True:
-            while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
-                self._at += 1
-            if self._at < len(self._text) or not self._more():
-                return self._text[self._at : self._at + 1]
+class _AvroRecords:
+    """A file of Avro records."""
 
-    def expect(self, symbol: str, *, after: int = 0) -> None:
-        found = self.next_symbol()
-        if found != symbol:
-            where = f"after element {after}" if after else "at the beginning"
-            raise UnreadableFile(
-                f"the array ends early {where}" if not found else f"{found!r} is not JSON {where}"
-            )
-        self._at += 1
-
-    def decoded(self, decode: Any, number: int) -> tuple[Any, int]:
-        """The value that begins here; reads on as long as it may be cut off."""
-        while True:
-            try:
-                value, end = decode(self._text, self._at)
-                if end < len(self._text) or isinstance(value, (dict, list, str)) or not self._more():
-                    length = end - self._at
-                    self._at = end
-                    return value, length
-            except (json.JSONDecodeError, RecursionError) as error:
-                if len(self._text) - self._at > MAX_LINE_BYTES:
-                    raise UnreadableFile(
-                        f"element {number} is longer than {MAX_LINE_BYTES >> 20} MB"
-                    ) from None
-                if not self._more():
-                    said = error.msg if isinstance(error, json.JSONDecodeError) else "too deep"
-                    raise UnreadableFile(f"element {number} is not JSON: {said}") from None
-
-    def _more(self) -> bool:
-        if self._is_end:
-            return False
-        block = self._blocks.read()
-        self._is_end = not block
+    def __init__(self, path: Path, stream: Stream, time_zone: str, place: FilePlace) -> None:
+        self.place = place
+        self._name = path.name
+        self._file = open(path, "rb")  # noqa: SIM115
         try:
-            self._text = self._text[self._at :] + self._decoder.decode(block, final=not block)
-        except UnicodeDecodeError:
-            raise UnreadableFile("it is not UTF-8") from None
-        self._at = 0
-        return True
+            records = AvroFile(self._file)
+            change = _change(stream, written_columns(records.schema), path.name, _is_held)
+            self._rows = RecordRows(stream, time_zone, records.schema, change)
+        except UnreadableAvro as error:
+            self._file.close()
+            raise UnreadableFile(str(error)) from None
+        except BaseException:
+            self._file.close()
+            raise
+        self._records = records.records(place.n_rows)
+        self._damage: UnreadableAvro | None = None  # met behind records that are still to be handed over
+
+    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+        records: list[dict[str, Any]] = []
+        nbytes = 0
+        try:
+            while self._damage is None and len(records) < max_rows and nbytes < max_bytes:
+                record, size = next(self._records)
+                records.append(record)
+                nbytes += size
+        except StopIteration:
+            pass
+        except UnreadableAvro as error:
+            self._damage = error
+        if not records:
+            if self._damage is not None:
+                raise UnreadableFile(str(self._damage)) from None
+            return None
+        first = self.place.n_rows + 1
+        self.place = FilePlace(self.place.n_rows + len(records))
+        places = [f"{self._name}, record {first + k}" for k in range(len(records))]
+        return self._rows.rows(records, places)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _is_held(t: pa.DataType, column: Written) -> bool:
+    return column.type in (None, NULL) or may_hold(t, column.type)  # without a type: value by value
 
 
 # --------------------------------------------------------------------------------------------- columns
 
 
+def _change(
+    stream: Stream, written: list[Written], name: str, fits: Callable[[pa.DataType, Written], bool]
+) -> SchemaChange:
+    """How the columns of a file differ from those of the stream. Raises SchemaChanged if the stream is to have more of them."""
+    change = change_of(stream, written, f"file {name}", fits)
+    if change.added:
+        raise SchemaChanged(stream.name, SchemaChange(change.added))
+    return change
+
+
 class _BatchFile(Protocol):
+    schema: pa.Schema
+
     def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
         """The rows from `from_row` on."""
         ...
@@ -344,6 +325,7 @@ class _BatchFile(Protocol):
 class _ParquetFile:
     def __init__(self, path: Path) -> None:
         self._file = pyarrow.parquet.ParquetFile(path)
+        self.schema = self._file.schema_arrow
 
     def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
         metadata = self._file.metadata
@@ -368,6 +350,7 @@ class _ArrowFile:
         self._file.seek(0)
         self._reader = pa.ipc.open_file(self._file) if is_file else pa.ipc.open_stream(self._file)
         self._is_file = is_file
+        self.schema = self._reader.schema
 
     def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
         if self._is_file:
@@ -378,6 +361,11 @@ class _ArrowFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _kind(t: pa.DataType) -> str:
+    known = canonical(t)
+    return str(t) if known is None else type_name(known)
 
 
 def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -402,6 +390,12 @@ class _Batches:
         self._stream = stream
         self._time_zone = time_zone
         self._file = file
+        try:
+            written = [Written(f.name, f.type, _kind(f.type)) for f in file.schema]
+            self._change = _change(stream, written, name, lambda t, column: may_become(column.type, t))
+        except BaseException:
+            file.close()
+            raise
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._rest: pa.RecordBatch | None = None
 
@@ -414,12 +408,12 @@ class _Batches:
             n_rows = min(n_rows, max(1, batch.num_rows * max_bytes // batch.nbytes))
         self._rest = batch.slice(n_rows) if n_rows < batch.num_rows else None
         try:
-            rows = ingest(self._stream, self._with_all_columns(batch.slice(0, n_rows)), self._time_zone)
+            rows = ingest(self._stream, self._in_columns(batch.slice(0, n_rows)), self._time_zone)
         except pa.ArrowException as error:
             raise UnreadableFile(_reason(error)) from None
         self.place = FilePlace(self.place.n_rows + n_rows)
         misfits = [replace(m, message=f"{m.message} ({self._name})") for m in rows.misfits]
-        return replace(rows, misfits=misfits)
+        return replace(rows, misfits=misfits, change=self._change)
 
     def _next_batch(self, size: int) -> pa.RecordBatch | None:
         if self._rest is not None:
@@ -431,14 +425,21 @@ class _Batches:
         except (OSError, pa.ArrowException, EOFError) as error:
             raise UnreadableFile(_reason(error)) from None
 
-    def _with_all_columns(self, batch: pa.RecordBatch) -> pa.Table:
-        """A column the file does not have is NULL, where the stream allows it."""
+    def _in_columns(self, batch: pa.RecordBatch) -> pa.Table:
+        """The columns of the stream, NULL where the file has none, and the arrival numbers; nothing else."""
         table = pa.Table.from_batches([batch])
-        given = {name.lower() for name in batch.schema.names}
-        for f in self._stream.schema:
-            if f.name.lower() not in given and f.nullable:
-                table = table.append_column(f.name, pa.nulls(len(table), f.type))
-        return table
+        given = {name.lower(): k for k, name in enumerate(batch.schema.names)}
+        if not self._change.missing and given.keys() == {f.name.lower() for f in self._stream.schema}:
+            return table
+        columns = {
+            f.name: pa.nulls(len(table), f.type)
+            if f.name in self._change.missing
+            else table.column(given[f.name.lower()])
+            for f in self._stream.schema
+        }
+        if ARRIVAL in batch.schema.names:
+            columns[ARRIVAL] = table.column(ARRIVAL)
+        return pa.table(columns)
 
     def close(self) -> None:
         self._file.close()

@@ -9,6 +9,7 @@ from eddyline.sources.captures import read_capture_file
 from eddyline.sources.file_references import read_file_piece
 from eddyline.sources.generators import read_generated
 from eddyline.sources.ingest import Ingested
+from eddyline.sources.kafka_messages import read_kafka
 from eddyline.sources.references import Reference
 
 Reader = Callable[[Reference, Stream, str], Iterator[Ingested]]
@@ -17,6 +18,7 @@ READERS: dict[str, Reader] = {
     "capture": read_capture_file,
     "file": read_file_piece,
     "generator": read_generated,
+    "kafka": read_kafka,
 }
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from eddyline.events import Event
 from eddyline.sources.ingest import Misfit
 from eddyline.sources.positions import Source
+from eddyline.sources.schema_changes import SchemaChange
+from eddyline.storage.store import StoredFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,19 @@ class PlannedInput:
     position: Callable[[Sequence[ReadCount]], Any]  # behind them, once it is known what they had
     misfits: tuple[Misfit, ...] = ()  # of the source itself: files set aside, say
     events: tuple[Event, ...] = ()
+    # kind and file of the store that each reference is, if they are: listed with the round, removed if there is none
+    files: tuple[tuple[str, StoredFile], ...] = ()
 
 
 class UnreadableReference(Exception):
-    """A reference cannot be read, or not now; the text says why."""
+    """A reference cannot be read, or not now; the text says why. With a `change`, it can once the catalog has followed that."""
+
+    def __init__(self, why: str, change: SchemaChange | None = None) -> None:
+        super().__init__(why)
+        self.change = change
 
 
+@runtime_checkable
 class ReferenceSource(Source, Protocol):
     """A source whose rows workers can read themselves."""
 

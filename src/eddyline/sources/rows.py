@@ -261,6 +261,8 @@ def _nested(value: Any, t: pa.DataType) -> Any:
         if isinstance(value, Mapping):
             for f in t:
                 _nested(value.get(f.name), f.type)
+        elif not value:  # of an empty list Arrow makes one thing or another, as the rows beside it are
+            raise TypeError(value)
     elif isinstance(value, Mapping):
         for item in value.values():
             _nested(item, t.item_type)
