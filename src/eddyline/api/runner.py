@@ -33,6 +33,7 @@ from eddyline.api.lanes import JobLanes
 from eddyline.api.pipeline.model import FileSource, Pipeline, StreamSettings
 from eddyline.api.pipeline.open import check_machine, open_pipeline
 from eddyline.api.rules import Applied, apply_rules
+from eddyline.api.schema_changes import follow_change
 from eddyline.delivery.sinks import SinkError, SinkFeed
 from eddyline.delivery.sinks.sink import SinkClosedError
 from eddyline.engine import Outcome
@@ -50,6 +51,7 @@ from eddyline.events import (
 )
 from eddyline.secrets import hidden
 from eddyline.sources import Ingested, Misfit, Taken
+from eddyline.sources.schema_changes import SchemaChanged
 from eddyline.spark.jobs import pack_functions
 from eddyline.spark.workers import SparkWorkers
 from eddyline.storage.outbox import StoredPart, stored_part
@@ -334,8 +336,9 @@ class Runner:
     def _close_feed(self, name: str) -> None:
         for feed in [feed for feed in self._feeds if feed.name == name]:
             self._feeds.remove(feed)
-            if self._lanes is not None:
-                self._lanes.forget(feed)
+            outcome = None if self._lanes is None else self._lanes.forget(feed)
+            if outcome is not None:
+                self._count(outcome)
             feed.source.close()
 
     def _open_feeds(self, once: bool) -> None:
@@ -420,11 +423,22 @@ class Runner:
             feed.held = taken
             if taken is not None and not taken.is_empty:
                 self._run_round(feed, taken)
+        except SchemaChanged as changed:
+            return self._follow(feed, changed, once)
         except EddylineError as error:
             self._failed(feed, error, once)
             return False
         feed.held, feed.n_failures = None, 0
         return taken is not None
+
+    def _follow(self, feed: Feed, changed: SchemaChanged, once: bool) -> bool:
+        """The source has other columns now: the catalog follows, and the rows are taken again."""
+        try:
+            follow_change(self.engine, feed.stream.name, changed.change, self._last_round)
+        except EddylineError as error:
+            self._failed(feed, error, once, is_round=True)
+            return False
+        return True
 
     def _end_job(self, feed: Feed, once: bool) -> bool:
         """Take a job back from the workers if it has ended."""
@@ -433,6 +447,8 @@ class Runner:
             return False
         try:
             outcome = self._lanes.end(feed)
+        except SchemaChanged as changed:
+            return self._follow(feed, changed, once)
         except EddylineError as error:
             self._failed(feed, error, once, is_round=True)
             return False

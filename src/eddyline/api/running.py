@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from eddyline.api.pipeline.model import EngineSettings, Pipeline, StreamSettings
+from eddyline.api.pipeline.model import EngineSettings, Pipeline, RunLimits, StreamSettings
 from eddyline.api.pipeline.read import read_pipeline
 from eddyline.api.runner import Runner, RunProgress, RunSummary
 from eddyline.engine.shared_work import SharedRounds
@@ -43,8 +43,10 @@ class Running:
         master: str | None = None,
         confs: Mapping[str, str] | None = None,
         once: bool = False,
+        limits: RunLimits | None = None,
         on_event: Callable[[Event], None] | None = None,
         on_progress: Callable[[RunProgress], None] | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> None:
         durable = engine.rounds.durable
         if durable is None:
@@ -55,10 +57,14 @@ class Running:
             )
         self.engine = engine
         settings = [self._settings(name, source) for name, source in (sources or {}).items()]
-        self.workers = SparkWorkers(session, master=master, confs=confs, time_zone=engine.rounds.time_zone)
+        self.workers = SparkWorkers(
+            session, master=master, confs=confs, time_zone=engine.rounds.time_zone, on_wait=on_wait
+        )
         try:
             home = EngineSettings(durable.home.folder)
-            pipeline = Pipeline(Path.cwd() / "eddyline.toml", "", home, tuple(settings))
+            pipeline = Pipeline(
+                Path.cwd() / "eddyline.toml", "", home, tuple(settings), limits=limits or RunLimits()
+            )
             self._runner = Runner(
                 pipeline,
                 engine=engine,
