@@ -1,0 +1,667 @@
+"""Rounds on Spark whose driver, Java, workers or disk fail anywhere: nothing is lost, nothing is there twice.
+
+The program under fire is `toy_rounds.py`. What it leaves is judged here by reading the catalog's tables, the listed files' bytes
+and the sink, and by a join in plain Python; `fire.py` lists what can go wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark")
+
+import eddyline.storage.store as store_module
+from eddyline.engine.durable import Durable
+from eddyline.storage.outbox import read_parts
+from eddyline.storage.store import Store
+from tests.spark.fire import Marks
+from tests.spark.toy_join import arrivals
+from tests.spark.toy_rounds import FILES_PER_ROUND
+
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE_S = 90.0  # for what must happen; nothing is concluded from how long it took
+
+
+# --------------------------------------------------------------------------------------------- processes
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[dict[str, str]]:
+    """One Java for many drivers: the environment in which they find it."""
+    with _program("java") as process:
+        yield _environment() | json.loads(process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def forks(java) -> Iterator[subprocess.Popen[str]]:
+    """A warm process that forks drivers."""
+    with _program("fork", env=java) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def _program(what: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.spark.lives", what]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, cwd=ROOT, env=env or _environment(), text=True, **pipes)
+    try:
+        yield process
+    finally:
+        process.communicate()  # its stdin ends, and so does it
+        assert process.returncode == 0
+
+
+def _environment() -> dict[str, str]:
+    """Workers import what the driver's tasks are made of."""
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+@dataclass
+class Life:
+    """How a driver fared: what it told, and its end."""
+
+    pid: int
+    output: Path
+    end: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text()
+
+    def told(self, what: str) -> list[Any]:
+        lines = [json.loads(line) for line in self.text.splitlines() if line.startswith("{")]
+        return [line[what] for line in lines if what in line]
+
+
+class World:
+    """A home, input for some rounds, a sink, and the drivers that work on them one after the other."""
+
+    def __init__(self, folder: Path, forks: subprocess.Popen[str], n_rounds: int) -> None:
+        self.folder, self._forks, self.n_rounds = folder, forks, n_rounds
+        self.home, self.input, self.sink = folder / "home", folder / "input", folder / "sink.jsonl"
+        self.marks = Marks(folder / "marks")
+        self.marks.folder.mkdir(parents=True)
+        self.rows = write_input(self.input, n_rounds)
+        self.lives: list[Life] = []
+        self._forked: set[int] = set()
+
+    def arguments(self, *fires: str) -> list[str]:
+        paths = [self.home, self.input, self.sink, "--marks", self.marks.folder]
+        return [str(path) for path in paths] + [f"--fire={fire}" for fire in fires]
+
+    def start(self, *fires: str) -> Life:
+        """A driver on the shared Java."""
+        output = self.folder / f"life-{len(self.lives)}"
+        answer = self._ask({"start": self.arguments(*fires), "output": str(output)})
+        self.lives.append(Life(answer["pid"], output))
+        self._forked.add(answer["pid"])
+        return self.lives[-1]
+
+    def wait(self, life: Life) -> Life:
+        """Until it has ended, or was stopped."""
+        life.end = self._ask({"wait": life.pid})
+        return life
+
+    def live(self, *fires: str) -> Life:
+        return self.wait(self.start(*fires))
+
+    def die(self, *fires: str) -> Life:
+        life = self.live(*fires)
+        assert life.end == {"killed": signal.SIGKILL}, f"{fires}: {life.end}\n{life.text}"
+        return life
+
+    def finish(self, *fires: str) -> Life:
+        """A life that takes all input that is left."""
+        life = self.live(*fires)
+        assert life.end == {"ended": 0}, life.text
+        assert life.told("ended") == ["all input is taken"]
+        return life
+
+    def _ask(self, question: dict[str, object]) -> dict[str, int]:
+        self._forks.stdin.write(json.dumps(question) + "\n")
+        self._forks.stdin.flush()
+        return json.loads(self._forks.stdout.readline())
+
+    @contextlib.contextmanager
+    def with_own_java(self, *fires: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A driver that starts a Java of its own, both in a process group of their own."""
+        output = self.folder / f"life-{len(self.lives)}"
+        command = [sys.executable, "-m", "tests.spark.toy_rounds", *self.arguments(*fires)]
+        with open(output, "wb") as file:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=_environment(), stdout=file, stderr=file, start_new_session=True
+            )
+        self.lives.append(Life(process.pid, output))
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def close(self) -> None:
+        for life in self.lives:
+            if life.pid in self._forked and set(life.end) <= {"stopped"}:
+                os.kill(life.pid, signal.SIGKILL)
+                self.wait(life)
+
+
+@pytest.fixture
+def make_world(tmp_path, forks) -> Iterator[Callable[[int], World]]:
+    worlds: list[World] = []
+
+    def make(n_rounds: int) -> World:
+        worlds.append(World(tmp_path / str(len(worlds)) / "world", forks, n_rounds))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+@pytest.fixture
+def world(make_world) -> World:
+    return make_world(4)
+
+
+def until(happened: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < end, f"waited in vain until {what}"
+        time.sleep(0.02)
+
+
+def running(pids: set[int]) -> set[int]:
+    """Which of these processes, and of those in process groups of these numbers, still run."""
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,pgid=,stat="], capture_output=True, text=True, check=True
+    )
+    found = (line.split() for line in listed.stdout.splitlines())
+    return {int(pid) for pid, group, state in found if {int(pid), int(group)} & pids and "Z" not in state}
+
+
+# --------------------------------------------------------------------------------------------- input, and what is right
+
+
+@dataclass(frozen=True)
+class Row:
+    stream: str
+    round: int
+    arrival: int
+    k: int
+    value: int
+
+
+def write_input(folder: Path, n_rounds: int) -> list[Row]:
+    """Files of 0 to 7 rows with 6 keys; and the rows as they must arrive: round by round, a before b, file by file."""
+    rng = np.random.default_rng(5)
+    rows: list[Row] = []
+    for number in range(1, n_rounds + 1):
+        for stream, column in (("a", "x"), ("b", "y")):
+            (folder / stream).mkdir(parents=True, exist_ok=True)
+            for k in range(FILES_PER_ROUND):
+                n = 0 if (number, stream, k) == (2, "b", 0) else int(rng.integers(3, 8))
+                keys, values = rng.integers(0, 6, n), rng.integers(0, 1000, n)
+                path = folder / stream / f"{(number - 1) * FILES_PER_ROUND + k:03d}.parquet"
+                pq.write_table(pa.table({"k": keys, column: values}), path)
+                for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+                    rows.append(Row(stream, number, len(rows) + 1, key, value))
+    return rows
+
+
+def joined(rows: list[Row], last_round: int) -> dict[tuple[int, int], tuple[int, int, int]]:
+    """(arrival of a, arrival of b) to (the round that brings it, x, y), by looking at every pair."""
+    return {
+        (a.arrival, b.arrival): (max(a.round, b.round), a.value, b.value)
+        for a in rows
+        for b in rows
+        if (a.stream, b.stream) == ("a", "b") and a.k == b.k and max(a.round, b.round) <= last_round
+    }
+
+
+def check(world: World) -> set[str]:
+    """Everything that was committed is right, whatever else lies around; returns names in the store that no round lists."""
+    if not (world.home / "catalog.db").exists():
+        return set()
+    with contextlib.closing(read_only(world)) as catalog:
+        if catalog.execute("PRAGMA user_version").fetchone() == (0,):
+            return set()
+        rounds = catalog.execute(
+            "SELECT number, first_arrival, last_arrival, rows, n_results FROM rounds ORDER BY number"
+        ).fetchall()
+        files = catalog.execute("SELECT name, kind, round, nbytes, checksum FROM files").fetchall()
+        positions = dict(catalog.execute("SELECT source, position FROM positions"))
+        n_rows = dict(catalog.execute("SELECT stream, n_rows FROM progress"))
+        delivered = catalog.execute("SELECT coalesce(max(round), 0) FROM cursors").fetchone()[0]
+    last = len(rounds)
+    expected = joined(world.rows, last)
+
+    assert [number for number, *_ in rounds] == list(range(1, last + 1))
+    for number, first, last_arrival, counts, n_results in rounds:
+        arrived = [row for row in world.rows if row.round == number]
+        assert (first, last_arrival) == (arrived[0].arrival, arrived[-1].arrival)
+        assert json.loads(counts) == {s: sum(row.stream == s for row in arrived) for s in ("a", "b")}
+        assert n_results == sum(brought_in == number for brought_in, _, _ in expected.values())
+    if rounds:
+        assert {name: int(at) for name, at in positions.items()} == dict.fromkeys(
+            "ab", last * FILES_PER_ROUND
+        )
+        before = [row.stream for row in world.rows if row.round <= last]
+        assert n_rows == {"a": before.count("a"), "b": before.count("b")}
+    _check_outbox(world, files, {number: first for number, first, *_ in rounds}, expected, delivered)
+    _check_sink(world, expected, delivered)
+    n_segments = [sum(f[1:3] == ("segment", number) for f in files) for number in range(1, last + 1)]
+    assert n_segments == [2 * FILES_PER_ROUND] * last
+    there = {path.relative_to(world.home / "store").as_posix() for path in (world.home / "store").glob("*/*")}
+    return there - {name for name, *_ in files}
+
+
+def read_only(world: World) -> sqlite3.Connection:
+    """The catalog, without touching it: not even what a killed process left to be recovered."""
+    return sqlite3.connect(f"file:{world.home / 'catalog.db'}?mode=ro", uri=True)
+
+
+def _check_outbox(
+    world: World, files: list[Any], bases: dict[int, int], expected: Any, delivered: int
+) -> None:
+    """Listed files are there, byte for byte; results are right, none twice; all there are of rounds not yet delivered."""
+    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    for name, kind, number, nbytes, checksum in files:
+        data = (world.home / "store" / name).read_bytes()
+        assert (len(data), zlib.crc32(data)) == (nbytes, checksum), f"{name} is damaged"
+        for part in read_parts(pa.py_buffer(data)) if kind == "outbox" else ():
+            columns = {c: np.asarray(part.rows.column(c)) for c in ("a", "b", "x", "y")}
+            numbers = [arrivals(columns[c], bases[number]).tolist() for c in ("a", "b")]
+            for a, b, x, y in zip(*numbers, columns["x"].tolist(), columns["y"].tolist(), strict=True):
+                assert (a, b) not in found, f"the result {a, b} is there twice"
+                found[a, b] = number, x, y
+    assert found.items() <= expected.items()
+    undelivered = {pair: result for pair, result in expected.items() if result[0] > delivered}
+    assert undelivered.items() <= found.items()
+
+
+def _check_sink(world: World, expected: Any, delivered: int) -> None:
+    """Results of every delivered round, perhaps again, and none of a round that did not commit; the last line may be torn."""
+    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    text = world.sink.read_text() if world.sink.exists() else ""
+    for line in text.splitlines(keepends=True):
+        if line.endswith("\n"):
+            result = json.loads(line)
+            found[result["a"], result["b"]] = result["round"], result["x"], result["y"]
+    assert found.items() <= expected.items()
+    assert {pair for pair, (number, _, _) in expected.items() if number <= delivered} <= found.keys()
+
+
+def opened_last(world: World) -> None:
+    """Everything is done: opening the home once more clears what is left over, and then the store holds what is listed."""
+    world.finish()
+    assert check(world) == set()
+    assert joined(world.rows, world.n_rounds).keys() == {
+        (line["a"], line["b"]) for line in map(json.loads, world.sink.read_text().splitlines())
+    }
+
+
+def last_round(world: World) -> int:
+    with contextlib.closing(read_only(world)) as catalog:
+        return int(catalog.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
+
+
+def epoch_of(name: str) -> int:
+    return int(name.split("/")[1].split("-")[0])
+
+
+# --------------------------------------------------------------------------------------------- drivers killed
+
+
+def test_rounds_without_fire_give_every_result_once(world):
+    life = world.finish()
+    assert life.told("committed") == [1, 2, 3, 4]
+    assert check(world) == set()
+    lines = world.sink.read_text().splitlines()
+    assert len(lines) == len(set(lines)) == len(joined(world.rows, 4)) > 100
+
+
+PLACES = [
+    "open: begins",
+    "open: sql: after COMMIT",
+    "plan: begins",
+    "build: begins",
+    "build: task 0 begins",
+    "build: task 1 half written",
+    "build: task 3 has written",
+    "open: file: before removing segment",
+    "probe: begins",
+    "probe: task 0 half written",
+    "probe: task 2 has written",
+    "open: file: after removing outbox",
+    "commit: begins",
+    "commit: sql: after INSERT INTO rounds VALUES",
+    "commit: sql: before INSERT INTO files VALUES",
+    "commit: sql: before COMMIT",
+    "commit: sql: after COMMIT",
+    "recover: half written",
+    "deliver: begins",
+    "deliver: half written",
+    "deliver: sql: before COMMIT",
+    "deliver: sql: after COMMIT",
+    "gc: begins",
+    "gc: sql: before COMMIT",
+    "gc: sql: after COMMIT",
+    "gc: file: before removing outbox",
+    "gc: file: after removing outbox",
+    "end: begins",
+]
+
+
+def test_a_home_lives_through_a_driver_killed_at_every_step(make_world):
+    """Tasks of a killed driver go on in the Java they share: what they write comes while the next driver works."""
+    world = make_world(14)
+    for place in PLACES:
+        at = 0 if place.startswith(("open:", "recover:")) else last_round(world) + 1
+        world.die(f"driver@{at} {place}")
+        check(world)
+    life = world.finish()
+    assert life.told("opened") == [
+        len(PLACES)
+    ]  # each life but the first, killed before it, has opened the home
+    opened_last(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_driver_killed_at_any_place_of_an_early_or_a_late_round(make_world, number):
+    before = make_world(number + 1)
+    if number > 1:
+        before.die(f"driver@{number - 1} commit: begins")  # so that there is something to clear
+        before.die(f"driver@{number - 1} commit: sql: after COMMIT")  # and something to recover
+    quiet = copied(before, make_world)
+    quiet.finish()
+    passed = dict.fromkeys((at, place) for _, at, place in quiet.marks.passed() if at in (0, number))
+    passed = [where for where in passed if not re.search(r"task [12] ", where[1])]  # as with 0 and 3
+    assert len(passed) > 50
+    for at, place in passed:
+        world = copied(before, make_world)
+        world.die(f"driver@{at} {place}")
+        check(world)
+        life = world.finish()
+        assert all(epoch_of(name) < life.told("opened")[0] for name in check(world))
+
+
+def copied(world: World, make_world: Callable[[int], World]) -> World:
+    copy = make_world(world.n_rounds)
+    if world.home.exists():
+        shutil.copytree(world.home, copy.home)
+        shutil.copy(world.sink, copy.sink)
+    return copy
+
+
+@pytest.mark.slow
+def test_a_home_lives_through_drivers_killed_at_random_moments(make_world, seed):
+    world = make_world(30)
+    moments = random.Random(seed)
+    for _ in range(30):
+        life = world.start()
+        time.sleep(moments.uniform(0.0, 2.5))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(life.pid, signal.SIGKILL)
+        world.wait(life)
+        check(world)
+    world.finish()
+    opened_last(world)
+
+
+# --------------------------------------------------------------------------------------------- who outlives whom
+
+
+def overtaken(world: World, name: str, task: str) -> None:
+    """A new driver commits rounds; then the task `name`, of a driver that is no more, goes on and writes; then more rounds."""
+    written = task.replace("begins", "has written").replace("half written", "has written")
+    life = world.start("wait=new@4 plan: begins")
+    until(lambda: world.marks.is_reached("new"), "a new driver has committed the rounds")
+    assert life.told("committed") == [2, 3]
+    check(world)
+    world.marks.let_go(name)
+    until(lambda: passed_by(world, written) >= 2, "the task of the old driver has written too")
+    late = {name for name in check(world) if epoch_of(name) == 1}
+    assert bool(late) is (
+        "begins" in task
+    )  # the file of one that was writing already had been cleared under its hands
+    world.marks.let_go("new")
+    assert world.wait(life).end == {"ended": 0}
+    assert late <= check(world)  # not listed by any round
+    last = world.finish()
+    assert last.told("cleared")[0] >= len(late)
+    assert check(world) == set()
+
+
+def passed_by(world: World, place: str) -> int:
+    """How many tasks passed this place in round 2."""
+    return len({pid for pid, number, passed in world.marks.passed() if (number, passed) == (2, place)})
+
+
+@pytest.mark.parametrize("task", ["build: task 0 begins", "probe: task 0 half written"])
+def test_what_a_task_writes_after_its_driver_has_died_is_never_listed_and_cleared_by_the_next_opening(
+    world, task
+):
+    step = task.partition(":")[0]
+    world.die(f"wait=zombie@2 {task}", f"driver@2 {step}: task 3 has written")  # the last: two run at a time
+    until(lambda: world.marks.is_reached("zombie"), "the task of the dead driver waits")
+    overtaken(world, "zombie", task)
+
+
+def test_a_worker_that_outlives_its_driver_its_java_and_its_daemon_cannot_add_to_the_home(world):
+    with world.with_own_java("wait=orphan@2 build: task 0 begins") as process:
+        until(lambda: world.marks.is_reached("orphan"), "the task waits")
+        os.kill(daemon(world), signal.SIGKILL)  # first: it would end the workers when it sees its Java gone
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        orphans = workers(world)
+        overtaken(world, "orphan", "build: task 0 begins")
+    until(lambda: not running(orphans), "the workers have ended, for want of anybody to answer")
+
+
+def test_java_and_workers_end_by_themselves_when_their_driver_is_killed(world):
+    with world.with_own_java("driver@2 build: task 1 has written") as process:
+        assert process.wait() == -signal.SIGKILL
+        left_alone = {process.pid} | workers(world)
+        world.finish()  # at once: the lock of the home has gone with the driver, whatever its Java still does
+        check(world)
+        until(lambda: not running(left_alone), "Java and workers have ended")
+    opened_last(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "place",
+    ["plan: begins", "build: task 1 half written", "probe: task 2 has written", "commit: sql: before COMMIT",
+     "commit: sql: after COMMIT", "deliver: half written"],
+)  # fmt: skip
+def test_a_driver_killed_together_with_its_java_and_its_workers(world, place):
+    with world.with_own_java(f"wait=here@2 {place}") as process:
+        until(lambda: world.marks.is_reached("here"), "the place is reached")
+        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(daemon(world), signal.SIGKILL)
+        process.wait()
+        until(lambda: not running({process.pid} | workers(world)), "all have ended")
+        left = len(check(world))
+        assert world.finish().told("cleared") == [left]
+        assert check(world) == set()
+
+
+def workers(world: World) -> set[int]:
+    """Python workers in which tasks ran."""
+    return {pid for pid, _, place in world.marks.passed() if ": task" in place}
+
+
+def daemon(world: World) -> int:
+    """The process from which the workers were forked, which is also the number of their process group."""
+    return os.getpgid(next(iter(running(workers(world)))))
+
+
+# --------------------------------------------------------------------------------------------- two drivers
+
+
+@pytest.mark.parametrize("place", ["build: begins", "commit: begins"])
+def test_a_stopped_driver_keeps_its_home_and_one_whose_lock_was_lost_commits_nothing_any_more(world, place):
+    old = world.live(f"stop@2 {place}")
+    assert old.end == {"stopped": signal.SIGSTOP}
+    refused = world.live()
+    assert refused.end == {"ended": 1}
+    assert f"the home {world.home} is held by another process\ndetail: Process {old.pid} (" in refused.text
+    assert "hint: Speak to that process through the command line" in refused.text
+
+    (world.home / "lock").unlink()  # now two can hold it, as on a network file system that forgets locks
+    new = world.finish()
+    assert (new.told("opened"), new.told("committed")) == ([2], [2, 3, 4])
+    os.kill(old.pid, signal.SIGCONT)
+    assert world.wait(old).end == {"ended": 1}
+    assert old.told("committed") == [1]
+    assert "another process has opened this home\ndetail: This process no longer holds it" in old.text
+    assert {epoch_of(name) for name in check(world)} == ({1} if place == "build: begins" else set())
+    opened_last(world)
+
+
+@pytest.mark.slow
+def test_a_driver_stopped_inside_its_transaction_cannot_be_overtaken(world):
+    old = world.live("stop@2 commit: sql: before COMMIT")
+    assert old.end == {"stopped": signal.SIGSTOP}
+    (world.home / "lock").unlink()
+    refused = world.live()
+    assert refused.end == {"ended": 1}
+    assert "database is locked" in refused.text
+    assert "hint: Close the other program that has it open" in refused.text
+    os.kill(old.pid, signal.SIGCONT)
+    assert world.wait(old).end == {"ended": 0}
+    assert old.told("committed") == [1, 2, 3, 4]
+    opened_last(world)
+
+
+# --------------------------------------------------------------------------------------------- in a task
+
+
+def test_files_of_a_worker_that_is_killed_are_never_listed(world):
+    life = world.finish(
+        "worker@1 build: task 0 half written",
+        "worker@2 build: task 1 has written",
+        "worker@3 probe: task 0 has written",
+    )
+    assert life.told("aborted") == []  # another worker did the task
+    assert sorted(name.split("/")[0] for name in check(world)) == ["outbox", "segment", "segment"]
+    assert world.finish().told("cleared") == [3]
+    assert check(world) == set()
+
+
+def test_a_round_whose_task_finds_no_room_is_aborted_and_done_again(world):
+    life = world.finish("room@2 probe: task 1 half written")
+    assert life.told("aborted") == [2]
+    (why,) = life.told("why")
+    assert f"cannot write to the store in {world.home / 'store'}\n" in why
+    assert "File too large" in why
+    assert "Make room on the disk and push again: the round has not happened." in why
+    left = check(world)
+    assert (
+        sum(name.startswith("segment/") for name in left) == 4
+    )  # tasks that had room, in the try that failed
+    assert world.finish().told("cleared") == [len(left)]
+    assert check(world) == set()
+
+
+CAN_MOUNT = (
+    shutil.which("unshare") is not None
+    and subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+)
+SMALL_DISK = """
+mount -t tmpfs -o size=56k tmpfs "$STORE"
+"$@" && exit 3
+mount -o remount,size=4m "$STORE"
+"$@"
+cp -a "$STORE" "$STORE-copy"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CAN_MOUNT, reason="needs a small disk of its own, which this system does not allow")
+def test_rounds_on_a_full_disk_fail_until_there_is_room(world):
+    store = world.home / "store"
+    store.mkdir(parents=True)
+    driver = [sys.executable, "-m", "tests.spark.toy_rounds", *world.arguments()]
+    script = ["unshare", "-rm", "sh", "-ec", SMALL_DISK, "sh", *driver]
+    environment = _environment() | {"STORE": str(store)}
+    done = subprocess.run(script, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No space left on device" in done.stdout
+    assert "failed 2 times" in done.stderr
+    store.rmdir()
+    store.with_name("store-copy").rename(store)
+    assert '{"ended": "all input is taken"}' in done.stdout
+    assert check(world) == set()
+    opened_last(world)
+
+
+# --------------------------------------------------------------------------------------------- holes
+
+
+def opened(home: Path) -> Durable:
+    return Durable(home, time_zone="UTC", retention=None, clock=lambda: 0)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="clear_unlisted takes every name it does not know, not only those of older epochs"
+)
+def test_an_opening_that_stalls_while_another_takes_the_home_removes_none_of_its_files(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    opened(home).close()
+    clear = Store.clear_unlisted
+    brought = []
+
+    def stalled_clear(store: Store, listed: set[str]) -> int:
+        """What is listed has been read; now the lock is lost, and another process opens the home and writes."""
+        if store.epoch == 2:
+            (home / "lock").unlink()
+            with contextlib.closing(opened(home)) as other:
+                brought.append(other.store.put("segment", lambda file: file.write(b"rows")))
+        return clear(store, listed)
+
+    monkeypatch.setattr(Store, "clear_unlisted", stalled_clear)
+    opened(home).close()
+    (file,) = brought
+    assert epoch_of(file.name) == 3
+    assert (home / "store" / file.name).exists()
+
+
+@pytest.mark.xfail(
+    strict=True, reason="put does not flush the folder above when the kind's folder is there already"
+)
+def test_a_file_is_flushed_with_the_folders_above_it_also_if_a_task_was_killed_after_making_them(
+    tmp_path, monkeypatch
+):
+    folder = tmp_path / "store"
+    (folder / "segment").mkdir(parents=True)  # by a task that was killed before it flushed `store`
+    flushed = []
+    monkeypatch.setattr(
+        store_module.os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino)
+    )
+    Store(folder, epoch=1).put("segment", lambda file: file.write(b"rows"))
+    assert {(folder / "segment").stat().st_ino, folder.stat().st_ino} <= set(flushed)
