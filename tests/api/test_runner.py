@@ -29,6 +29,7 @@ from eddyline.events import (
     RoundFailed,
     SinkFailed,
     SinkOvertaken,
+    SourceClosed,
     SourceFailed,
 )
 from eddyline.functions.udf import DECLARED
@@ -448,13 +449,14 @@ def test_a_stream_that_is_dropped_meanwhile_stops_no_other(project):
             if isinstance(event, RoundCommitted) and len(project.seen(RoundCommitted)) == 2:
                 runner.engine.drop("cheap")
                 runner.engine.drop_stream("trades")
-            elif project.seen(SourceFailed) and len(project.seen(RoundCommitted)) > 5:
+            elif project.seen(SourceClosed) and len(project.seen(RoundCommitted)) > 5:
                 runner.stop()
 
         runner.engine.on_event(change)
         runner.run()
         assert [stream.name for stream in runner.engine.streams()] == ["other"]
-    assert project.seen(SourceFailed)[0].message == "there is no stream trades"
+    assert [event.stream for event in project.seen(SourceClosed)] == ["trades"]
+    assert not project.seen(SourceFailed)
 
 
 def test_a_stream_that_gets_a_column_meanwhile_is_read_on_in_its_new_schema(project):

@@ -26,8 +26,7 @@ Run standing SQL queries over streams.
   deadletters            rows that did not fit and pairs that could not be decided
   export FOLDER          all that stands, as rule files
   versions, rollback N   earlier versions, and the way back to one
-  rounds                 what the last rounds took
-  doctor                 is everything in order?
+  rounds, doctor         what the last rounds took; is everything in order?
   completion SHELL       completion for bash, zsh or fish
   version                of eddyline
 

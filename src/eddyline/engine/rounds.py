@@ -281,7 +281,7 @@ class RoundEngine:
             self.at_step("5 deliver")
             ended = time.perf_counter()
             self._deliver(outcome, work, ended - began)
-            self.records.add(_record(outcome, work, self._clock(), began, ended))
+            self.records.add(_record(outcome, work, began, ended))
             if round_.number % GC_EVERY == 0:
                 self.at_step("7 gc")
                 self._collect_garbage(round_.number)
@@ -623,11 +623,11 @@ def _filtered(
     )
 
 
-def _record(outcome: Outcome, work: Work, at_us: int, began: float, ended: float) -> RoundRecord:
+def _record(outcome: Outcome, work: Work, began: float, ended: float) -> RoundRecord:
     return RoundRecord(
         round_number=outcome.round.number,
         version=outcome.round.version,
-        at_us=at_us,
+        at_us=outcome.round.now_us,
         n_tasks=work.n_tasks,
         n_rows=sum(outcome.round.n_rows.values()),
         n_results=outcome.n_results,

@@ -39,7 +39,7 @@ class RoundRecord:
 
     round_number: int
     version: int
-    at_us: int
+    at_us: int  # its now()
     n_tasks: int  # 0: it was worked on in this process
     n_rows: int
     n_results: int
