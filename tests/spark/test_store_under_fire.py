@@ -368,9 +368,6 @@ def opened(home: Path) -> Durable:
     return Durable(home, time_zone="UTC", retention=None, clock=lambda: 0)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="clear_unlisted takes every name it does not know, not only those of older epochs"
-)
 def test_an_opening_that_stalls_while_another_takes_the_home_removes_none_of_its_files(tmp_path, monkeypatch):
     home = tmp_path / "home"
     opened(home).close()
@@ -392,9 +389,6 @@ def test_an_opening_that_stalls_while_another_takes_the_home_removes_none_of_its
     assert (home / "store" / file.name).exists()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="put does not flush the folder above when the kind's folder is there already"
-)
 def test_a_file_is_flushed_with_the_folders_above_it_also_if_a_task_was_killed_after_making_them(
     tmp_path, monkeypatch
 ):

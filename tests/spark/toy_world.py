@@ -39,8 +39,15 @@ PATIENCE_S = 90.0  # for what must happen; nothing is concluded from how long it
 @contextlib.contextmanager
 def program(what: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "tests.spark.lives", what]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, cwd=ROOT, env=env or environment(), text=True, **pipes)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=env or environment(),
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         yield process
     finally:
@@ -115,6 +122,8 @@ class World:
         return life
 
     def _ask(self, question: dict[str, object]) -> dict[str, int]:
+        assert self._forks.stdin is not None
+        assert self._forks.stdout is not None
         self._forks.stdin.write(json.dumps(question) + "\n")
         self._forks.stdin.flush()
         return json.loads(self._forks.stdout.readline())

@@ -27,6 +27,9 @@ _NAME = re.compile(
 )  # ours; what else lies in the folder is left alone
 
 
+_flushed: set[Path] = set()  # folders of the store that this process knows to be on the disk
+
+
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A file of the store: its name below the folder, its size and its checksum."""
@@ -117,8 +120,13 @@ class Store:
         return n
 
     def clear_unlisted(self, listed: set[str]) -> int:
-        """Remove what no round lists: what an ended process had written for one that did not commit."""
-        return self.remove([name for name in self.names() if name not in listed])
+        """Remove what no round lists: what processes of earlier epochs had written for one that did not commit.
+
+        Names of later epochs are left alone: whoever has them holds the home now, and this process does not.
+        """
+        return self.remove(
+            [name for name in self.names() if name not in listed and _epoch(name) < self.epoch]
+        )
 
 
 class NewFile:
@@ -127,7 +135,7 @@ class NewFile:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._path = folder / name
-        make_folder(self._path.parent)
+        _make_kind(self._path.parent)
         self._file = open(self._path, "xb")  # noqa: SIM115, it outlives this call
         self.name = name
         self.nbytes = 0
@@ -169,6 +177,19 @@ class NewFile:
 
     def close(self) -> None:
         """Arrow closes what it wrote to; the file is closed by the store, after it is on the disk."""
+
+
+def _make_kind(folder: Path) -> None:
+    """The folder of a kind, on the disk: whoever made it may have died before it was flushed."""
+    if not folder.is_dir():
+        make_folder(folder)
+    elif folder not in _flushed:
+        _sync_folder(folder.parent)
+    _flushed.add(folder)
+
+
+def _epoch(name: str) -> int:
+    return int(name.partition("/")[2][:8])
 
 
 def make_folder(folder: Path) -> None:
