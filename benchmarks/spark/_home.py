@@ -107,9 +107,11 @@ class Home:
 
 
 def written(workload: Workload, n_rows: int, n_files: int, folder: Path) -> list[Path]:
-    """Rows as Parquet files of equal size."""
+    """Rows as Parquet files of equal size. No dictionaries: values hardly repeat, and Spark looks for a filter's constants in
+    whole dictionaries, which took it longer than reading the rows."""
     folder.mkdir(parents=True)
     files = [folder / f"{number:04d}.parquet" for number in range(n_files)]
     for number, file in enumerate(files):
-        pyarrow.parquet.write_table(pa.Table.from_batches([workload.rows(n_rows // n_files, number)]), file)
+        rows = pa.Table.from_batches([workload.rows(n_rows // n_files, number)])
+        pyarrow.parquet.write_table(rows, file, use_dictionary=False)
     return files
