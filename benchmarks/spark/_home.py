@@ -43,12 +43,10 @@ class Home:
         self._source = FolderSource(
             self._inbox, FileFormat("parquet"), rounds.catalog.stream(STREAM), rounds.time_zone, poll_s=0.0
         )
-        if session is not None:
+        if session is not None:  # as a Runner has them
             most_tasks = TASKS_PER_CORE * session.sparkContext.defaultParallelism
             run = spark_runner(session)
-            self._shared = SharedRounds(
-                rounds, run, pack_functions, most_tasks=most_tasks
-            )  # as a Runner has them
+            self._shared = SharedRounds(rounds, run, pack_functions, most_tasks=most_tasks)
 
     def __enter__(self) -> Home:
         return self

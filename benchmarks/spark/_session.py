@@ -26,3 +26,9 @@ def session() -> Iterator[SparkSession]:
         yield started
     finally:
         stop_session(started)
+
+
+def described(session: SparkSession) -> str:
+    """What figures depend on, beside the machine."""
+    java = session.sparkContext._jvm.java.lang.System.getProperty("java.version")
+    return f"Spark {session.version}, Java {java}, {session.sparkContext.master}"

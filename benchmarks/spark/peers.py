@@ -25,7 +25,7 @@ from benchmarks.filters._workloads import ranges
 from benchmarks.harness import Benchmark, main
 from benchmarks.spark._home import Home, written
 from benchmarks.spark._patterns import Joins, LoopInBatch, OneSelect, QueryPerRule, filtered
-from benchmarks.spark._session import session
+from benchmarks.spark._session import described, session
 from benchmarks.spark._turns import Turns, taken_turns
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def run(bench: Benchmark) -> None:
     n_joined = bench.size(full=200_000, quick=8_000)
     a_million = bench.size(full=1_000_000, quick=16_000)
     with session() as spark, tempfile.TemporaryDirectory(prefix="eddyline-peers-") as folder:
+        bench.row(who=described(spark))
         peers = Peers(bench, spark, Path(folder))
         few = peers.joins(a_thousand, n_joined, repetitions=5)
         bench.claim("vs_broadcast_join_1k_rules", times_faster(few, "broadcast join"), ">= 12")

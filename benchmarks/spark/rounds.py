@@ -29,7 +29,7 @@ from benchmarks.harness import Benchmark, main, wall, warmed_up
 from benchmarks.spark._home import Home, written
 from benchmarks.spark._patterns import ddl, filtered
 from benchmarks.spark._processes import cpu_of_tree
-from benchmarks.spark._session import session
+from benchmarks.spark._session import described, session
 from eddyline.engine import Outcome
 
 if TYPE_CHECKING:
@@ -37,17 +37,16 @@ if TYPE_CHECKING:
 
 N_FILES = 16
 WARM_UP_S = 20.0  # Java compiles what it meets often
+CLOCK_S = 0.01  # what CPU seconds are counted in
 
 
 def passed_on(frame: DataFrame, schema: str) -> DataFrame:
     """A frame through Python and back."""
 
-    def identity(
-        batches: Iterator[Any],
-    ) -> Iterator[Any]:  # not of a module: workers need not import this one
+    def identity(batches: Iterator[Any]) -> Iterator[Any]:
         return batches
 
-    return frame.mapInArrow(identity, schema)
+    return frame.mapInArrow(identity, schema)  # a function within one: workers need not import this module
 
 
 def measure_latency(bench: Benchmark, spark: SparkSession, folder: Path) -> None:
@@ -129,19 +128,17 @@ def measure_cpu(bench: Benchmark, spark: SparkSession, folder: Path) -> None:
         timed = bench.interleaved(
             contenders, repetitions=bench.size(full=7, quick=1), clock=cpu_of_tree, same=int
         )
+    cpu_s = {who: max(each.median_s, CLOCK_S) for who, each in timed.items()}
     for who, each in timed.items():
         bench.row(
             what="CPU",
             queries=1 if "one" in who else len(many.queries),
             rows=n_rows,
             who=who,
-            cpu_s=each.median_s,
+            cpu_s=cpu_s[who],
             spread=each.spread,
-            rows_per_cpu_s=n_rows / max(each.median_s, 0.01),
+            rows_per_cpu_s=n_rows / cpu_s[who],
         )
-    cpu_s = {
-        who: max(each.median_s, 0.01) for who, each in timed.items()
-    }  # a clock of 10 ms; matters in quick runs
     ratio = cpu_s["identity"] / cpu_s["worker read"]
     bench.claim("keyed_10k_worker_read_vs_identity_mapinarrow", ratio, ">= 3")
     ratio = cpu_s["filter, one query"] / cpu_s["worker read, one query"]
@@ -150,6 +147,7 @@ def measure_cpu(bench: Benchmark, spark: SparkSession, folder: Path) -> None:
 
 def run(bench: Benchmark) -> None:
     with session() as spark, tempfile.TemporaryDirectory(prefix="eddyline-rounds-") as folder:
+        bench.row(what=described(spark))
         measure_latency(bench, spark, Path(folder) / "latency")
         measure_cpu(bench, spark, Path(folder) / "cpu")
 

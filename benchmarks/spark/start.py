@@ -75,20 +75,20 @@ def started(folder: Path, environ: Mapping[str, str]) -> tuple[float, dict[str, 
 
 
 def run(bench: Benchmark) -> None:
-    with_archive: dict[str, Mapping[str, str]] = {"without archive": {ARCHIVE: "off"}}
+    kinds: dict[str, Mapping[str, str]] = {"without archive": {ARCHIVE: "off"}}
     if not bench.is_quick:
         from eddyline.spark import prepare_fast_start
 
         assert prepare_fast_start() is not None, f"the class-data archive is switched off by {ARCHIVE}"
-        with_archive["with archive"] = {}
+        kinds["with archive"] = {}
     workload = keyed(bench.size(full=10_000, quick=500), bench.seed)
     with tempfile.TemporaryDirectory(prefix="eddyline-start-") as temporary:
         folder = Path(temporary)
         with Home(None, workload, folder) as home:
             home.offer(written(workload, N_ROWS, 1, folder / "rows"))
-        found: dict[str, list[tuple[float, dict[str, Any]]]] = {kind: [] for kind in with_archive}
+        found: dict[str, list[tuple[float, dict[str, Any]]]] = {kind: [] for kind in kinds}
         for turn in range(bench.size(full=6, quick=1)):
-            for kind, environ in with_archive.items():
+            for kind, environ in kinds.items():
                 start = started(folder, environ)
                 if turn or bench.is_quick:
                     found[kind].append(start)
@@ -99,8 +99,8 @@ def run(bench: Benchmark) -> None:
             for name in starts[0][1]
             if name != "row"
         }
-        fastest, slowest = min(starts)[0], max(starts)[0]
-        bench.row(who=kind, wall_s=medians[kind], fastest_s=fastest, slowest_s=slowest, **steps)
+        seconds = [took for took, _ in starts]
+        bench.row(who=kind, wall_s=medians[kind], fastest_s=min(seconds), slowest_s=max(seconds), **steps)
     bench.claim(
         "warm_start_to_first_result_s", medians.get("with archive", medians["without archive"]), "reported"
     )
