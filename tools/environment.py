@@ -23,7 +23,7 @@ OLDEST_PYTHON = (3, 11)
 # what: (stamp file, what pip installs, how long the first time takes); each holds the one before
 SETS = {
     "spark": (".spark", ".[spark]", "about a minute and a half, 1.1 GB"),
-    "full": (".installed", ".[spark,dev]", "about two minutes, 1.6 GB"),
+    "full": (".installed", ".[spark,server,dev]", "about two minutes, 1.6 GB"),
 }
 
 
