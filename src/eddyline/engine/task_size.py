@@ -1,0 +1,37 @@
+"""How much of a stream makes one task: what takes a moment, by what its last rounds took.
+
+A task has a price of its own, about ten milliseconds on Spark, so it should be worth some of them; and a round is as slow as its
+longest task, so it should not be worth many. How long a byte takes depends on the queries that stand and on how many of them it
+satisfies, which nobody knows before: it is measured.
+"""
+
+from __future__ import annotations
+
+import math
+
+TASK_S = 0.15  # CPU seconds of a task
+LEAST_BYTES = 64 << 10
+LATEST = 0.5  # how much the last round counts against those before
+
+
+class TaskSize:
+    """The bytes of a task of one stream; `most` until something was measured."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._bytes_per_s: float | None = None
+
+    @property
+    def nbytes(self) -> int:
+        if self._bytes_per_s is None:
+            return self._most
+        return min(self._most, max(LEAST_BYTES, int(TASK_S * self._bytes_per_s)))
+
+    def learn(self, nbytes: int, cpu_s: float) -> None:
+        """Tasks read so many bytes and took that long. Little says nothing: most of its time is that of any task."""
+        if nbytes < LEAST_BYTES or cpu_s <= 0:
+            return
+        rate = nbytes / cpu_s
+        if self._bytes_per_s is not None:  # between the two in proportion: one odd round does not count for all
+            rate = math.exp((1 - LATEST) * math.log(self._bytes_per_s) + LATEST * math.log(rate))
+        self._bytes_per_s = rate
