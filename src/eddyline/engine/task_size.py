@@ -32,6 +32,6 @@ class TaskSize:
         if nbytes < LEAST_BYTES or cpu_s <= 0:
             return
         rate = nbytes / cpu_s
-        if self._bytes_per_s is not None:  # between the two in proportion: one odd round does not count for all
+        if self._bytes_per_s is not None:  # one odd round does not count for all
             rate = math.exp((1 - LATEST) * math.log(self._bytes_per_s) + LATEST * math.log(rate))
         self._bytes_per_s = rate

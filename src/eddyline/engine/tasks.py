@@ -7,6 +7,7 @@ run twice, or outlive whoever started it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ import pyarrow as pa
 from eddyline.batch import TupleBatch
 from eddyline.engine.event_time import event_times, late_rows, latest
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage
+from eddyline.errors import StoreError
 from eddyline.filters import FilterOutput
 from eddyline.model import DeadLetter, Round
 from eddyline.sources.ingest import Ingested
@@ -28,9 +30,9 @@ from eddyline.storage.outbox import stored_part, write_dead_letters, write_parts
 from eddyline.storage.store import NewFile, Store, StoredFile
 
 CAPTURE, OUTBOX, DEAD = "capture", "outbox", "dead"
-ROWS_AT_ONCE = 1 << 15  # through the filters: bitmaps grow with rows times queries
 LETTERS_PER_TASK = 10_000  # written; the others are counted
 RECENT_ROWS = 1_000  # handed back, to be looked at and judged by
+RECENT_BYTES = 1 << 20  # of the last references: enough to find them in
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,11 @@ def run_task(task: Task) -> TaskResult:
     began, cpu = time.perf_counter(), time.process_time()
     ready = ready_stage(Path(task.store), task.plan, task.time_zone)
     work = _Work(task, ready)
+    first_recent = _first_recent(task)
     try:
         for place, reference in enumerate(task.references):
             try:
-                work.read(reference)
+                work.read(reference, keeps_recent=place >= first_recent)
             except UnreadableReference as error:
                 work.discard()
                 return TaskResult(refused=Refused(place, str(error), error.change))
@@ -113,8 +116,21 @@ def run_task(task: Task) -> TaskResult:
     return result
 
 
+def _first_recent(task: Task) -> int:
+    """The first of the references whose rows are kept to look back on: the last ones of the last task."""
+    place, nbytes = len(task.references), 0
+    while task.is_last and place > 0 and nbytes < RECENT_BYTES:
+        place -= 1
+        nbytes += task.references[place].nbytes
+    return place
+
+
 class _Work:
-    """A task while it runs."""
+    """A task while it runs.
+
+    Only columns that some query needs are read, where a file lets one choose. Rows to look back on are read whole from the
+    start, dead letters are completed afterwards: both may be asked about any column.
+    """
 
     def __init__(self, task: Task, ready: ReadyStage) -> None:
         self._task = task
@@ -126,27 +142,57 @@ class _Work:
         self._recent: list[pa.RecordBatch] = []
         self._round = Round(0, task.version, task.now_us, task.seed, 0, {})
         self._before = replace(ready.stage.counters)
+        self._rows_at_once = ready.stage.rows_at_once()
+        time_column = ready.stream.time
+        self._needed = ready.standing.plan.columns | ({time_column} if time_column else set())
+        self._reads_whole = False
 
-    def read(self, reference: Reference) -> None:
+    def read(self, reference: Reference, *, keeps_recent: bool) -> None:
         n_rows = n_units = 0
-        for ingested in read(reference, self._ready.stream, self._task.time_zone):
+        first_row, first_letter, is_cut = self._n_rows, len(self._result.letters), False
+        needed = None if keeps_recent or self._reads_whole else self._needed
+        for ingested in read(reference, self._ready.stream, self._task.time_zone, needed):
             if ingested.arrival is not None and len(ingested.arrival):
                 raise _Numbered
             lacking = ingested.change.lacking(self._ready.standing.plan)
             if lacking is not None and ingested.rows.num_rows:
                 raise UnreadableReference("; ".join(lacking.missing.values()), lacking)
-            self._add(ingested)
+            self._add(ingested, keeps_recent=keeps_recent)
             n_rows += ingested.rows.num_rows
             n_units += ingested.rows.num_rows + len(ingested.misfits)
+            is_cut = is_cut or bool(ingested.left_out)
+        if is_cut and len(self._result.letters) > first_letter:
+            self._complete_letters(reference, first_row, first_letter)
+            self._reads_whole = True  # what has dead letters is likely to have more
         self._result.counts.append(ReadCount(n_rows, n_units=n_units))
 
-    def _add(self, ingested: Ingested) -> None:
+    def _complete_letters(self, reference: Reference, first_row: int, first_letter: int) -> None:
+        """Give dead letters of a reference, which was read with fewer columns, their whole rows."""
+        letters = self._result.letters
+        waiting: dict[int | None, list[int]] = {}  # letters by row, None for rows that do not fit
+        for place in range(first_letter, len(letters)):
+            waiting.setdefault(letters[place].arrival, []).append(place)
+        unfit = iter(waiting.pop(None, []))
+        arrivals, at = sorted(arrival for arrival in waiting if arrival is not None), 0
+        end = first_row
+        for whole in read(reference, self._ready.stream, self._task.time_zone):
+            begin, end = end, end + whole.rows.num_rows
+            while at < len(arrivals) and arrivals[at] < end:
+                row = whole.rows.slice(arrivals[at] - begin, 1).to_pylist()[0]
+                for place in waiting[arrivals[at]]:
+                    letters[place] = replace(letters[place], row=row)
+                at += 1
+            for misfit, place in zip(whole.misfits, unfit, strict=False):  # both in the order of the file
+                letters[place] = replace(letters[place], row=misfit.row)
+        assert at == len(arrivals), f"{len(arrivals) - at} rows of dead letters are gone"
+
+    def _add(self, ingested: Ingested, *, keeps_recent: bool) -> None:
         task, result, stream = self._task, self._result, self._ready.stream
         if len(result.ignored) < MOST_IGNORED:
             result.ignored.update(ingested.change.ignored)
         for misfit in ingested.misfits:
             self._bury(DeadLetter(0, stream.name, misfit.row, misfit.error, misfit.message))
-        for rows in _pieces(ingested.rows):
+        for rows in _pieces(ingested.rows, self._rows_at_once):
             times = event_times(stream, rows)
             is_late = late_rows(times, task.watermark_us, rows.num_rows)
             first, n = self._n_rows, rows.num_rows
@@ -155,9 +201,13 @@ class _Work:
             self._write(batch, self._ready.stage.push(batch, self._round))
             result.max_time_us = latest(times, result.max_time_us)
             result.n_late += int(np.count_nonzero(is_late))
-            result.nbytes += rows.nbytes
+            result.nbytes += sum(
+                column.nbytes
+                for name, column in zip(rows.schema.names, rows.columns, strict=True)
+                if name not in ingested.left_out
+            )
             self._n_rows += n
-            if task.is_last:
+            if keeps_recent:
                 self._keep_recent(rows)
 
     def _write(self, batch: TupleBatch, output: FilterOutput) -> None:
@@ -217,13 +267,18 @@ class _Work:
         return result
 
     def discard(self) -> None:
+        """Leave nothing, as far as that can be done now."""
         if self._outbox is not None:
             self._outbox.discard()
+        with contextlib.suppress(
+            StoreError
+        ):  # an opening clears what is left; what went wrong is the thing to tell
+            self._store.remove([file.name for _, file in self._result.files])
 
 
-def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for first in range(0, rows.num_rows, ROWS_AT_ONCE):
-        yield rows.slice(first, ROWS_AT_ONCE)
+def _pieces(rows: pa.RecordBatch, n_rows: int) -> Iterator[pa.RecordBatch]:
+    for first in range(0, rows.num_rows, n_rows):
+        yield rows.slice(first, n_rows)
 
 
 def by_bytes(references: Sequence[Reference], task_bytes: int, most: int) -> list[tuple[Reference, ...]]:

@@ -21,6 +21,7 @@ import numpy as np
 from eddyline.batch import BitmapHits, ListHits, Positions, QueryIds, TupleBatch
 from eddyline.events import Event
 from eddyline.expressions import Context
+from eddyline.filters.bitset_blocks import BitsetBlocks
 from eddyline.filters.index_part import Hits, IndexPart, structure_facts
 from eddyline.filters.matching import FilterOutput, merged
 from eddyline.filters.open_pairs import Dead, Decided, OpenPairs, decide, decide_in_error
@@ -30,6 +31,8 @@ from eddyline.model import Round, Shape, StreamPlan
 
 PAIRS_AT_ONCE = 1 << 22  # of open pairs
 ID_BYTES = 4
+BITMAP_BYTES = 64 << 20
+LEAST_ROWS, MOST_ROWS = 1 << 9, 1 << 17  # at once: what a batch costs besides its rows is spread over many
 FEW_PAIRS = 1 << 18  # copied in less time than each further list costs whoever keeps it
 
 
@@ -97,6 +100,12 @@ class FilterStage:
         self.counters.n_matches += output.n_matches
         self.counters.n_dead += decided.dead.n
         return output
+
+    def rows_at_once(self) -> int:
+        """How many rows should be pushed at a time where there are more: bitmaps grow with rows times queries."""
+        structures = [placed.structure for part in self.index.parts for placed in part.placed]
+        widest = max((len(each.ids) for each in structures if isinstance(each, BitsetBlocks)), default=1)
+        return max(LEAST_ROWS, min(MOST_ROWS, 8 * BITMAP_BYTES // widest))
 
     def events(self) -> list[Event]:
         """What happened since this was last asked."""

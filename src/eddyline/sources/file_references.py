@@ -22,8 +22,9 @@ from eddyline.sources.readers import UnreadableFile, open_file
 from eddyline.sources.references import Reference, UnreadableReference
 from eddyline.sources.schema_changes import SchemaChanged
 
+FILE = "file"
 PIECE_BYTES = 8 << 20  # a larger Parquet file is cut between row groups
-ROWS_AT_ONCE = 1 << 16
+ROWS_AT_ONCE = 1 << 17
 BYTES_AT_ONCE = 16 << 20
 HAS_CHANGED = "it is no longer what it was when it was planned"
 
@@ -72,7 +73,7 @@ def _reference(
         "place": place,
         "n_rows": n_rows,
     }
-    return Reference("file", what, nbytes)
+    return Reference(FILE, what, nbytes)
 
 
 def name_of(reference: Reference) -> str:
@@ -89,13 +90,16 @@ def state_of(path: Path) -> FileState | None:
     return FileState(path.name, stat.st_size, stat.st_mtime_ns)
 
 
-def read_file_piece(reference: Reference, stream: Stream, time_zone: str) -> Iterator[Ingested]:
+def read_file_piece(
+    reference: Reference, stream: Stream, time_zone: str, needed: frozenset[str] | None = None
+) -> Iterator[Ingested]:
+    """The rows of a piece; see `reading.read`."""
     what = reference.what
     path, state, left = Path(what["folder"]) / what["state"].name, what["state"], what["n_rows"]
     if state_of(path) != state:
         raise UnreadableReference("it is gone" if state_of(path) is None else HAS_CHANGED)
     try:
-        reader = open_file(path, what["format"], stream, time_zone, what["place"])
+        reader = open_file(path, what["format"], stream, time_zone, what["place"], needed, left)
         try:
             while left is None or left > 0:
                 before = reader.place.n_rows

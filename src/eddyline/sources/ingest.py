@@ -40,6 +40,9 @@ class Ingested:
     arrival: npt.NDArray[np.int64] | None = None
     misfits: list[Misfit] = field(default_factory=list)
     change: SchemaChange = UNCHANGED  # how they were written otherwise
+    left_out: frozenset[str] = (
+        frozenset()
+    )  # columns that were not read, since nobody asked for them: NULL here
 
 
 def ingest(stream: Stream, data: Any, time_zone: str) -> Ingested:

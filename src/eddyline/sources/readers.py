@@ -7,7 +7,7 @@ file that cannot be read leaves as `UnreadableFile`.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,17 +51,26 @@ class FileReader(Protocol):
 
 
 def open_file(
-    path: Path, file_format: FileFormat, stream: Stream, time_zone: str, place: FilePlace
+    path: Path,
+    file_format: FileFormat,
+    stream: Stream,
+    time_zone: str,
+    place: FilePlace,
+    needed: frozenset[str] | None = None,
+    n_rows: int | None = None,
 ) -> FileReader:
     """Open a file where reading is to go on.
+
+    With `needed`, a file of columns leaves others out if no row can tell. With `n_rows`, no more are going to be read, and
+    none behind them need be looked at.
 
     Raises UnreadableFile; SchemaChanged if it has columns the stream is to have first; SchemaError if it can never fit.
     """
     try:
         if file_format.name == "parquet":
-            return _Batches(path.name, stream, time_zone, place, _ParquetFile(path))
+            return _Batches(path.name, stream, time_zone, place, _ParquetFile(path, n_rows), needed)
         if file_format.name == "arrow":
-            return _Batches(path.name, stream, time_zone, place, _ArrowFile(path))
+            return _Batches(path.name, stream, time_zone, place, _ArrowFile(path), needed)
         if file_format.name == "avro":
             return _AvroRecords(path, stream, time_zone, place)
         if file_format.name == "csv":
@@ -315,26 +324,35 @@ def _change(
 class _BatchFile(Protocol):
     schema: pa.Schema
 
-    def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
-        """The rows from `from_row` on."""
+    def batches(self, from_row: int, size: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows from `from_row` on, all columns or these."""
         ...
 
     def close(self) -> None: ...
 
 
 class _ParquetFile:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, n_rows: int | None) -> None:
         self._file = pyarrow.parquet.ParquetFile(path)
+        self._n_rows = n_rows
         self.schema = self._file.schema_arrow
 
-    def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, from_row: int, size: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         metadata = self._file.metadata
         group, before = 0, 0
         while group < metadata.num_row_groups and before + metadata.row_group(group).num_rows <= from_row:
             before += metadata.row_group(group).num_rows
             group += 1
-        groups = list(range(group, metadata.num_row_groups))
-        batches = self._file.iter_batches(batch_size=size, row_groups=groups) if groups else iter(())
+        end, behind = group, before
+        while end < metadata.num_row_groups and (self._n_rows is None or behind < from_row + self._n_rows):
+            behind += metadata.row_group(end).num_rows
+            end += 1
+        groups = list(range(group, end))
+        batches = (
+            self._file.iter_batches(batch_size=size, row_groups=groups, columns=columns)
+            if groups
+            else iter(())
+        )
         return _without_first(batches, from_row - before)
 
     def close(self) -> None:
@@ -346,13 +364,20 @@ class _ArrowFile:
 
     def __init__(self, path: Path) -> None:
         self._file = pa.OSFile(str(path))
-        is_file = self._file.read(6) == b"ARROW1"
-        self._file.seek(0)
-        self._reader = pa.ipc.open_file(self._file) if is_file else pa.ipc.open_stream(self._file)
-        self._is_file = is_file
+        self._is_file = self._file.read(6) == b"ARROW1"
+        self._reader = self._opened(None)
         self.schema = self._reader.schema
 
-    def batches(self, from_row: int, size: int) -> Iterator[pa.RecordBatch]:
+    def _opened(self, places: Sequence[int] | None) -> Any:
+        """A reader of all columns, or of those at these places."""
+        self._file.seek(0)
+        options = pa.ipc.IpcReadOptions(included_fields=None if places is None else list(places))
+        kind = pa.ipc.open_file if self._is_file else pa.ipc.open_stream
+        return kind(self._file, options=options)
+
+    def batches(self, from_row: int, size: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        if columns is not None:
+            self._reader = self._opened([self.schema.get_field_index(name) for name in columns])
         if self._is_file:
             batches = (self._reader.get_batch(k) for k in range(self._reader.num_record_batches))
         else:
@@ -384,7 +409,15 @@ def _without_first(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[p
 class _Batches:
     """A file of columns."""
 
-    def __init__(self, name: str, stream: Stream, time_zone: str, place: FilePlace, file: _BatchFile) -> None:
+    def __init__(
+        self,
+        name: str,
+        stream: Stream,
+        time_zone: str,
+        place: FilePlace,
+        file: _BatchFile,
+        needed: frozenset[str] | None = None,
+    ) -> None:
         self.place = place
         self._name = name
         self._stream = stream
@@ -396,6 +429,7 @@ class _Batches:
         except BaseException:
             file.close()
             raise
+        self._left_out = _left_out(stream, file.schema, needed)
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._rest: pa.RecordBatch | None = None
 
@@ -413,27 +447,34 @@ class _Batches:
             raise UnreadableFile(_reason(error)) from None
         self.place = FilePlace(self.place.n_rows + n_rows)
         misfits = [replace(m, message=f"{m.message} ({self._name})") for m in rows.misfits]
-        return replace(rows, misfits=misfits, change=self._change)
+        return replace(rows, misfits=misfits, change=self._change, left_out=self._left_out)
 
     def _next_batch(self, size: int) -> pa.RecordBatch | None:
         if self._rest is not None:
             return self._rest
         try:
             if self._batches is None:
-                self._batches = self._file.batches(self.place.n_rows, size)
+                self._batches = self._file.batches(self.place.n_rows, size, self._columns())
             return next(self._batches, None)
         except (OSError, pa.ArrowException, EOFError) as error:
             raise UnreadableFile(_reason(error)) from None
 
+    def _columns(self) -> list[str] | None:
+        """The columns of the file that are read; None: all."""
+        if not self._left_out:
+            return None
+        left_out = {name.lower() for name in self._left_out}
+        return [name for name in self._file.schema.names if name.lower() not in left_out]
+
     def _in_columns(self, batch: pa.RecordBatch) -> pa.Table:
-        """The columns of the stream, NULL where the file has none, and the arrival numbers; nothing else."""
+        """The columns of the stream, NULL where there is none to read, and the arrival numbers; nothing else."""
         table = pa.Table.from_batches([batch])
         given = {name.lower(): k for k, name in enumerate(batch.schema.names)}
         if not self._change.missing and given.keys() == {f.name.lower() for f in self._stream.schema}:
             return table
         columns = {
             f.name: pa.nulls(len(table), f.type)
-            if f.name in self._change.missing
+            if f.name in self._change.missing or f.name in self._left_out
             else table.column(given[f.name.lower()])
             for f in self._stream.schema
         }
@@ -443,3 +484,27 @@ class _Batches:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _left_out(stream: Stream, schema: pa.Schema, needed: frozenset[str] | None) -> frozenset[str]:
+    """Columns that nobody needs and of which no value can fail to fit, so that rows are the same without them."""
+    if needed is None or any(
+        "." in name for name in schema.names
+    ):  # a dot stands for a field inside a column
+        return frozenset()
+    written = {f.name.lower(): f.type for f in schema}
+    found = [
+        f.name
+        for f in stream.schema
+        if f.nullable
+        and f.name not in needed
+        and f.name.lower() in written
+        and _always_fits(written[f.name.lower()], f.type)
+    ]
+    if len(found) == len(schema.names):
+        found.pop()  # rows are counted by some column
+    return frozenset(found)
+
+
+def _always_fits(written: pa.DataType, t: pa.DataType) -> bool:
+    return written == t or (pa.types.is_temporal(written) and canonical(written) == t)

@@ -1,27 +1,90 @@
-"""References read where they are wanted: in a worker, or in the driver if there is little."""
+"""References read where they are wanted: in a worker, in the driver if there is little, or later, to look at a row again."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+from eddyline.catalog.codec import type_from, value_from, value_to
 from eddyline.model import Stream
 from eddyline.sources.captures import read_capture_file
-from eddyline.sources.file_references import read_file_piece
-from eddyline.sources.generators import read_generated
+from eddyline.sources.file_references import FILE, read_file_piece
+from eddyline.sources.formats import FileFormat
+from eddyline.sources.generators import ColumnGenerator, read_generated
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.kafka_messages import read_kafka
+from eddyline.sources.positions import FilePlace, FileState
 from eddyline.sources.references import Reference
+from eddyline.types import type_name
 
 Reader = Callable[[Reference, Stream, str], Iterator[Ingested]]
 
 READERS: dict[str, Reader] = {
     "capture": read_capture_file,
-    "file": read_file_piece,
+    FILE: read_file_piece,
     "generator": read_generated,
     "kafka": read_kafka,
 }
 
 
-def read(reference: Reference, stream: Stream, time_zone: str) -> Iterator[Ingested]:
-    """The rows of a reference, some at a time, always the same. Raises UnreadableReference."""
+def read(
+    reference: Reference, stream: Stream, time_zone: str, needed: frozenset[str] | None = None
+) -> Iterator[Ingested]:
+    """The rows of a reference, some at a time, always the same. Raises UnreadableReference.
+
+    Columns that are not `needed` may be left out, where that saves something and costs no row: `Ingested.left_out` says which.
+    """
+    if reference.kind == FILE:
+        return read_file_piece(reference, stream, time_zone, needed)
     return READERS[reference.kind](reference, stream, time_zone)
+
+
+# --------------------------------------------------------------------------------------------- kept with the round
+
+
+def reference_to(reference: Reference) -> str:
+    """A reference as JSON, to be kept with the round that read it. The store it may lie in is not named: homes move."""
+    what = dict(reference.what)
+    if reference.kind == "capture":
+        del what["store"]
+    elif reference.kind == "file":
+        what |= {
+            "format": what["format"].to_json(),
+            "state": dataclasses.astuple(what["state"]),
+            "place": dataclasses.astuple(what["place"]),
+        }
+    elif reference.kind == "generator":
+        what["columns"] = [_generator_to(column) for column in what["columns"]]
+    return json.dumps({"kind": reference.kind, "what": what, "nbytes": reference.nbytes}, ensure_ascii=False)
+
+
+def reference_from(text: str, store: Path) -> Reference:
+    """The inverse of `reference_to`, for a home whose store is this one now."""
+    body = json.loads(text)
+    kind, what = body["kind"], body["what"]
+    if kind == "capture":
+        what["store"] = str(store)
+    elif kind == "file":
+        what |= {
+            "format": FileFormat.from_json(what["format"]),
+            "state": FileState(*what["state"]),
+            "place": FilePlace(*what["place"]),
+        }
+    elif kind == "generator":
+        what["columns"] = tuple(_generator_from(column) for column in what["columns"])
+    return Reference(kind, what, body["nbytes"])
+
+
+def _generator_to(column: ColumnGenerator) -> dict[str, Any]:
+    stored = {f.name: getattr(column, f.name) for f in dataclasses.fields(column)}
+    values = [value_to(value, column.type) for value in column.values]
+    return stored | {"type": type_name(column.type), "values": values}
+
+
+def _generator_from(stored: dict[str, Any]) -> ColumnGenerator:
+    t = type_from(stored["type"])
+    values = tuple(value_from(value, t) for value in stored["values"])
+    return ColumnGenerator(**stored | {"type": t, "values": values, "weights": tuple(stored["weights"])})
