@@ -10,6 +10,7 @@ from pathlib import Path
 
 import eddyline
 from eddyline.errors import EddylineError
+from tests.on_workers import through_tasks
 
 
 def told(attempt: Callable[[], object]) -> str:
@@ -24,8 +25,12 @@ def mount(options: str, folder: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
 
 
-def started(home: Path) -> eddyline.Engine:
-    engine = eddyline.open(home)
+def here(engine: eddyline.Engine) -> eddyline.Engine:
+    return engine
+
+
+def started(home: Path, where: Callable[[eddyline.Engine], eddyline.Engine] = here) -> eddyline.Engine:
+    engine = where(eddyline.open(home))
     engine.stream("s", "n INT, filler STRING")
     engine.query("SELECT n FROM s WHERE n > 0", name="q")
     engine.push("s", [(1, "")], token="first")
@@ -47,9 +52,9 @@ def fill(path: Path) -> None:
                 continue
 
 
-def full(folder: Path) -> dict[str, str]:
+def full(folder: Path, where: Callable[[eddyline.Engine], eddyline.Engine] = here) -> dict[str, str]:
     mount("size=4m", folder)
-    engine = started(folder / "home")
+    engine = started(folder / "home", where)
     fill(folder / "ballast")
     push = lambda: engine.push("s", [(2, "x" * 10_000)], token="second")  # noqa: E731
     found = {"push": told(push)}
@@ -60,7 +65,7 @@ def full(folder: Path) -> dict[str, str]:
     engine.close()
     found["open"] = told(lambda: eddyline.open(folder / "home"))
     (folder / "ballast").unlink()
-    engine = eddyline.open(folder / "home")
+    engine = where(eddyline.open(folder / "home"))
     assert push().count == 1
     assert push().is_repeat
     engine.query(long)
@@ -84,4 +89,9 @@ def read_only(folder: Path) -> dict[str, str]:
 
 if __name__ == "__main__":
     scenario, where = sys.argv[1:]
-    print(json.dumps({"full": full, "read-only": read_only}[scenario](Path(where))))
+    scenarios = {
+        "full": full,
+        "full in tasks": lambda folder: full(folder, through_tasks),
+        "read-only": read_only,
+    }
+    print(json.dumps(scenarios[scenario](Path(where))))

@@ -1,4 +1,4 @@
-"""`eddyline doctor`: this machine, then the home."""
+"""`eddyline doctor`: this machine, then the home; with `--prepare`, what can be made ready on this machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import eddyline
-from eddyline.api.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings
+from eddyline.api.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings, size_text
 from eddyline.cli.output import Output
 from eddyline.cli.session import CommandError, connected, home_of, pipeline_of
 from eddyline.engine import Durable, Retention
 from eddyline.errors import EddylineError
+from eddyline.spark import prepare_fast_start
+from eddyline.spark.class_archive import SWITCH
 from eddyline.spark.java import JavaNotFoundError, java_home
 from eddyline.storage.home import holder_of
 
@@ -27,6 +29,8 @@ _SIGNS = {OK: "ok", WARNING: "warning", ERROR: "ERROR"}
 
 def doctor(args: argparse.Namespace, out: Output) -> int:
     found = [*_machine()]
+    if args.prepare:
+        found.append(_prepared(out))
     try:
         pipeline = pipeline_of(args)
         home: Path | None = home_of(args, pipeline)
@@ -80,6 +84,20 @@ def _java() -> Finding:
         return Finding(OK, "java", str(java_home()))
     except JavaNotFoundError as error:
         return Finding(WARNING, "java", f"{error.problem}. {error.detail}", error.hint)
+
+
+def _prepared(out: Output) -> Finding:
+    """Java's archive of Spark's classes, built now if it is not there yet."""
+    subject = "fast start"
+    try:
+        with out.progress("looking at the class-data archive") as tell:
+            archive = prepare_fast_start(on_wait=lambda what: tell(what, 0, 0))
+    except EddylineError as error:
+        message = " ".join(filter(None, (error.problem, error.detail and f"({error.detail})")))
+        return Finding(ERROR, subject, message, error.hint)
+    if archive is None:
+        return Finding(WARNING, subject, f"{SWITCH} switches it off", f"Unset {SWITCH} to have it built.")
+    return Finding(OK, subject, f"{archive}, {size_text(archive.stat().st_size)}")
 
 
 def _holder(home: Path) -> str:

@@ -130,7 +130,10 @@ class Store:
 
 
 class NewFile:
-    """A file of the store while it is written: it is there once `finish` has come back. Looks like a file to Arrow."""
+    """A file of the store while it is written: it is there once `finish` has come back. Looks like a file to Arrow.
+
+    Writing and flushing raise StoreError.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -148,7 +151,7 @@ class NewFile:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         except OSError as error:
             self.discard()
             raise _cannot_write(self._folder, error) from error
@@ -164,7 +167,10 @@ class NewFile:
     def write(self, data: bytes) -> int:
         self.nbytes += memoryview(data).nbytes
         self.checksum = zlib.crc32(data, self.checksum)
-        return self._file.write(data)
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            raise _cannot_write(self._folder, error) from error
 
     def flush(self) -> None:
         self._file.flush()
@@ -184,7 +190,7 @@ def _make_kind(folder: Path) -> None:
     if not folder.is_dir():
         make_folder(folder)
     elif folder not in _flushed:
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
     _flushed.add(folder)
 
 
@@ -198,10 +204,11 @@ def make_folder(folder: Path) -> None:
         return
     make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
