@@ -17,6 +17,7 @@ from typing import Any
 
 import eddyline
 from eddyline.catalog.migrations import FORMAT
+from eddyline.engine import Durable
 
 HOMES = Path(__file__).parent.parent / "tests" / "homes"
 START_US = 1_714_521_600_000_000  # 2024-05-01 00:00:00 UTC
@@ -64,6 +65,17 @@ def fill(home: Path) -> None:
         engine.query(
             "CREATE VIEW off TBLPROPERTIES (enabled = 'false') AS SELECT sym FROM trades WHERE qty > 1"
         )
+        engine.query(
+            "SELECT sym, price, ts FROM trades WHERE qty >= 0",
+            name="alert",
+            per="sym",
+            resolve="1 hour",
+            cooldown="2 hours",
+            message="{sym} at {price:.1f}, {ts:%H:%M}",
+            severity="error",
+            deliver="ops",
+        )
+        engine.query("SELECT qty FROM trades WHERE price < 5", name="instant", cooldown="1 day")
         engine.push(
             "trades",
             [("A", 9.0, 3, "2024-05-01 00:00:10"), ("B", 11.0, 0, "2024-05-01 00:00:11")],
@@ -135,10 +147,24 @@ def facts(engine: eddyline.Engine) -> dict[str, Any]:
         ],
         "progress": {name: [p.n_rows, p.watermark_us, p.n_late] for name, p in sorted(engine.rounds.progress.items())},
         "position": durable.rounds.position("folder:in"),
-        "cursors": {name: list(place) for name, place in durable.rounds.cursors().items()},
+        "cursors": {name: list(place) for name, place in durable.rounds.cursors().items() if name != "alerts"},
+        **_alerts(engine, durable),
         "versions": [what for _, _, what in durable.database.versions(100)],
         "recent rows": {name: len(rows) for name, rows in sorted(engine.rounds.recent.items())},
     }  # fmt: skip
+
+
+def _alerts(engine: eddyline.Engine, durable: Durable) -> dict[str, Any]:
+    """What alerts there are; a home of a format before them has none."""
+    counts = {query_id: list(durable.alerts.counts(query_id)) for query_id in durable.alerts.counted()}
+    if not counts:
+        return {}
+    return {
+        "alerts": [alert.as_dict() for alert in engine.alerts()],
+        "messages": [message.as_dict() | {"deliver": list(message.deliver)} for message in engine.messages()],
+        "alert counts": {str(query_id): of for query_id, of in counts.items()},
+        "alerts read to": durable.alerts.cursor(),
+    }
 
 
 def main() -> int:
@@ -154,6 +180,7 @@ def main() -> int:
     with eddyline.open(home, clock=lambda: 0) as engine:  # by today's it would forget
         held = facts(engine)
     (home / "lock").unlink()
+    (home / "rounds.jsonl").unlink(missing_ok=True)  # how long rounds took here is nobody's business later
     beside.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
 

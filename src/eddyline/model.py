@@ -9,11 +9,12 @@ from the text, or named parameters. A query is a shape plus one value per slot.
 from __future__ import annotations
 
 import bisect
+import datetime
 import enum
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -282,6 +283,23 @@ class Properties:
     memory_bytes: int | None = None
 
 
+def is_alert(properties: Properties, alert_sinks: Collection[str] = ()) -> bool:
+    """Whether a query with these properties is an alert query: its rows move alerts and bring messages (delivery/alerts.py).
+
+    One without any property of alerts is one, too, if it is delivered to a sink that takes alerts: each of its rows fires.
+    """
+    p = properties
+    return (
+        bool(p.per)
+        or p.cooldown_us is not None
+        or p.for_us is not None
+        or p.resolve_us is not None
+        or p.message is not None
+        or p.severity is not None
+        or any(name in alert_sinks for name in p.deliver)
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """What queries equal but for constants share: parsed, bound and normalised once."""
@@ -465,3 +483,72 @@ class DeadLetter:
     query_id: int | None = None
     query: str | None = None
     arrival: int | None = None
+
+
+# --------------------------------------------------------------------------------------------- alerts
+
+AlertKey = tuple[int, int, str]  # query, generation, and the values of its `per` columns as JSON
+
+
+class AlertState(NamedTuple):  # made anew for every matching row
+    """Where one key of an alert query stands: pending, firing or held if it is open, else cooling (delivery/alerts.py)."""
+
+    state: str
+    first_us: int  # when it opened
+    last_us: int  # when its last matching row came
+    fired_us: int | None  # when it was last told to fire, also before it opened
+    n_rows: int  # since it opened
+    n_suppressed: int  # since it was last told to fire
+    result: str  # id of the row that opened it or, once told, made it fire
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What an alert said. Ids are dense and grow with the rounds."""
+
+    id: int
+    status: str  # firing or resolved
+    query: str
+    query_id: int  # 0: the engine itself
+    generation: int
+    owner: str
+    key: dict[str, Any]  # the `per` columns
+    severity: str
+    message: str
+    row: dict[str, Any]  # that made it fire, in what JSON has
+    result: str  # id of that row
+    round: int
+    at_us: int
+    since_us: int
+    n_rows: int
+    n_suppressed: int
+    reason: str | None = None  # why it resolved, if not by time: dropped, paused, suspended, replaced
+    deliver: tuple[str, ...] = ()  # the sinks its query names; none: all that take alerts
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is sent: what JSON has, times in UTC."""
+        return {
+            "id": self.id,
+            "status": self.status,
+            "query": self.query,
+            "query_id": self.query_id,
+            "generation": self.generation,
+            "owner": self.owner,
+            "key": self.key,
+            "severity": self.severity,
+            "message": self.message,
+            "row": self.row,
+            "result": self.result,
+            "round": self.round,
+            "at": iso_time(self.at_us),
+            "since": iso_time(self.since_us),
+            "n_rows": self.n_rows,
+            "n_suppressed": self.n_suppressed,
+            "reason": self.reason,
+        }
+
+
+def iso_time(microseconds: int) -> str:
+    """ISO 8601 in UTC, of a time since 1970."""
+    at = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    return f"{at.isoformat(timespec='microseconds' if at.microsecond else 'seconds')}Z"

@@ -79,7 +79,7 @@ class _Connection:
 
 
 _TABLES = {"settings", "versions", "streams", "shapes", "queries", "templates", "ended_members", "rounds",
-           "progress", "positions", "files", "cursors"}  # fmt: skip
+           "progress", "positions", "files", "cursors", "alerts", "alert_counts", "messages"}  # fmt: skip
 
 
 class _File:

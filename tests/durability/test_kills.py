@@ -30,7 +30,17 @@ def killed(tmp_path: Path, *options: object) -> dict[str, object]:
 
 def test_a_round_killed_at_any_place_has_happened_or_has_not(tmp_path):
     found = killed(tmp_path, "--kinds", *ROUNDS)
-    for step in ["0 skip", "1 plan", "2 capture", "3 work", "4 commit", "5 deliver", "7 gc", "end"]:
+    for step in [
+        "0 skip",
+        "1 plan",
+        "2 capture",
+        "3 work",
+        "4 commit",
+        "4b alert",
+        "5 deliver",
+        "7 gc",
+        "end",
+    ]:
         assert f"push: step {step}" in found["places"]
     for kind in ["capture", "outbox", "dead"]:
         for place in ["created", "half written"]:
@@ -47,7 +57,7 @@ def test_a_round_killed_at_any_place_has_happened_or_has_not(tmp_path):
 
 def test_a_round_in_tasks_killed_at_any_place_has_happened_or_has_not(tmp_path):
     found = killed(tmp_path, "--tasks", "--kinds", *ROUNDS)
-    for step in ["0 skip", "1 plan", "3 work", "4 commit", "5 deliver", "7 gc", "end"]:
+    for step in ["0 skip", "1 plan", "3 work", "4 commit", "4b alert", "5 deliver", "7 gc", "end"]:
         assert f"push: step {step}" in found["places"]
     for kind in ["plan", "index", "capture", "outbox", "dead"]:
         for place in ["created", "half written"]:

@@ -74,7 +74,7 @@ def test_all_properties_are_read_from_text() -> None:
             "within": "3 s",
             "deliver": "ops,mail",
             "message": "{sym} is cheap",
-            "severity": "high",
+            "severity": "Critical",
             "since": "2024-01-01",
             "memory": "64 MB",
         }
@@ -89,7 +89,7 @@ def test_all_properties_are_read_from_text() -> None:
         within_us=3_000_000,
         deliver=("ops", "mail"),
         message="{sym} is cheap",
-        severity="high",
+        severity="critical",
         since="2024-01-01",
         memory_bytes=64 << 20,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import gc
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,18 +18,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.catalog.alert_queries import AlertQueries
 from eddyline.catalog.database import Database, StoredQuery, StoredTemplate
 from eddyline.catalog.families import Family
 from eddyline.catalog.queries import QueryRecord, Registration
 from eddyline.catalog.streams import evolved
 from eddyline.errors import QueryStateError, SchemaError, UnknownNameError, did_you_mean
-from eddyline.model import Changes, Properties, QueryState, Shape, Stream, StreamPlan
+from eddyline.model import Changes, Properties, QueryState, Shape, Stream, StreamPlan, ascending
 
 if TYPE_CHECKING:
     from eddyline.catalog.restore import Restored
 
 
 CHANGES_KEPT = 100_000  # per stream; an index further behind is built anew
+ALERT_SINKS = "alert sinks"  # a setting
 
 
 @dataclass(slots=True)
@@ -61,8 +64,10 @@ class Catalog:
         self._database = database
         self._clock = clock
         self._depth = 0
+        self.alerts = AlertQueries()
         self._clear()
         if database is not None:
+            self.alerts.sinks = frozenset(json.loads(database.setting(ALERT_SINKS) or "[]"))
             self._load(database, database.version())
 
     def _clear(self) -> None:
@@ -72,6 +77,7 @@ class Catalog:
         self._shapes_of: dict[str, dict[Shape, None]] = {}  # stream -> its shapes, in order of appearance
         self._plans: dict[str, StreamPlan] = {}
         self._changes: dict[str, Changes] = {}  # by stream
+        self._unplanned = Changes()  # of queries that stand nowhere, which no plan shows
         self._singles: dict[int, Registration] = {}
         self._bulks: list[Registration] = []
         self._fates: dict[int, _Fate] = {}
@@ -178,6 +184,7 @@ class Catalog:
             query_id = self._take_ids(1)
             made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
             self._singles[query_id] = made
+            self.alerts.note(made)
             self._name(name, properties.owner, query_id)
             self._family(shape).add(query_id, constants)
             self._touch(shape, [query_id])
@@ -202,6 +209,7 @@ class Catalog:
             first = self._take_ids(n)
             made = Registration(first, n, text, shape, properties, names, version, now_us)
             self._bulks.append(made)
+            self.alerts.note(made)
             if names is not None:
                 self._names.setdefault(properties.owner, {}).update(
                     zip(names, range(first, first + n), strict=True)
@@ -215,6 +223,7 @@ class Catalog:
                 for at, query_id in enumerate(range(first, first + n)):
                     self._parked[query_id] = tuple(column[at] for column in slots)
                     self._fates[query_id] = _Fate(QueryState.PAUSED, 1, version, now_us)
+                self._note_unplanned(shape, range(first, first + n))
             if self._database is not None:
                 known = None if names is None else list(names)
                 columns = [pa.concat_arrays(c.chunks) if isinstance(c, pa.ChunkedArray) else c for c in slots]
@@ -246,6 +255,7 @@ class Catalog:
         elif is_paused is None:
             is_paused = self.state(query_id) is QueryState.PAUSED
         with self.change(f"replace query {old.name(query_id)}") as version:
+            self._end_alert(query_id, version, "replaced")
             if self._parked.pop(query_id, None) is None:
                 self._leave_family(query_id, old.shape)
             self._end(query_id, version)
@@ -253,6 +263,7 @@ class Catalog:
             name = None if old.names is None else old.name(query_id)
             made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
             self._singles[query_id] = made
+            self.alerts.note(made)
             self._write(made, constants, QueryState.RUNNING, generation + 1)
             self._name(name, properties.owner, query_id)
             self._family(shape).add(query_id, constants)
@@ -289,6 +300,7 @@ class Catalog:
             return 0
         with self.change(f"drop {len(ids)} quer{'y' if len(ids) == 1 else 'ies'}") as version:
             for query_id in ids:  # its past stays: a round that is under way may still have to know it
+                self._end_alert(query_id, version, "dropped")
                 self._unname(query_id, self._registration(query_id))
                 self._end(query_id, version)
                 if self._singles.pop(query_id, None) is None or self._bulk(query_id) is not None:
@@ -300,6 +312,8 @@ class Catalog:
                 if standing:
                     self._family(shape).remove(standing)
                     self._touch(shape, standing)
+                if len(standing) < len(members):
+                    self._note_unplanned(shape, members)
             self.n_queries -= len(ids)
         return len(ids)
 
@@ -315,6 +329,20 @@ class Catalog:
     def find(self, name: str, owner: str = "") -> int | None:
         return self._names.get(owner, {}).get(name)
 
+    def find_all(self, name: str) -> list[int]:
+        """The queries of this name, whoever owns them."""
+        return sorted(owned[name] for owned in self._names.values() if name in owned)
+
+    def changed_since(self, version: int) -> npt.NDArray[np.int32] | None:
+        """Queries that came, went or changed in later versions; None if that is no longer known."""
+        found = [np.empty(0, np.int32)]
+        for changes in (self._unplanned, *self._changes.values()):
+            between = changes.between(version, self.version)
+            if between is None:
+                return None
+            found += between.values()
+        return ascending(np.concatenate(found))
+
     def names(self, owner: str = "") -> Iterable[str]:
         return self._names.get(owner, {})
 
@@ -325,6 +353,14 @@ class Catalog:
         if query_id in self._singles or self._bulk(query_id) is not None:
             return QueryState.RUNNING
         return QueryState.DROPPED
+
+    def n_by_state(self) -> dict[QueryState, int]:
+        """How many queries there are in each state; those that do not run are looked at one by one."""
+        found = dict.fromkeys((QueryState.RUNNING, QueryState.PAUSED, QueryState.SUSPENDED), 0)
+        for query_id in self._parked:
+            found[self.state(query_id)] += 1
+        found[QueryState.RUNNING] = self.n_queries - sum(found.values())
+        return found
 
     def record(self, query_id: int) -> QueryRecord:
         made = self._registration(query_id)
@@ -345,6 +381,10 @@ class Catalog:
 
     def name_of(self, query_id: int) -> str:
         return self._registration(query_id).name(query_id)
+
+    def registered(self, query_id: int) -> Registration:
+        """How a query was registered, without its constants."""
+        return self._registration(query_id)
 
     def owner_of(self, query_id: int) -> str:
         return self._registration(query_id).properties.owner
@@ -412,6 +452,33 @@ class Catalog:
         self._bulks = [bulk for bulk in self._bulks if bulk.first_id not in gone]
         self._interned.clear()  # what it leads to may be one of those shapes
 
+    # ----------------------------------------------------------------------------------------- alerts
+
+    def set_alert_sinks(self, names: Iterable[str]) -> None:
+        """Which sinks take alerts: a query delivered to one of them is an alert query from the next round on."""
+        sinks = frozenset(names)
+        if sinks == self.alerts.sinks:
+            return
+        if self._database is not None:
+            with self._database.transaction():
+                self._database.set(ALERT_SINKS, json.dumps(sorted(sinks)))
+        self.alerts.sinks = sinks
+        for made in (*self._bulks, *self._singles.values()):
+            if made.properties.deliver:
+                self.alerts.note(made)
+
+    def standing(self, query_id: int, generation: int) -> Registration | None:
+        """How a query was registered, if it runs in this generation; None if it is another by now, paused, or gone."""
+        if self.state(query_id) is not QueryState.RUNNING or self._generation(query_id) != generation:
+            return None
+        return self._registration(query_id)
+
+    def _end_alert(self, query_id: int, version: int, reason: str) -> None:
+        """An alert query that has run so far ends; whatever is open of it will resolve."""
+        if self.alerts.any and (reason == "dropped" or self.state(query_id) is QueryState.RUNNING):
+            made = self._registration(query_id)
+            self.alerts.end(made, query_id, self._generation(query_id), version, reason)
+
     # ----------------------------------------------------------------------------------------- plans
 
     def plan(self, stream: str) -> StreamPlan:
@@ -476,6 +543,7 @@ class Catalog:
 
     def _load(self, database: Database, version: int) -> None:
         """What the disk has for a version."""
+        self.alerts.lose_ends()
         self.version, self._next_id = version, database.next_id()
         for stream in database.streams(version):
             self._streams[stream.name.lower()] = stream
@@ -491,6 +559,7 @@ class Catalog:
         self._bulks.append(
             Registration(t.first_id, t.n, t.text, t.shape, t.properties, t.names, t.version, t.registered_us)
         )
+        self.alerts.note(self._bulks[-1])
         ids = np.arange(t.first_id, t.first_id + t.n, dtype=np.int32)
         stands = np.ones(t.n, dtype=bool)
         stands[np.array(t.ended, dtype=np.int64) - t.first_id] = False
@@ -517,6 +586,7 @@ class Catalog:
         self._singles[q.id] = Registration(
             q.id, 1, q.text, q.shape, q.properties, q.name, q.version, q.registered_us
         )
+        self.alerts.note(self._singles[q.id])
         self._name(q.name, q.properties.owner, q.id)
         self._fates.pop(q.id, None)
         self.n_queries += 1
@@ -559,10 +629,13 @@ class Catalog:
         """Queries of one shape stand no longer, but may again."""
         standing = [query_id for query_id in ids if query_id not in self._parked]
         for query_id in standing:
+            self._end_alert(query_id, version, state.value)
             self._parked[query_id] = self._family(shape).constants(query_id)
         if standing:
             self._family(shape).remove(standing)
             self._touch(shape, standing)
+        if len(standing) < len(ids):
+            self._note_unplanned(shape, ids)
         for query_id in ids:
             self._fates[query_id] = _Fate(state, self._generation(query_id), version, now_us, why)
             self._rewrite(query_id, self._registration(query_id), version, now_us)
@@ -588,6 +661,13 @@ class Catalog:
         if not len(self._families[shape]):
             del self._families[shape]
             self._shapes_of[key].pop(shape, None)
+
+    def _note_unplanned(self, shape: Shape, ids: Sequence[int]) -> None:
+        """Queries changed without standing before or after, so that no plan is another."""
+        if len(self._unplanned) >= CHANGES_KEPT:
+            self._unplanned = Changes(self.version)
+        else:
+            self._unplanned.note(self.version, shape, np.asarray(ids, np.int32))
 
     def _bulk(self, query_id: int) -> Registration | None:
         at = bisect.bisect_right(self._bulks, query_id, key=lambda made: made.first_id) - 1

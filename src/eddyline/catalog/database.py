@@ -370,6 +370,18 @@ class Database:
         name = None if names is None else codec.columns_from(names)[0][query_id - first_id].as_py()
         return name, self.shape(shape_id)
 
+    def past_owner(self, query_id: int) -> str | None:
+        """Whose a query is, or was as it last stood."""
+        row = self._connection.execute(
+            "SELECT properties FROM queries WHERE query_id = ? ORDER BY version_from DESC LIMIT 1",
+            (query_id,),
+        ).fetchone()
+        if row is None:
+            row = self._connection.execute(
+                "SELECT properties FROM templates WHERE ? BETWEEN first_id AND first_id + n - 1", (query_id,)
+            ).fetchone()
+        return None if row is None else codec.properties_from(row[0]).owner
+
     def past_names(self) -> dict[int, str]:
         """What every query that has or had a name is called, dropped or not, by id."""
         names: dict[int, str | None] = {}

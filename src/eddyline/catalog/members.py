@@ -131,6 +131,7 @@ def replace_many(
         paused: list[int] = []
         leaving: dict[Shape, list[int]] = {}
         for query_id in map(int, ids):
+            catalog._end_alert(query_id, version, "replaced")
             old = catalog._registration(query_id)
             if catalog.state(query_id) is QueryState.PAUSED and old.properties.is_enabled:
                 paused.append(query_id)
@@ -149,6 +150,7 @@ def replace_many(
             name = None if old.names is None else old.name(query_id)
             made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
             catalog._singles[query_id] = made
+            catalog.alerts.note(made)
             catalog._write(made, constants, QueryState.RUNNING, generation)
             catalog._name(name, properties.owner, query_id)
             catalog._fates[query_id] = _Fate(QueryState.RUNNING, generation, version, now_us)

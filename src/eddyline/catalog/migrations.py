@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eddyline.errors import HomeError
 
-FORMAT = 3
+FORMAT = 4
 
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -54,8 +54,36 @@ ALTER TABLE files ADD COLUMN first_arrival INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE queries ADD COLUMN why TEXT NOT NULL DEFAULT '';
 """
 
+# Alerts and what they said; which rows a shared round read, where they lie; who may do what, and who did.
+_SERVICE = """
+CREATE TABLE alerts (
+    query_id INTEGER NOT NULL, generation INTEGER NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL, first_us INTEGER NOT NULL,
+    last_us INTEGER NOT NULL, fired_us INTEGER, n_rows INTEGER NOT NULL, n_suppressed INTEGER NOT NULL,
+    result TEXT NOT NULL, row TEXT NOT NULL, message TEXT NOT NULL, due_us INTEGER NOT NULL,
+    PRIMARY KEY (query_id, generation, key)) WITHOUT ROWID;
+CREATE INDEX alerts_due ON alerts (due_us);
+CREATE TABLE alert_counts (
+    query_id INTEGER PRIMARY KEY, n_fired INTEGER NOT NULL, n_resolved INTEGER NOT NULL, n_suppressed INTEGER NOT NULL,
+    n_unformatted INTEGER NOT NULL);
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, query_id INTEGER NOT NULL, owner TEXT NOT NULL,
+    body TEXT NOT NULL);
+CREATE INDEX messages_by_query ON messages (query_id, id);
+CREATE INDEX messages_by_owner ON messages (owner, id);
+INSERT INTO cursors SELECT 'alerts', coalesce(max(number), 0), 0 FROM rounds;
+CREATE TABLE inputs (
+    round INTEGER NOT NULL, first_arrival INTEGER NOT NULL, n_rows INTEGER NOT NULL, stream TEXT NOT NULL,
+    reference TEXT NOT NULL, PRIMARY KEY (round, first_arrival)) WITHOUT ROWID;
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, role TEXT NOT NULL, owner TEXT NOT NULL, note TEXT NOT NULL,
+    created_us INTEGER NOT NULL, expires_us INTEGER, used_us INTEGER, is_single_use INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, who TEXT NOT NULL, owner TEXT NOT NULL, what TEXT NOT NULL,
+    detail TEXT NOT NULL);
+"""
+
 # From format k to k + 1, in order; each is a script that runs in one transaction.
-_STEPS: dict[int, str] = {0: _TABLES, 1: _FORGETTING, 2: _ARRIVALS}
+_STEPS: dict[int, str] = {0: _TABLES, 1: _FORGETTING, 2: _ARRIVALS, 3: _SERVICE}
 
 
 def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:

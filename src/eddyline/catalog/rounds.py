@@ -6,7 +6,7 @@ What a crash leaves before it does not count, whatever files were written; what 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eddyline.catalog import codec
@@ -16,6 +16,7 @@ from eddyline.errors import HomeError
 from eddyline.model import Round, StreamProgress
 
 FORGOTTEN_DEAD = "dead letters of forgotten rounds"  # a setting
+SINKS_DEAD = "dead letters of sinks"  # a setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,16 @@ class ListedFile:
     nbytes: int
     checksum: int
     first_arrival: int = 0  # to be added to the arrival numbers in the file
+
+
+@dataclass(frozen=True, slots=True)
+class ReadInput:
+    """Rows of a round that were read where they lie: in order of arrival from this number on, as a reference says."""
+
+    first_arrival: int
+    n_rows: int
+    stream: str
+    reference: str  # JSON, see sources/reading.py
 
 
 _FILE = "name, kind, round, nbytes, checksum, first_arrival"
@@ -52,14 +63,16 @@ class RoundLog:
         self._database = database
         self._connection = database.connection
         self.epoch = epoch
+        self._kept_files: dict[str, tuple[int, int]] | None = None  # counted once, then kept up to date
 
     def commit(
         self,
         done: CommittedRound,
         progress: Mapping[str, StreamProgress],
-        files: Iterable[ListedFile],
+        files: Sequence[ListedFile],
         positions: Mapping[str, object],
         at_us: int,
+        inputs: Iterable[ReadInput] = (),
     ) -> None:
         """Step 4. Refuses if another process has opened the home since, or if another round came between."""
         with self._database.transaction():
@@ -103,6 +116,28 @@ class RoundLog:
                     for f in files
                 ],
             )
+            self._connection.executemany(
+                "INSERT INTO inputs VALUES (?, ?, ?, ?, ?)",
+                [
+                    (done.round.number, i.first_arrival, i.n_rows, i.stream, i.reference)
+                    for i in inputs
+                    if i.n_rows
+                ],
+            )
+        self._count_files((file.kind, 1, file.nbytes) for file in files)
+
+    def get(self, number: int) -> CommittedRound | None:
+        """A round by its number, or None if it is forgotten or was never."""
+        row = self._connection.execute("SELECT * FROM rounds WHERE number = ?", (number,)).fetchone()
+        return None if row is None else _round(row)
+
+    def inputs(self, number: int) -> list[ReadInput]:
+        """What a round read by reference, in order of arrival; none if its rows came through the driver."""
+        rows = self._connection.execute(
+            "SELECT first_arrival, n_rows, stream, reference FROM inputs WHERE round = ? ORDER BY first_arrival",
+            (number,),
+        )
+        return [ReadInput(*row) for row in rows]
 
     def last(self) -> CommittedRound | None:
         row = self._connection.execute("SELECT * FROM rounds ORDER BY number DESC LIMIT 1").fetchone()
@@ -121,10 +156,15 @@ class RoundLog:
         rows = self._connection.execute("SELECT * FROM rounds ORDER BY number DESC LIMIT ?", (newest,))
         return [_round(row) for row in rows]
 
+    def after(self, number: int) -> list[Round]:
+        """Later rounds, oldest first."""
+        rows = self._connection.execute("SELECT * FROM rounds WHERE number > ? ORDER BY number", (number,))
+        return [_round(row).round for row in rows]
+
     def n_dead(self) -> int:
-        """How many dead letters all rounds had, also those that are forgotten."""
+        """How many dead letters all rounds had, also those that are forgotten, and all sinks."""
         kept = int(self._connection.execute("SELECT coalesce(sum(n_dead), 0) FROM rounds").fetchone()[0])
-        return kept + self._database.number(FORGOTTEN_DEAD)
+        return kept + self._database.number(FORGOTTEN_DEAD) + self._database.number(SINKS_DEAD)
 
     def progress(self) -> dict[str, StreamProgress]:
         rows = self._connection.execute(
@@ -154,9 +194,75 @@ class RoundLog:
         )
         return [ListedFile(*row) for row in rows]
 
-    def unlist(self, names: Iterable[str]) -> None:
+    def first_listed(self, kind: str) -> int | None:
+        """The oldest round of which a file of a kind is kept."""
+        (number,) = self._connection.execute(
+            "SELECT min(round) FROM files WHERE kind = ?", (kind,)
+        ).fetchone()
+        return None if number is None else int(number)
+
+    def now_of(self, number: int) -> int | None:
+        """The now() of a round, in microseconds since 1970, if it is remembered."""
+        row = self._connection.execute("SELECT now_us FROM rounds WHERE number = ?", (number,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def n_results_between(self, after: int, before: int) -> int:
+        """How many results the rounds between two had, as far as they are remembered."""
+        (n,) = self._connection.execute(
+            "SELECT coalesce(sum(n_results), 0) FROM rounds WHERE number > ? AND number < ?", (after, before)
+        ).fetchone()
+        return int(n)
+
+    def files_of(self, kind: str, number: int) -> list[ListedFile]:
+        """Files of a kind that a round brought."""
+        rows = self._connection.execute(
+            f"SELECT {_FILE} FROM files WHERE kind = ? AND round = ? {_IN_ORDER}", (kind, number)
+        )
+        return [ListedFile(*row) for row in rows]
+
+    def is_listed(self, name: str) -> bool:
+        return bool(self._connection.execute("SELECT 1 FROM files WHERE name = ?", (name,)).fetchone())
+
+    def list_letters(self, file: ListedFile, n_letters: int, at_us: int) -> None:
+        """A file of dead letters that no round brought, but a sink."""
         with self._database.transaction():
-            self._connection.executemany("DELETE FROM files WHERE name = ?", [(name,) for name in names])
+            self._connection.execute(
+                "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    file.name,
+                    file.kind,
+                    file.round_number,
+                    file.nbytes,
+                    file.checksum,
+                    at_us,
+                    file.first_arrival,
+                ),
+            )
+            self._database.set(SINKS_DEAD, str(self._database.number(SINKS_DEAD) + n_letters))
+        self._count_files([(file.kind, 1, file.nbytes)])
+
+    def unlist(self, names: Iterable[str]) -> None:
+        named = [(name,) for name in names]
+        gone: list[tuple[str, int, int]] = []
+        with self._database.transaction():
+            for name in named:
+                rows = self._connection.execute("SELECT kind, -1, -nbytes FROM files WHERE name = ?", name)
+                gone += rows.fetchall()
+            self._connection.executemany("DELETE FROM files WHERE name = ?", named)
+        self._count_files(gone)
+
+    def kept_files(self) -> dict[str, tuple[int, int]]:
+        """How many files of each kind are listed, and their bytes; after the first time without looking at them."""
+        if self._kept_files is None:
+            rows = self._connection.execute("SELECT kind, count(*), sum(nbytes) FROM files GROUP BY kind")
+            self._kept_files = {kind: (int(n), int(nbytes)) for kind, n, nbytes in rows}
+        return dict(self._kept_files)
+
+    def _count_files(self, changes: Iterable[tuple[str, int, int]]) -> None:
+        if self._kept_files is not None:
+            for kind, n, nbytes in changes:
+                before = self._kept_files.get(kind, (0, 0))
+                self._kept_files[kind] = before[0] + n, before[1] + nbytes
 
     def listed_before(self, kind: str, at_us: int) -> list[ListedFile]:
         """Files of a kind listed before a time, oldest first."""
@@ -193,9 +299,9 @@ class RoundLog:
         ).fetchall()
         if found:
             with self._database.transaction():
-                self._connection.executemany(
-                    "DELETE FROM rounds WHERE number = ?", [(number,) for number, _ in found]
-                )
+                numbers = [(number,) for number, _ in found]
+                self._connection.executemany("DELETE FROM rounds WHERE number = ?", numbers)
+                self._connection.executemany("DELETE FROM inputs WHERE round = ?", numbers)
                 n_dead = self._database.number(FORGOTTEN_DEAD) + sum(n for _, n in found)
                 self._database.set(FORGOTTEN_DEAD, str(n_dead))
         return len(found)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,16 +27,19 @@ import pyarrow as pa
 
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import Catalog
+from eddyline.catalog.alerts import AlertLog
 from eddyline.catalog.database import Database
-from eddyline.catalog.rounds import CommittedRound, ListedFile, RoundLog
+from eddyline.catalog.rounds import CommittedRound, ListedFile, ReadInput, RoundLog
 from eddyline.catalog.versions import Forgotten, VersionLog
 from eddyline.errors import EddylineError, HomeError, PropertyError, StoreError
 from eddyline.model import DeadLetter, Round, StreamProgress
 from eddyline.storage.home import Home
 from eddyline.storage.outbox import (
+    NumberedRows,
     StoredPart,
     read_capture,
     read_dead_letters,
+    read_numbered_capture,
     read_parts,
     stored_part,
     write_capture,
@@ -68,6 +72,7 @@ class Retention:
     version_count: int = 10_000  # beside the one that stands now
     rounds_us: int = 30 * _DAY_US  # a round of which a file is kept is kept too
     round_count: int = 1_000_000
+    message_count: int = 1_000_000  # of alerts; they go with results as to their age
 
     @classmethod
     def stored(cls, text: str | None) -> Retention:
@@ -97,6 +102,8 @@ class Durable:
         self.home = Home(folder)
         self.damaged: dict[str, str] = {}  # listed files that could not be read back, and why
         self._written: list[str] = []  # files of the round that is running
+        self._n_pins = 0  # who copies listed files just now
+        self._postponed: set[str] = set()  # files unlisted meanwhile
         self._in_use: dict[
             str, tuple[set[str], set[str]]
         ] = {}  # files no round lists: the last but one, and the last
@@ -134,6 +141,7 @@ class Durable:
         self.database.epoch = self.epoch
         self.rounds = RoundLog(self.database, self.epoch)
         self.versions = VersionLog(self.database)
+        self.alerts = AlertLog(self.database)
         self.n_cleared = self.store.clear_unlisted({file.name for file in self.rounds.files()})
         with contextlib.suppress(EddylineError):  # a full disk, say: rounds that come try again
             while any(self._forget()):
@@ -162,7 +170,10 @@ class Durable:
     def capture(self, round_number: int, batches: Mapping[str, TupleBatch]) -> list[ListedFile]:
         """Step 2: the rows, so that they can be looked at, and proven, after a restart."""
         rows = [(name, batch.rows) for name, batch in batches.items() if len(batch)]
-        return [self._put(CAPTURE, round_number, lambda file: write_capture(file, rows))] if rows else []
+        arrivals = {name: batch.arrival for name, batch in batches.items()}
+        if not rows:
+            return []
+        return [self._put(CAPTURE, round_number, lambda file: write_capture(file, rows, arrivals))]
 
     def write(
         self,
@@ -184,9 +195,10 @@ class Durable:
         progress: Mapping[str, StreamProgress],
         files: Sequence[ListedFile],
         positions: Mapping[str, object],
+        inputs: Sequence[ReadInput] = (),
     ) -> None:
         """Step 4."""
-        self.rounds.commit(done, progress, files, positions, self._clock())
+        self.rounds.commit(done, progress, files, positions, self._clock(), inputs)
         self._written.clear()
 
     def write_letters(self, round_: Round, letters: Sequence[DeadLetter]) -> list[ListedFile]:
@@ -221,13 +233,19 @@ class Durable:
             listed = {file.name for file in self.rounds.files()}
             self.store.remove(name for name in names if name not in listed)
 
-    def collect_garbage(self) -> dict[str, int]:
-        """Step 7: remove files past retention, forget versions and rounds; returns how many of each kind."""
+    def collect_garbage(self, *, read_to: int | None = None) -> dict[str, int]:
+        """Step 7: remove files past retention, forget versions and rounds; returns how many of each kind.
+
+        Results of rounds after `read_to` have not moved alerts yet, and stay until they have.
+        """
         removed: dict[str, int] = {}
         for kind in (OUTBOX, DEAD, CAPTURE):
             age_us, max_bytes = self.retention.of(kind)
             old = {file.name for file in self.rounds.listed_before(kind, self._clock() - age_us)}
             files = self.rounds.files(kind)
+            if kind == OUTBOX and read_to is not None:
+                old -= {file.name for file in files if file.round_number > read_to}
+                files = [file for file in files if file.round_number <= read_to]
             excess = sum(file.nbytes for file in files if file.name not in old) - max_bytes
             last = 0  # a round goes whole: several tasks may have written for it
             for file in files:
@@ -240,7 +258,7 @@ class Durable:
                 last = file.round_number
             if old:
                 self.rounds.unlist(old)
-                self.store.remove(old)
+                self._remove_files(old)
                 removed[kind] = len(old)
         n_left = self._remove_left()
         if n_left:
@@ -248,13 +266,15 @@ class Durable:
         forgotten, n_rounds = self._forget()
         if forgotten:
             self.catalog.forgot(forgotten.templates)
-        counts = {"versions": forgotten.n_versions, "rounds": n_rounds}
+        since = self.rounds.first_to_keep(self._clock() - self.retention.results_us, sys.maxsize)
+        n_messages = self.alerts.forget(since, self.retention.message_count)
+        counts = {"versions": forgotten.n_versions, "rounds": n_rounds, "messages": n_messages}
         return removed | {kind: n for kind, n in counts.items() if n}
 
     def _remove_left(self) -> int:
         """Remove what tasks that failed, or ran twice, have left: files no round lists that have been there for long."""
         listed = {file.name for file in self.rounds.files()}
-        needed = listed | self.in_use | set(self._written)
+        needed = listed | self.in_use | self._postponed | set(self._written)
         left = [name for name in self.store.names() if name not in needed]
         return self.store.remove(self.store.older_than(left, LEFT_S))
 
@@ -269,11 +289,25 @@ class Durable:
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Files and bytes of each kind that are kept now."""
-        found = dict.fromkeys((OUTBOX, DEAD, CAPTURE), (0, 0))
-        for file in self.rounds.files():
-            n, nbytes = found.get(file.kind, (0, 0))
-            found[file.kind] = n + 1, nbytes + file.nbytes
-        return found
+        return dict.fromkeys((OUTBOX, DEAD, CAPTURE), (0, 0)) | self.rounds.kept_files()
+
+    def pin(self) -> None:
+        """From now on files that are listed stay, also if they are unlisted, until `unpin`. With the engine's lock held."""
+        self._n_pins += 1
+
+    def unpin(self) -> None:
+        """Let go of them; those unlisted meanwhile are removed. With the engine's lock held."""
+        self._n_pins -= 1
+        if not self._n_pins:
+            postponed, self._postponed = self._postponed, set()
+            self.store.remove(postponed)
+
+    def _remove_files(self, names: Iterable[str]) -> None:
+        """Remove files that were just unlisted."""
+        if self._n_pins:
+            self._postponed |= set(names)
+        else:
+            self.store.remove(names)
 
     # ----------------------------------------------------------------------------------------- reading back
 
@@ -326,6 +360,11 @@ class Durable:
         past = self.database.past_query(query_id)
         return None if past is None else past[0] or f"q{query_id}"
 
+    def numbered_rows(self, file: ListedFile) -> list[NumberedRows] | None:
+        """The rows of a capture with their arrival numbers; None if the file is damaged."""
+        buffer = self._read(file)
+        return None if buffer is None else list(read_numbered_capture(buffer))
+
     def rows(self, file: ListedFile) -> list[tuple[str, pa.RecordBatch]]:
         buffer = self._read(file)
         return [] if buffer is None else list(read_capture(buffer))
@@ -341,7 +380,7 @@ class Durable:
         """Unlist damaged files, so that they are no longer asked for; returns their names."""
         names = sorted(self.damaged)
         self.rounds.unlist(names)
-        self.store.remove(names)
+        self._remove_files(names)
         self.damaged.clear()
         return names
 

@@ -7,6 +7,7 @@ A push, or a tick, is a round. It walks through the same steps as on Spark:
   2 capture   the rows as the stream's schema has them, numbered in order of arrival; rows that do not fit set apart
   3 work      filters; what they build is held apart
   4 commit    the only point from which anything has happened: numbers advance, results and dead letters are kept
+  4b alert    the results move alerts (alerting.py)
   5 deliver   callbacks are told, readers are woken
 
 A round that fails before step 4 leaves nothing behind.
@@ -31,8 +32,9 @@ import pyarrow as pa
 
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import Catalog
-from eddyline.catalog.rounds import CommittedRound, ListedFile
+from eddyline.catalog.rounds import CommittedRound, ListedFile, ReadInput
 from eddyline.delivery import ResultLog
+from eddyline.engine.alerting import Alerting
 from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
 from eddyline.engine.event_time import advanced, event_times, late_rows, latest
 from eddyline.errors import (
@@ -43,6 +45,7 @@ from eddyline.errors import (
     StreamChangedError,
 )
 from eddyline.events import (
+    AlertsDelayed,
     CallbackFailed,
     CleanupFailed,
     ColumnIgnored,
@@ -58,7 +61,7 @@ from eddyline.filters.stage import Counters
 from eddyline.functions import Functions
 from eddyline.hit_matches import HitMatches
 from eddyline.kernels.warm import compile_if_cold, warm_up
-from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
+from eddyline.model import DeadLetter, Message, Round, Stream, StreamPlan, StreamProgress
 from eddyline.sources import Ingested
 from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChanged, shown_name
 from eddyline.sql import Shapes
@@ -130,6 +133,7 @@ class Work:
         default_factory=list
     )  # error, query, how many: to count
     files: list[ListedFile] = field(default_factory=list)
+    inputs: list[ReadInput] = field(default_factory=list)  # rows that were read where they lie
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
     ignored: dict[str, Mapping[str, str]] = field(default_factory=dict)  # by stream and column: why
@@ -185,6 +189,7 @@ class RoundEngine:
         self._tokens: OrderedDict[str, Outcome] = OrderedDict()
         self._tokens_with_outputs: deque[tuple[str, int]] = deque()  # and the bytes they hold
         self._remembered_bytes = 0
+        self.alerting = Alerting(self.catalog, durable, time_zone)
         self.at_step: Callable[[str], None] = _no_step  # told before every step; tests end the process there
         if durable is not None:
             self._restore(durable)
@@ -278,9 +283,14 @@ class RoundEngine:
             self._abort()
             raise
         with self.lock:
+            self.at_step("4b alert")
+            messages = self._alert(
+                round_.number, lambda: self.alerting.after(round_, work.matches, work.outputs)
+            )
             self.at_step("5 deliver")
             ended = time.perf_counter()
             self._deliver(outcome, work, ended - began)
+            self._tell_messages(messages)
             self.records.add(_record(outcome, work, began, ended))
             if round_.number % GC_EVERY == 0:
                 self.at_step("7 gc")
@@ -389,7 +399,7 @@ class RoundEngine:
         last_arrival = max(self._last_arrival, work.last_arrival)
         if self.durable is not None:
             done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late)
-            self.durable.commit(done, progress, work.files, positions)
+            self.durable.commit(done, progress, work.files, positions, work.inputs)
         self._last_round, self._last_arrival = round_.number, last_arrival
         self._last_now_us = max(self._last_now_us, round_.now_us)
         self._last_rounds.update(dict.fromkeys(progress, round_.number))
@@ -430,7 +440,7 @@ class RoundEngine:
         """The round has happened: if its files cannot be cleared away, that is told, and tried again later."""
         if self.durable is not None:
             try:
-                self.durable.collect_garbage()
+                self.durable.collect_garbage(read_to=self.alerting.cursor)
             except EddylineError as error:
                 self.announce(CleanupFailed(round_number, str(error)))
 
@@ -486,6 +496,34 @@ class RoundEngine:
                 if part_of is not None:
                     self._call_back(query_id, round_, part_of)
 
+    def _alert(self, round_number: int, step: Callable[[], list[Message]]) -> list[Message]:
+        """Step 4b. The round has happened: what cannot be written now is made up for by the next one."""
+        try:
+            return step()
+        except EddylineError as error:
+            self.announce(AlertsDelayed(round_number, str(error)))
+            return []
+
+    def say(
+        self, query: str, text: str, *, row: Mapping[str, Any] | None = None, severity: str = "error"
+    ) -> None:
+        """A message of the engine itself, under a name that is no query's; whoever takes messages gets it."""
+        with self.lock:
+            self.check_open()
+            last, now = self._last_round, self._last_now_us
+            self._tell_messages(
+                self._alert(last, lambda: [self.alerting.say(query, text, row or {}, severity, last, now)])
+            )
+
+    def _tell_messages(self, messages: Sequence[Message]) -> None:
+        for message in messages if self.alerting.listeners else ():
+            for listener in list(self.alerting.listeners):
+                try:
+                    listener(message)
+                except Exception as error:  # a subscriber's fault is told, and never reaches another
+                    said = f"{type(error).__name__}: {error}"
+                    self.announce(CallbackFailed(message.round, message.query, said))
+
     def _call_back(self, query_id: int, round_: Round, part: PartMatches | StoredPart) -> None:
         callbacks = list(self.callbacks.get(query_id, ()))
         if not callbacks:
@@ -535,6 +573,8 @@ class RoundEngine:
                 if self.catalog.find_stream(name) is not None:
                     version = durable.rounds.version_of(file.round_number)
                     self._recent(name).append(version, _old_rows(name, rows))
+        if self.alerting.cursor < self._last_round:
+            self._alert(self._last_round, lambda: self.alerting.catch_up(self._last_round))
         for name, message in durable.damaged.items():
             self.announce(StoreFileDamaged(self._last_round, name, message))
 
@@ -575,6 +615,7 @@ class RoundEngine:
                 for stage in self._stages.values():
                     stage.close()
                 self.records.close()
+                self.alerting.close()
                 if self.durable is not None:
                     self.durable.close()
             self.is_closed = True
@@ -590,6 +631,11 @@ class RoundEngine:
 
     def now_us(self) -> int:
         return self._clock()
+
+    @property
+    def last_round(self) -> int:
+        """The number of the last round that has committed, or 0."""
+        return self._last_round
 
     def check_open(self) -> None:
         if self.is_closed:

@@ -20,16 +20,18 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.catalog.rounds import ListedFile
+from eddyline.catalog.rounds import ListedFile, ReadInput
 from eddyline.engine.durable import OUTBOX, Durable
 from eddyline.engine.event_time import advanced
 from eddyline.engine.plan_files import Generations, PlanFiles
 from eddyline.engine.rounds import Outcome, Planned, RoundEngine, Work
+from eddyline.engine.task_size import TaskSize
 from eddyline.engine.tasks import Task, TaskResult, by_bytes
 from eddyline.errors import EddylineError, HomeError, RoundOvertakenError
 from eddyline.events import RoundMeasured
 from eddyline.functions.udf import UserFunction
 from eddyline.model import DeadLetter, Round, Stream
+from eddyline.sources.reading import reference_to
 from eddyline.sources.references import PlannedInput, Reference
 from eddyline.sources.schema_changes import SchemaChange
 from eddyline.statistics import StageRecord
@@ -95,6 +97,18 @@ class _Share:
             )
         ]
 
+    def inputs(self, first: int) -> list[ReadInput]:
+        """What was read by reference, each with the arrival number of its first row."""
+        references = [reference for task in self.tasks for reference in task.references]
+        counts = [count.n_rows for result in self.results for count in result.counts]
+        return [
+            ReadInput(at, n, self.name, reference_to(reference))
+            for reference, n, at in zip(
+                references, counts, itertools.accumulate(counts, initial=first), strict=False
+            )
+            if n
+        ]
+
 
 class SharedWork:
     """What the tasks of a round came to, by stream, before it has a number."""
@@ -116,6 +130,7 @@ class SharedWork:
             stream = planned.streams[share.name]
             max_time = planned.progress[share.name].max_time_us
             work.files += share.input_files(round_, first)
+            work.inputs += share.inputs(first)
             for result in share.results:
                 self._add(work, round_, result, first, find_name)
                 times = [t for t in (max_time, result.max_time_us) if t is not None]
@@ -239,6 +254,7 @@ class SharedRounds:
         self._task_bytes = task_bytes
         self._most_tasks = most_tasks
         self._plans: dict[str, PlanFiles] = {}
+        self._sizes: dict[str, TaskSize] = {}  # by stream
 
     def run_round(
         self,
@@ -322,7 +338,8 @@ class SharedRounds:
             files = self._plans[name] = PlanFiles(self._durable.store, self._pack)
         names = files.write(stream, plan, parts, generations, rounds.functions)
         self._durable.keep(name, names.names())
-        groups = by_bytes(offered.references, self._task_bytes, self._most_tasks)
+        size = self._sizes.setdefault(name, TaskSize(self._task_bytes))
+        groups = by_bytes(offered.references, size.nbytes, self._most_tasks)
         tasks = [
             Task(
                 store=str(self._durable.store.folder.absolute()),
@@ -349,6 +366,8 @@ class SharedRounds:
             at += len(share.tasks)
         for share in shares:
             share.check()
+            n_read = sum(reference.nbytes for reference in share.planned.references)
+            self._sizes[share.name].learn(n_read, sum(result.cpu_seconds for result in share.results))
 
 
 def _recent_rows(stream: Stream, rows: pa.RecordBatch, end: int) -> TupleBatch:

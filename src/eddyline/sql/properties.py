@@ -31,6 +31,7 @@ _UNITS_BYTES = {
 }
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*(?:,|and\b)?", re.IGNORECASE)
 _EMITS = ("changes", "final", "request")
+SEVERITIES = ("info", "warning", "error", "critical")
 
 
 def properties(given: Mapping[str, Any]) -> Properties:
@@ -68,6 +69,15 @@ def duration_us(value: Any) -> int:
     if us < 0:
         raise PropertyError(f"{value!r} is negative", hint="Write a duration such as '5 minutes'.")
     return us
+
+
+def duration_text(us: int) -> str:
+    """5 minutes, not 300000000 microseconds."""
+    for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
+        if us % _UNITS_US[unit] == 0:
+            n = us // _UNITS_US[unit]
+            return f"{n} {unit}{'s' if n != 1 else ''}"
+    raise AssertionError(us)
 
 
 def size_bytes(value: Any) -> int:
@@ -115,13 +125,16 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(n.strip() for n in names)
 
 
-def _emit(value: Any) -> str:
-    word = str(value).lower()
-    if word not in _EMITS:
-        raise PropertyError(
-            f"{value!r} is not one of {', '.join(_EMITS)}", hint=did_you_mean(word, _EMITS, noun="value")
-        )
-    return word
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        word = str(value).lower()
+        if word not in words:
+            raise PropertyError(
+                f"{value!r} is not one of {', '.join(words)}", hint=did_you_mean(word, words, noun="value")
+            )
+        return word
+
+    return read
 
 
 _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -131,13 +144,29 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "cooldown": ("cooldown_us", duration_us),
     "for": ("for_us", duration_us),
     "resolve": ("resolve_us", duration_us),
-    "emit": ("emit", _emit),
+    "emit": ("emit", _one_of(*_EMITS)),
     "within": ("within_us", duration_us),
     "deliver": ("deliver", _names),
     "message": ("message", _text),
-    "severity": ("severity", _text),
+    "severity": ("severity", _one_of(*SEVERITIES)),
     "since": ("since", _text),
     "memory": ("memory_bytes", size_bytes),
 }
 PROPERTY_NAMES = tuple(_READERS)
+_DEFAULT = Properties()
 FIELDS = {field: word for word, (field, _) in _READERS.items()}
+
+
+def stated(declared: Properties) -> dict[str, Any]:
+    """The properties that differ from what they are by themselves, in the words and values users give them."""
+    found: dict[str, Any] = {}
+    for field, word in FIELDS.items():
+        value = getattr(declared, field)
+        if value == getattr(_DEFAULT, field):
+            continue
+        if field.endswith("_us"):
+            value = duration_text(value)
+        elif field == "memory_bytes":
+            value = f"{value} bytes"
+        found[word] = value
+    return found

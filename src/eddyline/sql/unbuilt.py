@@ -1,12 +1,23 @@
-"""What is understood but not built in this version, refused by name."""
+"""What is understood but not built in this version, refused by name; and alert properties that do not fit."""
 
 from __future__ import annotations
 
 from eddyline.errors import NotBuiltError, Span
 from eddyline.model import Aggregate, Over, Properties, Shape, Stream
+from eddyline.sql.alert_properties import check_alert_properties
 from eddyline.sql.properties import FIELDS
 
-_BUILT = frozenset(("owner", "is_enabled"))
+_BUILT = (
+    "owner",
+    "is_enabled",
+    "per",
+    "cooldown_us",
+    "for_us",
+    "resolve_us",
+    "deliver",
+    "message",
+    "severity",
+)
 _DEFAULT = Properties()
 
 
@@ -17,7 +28,10 @@ def refuse_unbuilt(
     stream: Stream | None = None,
     text: str | None = None,
 ) -> None:
-    """Raise NotBuiltError for the first thing this version does not do. `text` is what the shape was bound from."""
+    """Raise NotBuiltError for the first thing this version does not do. `text` is what the shape was bound from.
+
+    Properties that do not go together, or not with the shape, are refused as well.
+    """
     try:
         if stream is not None and stream.is_keyed:
             raise _not_built(
@@ -28,6 +42,8 @@ def refuse_unbuilt(
             _check_properties(properties)
         if shape is not None:
             _check_shape(shape)
+        if properties is not None:
+            check_alert_properties(properties, shape)
     except NotBuiltError as error:
         raise (error if text is None else error.located(text)) from None
 
@@ -39,9 +55,8 @@ def _not_built(what: str, *, span: Span | None = None, hint: str | None = None) 
 def _check_properties(properties: Properties) -> None:
     for field, word in FIELDS.items():
         if field not in _BUILT and getattr(properties, field) != getattr(_DEFAULT, field):
-            raise NotBuiltError(
-                f"property {word} is not built in this version", hint="Built are owner and enabled."
-            )
+            built = ", ".join(FIELDS[name] for name in _BUILT)
+            raise NotBuiltError(f"property {word} is not built in this version", hint=f"Built are {built}.")
 
 
 def _check_shape(shape: Shape) -> None:

@@ -1,0 +1,320 @@
+"""Alerts on disk: where every key stands, what was said, how often.
+
+What a round changes is one transaction, together with the cursor that says up to which round alerts have been moved; so after a
+crash a round has moved them wholly or not at all. An engine in memory uses the same tables in memory.
+
+Whoever calls holds the engine's lock: all of it goes through the one connection of the catalog.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eddyline.catalog import codec
+from eddyline.catalog.database import Database
+from eddyline.catalog.versions import AT_ONCE
+from eddyline.model import AlertKey, AlertState, Message, Properties, Shape, is_alert
+
+READER = "alerts"  # of the cursor
+_STATE = "state, first_us, last_us, fired_us, n_rows, n_suppressed, result"
+_BODY = ("status", "query", "generation", "key", "severity", "message", "row", "result", "at_us", "since_us", "n_rows",
+         "n_suppressed", "reason", "deliver")  # fmt: skip
+
+
+class StoredAlert(NamedTuple):
+    """One key: where it stands, the row that goes with it as JSON, its message, and when it has to be looked at again."""
+
+    key: AlertKey
+    state: AlertState
+    row: str
+    message: str
+    due_us: int
+
+
+class AlertCounts(NamedTuple):
+    """How often a query fired, resolved, was held back, and had a row its message could not be made of."""
+
+    n_fired: int = 0
+    n_resolved: int = 0
+    n_suppressed: int = 0
+    n_unformatted: int = 0
+
+
+class PastQuery(NamedTuple):
+    """What a query was in some generation."""
+
+    name: str
+    properties: Properties
+    shape: Shape
+
+
+@dataclass(slots=True)
+class AlertChanges:
+    """What one round, or several, did to alerts: to be written together."""
+
+    states: dict[AlertKey, StoredAlert | None] = field(default_factory=dict)  # None: forgotten
+    messages: list[Message] = field(default_factory=list)
+    counts: dict[int, AlertCounts] = field(default_factory=dict)  # by query: to be added
+    dropped: set[int] = field(default_factory=set)  # queries whose counts go
+
+    def __bool__(self) -> bool:
+        return bool(self.states or self.messages or self.counts or self.dropped)
+
+
+class AlertLog:
+    """The tables of alerts and their messages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection = database.connection
+
+    @classmethod
+    def in_memory(cls) -> AlertLog:
+        """For an engine without a home."""
+        return cls(Database(Path(":memory:")))
+
+    def close(self) -> None:
+        """Let go of tables in memory; those of a home are closed with it."""
+        self._database.close()
+
+    # ----------------------------------------------------------------------------------------- messages
+
+    def messages_after(self, message_id: int, limit: int) -> list[Message]:
+        """Messages with later ids, oldest first, no more than `limit`."""
+        return self.find(after=message_id, limit=limit)
+
+    def find(
+        self,
+        *,
+        after: int = 0,
+        newest: int | None = None,
+        limit: int | None = None,
+        query_id: int | None = None,
+        owner: str | None = None,
+    ) -> list[Message]:
+        """Messages after an id, of one query or owner if given, oldest first: the first `limit` or the `newest` of them."""
+        count = -1 if newest is None and limit is None else min(n for n in (newest, limit) if n is not None)
+        rows = self._connection.execute(
+            "SELECT id, round, query_id, owner, body FROM messages WHERE id > ?1"
+            + ("" if query_id is None else " AND query_id = ?2")
+            + ("" if owner is None else " AND owner = ?3")
+            + f" ORDER BY id{'' if newest is None else ' DESC'} LIMIT ?4",
+            (after, query_id, owner, count),
+        ).fetchall()
+        found = [_message(*row) for row in rows]
+        return found if newest is None else found[::-1]
+
+    def first_id(self) -> int:
+        """The id of the oldest message that is kept; if none is, that of the next. Ids are dense: those before it are gone."""
+        row = self._connection.execute("SELECT min(id) FROM messages").fetchone()
+        return self.last_id() + 1 if row[0] is None else int(row[0])
+
+    def last_id(self) -> int:
+        """The id of the last message there was, kept or not."""
+        row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'messages'").fetchone()
+        return 0 if row is None else int(row[0])
+
+    # ----------------------------------------------------------------------------------------- states
+
+    def cursor(self) -> int:
+        """The last round whose results have moved alerts."""
+        row = self._connection.execute("SELECT round FROM cursors WHERE reader = ?", (READER,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def next_due_us(self) -> int | None:
+        """When the first alert has to be looked at; None if there is none."""
+        row = self._connection.execute("SELECT min(due_us) FROM alerts").fetchone()
+        return None if row[0] is None else int(row[0])
+
+    def due(self, now_us: int) -> list[StoredAlert]:
+        """Alerts that have to be looked at by now, the longest overdue first."""
+        return self._read("WHERE due_us <= ? ORDER BY due_us, query_id, generation, key", (now_us,))
+
+    def states(self, keys: Iterable[AlertKey]) -> Iterator[StoredAlert]:
+        """Those of these keys that are known."""
+        for key in keys:
+            yield from self._read("WHERE query_id = ? AND generation = ? AND key = ?", key)
+
+    def of_query(self, query_id: int, generation: int) -> list[StoredAlert]:
+        """All keys of one generation of a query."""
+        return self._read("WHERE query_id = ? AND generation = ? ORDER BY key", (query_id, generation))
+
+    def open(self, query_id: int | None = None) -> list[StoredAlert]:
+        """Open alerts, the oldest first, of one query or of all."""
+        of = "" if query_id is None else "query_id = ? AND "
+        return self._read(
+            f"WHERE {of}state <> 'cooling' ORDER BY first_us, query_id, generation, key",
+            () if query_id is None else (query_id,),
+        )
+
+    def n_open(self, query_id: int | None = None) -> dict[int, dict[str, int]]:
+        """How many keys of each query, or of one, are open: pending, firing and held."""
+        found: dict[int, dict[str, int]] = {}
+        rows = self._connection.execute(
+            f"SELECT query_id, state, count(*) FROM alerts WHERE {'' if query_id is None else 'query_id = ? AND '}"
+            "state <> 'cooling' GROUP BY query_id, state",
+            () if query_id is None else (query_id,),
+        )
+        for query_id, state, n in rows:
+            found.setdefault(int(query_id), {})[str(state)] = int(n)
+        return found
+
+    def counted(self) -> list[int]:
+        """Queries that have counts."""
+        return [
+            int(query_id) for (query_id,) in self._connection.execute("SELECT query_id FROM alert_counts")
+        ]
+
+    def with_states(self) -> list[tuple[int, int]]:
+        """Query and generation of all alerts that are known."""
+        rows = self._connection.execute("SELECT DISTINCT query_id, generation FROM alerts")
+        return [(int(query_id), int(generation)) for query_id, generation in rows]
+
+    def known(self, query_ids: Collection[int]) -> set[int]:
+        """Those of these queries of which there are states or counts."""
+        if len(query_ids) > AT_ONCE:
+            rows = self._connection.execute(
+                "SELECT query_id FROM alert_counts UNION SELECT query_id FROM alerts"
+            )
+            return {int(query_id) for (query_id,) in rows} & set(query_ids)
+        return {
+            query_id
+            for query_id in query_ids
+            if self._connection.execute(
+                "SELECT 1 FROM alert_counts WHERE query_id = ?1 UNION SELECT 1 FROM alerts WHERE query_id = ?1 LIMIT 1",
+                (query_id,),
+            ).fetchone()
+        }
+
+    def counts(self, query_id: int) -> AlertCounts:
+        """How often a query fired, and so on, since it was registered."""
+        row = self._connection.execute(
+            "SELECT n_fired, n_resolved, n_suppressed, n_unformatted FROM alert_counts WHERE query_id = ?",
+            (query_id,),
+        ).fetchone()
+        return AlertCounts() if row is None else AlertCounts(*row)
+
+    def write(self, changes: AlertChanges, cursor: int) -> None:
+        """What rounds up to `cursor` did to alerts, in one transaction. Messages have the ids that follow the last one."""
+        kept = [each for each in changes.states.values() if each is not None]
+        with self._database.transaction():
+            self._connection.executemany(
+                "DELETE FROM alerts WHERE query_id = ? AND generation = ? AND key = ?",
+                [key for key, each in changes.states.items() if each is None],
+            )
+            self._connection.executemany(
+                f"INSERT OR REPLACE INTO alerts (query_id, generation, key, {_STATE}, row, message, due_us)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(*each.key, *each.state, each.row, each.message, each.due_us) for each in kept],
+            )
+            self._connection.executemany(
+                "INSERT INTO messages (id, round, query_id, owner, body) VALUES (?, ?, ?, ?, ?)",
+                [(m.id, m.round, m.query_id, m.owner, _body(m)) for m in changes.messages],
+            )
+            self._connection.executemany(
+                "INSERT INTO alert_counts VALUES (?, ?, ?, ?, ?) ON CONFLICT (query_id) DO UPDATE SET"
+                " n_fired = n_fired + excluded.n_fired, n_resolved = n_resolved + excluded.n_resolved,"
+                " n_suppressed = n_suppressed + excluded.n_suppressed,"
+                " n_unformatted = n_unformatted + excluded.n_unformatted",
+                [(query_id, *counts) for query_id, counts in changes.counts.items()],
+            )
+            self._connection.executemany(
+                "DELETE FROM alert_counts WHERE query_id = ?", [(query_id,) for query_id in changes.dropped]
+            )
+            self._connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, 0)", (READER, cursor))
+
+    def forget(self, before_round: int, count: int) -> int:
+        """Remove messages of earlier rounds, and all but the newest `count`; returns how many, AT_ONCE at most."""
+        surplus = self.last_id() - count
+        oldest = self._connection.execute("SELECT id, round FROM messages ORDER BY id LIMIT 1").fetchone()
+        if oldest is None or (oldest[0] > surplus and oldest[1] >= before_round):
+            return 0
+        rows = self._connection.execute("SELECT id, round FROM messages ORDER BY id LIMIT ?", (AT_ONCE,))
+        old = [(message_id,) for message_id, number in rows if message_id <= surplus or number < before_round]
+        with self._database.transaction():
+            self._connection.executemany("DELETE FROM messages WHERE id = ?", old)
+        return len(old)
+
+    # ----------------------------------------------------------------------------------------- queries that were
+
+    def past(self, query_id: int, generation: int) -> PastQuery | None:
+        """What a query was in a generation, if the home still knows."""
+        row = self._connection.execute(
+            "SELECT name, properties, shape FROM queries WHERE query_id = ? AND generation = ?"
+            " ORDER BY version_from DESC LIMIT 1",
+            (query_id, generation),
+        ).fetchone()
+        if row is not None:
+            name, properties, shape = row
+            return PastQuery(
+                name or f"q{query_id}", codec.properties_from(properties), self._database.shape(shape)
+            )
+        row = self._connection.execute(
+            "SELECT first_id, names, properties, shape FROM templates"
+            " WHERE first_id <= ?1 AND first_id + n > ?1 ORDER BY first_id DESC LIMIT 1",
+            (query_id,),
+        ).fetchone()
+        if row is None or generation != 1:
+            return None
+        first_id, names, properties, shape = row
+        name = f"q{query_id}" if names is None else codec.columns_from(names)[0][query_id - first_id].as_py()
+        return PastQuery(name, codec.properties_from(properties), self._database.shape(shape))
+
+    def ended(self, query_id: int, generation: int) -> tuple[int, str]:
+        """The version with which a generation of a query that no longer stands ended, and why; (0, dropped) if nobody knows."""
+        rows = self._connection.execute(
+            "SELECT generation, state, version_from, version_to FROM queries WHERE query_id = ? ORDER BY version_from",
+            (query_id,),
+        ).fetchall()
+        last = 0
+        for found, state, version_from, version_to in rows:
+            if found == generation and state != "running":
+                return int(version_from), str(state)
+            if found > generation:
+                return int(version_from), "replaced"
+            last = int(version_to or 0)
+        if not rows:
+            row = self._connection.execute(
+                "SELECT version FROM ended_members WHERE query_id = ?", (query_id,)
+            ).fetchone()
+            last = 0 if row is None else int(row[0])
+        return last, "dropped"
+
+    def ended_since(self, version: int, alert_sinks: Collection[str]) -> list[int]:
+        """Alert queries that ended, or were another one, in a later version; members of templates are not among them."""
+        rows = self._connection.execute(
+            "SELECT query_id, properties FROM queries WHERE version_to > ?", (version,)
+        )
+        return [
+            int(query_id)
+            for query_id, stated in rows
+            if stated and is_alert(codec.properties_from(stated), alert_sinks)
+        ]
+
+    def _read(self, where: str, values: Sequence[Any]) -> list[StoredAlert]:
+        rows = self._connection.execute(
+            f"SELECT query_id, generation, key, {_STATE}, row, message, due_us FROM alerts {where}", values
+        )
+        return [
+            StoredAlert((query_id, generation, key), AlertState(*rest[:-3]), *rest[-3:])
+            for query_id, generation, key, *rest in rows
+        ]
+
+
+def _body(message: Message) -> str:
+    return json.dumps({name: getattr(message, name) for name in _BODY})
+
+
+def _message(message_id: int, round_number: int, query_id: int, owner: str, body: str) -> Message:
+    stored: Mapping[str, Any] = json.loads(body)
+    return Message(
+        id=message_id,
+        round=round_number,
+        query_id=query_id,
+        owner=owner,
+        **{**stored, "deliver": tuple(stored["deliver"])},
+    )

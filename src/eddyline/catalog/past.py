@@ -1,0 +1,63 @@
+"""Queries as they were at an earlier version, also those replaced or dropped since."""
+
+from __future__ import annotations
+
+from eddyline.catalog import codec
+from eddyline.catalog.database import Database, StoredQuery
+from eddyline.model import QueryState
+
+_COLUMNS = "generation, name, text, shape, properties, constants, state, registered_us, version_from, why"
+
+
+def query_at(database: Database, query_id: int, version: int) -> StoredQuery | None:
+    """A query as it stood at a version; None if it did not, or that is no longer known."""
+    row = database.connection.execute(
+        f"SELECT {_COLUMNS} FROM queries WHERE query_id = ?1 AND version_from <= ?2"
+        " AND (version_to IS NULL OR version_to > ?2)",
+        (query_id, version),
+    ).fetchone()
+    if row is None:
+        return _member_at(database, query_id, version)
+    generation, name, text, shape_id, stated, constants, state, at_us, since, why = row
+    shape = database.shape(shape_id)
+    return StoredQuery(
+        query_id,
+        generation,
+        name,
+        text,
+        shape,
+        codec.properties_from(stated),
+        codec.constants_reader(shape)(constants),
+        QueryState(state),
+        at_us,
+        since,
+        why,
+    )
+
+
+def _member_at(database: Database, query_id: int, version: int) -> StoredQuery | None:
+    """A member of a template that has no row of its own at that version."""
+    row = database.connection.execute(
+        "SELECT first_id, text, shape, properties, names, constants, registered_us, version_from FROM templates"
+        " WHERE ?1 BETWEEN first_id AND first_id + n - 1 AND version_from <= ?2"
+        " AND NOT EXISTS (SELECT 1 FROM ended_members WHERE query_id = ?1 AND version <= ?2)",
+        (query_id, version),
+    ).fetchone()
+    if row is None:
+        return None
+    first_id, text, shape_id, stated, names, constants, at_us, since = row
+    at = query_id - first_id
+    properties = codec.properties_from(stated)
+    columns = [] if constants is None else codec.columns_from(constants)
+    return StoredQuery(
+        query_id,
+        1,
+        None if names is None else codec.columns_from(names)[0][at].as_py(),
+        text,
+        database.shape(shape_id),
+        properties,
+        [column[at] for column in columns],
+        QueryState.RUNNING if properties.is_enabled else QueryState.PAUSED,
+        at_us,
+        since,
+    )

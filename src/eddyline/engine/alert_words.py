@@ -1,0 +1,214 @@
+"""What alerts say: from keys that moved to states, messages and counts as they are written.
+
+Rows are looked at only here, and only those that opened an alert or made one fire.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from eddyline.catalog.alerts import AlertChanges, AlertCounts, StoredAlert
+from eddyline.delivery.alerts import FIRING, Moved, Timing, Told, due_us
+from eddyline.delivery.jsonable import jsonable
+from eddyline.model import AlertKey, AlertState, Condition, Message, Properties, Round, Shape, iso_time
+from eddyline.sql.message_templates import MessageTemplate
+
+SEVERITY = "warning"  # of a query that does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What alert queries of one shape with the same properties have in common."""
+
+    properties: Properties
+    shape: Shape
+    timing: Timing
+    per: tuple[str, ...]
+    template: MessageTemplate | None
+
+    @property
+    def severity(self) -> str:
+        return self.properties.severity or SEVERITY
+
+    def key_text(self, values: Sequence[Any]) -> str:
+        """The key of a row with these values of `per`; zero is zero, whatever its sign."""
+        plain = [0.0 if isinstance(value, float) and value == 0 else value for value in values]
+        return json.dumps(dict(zip(self.per, map(jsonable, plain), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An alert query in one generation."""
+
+    name: str
+    form: Form
+
+
+class AlertRow(NamedTuple):
+    """A row of an alert query: sorted, they are in order of arrival, then of query."""
+
+    arrival: int
+    query_id: int
+    key: AlertKey
+    batch: int
+    place: int  # in the batch
+
+
+@dataclass(slots=True)
+class AlertRows:
+    """The rows of alert queries in a round, projected."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    entries: list[AlertRow] = field(default_factory=list)
+
+    def values(self, wanted: Mapping[str, AlertRow]) -> dict[str, dict[str, Any]]:
+        """The rows that are wanted, by the name they are wanted under."""
+        by_batch: dict[int, list[str]] = {}
+        for name, row in wanted.items():
+            by_batch.setdefault(row.batch, []).append(name)
+        found: dict[str, dict[str, Any]] = {}
+        for number, names in by_batch.items():
+            batch = self.batches[number]
+            if not batch.num_columns:
+                found.update((name, {}) for name in names)
+                continue
+            columns = batch.take(pa.array([wanted[name].place for name in names], pa.int64())).columns
+            rows = zip(*map(python_values, columns), strict=True)
+            found.update(
+                (name, dict(zip(batch.schema.names, row, strict=True)))
+                for name, row in zip(names, rows, strict=True)
+            )
+        return found
+
+
+class _Words(NamedTuple):
+    """A row as JSON has it, and the message made of it; None if it could not be."""
+
+    row: dict[str, Any]
+    message: str | None
+
+
+def written(
+    round_: Round,
+    rows: AlertRows,
+    stored: Mapping[AlertKey, StoredAlert],
+    result: Moved,
+    rule_of: Callable[[int, int], Rule | None],
+    next_id: int,
+    zone: datetime.tzinfo,
+) -> AlertChanges:
+    """What is to be written of a round: states with their rows, messages from `next_id` on, and counts."""
+    places = {result_id(round_, row.arrival, row.key): row for row in rows.entries}
+    states = {key: state for key, state in result.states.items() if state is not None}
+    named = [told.state.result for told in result.told] + [state.result for state in states.values()]
+    values = rows.values({name: places[name] for name in named if name in places})
+    made: dict[str, _Words] = {}  # by result: the first that is asked for is what was told
+
+    def words(key: AlertKey, state: AlertState, rule: Rule) -> _Words:
+        if state.result not in places:
+            return _Words(json.loads(stored[key].row), stored[key].message)
+        if state.result not in made:
+            row = values[state.result]
+            made[state.result] = _Words(jsonable(row), _text(rule, key, state, row, zone))
+        return made[state.result]
+
+    changes = AlertChanges()
+    counts: dict[int, list[int]] = {}
+    for told in result.told:
+        rule = rule_of(*told.key[:2]) or _nobody(told.key[0])
+        said = words(told.key, told.state, rule)
+        of = counts.setdefault(told.key[0], [0, 0, 0, 0])
+        of[0 if told.status == FIRING else 1] += 1
+        of[3] += said.message is None
+        changes.messages.append(_message(next_id + len(changes.messages), round_, told, rule, said))
+    for key in result.suppressed:
+        counts.setdefault(key[0], [0, 0, 0, 0])[2] += 1
+    for key, state in states.items():
+        known = rule_of(*key[:2])
+        assert known is not None, key
+        row, message = words(key, state, known)
+        due = due_us(known.form.timing, state)
+        changes.states[key] = StoredAlert(key, state, json.dumps(row), _told(known, message), due)
+    changes.states.update((key, None) for key in result.states if key not in states and key in stored)
+    changes.counts = {query_id: AlertCounts(*of) for query_id, of in counts.items()}
+    return changes
+
+
+def result_id(round_: Round, arrival: int, key: AlertKey) -> str:
+    return f"{round_.number}-{arrival}-{key[0]}"
+
+
+def _message(message_id: int, round_: Round, told: Told, rule: Rule, said: _Words) -> Message:
+    properties, state = rule.form.properties, told.state
+    return Message(
+        id=message_id,
+        status=told.status,
+        query=rule.name,
+        query_id=told.key[0],
+        generation=told.key[1],
+        owner=properties.owner,
+        key=json.loads(told.key[2]),
+        severity=rule.form.severity,
+        message=_told(rule, said.message),
+        row=said.row,
+        result=state.result,
+        round=round_.number,
+        at_us=round_.now_us,
+        since_us=state.first_us,
+        n_rows=state.n_rows,
+        n_suppressed=state.n_suppressed,
+        reason=told.reason,
+        deliver=properties.deliver,
+    )
+
+
+def _text(
+    rule: Rule, key: AlertKey, state: AlertState, row: Mapping[str, Any], zone: datetime.tzinfo
+) -> str | None:
+    """The message over a row; None if the template cannot be filled with it."""
+    shown_key = ", ".join(f"{name}={value}" for name, value in json.loads(key[2]).items())
+    if rule.form.template is None:
+        return f"{rule.name}: {shown_key}" if shown_key else rule.name
+    extras = {
+        "query": rule.name,
+        "key": shown_key,
+        "severity": rule.form.severity,
+        "n_rows": state.n_rows,
+        "since": iso_time(state.first_us),
+    }
+    return rule.form.template.format(row, extras, zone)
+
+
+def _told(rule: Rule, message: str | None) -> str:
+    """A message, or the template as it is written where it could not be filled."""
+    if message is not None:
+        return message
+    assert rule.form.template is not None, rule.name
+    return rule.form.template.text
+
+
+def _nobody(query_id: int) -> Rule:
+    """For a query that is forgotten."""
+    shape = Shape("", (), (), Condition(), ())
+    return Rule(f"q{query_id}", Form(Properties(), shape, Timing(), (), None))
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """The values of a column; times Python does not have, before year 1 and after 9999, as text."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [_python_value(scalar) for scalar in column]
+
+
+def _python_value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return f"{scalar.value}" if hasattr(scalar, "value") else "a value that cannot be shown"

@@ -1,0 +1,184 @@
+"""Kill a process at every place it passes while alerts move; afterwards they are those of an engine nobody killed.
+
+    .venv/bin/python -m tests.durability.alert_kills --json FILE [--tasks]
+
+Forks, so it is a process of its own. Each step of a short life is killed once at every place it passes from its commit on: before
+and after every statement, every file, every step of the protocol. The child after it opens the home, repeats the step if it has
+not happened (a push has a token), does the rest of the life, and its states, messages and counts are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import eddyline
+import eddyline.engine.rounds
+from eddyline import Engine
+from tests.durability.kill_driver import Children, work_folder
+from tests.durability.kill_points import Killer, Recorder, install
+from tests.on_workers import through_tasks
+
+S = 1_000_000
+NOW = [0]
+IN_TASKS = False
+Step = Callable[[Engine], Any]
+
+
+def opened(home: Path | None) -> Engine:
+    eddyline.engine.rounds.GC_EVERY = 3
+    engine = eddyline.open(home, clock=lambda: NOW[0])
+    return through_tasks(engine) if IN_TASKS and home is not None else engine
+
+
+def push(now_s: int, *syms: str) -> Step:
+    def do(engine: Engine) -> Any:
+        NOW[0] = now_s * S
+        return engine.push("trades", [(sym, 1.0) for sym in syms], token=f"t{now_s}")
+
+    return do
+
+
+def changing(change: Callable[[Engine], Any]) -> Step:
+    return change
+
+
+LIFE: list[Step] = [
+    push(1, "a", "b"),
+    push(2, "a", "c"),  # a has gone on for long enough; an instant is held back
+    changing(lambda engine: engine.get("lasting").pause()),
+    push(3),
+    changing(lambda engine: engine.get("lasting").resume()),
+    push(4, "a", "b"),
+    push(5, "a", "b"),
+    changing(lambda engine: engine.drop("instant")),
+    push(7, "b"),
+    push(20, "a"),  # all resolve
+    push(21, "a"),
+    changing(
+        lambda engine: engine.replace(
+            "lasting", "SELECT sym, price FROM trades WHERE price > 0.5 AND sym <> 'c'"
+        )
+    ),
+    push(22, "b"),
+]
+
+
+def begun(home: Path | None) -> Engine:
+    engine = opened(home)
+    engine.stream("trades", "sym STRING, price DOUBLE")
+    engine.query(
+        "SELECT sym, price FROM trades WHERE price > 0.5", name="lasting", per="sym", for_="1 second",
+        resolve="10 seconds", cooldown="5 seconds", message="{sym} {n_rows}",
+    )  # fmt: skip
+    engine.query("SELECT sym FROM trades", name="instant", cooldown="3 seconds")
+    engine.query_many(
+        "SELECT sym FROM trades WHERE sym = :sym", params={"sym": ["a", "b"]}, name="{sym}", severity="info"
+    )
+    return engine
+
+
+def facts(engine: Engine) -> dict[str, Any]:
+    log = engine.rounds.alerting.log
+    return {
+        "messages": [message.as_dict() for message in engine.messages()],
+        "open": [alert.as_dict() for alert in engine.alerts()],
+        "counts": [[query_id, *log.counts(query_id)] for query_id in log.counted()],
+    }
+
+
+def sweep(folder: Path) -> list[str]:
+    """Kill at every place; returns the places."""
+    children = Children(folder)
+    golden, scratch, noted = folder / "golden", folder / "scratch", folder / "places.json"
+    NOW[0] = 0
+    whole = begun(None)
+    for step in LIFE:
+        step(whole)
+    wanted = facts(whole)
+    assert [m["status"] for m in wanted["messages"]].count("resolved") >= 3, wanted
+    assert {m["reason"] for m in wanted["messages"]} >= {None, "paused", "replaced"}, wanted
+    children.run(lambda: begun(golden).close())
+    places: list[str] = []
+    for number, step in enumerate(LIFE):
+        _copy(golden, scratch)
+        children.run(lambda: noted.write_text(json.dumps(_recorded(scratch, step))))  # noqa: B023
+        passed: list[str] = json.loads(noted.read_text())
+        first = (
+            passed.index("step 4 commit") if "step 4 commit" in passed else passed.index("sql: before COMMIT")
+        )
+        for nth, place in list(enumerate(passed, 1))[first:]:  # what comes before is killed elsewhere
+            _copy(golden, scratch)
+            assert children.run(lambda: _killed(scratch, step, nth)), place  # noqa: B023
+            children.run(lambda: _lived_on(scratch, number, wanted))  # noqa: B023
+            places.append(place)
+        children.run(lambda: _once(golden, step))  # noqa: B023
+    return places
+
+
+def _copy(golden: Path, scratch: Path) -> None:
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.copytree(golden, scratch)
+
+
+def _once(home: Path, step: Step) -> None:
+    with opened(home) as engine:
+        step(engine)
+
+
+def _recorded(home: Path, step: Step) -> list[str]:
+    recorder = Recorder()
+    recorder.is_armed = False
+    install(recorder)
+    engine = opened(home)
+    recorder.is_armed = True
+    step(engine)
+    return recorder.passed
+
+
+def _killed(home: Path, step: Step, nth: int) -> None:
+    killer = Killer(nth)
+    killer.is_armed = False
+    install(killer)
+    engine = opened(home)
+    killer.is_armed = True
+    step(engine)
+
+
+def _lived_on(home: Path, number: int, wanted: dict[str, Any]) -> None:
+    """The step again, if it is a push or has not happened, and the rest of the life."""
+    with opened(home) as engine:
+        version = 4 + sum(step.__qualname__ != "push.<locals>.do" for step in LIFE[:number])
+        for at, step in enumerate(LIFE[number:]):
+            is_push = step.__qualname__ == "push.<locals>.do"
+            if is_push or at > 0 or engine.version == version:
+                step(engine)
+        found = facts(engine)
+        for what, value in wanted.items():
+            assert found[what] == value, f"{what} after step {number}: {found[what]}, not {value}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tasks", action="store_true", help="work on rows in tasks, as workers do")
+    parser.add_argument("--json", type=Path, required=True, help="write the places to this file")
+    options = parser.parse_args()
+    global IN_TASKS
+    IN_TASKS = options.tasks
+    try:
+        with work_folder() as folder:
+            places = sweep(folder)
+    except AssertionError as error:
+        print(error, file=sys.stderr)
+        return 1
+    options.json.write_text(json.dumps({"kills": len(places), "places": sorted(set(places))}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
