@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import math
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -15,10 +16,21 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.delivery.sinks import FileSink, QueryFacts, SinkError, SinkFeed, StdoutSink, Wanted
+from eddyline.delivery.sinks import (
+    FileSink,
+    MessageBatch,
+    MessageFeed,
+    QueryFacts,
+    SinkError,
+    SinkFeed,
+    StdoutSink,
+    Wanted,
+)
 from eddyline.delivery.sinks.batches import result_batch
 from eddyline.delivery.sinks.sink import SinkClosedError
 from eddyline.delivery.sinks.texts import json_lines, text_columns
+from eddyline.errors import StoreError
+from eddyline.model import Message
 from eddyline.storage.outbox import StoredPart
 
 NAMES = {1: "cheap", 2: "watch-ann", 3: "rare"}
@@ -334,6 +346,15 @@ class Recorder:
     def is_due(self):
         return self.due and bool(self.pending)
 
+    def is_full(self):
+        return self.is_due()
+
+    def has_room(self, number, n_items):
+        return True
+
+    def wait_s(self):
+        return 0.0 if self.is_due() else math.inf
+
     def flush(self):
         self.kept += self.pending
         self.pending = []
@@ -421,3 +442,147 @@ def test_rounds_without_anything_for_a_sink_move_its_cursor_now_and_then():
     feeding.offer(last=1_100)
     feeding.feed.flush(only_if_due=True)
     assert feeding.cursors == [1_100]
+
+
+def test_a_sink_that_asks_to_be_left_alone_is():
+    feeding = Feeding()
+    error = SinkError("busy")
+    error.retry_after_s = 30.0
+    feeding.feed._fail(error)
+    assert (feeding.feed.wait_s, feeding.feed.is_asked_to_wait) == (30.0, True)
+    feeding.clock.now += 30
+    assert (feeding.feed.is_paused, feeding.feed.is_asked_to_wait) == (False, False)
+
+
+def test_a_cursor_that_could_not_be_stored_is_stored_before_anything_else_happens():
+    feeding = Feeding()
+    stored = feeding.feed._acknowledge
+    feeding.feed._acknowledge = lambda number: (_ for _ in ()).throw(StoreError("the disk is full"))
+    with pytest.raises(StoreError):
+        feeding.offer((1, [1]), last=1)
+    assert (feeding.feed.cursor, feeding.feed.wait_s) == (0, 0.0)
+    feeding.feed._acknowledge = stored
+    feeding.offer((1, [1]), (2, [2]), last=2)
+    assert feeding.sink.kept == [(1, "cheap"), (2, "watch-ann")], "it had the first already"
+    assert feeding.cursors == [1, 2]
+
+
+# --------------------------------------------------------------------------------------------- who gets what
+
+
+@pytest.mark.parametrize(
+    ("wanted", "deliver", "expected"),
+    [
+        (Wanted(sink="ops"), (), True),
+        (Wanted(sink="ops"), ("ops",), True),
+        (Wanted(sink="ops"), ("audit", "ops"), True),
+        (Wanted(sink="ops"), ("audit",), False),
+        (Wanted(queries=("rare",), sink="ops"), ("ops",), True),
+        (Wanted(queries=("rare",), sink="ops"), (), False),
+        (Wanted(streams=("quotes",), sink="ops"), ("ops",), True),
+    ],
+)
+def test_a_query_that_names_sinks_goes_to_exactly_these(wanted, deliver, expected):
+    assert wanted.has(QueryFacts("cheap", "trades", deliver)) is expected
+
+
+def alert(number: int, round_number: int = 1, **given) -> Message:
+    stated = {"query": "cheap", "query_id": 1, "generation": 1, "owner": "ops", "key": {"sym": "A", "n": None},
+              "severity": "critical", "message": "A fell\nto 9.50", "row": {"sym": "A", "price": 9.5}, "result": "1-10-1",
+              "at_us": 1_767_225_660_500_000, "since_us": 1_767_225_600_000_000, "n_rows": 2, "n_suppressed": 1}  # fmt: skip
+    return Message(id=number, status="firing", round=round_number, **(stated | given))
+
+
+def message_feed(sink, wanted: Wanted, at_once: int = 2) -> tuple[MessageFeed, list[int]]:
+    cursors: list[int] = []
+    feed = MessageFeed(
+        sink,
+        wanted,
+        cursor=0,
+        facts_of=lambda query_id, generation: QueryFacts("?", STREAMS.get(query_id, "")),
+        acknowledge=cursors.append,
+        at_once=at_once,
+    )
+    return feed, cursors
+
+
+class Cuts(Recorder):
+    """Which messages came together."""
+
+    def write(self, number, batches):
+        self.pending += [(number, [m.id for batch in batches for m in batch.messages])]
+
+
+def test_messages_come_by_rounds_and_no_more_than_fit_at_once():
+    sink = Cuts()
+    feed, cursors = message_feed(sink, EVERYTHING)
+    feed.offer_messages([alert(1), alert(2), alert(3), alert(4, 2), alert(5, 3)], 5)
+    assert sink.kept == [(2, [1, 2]), (3, [3]), (4, [4]), (5, [5])]
+    assert cursors == [2, 3, 4, 5]
+
+
+def test_messages_are_cut_alike_wherever_reading_starts_again():
+    everything = [alert(k, 1 + k // 7) for k in range(1, 30)]
+    whole = Cuts()
+    message_feed(whole, EVERYTHING, 3)[0].offer_messages(everything, 29)
+    for number, _ in whole.kept:
+        rest = Cuts()
+        feed, _ = message_feed(rest, EVERYTHING, 3)
+        feed.offer_messages([m for m in everything if m.id > number], 29)
+        assert rest.kept == [each for each in whole.kept if each[0] > number]
+
+
+def test_a_sink_gets_the_messages_it_wants_by_the_name_and_the_sinks_of_that_time():
+    given = [
+        alert(1),
+        alert(2, query="rare", query_id=3),
+        alert(3, deliver=("ops",)),
+        alert(4, deliver=("other",)),
+        alert(5, query="eddyline.audit", query_id=0),
+    ]
+    for wanted, ids in [
+        (Wanted(sink="ops"), [1, 2, 3, 5]),
+        (Wanted(queries=("rare", "eddyline.*"), sink="ops"), [2, 3, 5]),
+        (Wanted(streams=("trades",), sink="ops"), [1, 3]),
+    ]:
+        sink = Cuts()
+        feed, cursors = message_feed(sink, wanted, 10)
+        feed.offer_messages(given, 5)
+        feed.flush()
+        assert [k for _, found in sink.kept for k in found] == ids
+        assert cursors[-1] == 5
+
+
+def test_messages_leave_as_lines_as_text_and_as_columns():
+    made = MessageBatch([alert(1), alert(2, key={}, message="", severity="info", reason="paused")])
+    assert json.loads(made.lines()[0])["at"] == "2026-01-01T00:01:00.500000Z"
+    assert made.shown("UTC") == [
+        "firing critical cheap (sym=A, n=NULL): A fell to 9.50",
+        "firing info cheap:",
+    ]
+    assert made.queries() == ["cheap", "cheap"]
+    row = made.rows.to_pylist()[1]
+    assert (row["key"], row["row"], row["reason"]) == ("{}", '{"sym": "A", "price": 9.5}', "paused")
+    assert row["since"] == datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
+def test_messages_and_results_of_a_sink_never_share_a_file(tmp_path, format):
+    for takes, given in (("results", batch(1, [1])), ("alerts", MessageBatch([alert(1)]))):
+        sink = FileSink(tmp_path, name="ops", home_id="3f9a1c", cursor=0, takes=takes, format=format)
+        sink.write(1, [given])
+        assert sink.flush()
+    results, alerts = sorted((path.name for path in tmp_path.iterdir()), reverse=True)
+    assert results.startswith("ops-3f9a1c-000000000001-000000000001")
+    assert alerts.startswith("ops+alerts-3f9a1c-000000000001-000000000001")
+
+
+def test_messages_on_standard_output_are_lines():
+    screen = io.StringIO()
+    for format in ("text", "jsonl"):
+        sink = StdoutSink(screen, format=format)
+        sink.write(1, [MessageBatch([alert(1)])])
+        sink.flush()
+    text, line = screen.getvalue().splitlines()
+    assert text == "firing critical cheap (sym=A, n=NULL): A fell to 9.50"
+    assert json.loads(line)["id"] == 1

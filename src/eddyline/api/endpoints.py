@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, TextIO
 
 import pyarrow as pa
 
 from eddyline.api.engine import Engine
+from eddyline.api.pace import Pace
 from eddyline.api.pipeline.mistakes import Mistake, PipelineError
 from eddyline.api.pipeline.model import (
     FileSource,
@@ -22,9 +23,25 @@ from eddyline.api.pipeline.model import (
     StreamSettings,
 )
 from eddyline.api.pipeline.open import folder_of
-from eddyline.delivery.sinks import FileSink, KafkaSink, QueryFacts, Sink, SinkFeed, StdoutSink, Wanted
+from eddyline.catalog.queries import QueryRecord
+from eddyline.catalog.rounds import ListedFile
+from eddyline.delivery.sinks import (
+    WEBHOOK_REFUSED,
+    FileSink,
+    Item,
+    KafkaSink,
+    MessageFeed,
+    QueryFacts,
+    Sink,
+    SinkFeed,
+    StdoutSink,
+    Wanted,
+    WebhookSink,
+)
+from eddyline.engine.durable import DEAD
 from eddyline.errors import QueryStateError
-from eddyline.model import Stream
+from eddyline.events import SinkRefused, SinkUnknown
+from eddyline.model import DeadLetter, Properties, Shape, Stream
 from eddyline.sources import (
     FileFormat,
     FolderPosition,
@@ -36,9 +53,12 @@ from eddyline.sources import (
     StdinSource,
     Taken,
 )
+from eddyline.storage.outbox import write_dead_letters
 
 HOME_ID = "home id"
 FACTS_KEPT = 100_000
+MOST_TOLD = 100  # queries that name a sink that is not there
+MESSAGES_AT_ONCE = 1_000  # a sink is given no more of a round at a time
 
 
 # --------------------------------------------------------------------------------------------- sources
@@ -55,6 +75,7 @@ class Feed:
     held: Taken | None = None  # what was taken and is not committed yet
     n_failures: int = 0
     resume_at: float = 0.0
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def name(self) -> str:
@@ -107,7 +128,9 @@ def open_feed(
         stored = None if rounds.durable is None else rounds.durable.rounds.position(stream.name.lower())
     identity = _identity(source)
     at = _position(pipeline, settings, source, identity, stored)
-    return Feed(settings, _open(pipeline, source, stream, engine, at, is_once, stdin, wake), stream, identity)
+    opened = _open(pipeline, source, stream, engine, at, is_once, stdin, wake)
+    pace = Pace(settings.rows_per_second or pipeline.limits.rows_per_second)
+    return Feed(settings, opened, stream, identity, pace=pace)
 
 
 def _identity(source: SourceSettings) -> str:
@@ -198,31 +221,23 @@ def _open(
 # --------------------------------------------------------------------------------------------- sinks
 
 
-def open_sink(pipeline: Pipeline, settings: SinkSettings, engine: Engine, stdout: TextIO | None) -> SinkFeed:
+def open_sink(
+    pipeline: Pipeline, settings: SinkSettings, engine: Engine, facts: KnownQueries, stdout: TextIO | None
+) -> SinkFeed:
     """Open a sink behind its cursor; a new one starts where its settings say. Raises SinkError."""
-    rounds = engine.rounds
-    reader = f"sink {settings.name}"
-    cursor = last_round = 0
-    if rounds.durable is not None:
-        with rounds.lock:
-            log = rounds.durable.rounds
-            known, last = log.cursor(reader), log.last()
-            if known is None:
-                known = (0 if settings.start == "beginning" or last is None else last.round.number, 0)
-                log.set_cursor(reader, *known)  # now, so that a crash before its first result changes nothing
-            cursor, last_round = known[0], 0 if last is None else last.round.number
-
-    def acknowledge(round_number: int) -> None:
-        if rounds.durable is not None:
-            with rounds.lock:
-                rounds.durable.rounds.set_cursor(reader, round_number, 0)
-
-    return SinkFeed(
-        _open_sink(pipeline, settings, engine, cursor, last_round, stdout),
-        Wanted(settings.queries, settings.streams),
-        cursor=cursor,
-        facts_of=_Facts(engine),
-        acknowledge=acknowledge,
+    takes_alerts = settings.takes == "alerts"
+    reader = _Reader(engine, f"alerts sink {settings.name}" if takes_alerts else f"sink {settings.name}")
+    with engine.rounds.lock:
+        log = engine.rounds.alerting.log
+        first, last = (log.first_id() - 1, log.last_id()) if takes_alerts else (0, engine.rounds.last_round)
+        cursor = reader.opened(first if settings.start == "beginning" else last)
+    sink = _open_sink(pipeline, settings, engine, facts, cursor, last, stdout)
+    wanted = Wanted(settings.queries, settings.streams, settings.name)
+    if not takes_alerts:
+        return SinkFeed(sink, wanted, cursor=cursor, facts_of=facts, acknowledge=reader.acknowledge)
+    at_once = MESSAGES_AT_ONCE if settings.webhook is None else settings.webhook.batch
+    return MessageFeed(
+        sink, wanted, cursor=cursor, facts_of=facts, acknowledge=reader.acknowledge, at_once=at_once
     )
 
 
@@ -230,18 +245,30 @@ def _open_sink(
     pipeline: Pipeline,
     settings: SinkSettings,
     engine: Engine,
+    facts: KnownQueries,
     cursor: int,
-    last_round: int,
+    last: int,
     stdout: TextIO | None,
 ) -> Sink:
     time_zone = engine.rounds.time_zone
+    if settings.webhook is not None:
+        noted = _Reader(engine, f"request of {settings.takes} sink {settings.name}")
+        return WebhookSink(
+            settings.webhook,
+            name=settings.name,
+            home_id=home_id(engine),
+            refuse=Burying(engine, settings.name, facts),
+            noted=noted.last(),
+            note=noted.acknowledge,
+        )
     if settings.cluster is not None:
         return KafkaSink(
             settings.cluster,
             settings.topic,
             name=settings.name,
             home_id=home_id(engine),
-            last_round=last_round,
+            last_round=last,
+            takes=settings.takes,
             every_s=settings.every_us / 1e6,
         )
     if settings.path is None:
@@ -253,6 +280,7 @@ def _open_sink(
         name=settings.name,
         home_id=home_id(engine),
         cursor=cursor,
+        takes=settings.takes,
         format=settings.format,
         every_s=settings.every_us / 1e6,
         bytes_per_file=settings.bytes_per_file,
@@ -274,28 +302,116 @@ def home_id(engine: Engine) -> str:
         return known
 
 
-class _Facts:
-    """Name and stream of the queries that results belong to, also of those dropped since."""
+class _Reader:
+    """A number kept in the home under a name; an engine in memory keeps none."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, name: str) -> None:
         self._rounds = engine.rounds
+        self._name = name
+
+    def last(self) -> int:
+        """The number that was kept, or 0."""
+        if self._rounds.durable is None:
+            return 0
+        with self._rounds.lock:
+            return (self._rounds.durable.rounds.cursor(self._name) or (0, 0))[0]
+
+    def opened(self, start: int) -> int:
+        """The number that was kept; the first time `start`, kept now, so that a crash before the first result changes nothing."""
+        if self._rounds.durable is None:
+            return start
+        with self._rounds.lock:
+            known = self._rounds.durable.rounds.cursor(self._name)
+            if known is None:
+                self.acknowledge(start)
+            return start if known is None else known[0]
+
+    def acknowledge(self, number: int) -> None:
+        if self._rounds.durable is not None:
+            with self._rounds.lock:
+                self._rounds.durable.rounds.set_cursor(self._name, number, 0)
+
+
+class Burying:
+    """Makes dead letters of what a receiver will never take."""
+
+    def __init__(self, engine: Engine, sink: str, facts: KnownQueries) -> None:
+        self._rounds = engine.rounds
+        self._sink = sink
+        self._facts = facts
+
+    def __call__(self, items: Sequence[Item], why: str) -> None:
+        rounds, durable = self._rounds, self._rounds.durable
+        letters = [
+            DeadLetter(
+                round_number=item.round_number,
+                stream=self._facts(item.query_id, item.generation).stream,
+                row=item.row,
+                error=WEBHOOK_REFUSED,
+                message=why,
+                query_id=item.query_id or None,
+                query=item.query,
+                arrival=item.arrival,
+            )
+            for item in items
+        ]
+        stored = None
+        if durable is not None:
+            stored = durable.store.put(DEAD, lambda file: write_dead_letters(file, letters), suffix="jsonl")
+        with rounds.lock:
+            if durable is not None and stored is not None:
+                file = ListedFile(stored.name, DEAD, rounds.last_round, stored.nbytes, stored.checksum)
+                durable.rounds.list_letters(file, len(letters), durable.now_us())
+            rounds.dead_letters.add(letters)
+            rounds.announce(SinkRefused(rounds.last_round, self._sink, len(letters), why))
+
+
+class KnownQueries:
+    """What sinks ask about the queries that results belong to, in the generation they had, also of those dropped since.
+
+    Says so if a query names a sink that is none of `sinks`.
+    """
+
+    def __init__(self, engine: Engine, sinks: Collection[str]) -> None:
+        self._rounds = engine.rounds
+        self._sinks = sinks
         self._known: dict[tuple[int, int], QueryFacts] = {}
+        self._told: set[tuple[str, str]] = set()
 
     def __call__(self, query_id: int, generation: int) -> QueryFacts:
         found = self._known.get((query_id, generation))
         if found is None:
             if len(self._known) >= FACTS_KEPT:
                 self._known.clear()
-            found = self._known[query_id, generation] = self._find(query_id)
+            found = self._known[query_id, generation] = self._find(query_id, generation)
         return found
 
-    def _find(self, query_id: int) -> QueryFacts:
+    def _find(self, query_id: int, generation: int) -> QueryFacts:
+        if query_id == 0:  # the engine itself
+            return QueryFacts("", "")
         with self._rounds.lock:
-            try:
-                record = self._rounds.catalog.record(query_id)
-                return QueryFacts(record.name, record.shape.stream)
-            except QueryStateError:
-                durable = self._rounds.durable
-                past = None if durable is None else durable.database.past_query(query_id)
-                name, stream = (None, "") if past is None else (past[0], past[1].stream)
-                return QueryFacts(name or f"q{query_id}", stream)
+            standing = self._standing(query_id)
+            if standing is not None and standing.generation == generation:
+                return self._facts(standing.name, standing.shape, standing.properties)
+            durable = self._rounds.durable
+            past = None if durable is None else durable.alerts.past(query_id, generation)
+            if past is not None:
+                return self._facts(past.name, past.shape, past.properties)
+            if standing is not None:
+                return self._facts(standing.name, standing.shape, standing.properties)
+            known = None if durable is None else durable.database.past_query(query_id)
+            name, stream = (None, "") if known is None else (known[0], known[1].stream)
+            return QueryFacts(name or f"q{query_id}", stream)
+
+    def _standing(self, query_id: int) -> QueryRecord | None:
+        try:
+            return self._rounds.catalog.record(query_id)
+        except QueryStateError:
+            return None
+
+    def _facts(self, name: str, shape: Shape, stated: Properties) -> QueryFacts:
+        for sink in stated.deliver:
+            if sink not in self._sinks and (name, sink) not in self._told and len(self._told) < MOST_TOLD:
+                self._told.add((name, sink))
+                self._rounds.announce(SinkUnknown(self._rounds.last_round, name, sink))
+        return QueryFacts(name, shape.stream, stated.deliver, stated.resolve_us is not None)

@@ -8,9 +8,9 @@ or, to hold the engine while it runs (the home's socket, a dashboard, another th
         runner.engine.listen()                                       # the shell can speak to it
         summary = runner.run()                                       # returns after stop(), SIGINT or SIGTERM
 
-A round takes rows of one stream; its position is committed with it. A sink is given results in round order, and its cursor
-advances when it has them. So whatever happens, the next run goes on where the last committed round ended, and a sink is given
-again only what it may not have.
+A round takes rows of one stream; its position is committed with it. Every sink is served by a thread of its own (deliveries.py),
+which gives it results in round order; its cursor advances when it has them. So whatever happens, the next run goes on where the
+last committed round ended, and a sink is given again only what it may not have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,25 +27,21 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, BinaryIO, TextIO
 
-from eddyline.api.endpoints import Feed, open_feed, open_sink
+from eddyline.api.deliveries import Deliveries, SinkStatus
+from eddyline.api.endpoints import Feed, open_feed
 from eddyline.api.engine import Engine
 from eddyline.api.lanes import JobLanes
-from eddyline.api.pipeline.model import FileSource, Pipeline, StreamSettings
+from eddyline.api.pipeline.model import FileSource, Pipeline, StdinSource, StreamSettings
 from eddyline.api.pipeline.open import check_machine, open_pipeline
 from eddyline.api.rules import Applied, apply_rules
 from eddyline.api.schema_changes import follow_change
-from eddyline.delivery.sinks import SinkError, SinkFeed
-from eddyline.delivery.sinks.sink import SinkClosedError
 from eddyline.engine import Outcome
-from eddyline.engine.durable import OUTBOX
 from eddyline.engine.shared_work import SharedRounds
 from eddyline.errors import EddylineError, HomeError, SchemaError, StreamChangedError
 from eddyline.events import (
     Event,
     RoundCommitted,
     RoundFailed,
-    SinkFailed,
-    SinkOvertaken,
     SourceClosed,
     SourceFailed,
 )
@@ -54,7 +50,6 @@ from eddyline.sources import Ingested, Misfit, Taken
 from eddyline.sources.schema_changes import SchemaChanged
 from eddyline.spark.jobs import pack_functions
 from eddyline.spark.workers import SparkWorkers
-from eddyline.storage.outbox import StoredPart, stored_part
 
 QUIET_S = 2.0  # nothing is said about what takes less
 PROGRESS_EVERY_S = 1.0
@@ -64,8 +59,6 @@ LONGEST_WAIT_S = 1.0
 FIRST_PAUSE_S = 0.5  # before something that failed is tried again; doubles each time
 LONGEST_PAUSE_S = 30.0
 TRIES_ONCE = 3  # a run of what is there does not wait for ever
-ROUNDS_IN_MEMORY = 1_000  # kept for sinks of an engine without a home
-OVERTAKEN_ROUNDS = 100_000  # how far back lost results are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +175,7 @@ class Runner:
         self._workers = workers
         self._lanes: JobLanes | None = None
         self._ends_with_sources = True
-        self._sinks: list[SinkFeed] = []
-        self._failed_sinks: set[str] = set()
-        self._in_memory: deque[tuple[int, list[StoredPart]]] = deque(maxlen=ROUNDS_IN_MEMORY)
+        self._deliveries: Deliveries | None = None
         self._last_round = 0
         self._last_activity = clock()
         self._owns_engine = engine is None
@@ -197,20 +188,22 @@ class Runner:
             raise
 
     def _start(self, apply: bool) -> None:
+        if self._owns_engine and self.pipeline.engine.audit:
+            self.engine.start_audit(self.pipeline.engine.audit)
         durable = self.engine.rounds.durable
         if durable is not None:
             with self.engine.rounds.lock:
                 last = durable.rounds.last()
                 self._last_round = 0 if last is None else last.round.number
-        for settings in self.pipeline.sinks:
-            try:
-                self._sinks.append(open_sink(self.pipeline, settings, self.engine, self._stdout))
-            except SinkError as error:
-                error.problem = hidden(error.problem, settings.path)
-                raise
-        for sink in self._sinks:
-            self._tell_lost(sink)
-        self._deliver()  # before rules go: what was not delivered yet may belong to them
+        self._deliveries = Deliveries(
+            self.pipeline,
+            self.engine,
+            self._stdout,
+            on_reader_gone=lambda: self._end("reader"),
+            on_fault=self._wake.set,
+        )
+        self._deliveries.start()
+        self.engine.watch_sinks(self._deliveries.status)
         if apply:
             self.applied = apply_rules(self.engine, self.pipeline, progress=self._starting)
 
@@ -240,13 +233,13 @@ class Runner:
                         worked = True
                         if until is not None and until(self._progress()):
                             self._end("until")
-                self._deliver()
+                self.deliveries.check()
                 self._say_progress()
                 if not worked and self._is_over():
                     self._wait(LONGEST_WAIT_S)  # for jobs that are under way
                 elif not worked:
                     self._rest(once)
-            self._finish(once)
+            self.deliveries.finish(once=once, is_urged=lambda: self._signal is not None)
         assert self._ended_by is not None
         return RunSummary(
             self._counts.n_rounds,
@@ -267,6 +260,16 @@ class Runner:
         feeds = self._feeds if feed is None else [feed]
         return lanes is not None and any(lanes.is_busy(each) for each in feeds)
 
+    @property
+    def deliveries(self) -> Deliveries:
+        """The sinks at work."""
+        assert self._deliveries is not None
+        return self._deliveries
+
+    def sinks(self) -> list[SinkStatus]:
+        """How far each sink is. Safe from any thread."""
+        return self.deliveries.status()
+
     def stop(self) -> None:
         """End the run after the round in flight. Safe from any thread."""
         self._end("stop")
@@ -277,9 +280,10 @@ class Runner:
             self._lanes.close()
         for feed in self._feeds:
             feed.source.close()
-        for sink in self._sinks:
-            sink.sink.close()
-        self._feeds, self._sinks = [], []
+        self._feeds = []
+        if self._deliveries is not None:
+            self.engine.watch_sinks(None)
+            self._deliveries.close()
         with self.engine.rounds.lock:
             if self._heard in self.engine.rounds.listeners:
                 self.engine.rounds.listeners.remove(self._heard)
@@ -365,14 +369,15 @@ class Runner:
         """Nothing to do: end, or wait for something to come; let time pass for windows and timers."""
         idle = [feed for feed in self._feeds if not self._is_busy(feed)]
         is_idle = len(idle) == len(self._feeds)
-        if once and is_idle and not any(feed.is_pending for feed in idle):
+        now = self._clock()
+        if once and is_idle and not any(feed.is_pending or feed.pace.wait_s(now) for feed in idle):
             self._end("once")
             return
         if self._ends_with_sources and idle and is_idle and all(feed.is_finished for feed in idle):
             self._end("sources")
             return
-        now = self._clock()
-        wait_s = min([LONGEST_WAIT_S, *(max(f.source.wait_s(), f.resume_at - now) for f in idle)])
+        waits = (max(f.pace.wait_s(now) or f.source.wait_s(), f.resume_at - now) for f in idle)
+        wait_s = min([LONGEST_WAIT_S, *waits])
         tick_s = self.pipeline.engine.tick_us / 1e6
         if tick_s and not once:
             until_tick = self._last_activity + tick_s - now
@@ -386,26 +391,14 @@ class Runner:
         self._wake.wait(max(0.0, seconds))
         self._wake.clear()
 
-    def _finish(self, once: bool) -> None:
-        """Let every sink make last what it was given. A run of what is there fails if one cannot."""
-        for sink in self._sinks:
-            if self._ended_by == "reader" and sink.sink.name in self._failed_sinks:
-                continue
-            try:
-                sink.offer(self._rounds_after(sink.read_to), self._last_round)
-                sink.flush()
-            except SinkError as error:
-                if once and not isinstance(error, SinkClosedError):
-                    raise
-                self._sink_failed(sink, error)
-
     # ----------------------------------------------------------------------------------------- rounds
 
     def _advance(self, feed: Feed, once: bool) -> bool:
         """Take rows from a source and run a round over them; False if there are none, or they cannot be taken now."""
         if self._is_busy(feed):
             return self._end_job(feed, once)
-        if self._clock() < feed.resume_at:
+        now = self._clock()
+        if now < feed.resume_at or feed.pace.wait_s(now):
             return False
         try:
             with self.engine.rounds.lock:
@@ -415,11 +408,13 @@ class Runner:
                 self.engine.rounds.tell(SourceClosed(self._last_round, feed.stream.name))
                 return True
             if stream is not feed.stream:
+                if self._begins_anew(feed):
+                    self._open_feed(feed.settings, once)
+                    return True
                 feed.follow(stream)
-            if self._lanes is not None and self._lanes.start(feed):
+            if self._lanes is not None and self._lanes.start(feed, now):
                 return False
-            limits = self.pipeline.limits
-            taken = feed.held or feed.source.take(limits.rows_per_round, limits.bytes_per_round)
+            taken = feed.held or self._take(feed, now)
             feed.held = taken
             if taken is not None and not taken.is_empty:
                 self._run_round(feed, taken)
@@ -430,6 +425,25 @@ class Runner:
             return False
         feed.held, feed.n_failures = None, 0
         return taken is not None
+
+    def _take(self, feed: Feed, now: float) -> Taken | None:
+        """The next rows of a source, no more than a round and its pace allow."""
+        limits, pace = self.pipeline.limits, feed.pace
+        taken = feed.source.take(min(limits.rows_per_round, pace.most_rows), limits.bytes_per_round)
+        if taken is not None:
+            rows = taken.rows.rows
+            pace.took(rows.num_rows + len(taken.rows.misfits), rows.nbytes, now, in_memory=True)
+        return taken
+
+    def _begins_anew(self, feed: Feed) -> bool:
+        """Whether another stream has taken the name of the one that was fed: its source is then read from the beginning."""
+        rounds = self.engine.rounds
+        if isinstance(feed.settings.source, StdinSource):
+            return False  # which has no beginning to go back to
+        with rounds.lock:
+            if rounds.durable is not None:
+                return rounds.durable.rounds.position(feed.name) is None
+            return feed.name not in rounds.progress
 
     def _follow(self, feed: Feed, changed: SchemaChanged, once: bool) -> bool:
         """The source has other columns now: the catalog follows, and the rows are taken again."""
@@ -447,6 +461,8 @@ class Runner:
             return False
         try:
             outcome = self._lanes.end(feed)
+        except StreamChangedError:
+            return True  # the stream was dropped, and may have been declared again: the next look tells
         except SchemaChanged as changed:
             return self._follow(feed, changed, once)
         except EddylineError as error:
@@ -481,8 +497,8 @@ class Runner:
         rounds = self.engine.rounds
         with rounds.turn:
             outcome = rounds.run_round(inputs, positions=positions)
-            if rounds.durable is None and self._sinks:
-                self._in_memory.append((outcome.round.number, self._parts(outcome)))
+            self.deliveries.keep(outcome)
+        self.deliveries.make_room()
         self._count(outcome)
         return outcome
 
@@ -519,70 +535,13 @@ class Runner:
         else:
             self.engine.rounds.announce(RoundFailed(self._last_round, message))
 
-    # ----------------------------------------------------------------------------------------- sinks
-
-    def _deliver(self) -> None:
-        """Give every sink the results it has not been given, as far as it takes them now."""
-        for sink in self._sinks:
-            if sink.is_paused:
-                continue
-            try:
-                if sink.sink.name in self._failed_sinks:
-                    self._tell_lost(sink)
-                if sink.read_to < self._last_round:
-                    sink.offer(self._rounds_after(sink.read_to), self._last_round)
-                sink.flush(only_if_due=True)
-                self._failed_sinks.discard(sink.sink.name)
-            except SinkError as error:
-                self._sink_failed(sink, error)
-
-    def _rounds_after(self, round_number: int) -> Iterator[tuple[int, Sequence[StoredPart]]]:
-        durable = self.engine.rounds.durable
-        if durable is None:
-            return (each for each in list(self._in_memory) if each[0] > round_number)
-        with self.engine.rounds.lock:
-            files = durable.rounds.files_after(OUTBOX, round_number)
-        return ((file.round_number, durable.parts(file)) for file in files)
-
-    def _parts(self, outcome: Outcome) -> list[StoredPart]:
-        """The results of a round, as an outbox would have them."""
-        catalog, version = self.engine.rounds.catalog, outcome.round.version
-        outputs = (outcome.outputs or {}).values()
-        return [
-            stored_part(part, lambda ids: catalog.generations(ids, version))
-            for output in outputs
-            for part in output.all_parts()
-        ]
-
-    def _sink_failed(self, sink: SinkFeed, error: SinkError) -> None:
-        settings = next(s for s in self.pipeline.sinks if s.name == sink.sink.name)
-        self._failed_sinks.add(settings.name)
-        message = error.problem + (f": {error.detail}" if error.detail else "")
-        self.engine.rounds.announce(
-            SinkFailed(self._last_round, settings.name, hidden(message, settings.path))
-        )
-        if isinstance(error, SinkClosedError):
-            self._end("reader")
-
-    def _tell_lost(self, sink: SinkFeed) -> None:
-        """Say so if retention has removed results this sink has not got."""
-        durable = self.engine.rounds.durable
-        if durable is None or sink.cursor >= self._last_round:
-            return
-        with self.engine.rounds.lock:
-            kept = {file.round_number for file in durable.rounds.files_after(OUTBOX, sink.cursor)}
-            behind = durable.rounds.recent(min(self._last_round - sink.cursor, OVERTAKEN_ROUNDS))
-        missed = [r for r in behind if r.round.number > sink.cursor and r.round.number not in kept]
-        n_lost = sum(r.n_results for r in missed)
-        if n_lost:
-            self.engine.rounds.announce(SinkOvertaken(self._last_round, sink.sink.name, n_lost))
-
     # ----------------------------------------------------------------------------------------- telling
 
     def _heard(self, event: Event) -> None:
         if isinstance(event, RoundCommitted):
             self._last_round = max(self._last_round, event.round_number)
-            self._wake.set()  # another thread may have pushed rows: sinks want their results
+            if self._deliveries is not None:
+                self._deliveries.wake()
         if self._on_event is not None:
             self._on_event(event)
 

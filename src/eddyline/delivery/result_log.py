@@ -258,6 +258,26 @@ class ResultLog:
         for entry, pairs in reversed(found):
             yield entry, *entry.part(query_id, pairs)
 
+    def newest_first(self) -> Iterator[Entry]:
+        """What is held, entry by entry."""
+        return self._newest_first()
+
+    def produced_by(self, query_ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """How many results each of these queries has had."""
+        known = query_ids < len(self._earlier)
+        ids = query_ids[known]
+        n = np.zeros(len(query_ids), np.int64)
+        n[known] = np.maximum(0, (self._in_lists[ids] >> 32) + self._in_bitmaps[ids] + self._earlier[ids])
+        return n
+
+    def most_produced(self, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The queries with most results, and how many each has had, the most first."""
+        n = self.produced_by(np.arange(len(self._earlier)))
+        places = np.argpartition(n, -most)[-most:] if most < len(n) else np.arange(len(n))
+        places = places[n[places] > 0]
+        order = places[np.argsort(-n[places], kind="stable")]
+        return order, n[order]
+
     def forget(self, query_id: int) -> None:
         """A dropped query's results go when it is their turn; its counter ends now."""
         if query_id < len(self._earlier):

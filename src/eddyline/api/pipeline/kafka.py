@@ -37,7 +37,7 @@ def _read_options(table: Table, prefix: str, options: dict[str, str]) -> None:
     """Options by their whole names, which may be written with quotation marks or as tables in tables."""
     for key, value in table.values.items():
         name, at = f"{prefix}{key}", (*table.at, key)
-        secret = _secret(value)
+        secret = secret_reference(value)
         if secret is None and isinstance(value, dict):
             _read_options(Table(table.document, at, value, "options"), f"{name}.", options)
             continue
@@ -52,7 +52,7 @@ def _read_options(table: Table, prefix: str, options: dict[str, str]) -> None:
             table.document.wrong_as(at, problem, of_key=True)  # the value may be the secret
 
 
-def _secret(value: Any) -> str | None:
+def secret_reference(value: Any) -> str | None:
     """{ env = "NAME" } and { file = "path" } are other ways to write ${env:NAME} and ${file:path}."""
     if isinstance(value, dict) and len(value) == 1:
         ((kind, name),) = value.items()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.api.pipeline.mistakes import Place
+from eddyline.delivery.sinks import Webhook
 from eddyline.engine import Limits, Retention
 from eddyline.kafka import Cluster
 from eddyline.model import Stream
@@ -34,11 +35,12 @@ class EngineSettings:
     tick_us: int = TICK_US
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = None  # None: what the home was told last
+    audit: float = 0.0  # the share of rounds that another engine evaluates again
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How much goes into one round."""
+    """How much goes into one round, and how fast sources are read."""
 
     rows_per_round: int = 10_000
     bytes_per_round: int = 16 << 20
@@ -46,6 +48,7 @@ class RunLimits:
         1 << 20
     )  # with Spark: what lies ready goes to workers from so much on; a job takes about 0.1 s
     bytes_per_job: int = 256 << 20
+    rows_per_second: float | None = None  # of each source; None: as fast as it goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class StreamSettings:
     stream: Stream
     source: SourceSettings | None = None
     place: Place | None = field(default=None, compare=False)
+    rows_per_second: float | None = None  # None: what the limits of the pipeline say
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +140,12 @@ class RulesSettings:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """`[[sinks]]`: where results go."""
+    """`[[sinks]]`: where results, or alerts, go."""
 
     name: str  # its cursor in the home goes by this name
-    type: str  # stdout, file or kafka
-    format: str  # jsonl, text, csv or parquet
+    type: str  # stdout, file, kafka or webhook
+    format: str  # jsonl, text, csv or parquet; json or alertmanager
+    takes: str = "results"  # or "alerts": what the alerts of queries say
     path: Text | None = None
     queries: tuple[str, ...] = ()  # patterns of query names; none: all
     streams: tuple[str, ...] = ()  # names of streams; none: all
@@ -151,7 +156,13 @@ class SinkSettings:
     bytes_per_file: int = BYTES_PER_FILE  # a file also when it has grown to this
     cluster: Cluster | None = None  # of Kafka
     topic: str = ""
+    webhook: Webhook | None = None
     place: Place | None = field(default=None, compare=False)
+
+    @property
+    def secrets(self) -> tuple[Text | None, ...]:
+        """All that may hold secrets, and what is told about the sink must not."""
+        return (self.path, *(() if self.webhook is None else self.webhook.texts))
 
 
 @dataclass(frozen=True, slots=True)

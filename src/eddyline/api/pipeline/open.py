@@ -11,6 +11,9 @@ from pathlib import Path
 from eddyline.api.engine import Engine, open_engine
 from eddyline.api.pipeline.mistakes import Mistake, PipelineError, Place
 from eddyline.api.pipeline.model import FileSource, KafkaTopic, Pipeline
+from eddyline.api.pipeline.webhook import PRIVATE_HINT
+from eddyline.delivery.sinks import Webhook
+from eddyline.delivery.sinks.addresses import is_known_private
 from eddyline.errors import EddylineError, FunctionError
 from eddyline.functions import load_modules
 from eddyline.kafka import Cluster, KafkaFailure, check_library
@@ -39,6 +42,8 @@ def check_machine(pipeline: Pipeline) -> None:
             _folder(pipeline, sink.path, sink.place or nowhere, mistakes)
         if sink.cluster is not None:
             mistakes += _kafka_mistakes(sink.cluster, sink.place or nowhere)
+        if sink.webhook is not None:
+            mistakes += _webhook_mistakes(sink.webhook, sink.place or nowhere)
     if mistakes:
         raise PipelineError(pipeline.path, mistakes)
 
@@ -50,6 +55,19 @@ def _kafka_mistakes(cluster: Cluster, place: Place) -> list[Mistake]:
         check_library()
     except KafkaFailure as failure:
         found.append(failure)
+    return [Mistake(place, error.problem, error.detail, error.hint) for error in found]
+
+
+def _webhook_mistakes(webhook: Webhook, place: Place) -> list[Mistake]:
+    """Secrets that are missing here, or hold what cannot be used."""
+    found = [error for text in webhook.texts if isinstance(text, Secret) for error in text.problems()]
+    if not found:
+        try:
+            webhook.more_headers()
+            if not webhook.allow_private and is_known_private(webhook.target().host):
+                found.append(SecretError(f"{webhook.url} is not on the public internet", hint=PRIVATE_HINT))
+        except SecretError as error:
+            found.append(error)
     return [Mistake(place, error.problem, error.detail, error.hint) for error in found]
 
 

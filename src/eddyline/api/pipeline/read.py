@@ -7,39 +7,32 @@ import glob
 import re
 import string
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from eddyline.api.pipeline.kafka import TOPIC_HINT, read_cluster
 from eddyline.api.pipeline.mistakes import Mistake, PipelineError, Place, place_of
 from eddyline.api.pipeline.model import (
-    BYTES_PER_FILE,
-    FILE_EVERY_US,
-    KAFKA_EVERY_US,
     TICK_US,
     EngineSettings,
-    KafkaTopic,
     Pipeline,
     RulesSettings,
     RulesTable,
     RunLimits,
-    SinkSettings,
 )
+from eddyline.api.pipeline.sinks import read_sinks
 from eddyline.api.pipeline.streams import STREAM_KEYS, read_streams
 from eddyline.api.pipeline.tables import Document, Table
-from eddyline.delivery.sinks import FILE_FORMATS, STDOUT_FORMATS
+from eddyline.api.shares import share_of
 from eddyline.engine import Limits, Retention
 from eddyline.errors import EddylineError, PropertyError, did_you_mean
-from eddyline.kafka import Cluster
 from eddyline.sql import properties
 from eddyline.sql.properties import PROPERTY_NAMES
 
 FILE_NAME = "eddyline.toml"
 
 _TABLES = ("engine", "streams", "functions", "rules", "sinks", "limits")
-_ENGINE = ("home", "time_zone", "seed", "tick", "retention")
+_ENGINE = ("home", "time_zone", "seed", "tick", "retention", "audit")
 _RETENTION = {field.name.removesuffix("_us"): field.name for field in dataclasses.fields(Retention)}
 _MEMORY = {
     "results_per_query": "whole",
@@ -47,22 +40,21 @@ _MEMORY = {
     "recent_rows": "whole",
     "dead_letters": "whole",
 }
-_LIMITS = (*_MEMORY, "rows_per_round", "bytes_per_round", "job_from_bytes", "bytes_per_job")
+_LIMITS = (
+    *_MEMORY,
+    "rows_per_round",
+    "bytes_per_round",
+    "job_from_bytes",
+    "bytes_per_job",
+    "rows_per_second",
+)
 _RULES = ("files", "tables")
 _RULES_TABLE = ("name", "template", "sql", "file", "key", "properties")
-_SINK_TYPES = {  # with the keys that only some have
-    "stdout": (),
-    "file": ("path", "every", "bytes_per_file"),
-    "kafka": ("servers", "topic", "options", "every"),
-}
-_SINK_FORMATS = {"stdout": STDOUT_FORMATS, "file": FILE_FORMATS, "kafka": ("jsonl",)}
-_SINK_OWN = tuple(dict.fromkeys(key for keys in _SINK_TYPES.values() for key in keys))
-_SINK = ("name", "type", "format", "queries", "streams", "start", *_SINK_OWN)
 _ELSEWHERE = {
     **dict.fromkeys(_ENGINE, "[engine]"),
     **dict.fromkeys(_LIMITS, "[limits]"),
     **dict.fromkeys(STREAM_KEYS, "[streams.NAME]"),
-    **dict.fromkeys(("queries", "bytes_per_file"), "[[sinks]]"),
+    **dict.fromkeys(("queries", "bytes_per_file", "takes", "url"), "[[sinks]]"),
     "modules": "[functions]",
     "files": "[rules]",
     "tables": "[rules]",
@@ -140,7 +132,7 @@ def _read(document: Document, root: Table) -> Pipeline:
         streams=tuple(streams),
         functions=() if functions is None else functions.names("modules"),
         rules=rules,
-        sinks=_sinks(root, stream_names, rules, streams),
+        sinks=read_sinks(root, stream_names, rules, streams, _ELSEWHERE),
         limits=_run_limits(root),
     )
 
@@ -211,7 +203,18 @@ def _engine(root: Table) -> EngineSettings:
         tick_us=table.duration_us("tick", TICK_US),
         limits=_memory_limits(root),
         retention=_retention(table),
+        audit=_audit(table),
     )
+
+
+def _audit(engine: Table) -> float:
+    """The share of rounds that are looked at again: a text such as "0.1 %", or a number."""
+    given = engine.values.get("audit", 0.0)
+    try:
+        return share_of(given)
+    except PropertyError as error:
+        engine.wrong_as("audit", error)
+        return 0.0
 
 
 def _retention(engine: Table) -> Retention | None:
@@ -257,7 +260,7 @@ def _run_limits(root: Table) -> RunLimits:
     if n_bytes < 1:
         table.wrong("bytes_per_round", "bytes_per_round is 0", hint="Write a size such as '16 MB'.")
     n_rows = table.whole("rows_per_round", default.rows_per_round, least=1)
-    return RunLimits(n_rows, n_bytes, job_from, per_job)
+    return RunLimits(n_rows, n_bytes, job_from, per_job, table.number("rows_per_second", None, above=0))
 
 
 # --------------------------------------------------------------------------------------------- [rules]
@@ -378,97 +381,3 @@ def _file_text(table: Table, key: str, path: Path) -> str | None:
     except UnicodeDecodeError:
         table.wrong(key, f"{path.name} is not UTF-8", hint="Save the file as UTF-8.")
     return None
-
-
-# --------------------------------------------------------------------------------------------- [[sinks]]
-
-
-def _sinks(
-    root: Table, streams: Mapping[str, str], rules: RulesSettings, settings: list[Any]
-) -> tuple[SinkSettings, ...]:
-    known = dict(streams)
-    for file in rules.files:
-        known |= {name.lower(): name for name in _declared_in(file)}
-    sources = {str(s.source.path) for s in settings if s.source is not None and hasattr(s.source, "path")}
-    sources |= {
-        _topic(s.source.cluster, s.source.topic) for s in settings if isinstance(s.source, KafkaTopic)
-    }
-    sinks: list[SinkSettings] = []
-    names: dict[str, Table] = {}
-    for table in root.tables("sinks", "[[sinks]]"):
-        sink = _sink(table, known, sources)
-        if sink.name in names:
-            key = "name" if table.has("name") else "type"
-            first = names[sink.name].place().line
-            hint = "Give each sink a name of its own: its cursor in the home goes by it."
-            table.wrong(
-                key,
-                f"there are two sinks called {sink.name}",
-                detail=f"The first is in line {first}.",
-                hint=hint,
-            )
-        names.setdefault(sink.name, table)
-        sinks.append(sink)
-    return tuple(sinks)
-
-
-def _sink(table: Table, streams: Mapping[str, str], sources: set[str]) -> SinkSettings:
-    table.only(_SINK, _ELSEWHERE)
-    kind = table.choice("type", tuple(_SINK_TYPES), needed=True)
-    for key in _SINK_OWN:
-        if kind is not None and table.has(key) and key not in _SINK_TYPES[kind]:
-            fitting = " or ".join(f'"{other}"' for other, keys in _SINK_TYPES.items() if key in keys)
-            table.wrong(key, f"a sink of type {kind} has no {key}", hint=f"It goes with type = {fitting}.")
-    is_file = kind == "file"
-    path, cluster, topic = None, None, ""
-    if is_file:
-        path = table.text_with_secrets("path", needed='Name the folder for the files: path = "out".')
-        if path is not None and str(path) in sources:
-            table.wrong("path", f"a stream reads from {path} already", hint="Write to another folder.")
-    elif kind == "kafka":
-        cluster = read_cluster(table)
-        topic = table.text("topic", needed=TOPIC_HINT) or ""
-        if cluster is not None and _topic(cluster, topic) in sources:
-            table.wrong("topic", f"a stream reads topic {topic} already", hint="Write to another topic.")
-    for number, name in enumerate(table.names("streams")):
-        if name.lower() not in streams:
-            at = (
-                (*table.at, "streams", number)
-                if isinstance(table.values["streams"], list)
-                else (*table.at, "streams")
-            )
-            hint = did_you_mean(name, streams.values(), noun="stream")
-            table.document.wrong(at, f"there is no stream {name}", hint=hint)
-    every_us = table.duration_us("every", KAFKA_EVERY_US if kind == "kafka" else FILE_EVERY_US)
-    return SinkSettings(
-        name=table.text("name") or kind or "",
-        type=kind or "stdout",
-        format=table.choice("format", _SINK_FORMATS[kind or "stdout"], "jsonl") or "jsonl",
-        path=path,
-        queries=table.names("queries"),
-        streams=table.names("streams"),
-        start=table.choice("start", ("now", "beginning"), "now") or "now",
-        every_us=every_us,
-        bytes_per_file=table.size("bytes_per_file", BYTES_PER_FILE),
-        cluster=cluster,
-        topic=topic,
-        place=table.place("path" if is_file else None),
-    )
-
-
-def _topic(cluster: Cluster, topic: str) -> str:
-    return f"topic {topic} at {cluster.servers}"
-
-
-_CREATE_TABLE = re.compile(
-    r"\bCREATE\s+(?:OR\s+REPLACE\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(`[^`]+`|\w+)", re.IGNORECASE
-)
-
-
-def _declared_in(file: Path) -> list[str]:
-    """Streams a rule file seems to declare; whether it is right is for the rules to say."""
-    try:
-        text = file.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError:
-        return []
-    return [name.strip("`") for name in _CREATE_TABLE.findall(text)]

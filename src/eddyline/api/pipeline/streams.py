@@ -31,7 +31,7 @@ from eddyline.sources.payloads import unfit_for_csv
 from eddyline.sources.rows import ARRIVAL
 from eddyline.sql import CreateStream, parse_statements, refuse_unbuilt
 
-STREAM_KEYS = ("schema", "ddl", "time", "lateness", "key", "source")
+STREAM_KEYS = ("schema", "ddl", "time", "lateness", "key", "source", "rows_per_second")
 _SOURCES = {
     "files": ("type", "path", "format", "glob", "poll", "columns", "delimiter", "on_change"),
     "stdin": ("type", "format", "columns", "delimiter", "every", "on_change"),
@@ -45,7 +45,7 @@ SOURCE_TYPES = tuple(_SOURCES)
 ON_CHANGE = ("refuse", "continue", "restart")
 _ELSEWHERE = {
     **{key: f"a source of type {kind}" for kind, keys in _SOURCES.items() for key in keys},
-    **dict.fromkeys(("schema", "ddl", "time", "lateness", "key"), "[streams.NAME]"),
+    **dict.fromkeys(("schema", "ddl", "time", "lateness", "key", "rows_per_second"), "[streams.NAME]"),
 }
 
 
@@ -77,7 +77,14 @@ def read_streams(table: Table | None, time_zone: str) -> list[StreamSettings]:
                 each.wrong("source", f"stream {stdin} reads standard input already", hint=hint)
             stdin = stdin or name
         if stream is not None:
-            found.append(StreamSettings(stream, source, each.document.place(each.at, of_key=True)))
+            found.append(
+                StreamSettings(
+                    stream,
+                    source,
+                    each.document.place(each.at, of_key=True),
+                    each.number("rows_per_second", None, above=0),
+                )
+            )
     return found
 
 

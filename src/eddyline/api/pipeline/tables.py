@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,10 +152,14 @@ class Table:
 
     def number(self, key: str, default: float | None, *, above: float | None = None) -> float | None:
         value = self._of_type(key, (int, float), "a number")
-        if value is not None and above is not None and value <= above:
+        if value is not None and above is not None and not above < value < math.inf:
             self.wrong(key, f"{key} is {value}", hint=f"Give a number above {above:g}.")
             return default
         return default if value is None else float(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self._of_type(key, bool, "true or false")
+        return default if value is None else bool(value)
 
     def duration_us(self, key: str, default: int) -> int:
         return self._read(key, default, duration_us)

@@ -1,23 +1,31 @@
 """Where results go outside of the engine.
 
-Enters: `ResultBatch`, results of one round that have the same columns, in round order. Leaves: lines on standard output,
-files, or messages of a topic. Only when a sink has results for good does its cursor in the home advance; after a crash, or a
-failure, it is given everything behind the cursor again.
+Enters: results of one round that have the same columns, in round order, or messages of alerts. Leaves: lines on standard output,
+files, messages of a topic, requests to a webhook. Only when a sink has them for good does its cursor in the home advance; after a
+crash, or a failure, it is given everything behind the cursor again.
 """
 
-from eddyline.delivery.sinks.batches import MARKS, ResultBatch, result_batch
-from eddyline.delivery.sinks.feed import QueryFacts, SinkFeed, Wanted
+from eddyline.delivery.sinks.batches import MARKS, Batch, Item, MessageBatch, ResultBatch, result_batch
+from eddyline.delivery.sinks.bodies import WEBHOOK_FORMATS
+from eddyline.delivery.sinks.feed import MessageFeed, QueryFacts, SinkFeed, Wanted
 from eddyline.delivery.sinks.files import FILE_FORMATS, FileSink
 from eddyline.delivery.sinks.kafka import KafkaSink
 from eddyline.delivery.sinks.sink import Sink, SinkError
 from eddyline.delivery.sinks.stdout import STDOUT_FORMATS, StdoutSink
+from eddyline.delivery.sinks.webhook import WEBHOOK_REFUSED, Webhook, WebhookSink
 
 __all__ = [
     "FILE_FORMATS",
     "MARKS",
     "STDOUT_FORMATS",
+    "WEBHOOK_FORMATS",
+    "WEBHOOK_REFUSED",
+    "Batch",
     "FileSink",
+    "Item",
     "KafkaSink",
+    "MessageBatch",
+    "MessageFeed",
     "QueryFacts",
     "ResultBatch",
     "Sink",
@@ -25,5 +33,7 @@ __all__ = [
     "SinkFeed",
     "StdoutSink",
     "Wanted",
+    "Webhook",
+    "WebhookSink",
     "result_batch",
 ]

@@ -1,16 +1,20 @@
-"""One sink and its cursor: which results it wants, how far it has them, and what happens while it fails."""
+"""One sink and its cursor: what it wants, how far it has it, and what happens while it fails."""
 
 from __future__ import annotations
 
 import fnmatch
+import itertools
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from eddyline.delivery.sinks.batches import ResultBatch, result_batch
+from eddyline.delivery.sinks.batches import Batch, MessageBatch, ResultBatch, result_batch
 from eddyline.delivery.sinks.sink import Sink, SinkError
+from eddyline.model import Message
 from eddyline.storage.outbox import StoredPart
 
 FIRST_PAUSE_S = 0.5
@@ -24,16 +28,24 @@ class QueryFacts:
 
     name: str
     stream: str
+    deliver: tuple[str, ...] = ()  # the sinks it names
+    resolves: bool = False  # whether its alerts resolve
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which results a sink wants: of queries whose names match a pattern, of streams; nothing given: all."""
+    """What a sink wants: queries that name it; of those that name none, queries whose names match a pattern, of streams.
+
+    Nothing given: all that name no other sink.
+    """
 
     queries: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
+    sink: str = ""
 
     def has(self, facts: QueryFacts) -> bool:
+        if facts.deliver:
+            return self.sink in facts.deliver
         if self.queries and not any(fnmatch.fnmatchcase(facts.name, pattern) for pattern in self.queries):
             return False
         return not self.streams or facts.stream.lower() in {stream.lower() for stream in self.streams}
@@ -60,8 +72,12 @@ class SinkFeed:
         self._facts_of = facts_of
         self._acknowledge = acknowledge
         self._clock = clock
+        self._is_owed = False  # a cursor that could not be stored
         self._pause_s = FIRST_PAUSE_S
-        self._resume_at = 0.0
+        self._resume_at = -math.inf
+        self._is_asked = False  # to leave it alone until then
+        self.n_delivered = 0  # results, or messages, it has for good since it was opened
+        self._n_given = 0  # and those it was given since
 
     @property
     def read_to(self) -> int:
@@ -69,54 +85,96 @@ class SinkFeed:
         return self._read_to
 
     @property
+    def complete_to(self) -> int:
+        """The last round of which it has everything there was for it, if the cursor has not moved that far yet, too."""
+        return self.cursor if self._n_given else self._read_to
+
+    @property
     def is_paused(self) -> bool:
         """Whether it failed a moment ago."""
         return self._clock() < self._resume_at
+
+    @property
+    def is_asked_to_wait(self) -> bool:
+        """Whether it asked to be left alone for now."""
+        return self._is_asked and self.is_paused
 
     @property
     def is_behind(self) -> bool:
         """Whether it was given results it does not have for good yet."""
         return self.cursor < self._read_to
 
-    def offer(self, rounds: Iterable[tuple[int, Sequence[StoredPart]]], last_round: int) -> None:
+    @property
+    def wait_s(self) -> float:
+        """How long until it may be tried again, or has to be flushed; endless if it only waits for results."""
+        pause_s = self._resume_at - self._clock()
+        return pause_s if pause_s > 0 else 0.0 if self._is_owed else self.sink.wait_s()
+
+    def offer(self, rounds: Iterable[tuple[int, Sequence[Any]]], last_round: int) -> None:
         """Give it the results of later rounds, up to `last_round`. Raises SinkError; they will be given again."""
+        self._settle()
         try:
-            for round_number, parts in rounds:
-                if round_number <= self._read_to:
+            for number, given in rounds:
+                if number <= self._read_to:
                     continue
-                batches = [batch for part in parts if (batch := self._batch(round_number, part)) is not None]
+                batches = self._chosen(number, given)
                 if batches:
-                    self.sink.write(round_number, batches)
-                self._read_to = round_number
-                if self.sink.is_due():
+                    if not self.sink.has_room(number, sum(map(len, batches))):
+                        self._flush()
+                    self.sink.write(number, batches)
+                    self._n_given += sum(map(len, batches))
+                self._read_to = number
+                if self.sink.is_full():
                     self._flush()
             self._read_to = max(self._read_to, last_round)
-        except SinkError:
-            self._fail()
+        except SinkError as error:
+            self._fail(error)
             raise
 
     def flush(self, *, only_if_due: bool = False) -> None:
         """Let the sink make last what it was given. Raises SinkError."""
+        self._settle()
         try:
             is_far_behind = self._read_to - self.cursor > MOST_BEHIND
             if self.is_behind and (not only_if_due or is_far_behind or self.sink.is_due()):
                 self._flush()
-        except SinkError:
-            self._fail()
+        except SinkError as error:
+            self._fail(error)
             raise
+
+    def pause(self, at_least_s: float = 0.0) -> None:
+        """Leave it alone for a while, which grows each time until something is acknowledged."""
+        self._resume_at = self._clock() + max(self._pause_s, at_least_s)
+        self._is_asked = at_least_s > 0
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
     def _flush(self) -> None:
         if self.sink.flush():
-            self._pause_s = FIRST_PAUSE_S
-            self._acknowledge(self._read_to)
-            self.cursor = self._read_to
+            self._is_owed = True
+            self._settle()
 
-    def _fail(self) -> None:
+    def _settle(self) -> None:
+        """Store the cursor, if the sink has more than it says."""
+        if self._is_owed:
+            self._acknowledge(self._read_to)
+            self._is_owed = False
+            self._pause_s = FIRST_PAUSE_S
+            self.cursor = self._read_to
+            self.n_delivered += self._n_given
+            self._n_given = 0
+
+    def _fail(self, error: SinkError) -> None:
         """Start again behind the cursor, after a pause that grows."""
         self.sink.forget(self.cursor)
         self._read_to = self.cursor
-        self._resume_at = self._clock() + self._pause_s
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        self._n_given = 0
+        self._is_owed = False
+        self.pause(error.retry_after_s)
+
+    def _chosen(self, number: int, given: Sequence[Any]) -> Sequence[Batch]:
+        """What of a round this sink wants."""
+        parts: Sequence[StoredPart] = given
+        return [batch for part in parts if (batch := self._batch(number, part)) is not None]
 
     def _batch(self, round_number: int, part: StoredPart) -> ResultBatch | None:
         """The results of a part that this sink wants."""
@@ -130,3 +188,33 @@ class SinkFeed:
             return None
         names = {int(query_id): each.name for (query_id, _), each in zip(keys, facts, strict=True)}
         return result_batch(round_number, part, pairs, names.__getitem__)
+
+
+class MessageFeed(SinkFeed):
+    """The same for messages of alerts: the cursor is the id of the last one the sink has for good.
+
+    A sink is given messages of one round at a time, `at_once` at most. Wherever reading starts again, the cuts are the same.
+    """
+
+    def __init__(self, *given: Any, at_once: int, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._at_once = at_once
+
+    def offer_messages(self, messages: Iterable[Message], last_id: int) -> None:
+        """Give it messages with later ids, up to `last_id`. Raises SinkError; they will be given again."""
+        self.offer(self._cut(messages), last_id)
+
+    def _cut(self, messages: Iterable[Message]) -> Iterator[tuple[int, Sequence[Batch]]]:
+        for _, of_round in itertools.groupby(messages, key=lambda message: message.round):
+            wanted = ((m, f) for m in of_round if self._wanted.has(f := self._facts(m)))
+            while chunk := list(itertools.islice(wanted, self._at_once)):
+                lasting = frozenset(m.id for m, facts in chunk if facts.resolves)
+                batch = MessageBatch([m for m, _ in chunk], lasting)
+                yield batch.number, [batch]
+
+    def _facts(self, message: Message) -> QueryFacts:
+        facts = self._facts_of(message.query_id, message.generation)
+        return replace(facts, name=message.query, deliver=message.deliver)
+
+    def _chosen(self, number: int, given: Sequence[Any]) -> Sequence[Batch]:
+        return given

@@ -1,19 +1,22 @@
-"""Results as files in a folder: JSON lines, CSV or Parquet.
+"""Results, or messages, as files in a folder: JSON lines, CSV or Parquet.
 
 A file holds the results of a range of rounds and says so in its name:
 
     alerts-3f9a1c-000000000017-000000000042.jsonl
     alerts-3f9a1c-000000000017-000000000042-8b2e11d0.parquet
+    alerts+alerts-3f9a1c-000000000003-000000000009.jsonl
 
 which are the sink, the home the rounds belong to, the first and last round, and, where a file has fixed columns, which columns:
-results with the same columns share a file. A file is written under a name that begins with a dot, flushed to the disk together
-with its folder, then renamed: whoever lists the folder sees whole files only. After a crash between the renaming and the cursor's
-advance the same range is written again, except for the files that are there already, so no result is there twice.
+results with the same columns share a file. Of messages it is the ids that are named. A file is written under a name that begins
+with a dot, flushed to the disk together with its folder, then renamed: whoever lists the folder sees whole files only. After a
+crash between the renaming and the cursor's advance the same range is written again, except for the files that are there already,
+so no result is there twice.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import time
@@ -26,9 +29,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from eddyline.delivery.sinks.batches import ResultBatch
+from eddyline.delivery.sinks.batches import Batch
 from eddyline.delivery.sinks.sink import SinkError
-from eddyline.delivery.sinks.texts import json_lines, text_columns
+from eddyline.delivery.sinks.texts import text_columns
 from eddyline.types import MONTHS, STRING
 
 FILE_FORMATS = ("jsonl", "csv", "parquet")
@@ -45,6 +48,7 @@ class FileSink:
         name: str,
         home_id: str,
         cursor: int,
+        takes: str = "results",
         format: str = "jsonl",
         every_s: float = 5.0,
         bytes_per_file: int = 64 << 20,
@@ -54,25 +58,28 @@ class FileSink:
         assert format in FILE_FORMATS, format
         self.name = name
         self._folder = folder
-        self._prefix = f"{_UNSAFE.sub('_', name)}-{home_id}-"
+        kind = "" if takes == "results" else f"+{takes}"  # no name of a sink has a plus here
+        self._prefix = f"{_UNSAFE.sub('_', name)}{kind}-{home_id}-"
         self._format = format
         self._every_s = every_s
         self._bytes_per_file = bytes_per_file
         self._time_zone = time_zone
         self._clock = clock
-        self._batches: list[ResultBatch] = []
+        self._batches: list[Batch] = []
         self._nbytes = 0
         self._since: float | None = None
         self._cursor = cursor
         self._is_sure = True  # that what is known about the folder is so: not after a failure
-        self._begun = (
-            self._prepare()
-        )  # last rounds of ranges that were written, not acknowledged; earliest first
+        # last rounds of ranges that were written, not acknowledged; earliest first
+        self._begun = self._prepare()
 
-    def write(self, round_number: int, batches: Sequence[ResultBatch]) -> None:
+    def has_room(self, number: int, n_items: int) -> bool:
+        return True
+
+    def write(self, number: int, batches: Sequence[Batch]) -> None:
         if not self._is_sure:
             self._begun, self._is_sure = self._prepare(), True
-        if self._begun and round_number > self._begun[0]:
+        if self._begun and number > self._begun[0]:
             self._write_range()  # a range that was begun before the crash ends where it ended then
         self._batches += batches
         self._nbytes += sum(batch.rows.nbytes for batch in batches)
@@ -84,8 +91,14 @@ class FileSink:
             return False
         return self._nbytes >= self._bytes_per_file or self._clock() - self._since >= self._every_s
 
+    def is_full(self) -> bool:
+        return self.is_due()
+
+    def wait_s(self) -> float:
+        return math.inf if self._since is None else max(0.0, self._since + self._every_s - self._clock())
+
     def flush(self) -> bool:
-        if self._begun and self._batches and self._batches[-1].round_number < self._begun[0]:
+        if self._begun and self._batches and self._batches[-1].number < self._begun[0]:
             return False  # the rest of the range that was begun comes first
         self._write_range()
         return True
@@ -93,7 +106,7 @@ class FileSink:
     def _write_range(self) -> None:
         """Everything that waits, as the files of one range of rounds."""
         if self._batches:
-            first, last = self._batches[0].round_number, self._batches[-1].round_number
+            first, last = self._batches[0].number, self._batches[-1].number
             stem = f"{self._prefix}{first:012d}-{self._begun[0] if self._begun else last:012d}"
             try:
                 for name, write in self._files(stem):
@@ -113,6 +126,9 @@ class FileSink:
         self._batches = []
         self._nbytes = 0
         self._since = None
+
+    def interrupt(self) -> None:
+        """Files are written in no time, or the disk is at fault."""
 
     def close(self) -> None:
         """Nothing is held open between flushes."""
@@ -179,9 +195,9 @@ class FileSink:
             os.close(descriptor)
 
 
-def _write_json(batches: Sequence[ResultBatch], file: BinaryIO) -> None:
+def _write_json(batches: Sequence[Batch], file: BinaryIO) -> None:
     for batch in batches:
-        file.write(("\n".join(json_lines(batch.rows)) + "\n").encode())
+        file.write(("\n".join(batch.lines()) + "\n").encode())
 
 
 def _identity(schema: pa.Schema) -> str:

@@ -1,4 +1,4 @@
-"""Results as messages of a Kafka topic: JSON, as the lines of a file would be, keyed by the query.
+"""Results, or what alerts say, as messages of a Kafka topic: JSON, as the lines of a file would be, keyed by the query.
 
 Rounds are written in transactions, some rounds in one, each with the number of its last round as its mark (`kafka/writer.py`).
 Whoever reads only what was committed finds every result once: after a crash between the transaction and the cursor's advance the
@@ -8,13 +8,13 @@ sink have ended, so there is no third case.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from eddyline.delivery.sinks.batches import ResultBatch
+from eddyline.delivery.sinks.batches import Batch
 from eddyline.delivery.sinks.sink import SinkError
-from eddyline.delivery.sinks.texts import json_lines
 from eddyline.errors import did_you_mean
 from eddyline.kafka import ANSWER_S, Cluster, KafkaFailure, UnknownTopic, Writer, check_library
 
@@ -35,15 +35,21 @@ class KafkaSink:
         name: str,
         home_id: str,
         last_round: int,
+        takes: str = "results",
         every_s: float = 0.1,
         answer_s: float = ANSWER_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Talks to nobody yet. `last_round` is the last one the home has. Raises SinkError without the client library."""
+        """Talks to nobody yet. `last_round` is the last one the home has, or the id of the last message if it takes alerts.
+
+        Raises SinkError without the client library.
+        """
         self.name = name
         self._cluster = cluster
         self._topic = topic
-        self._writer_name = f"eddyline-{home_id}-{_UNSAFE.sub('_', name)}"
+        kind = "" if takes == "results" else f"+{takes}"
+        self._writer_name = f"eddyline-{home_id}-{_UNSAFE.sub('_', name)}{kind}"
+        self._words = ("results up to round", "rounds") if takes == "results" else ("alerts up to", "alerts")
         self._last_round = (
             last_round  # no mark can be above this: neither of an earlier process, nor of this one
         )
@@ -51,7 +57,7 @@ class KafkaSink:
         self._answer_s = answer_s
         self._clock = clock
         self._writer: Writer | None = None
-        self._batches: list[ResultBatch] = []
+        self._batches: list[Batch] = []
         self._nbytes = 0
         self._since: float | None = None
         try:
@@ -59,9 +65,12 @@ class KafkaSink:
         except KafkaFailure as failure:
             raise self._told(failure) from None
 
-    def write(self, round_number: int, batches: Sequence[ResultBatch]) -> None:
+    def has_room(self, number: int, n_items: int) -> bool:
+        return True
+
+    def write(self, number: int, batches: Sequence[Batch]) -> None:
         mark = self._opened().mark
-        if mark is not None and round_number <= mark:
+        if mark is not None and number <= mark:
             return  # it was written before a crash, and not acknowledged
         self._batches += batches
         self._nbytes += sum(batch.rows.nbytes for batch in batches)
@@ -73,12 +82,18 @@ class KafkaSink:
             return False
         return self._nbytes >= BYTES_AT_ONCE or self._clock() - self._since >= self._every_s
 
+    def is_full(self) -> bool:
+        return self.is_due()
+
+    def wait_s(self) -> float:
+        return math.inf if self._since is None else max(0.0, self._since + self._every_s - self._clock())
+
     def flush(self) -> bool:
         if self._batches:
             try:
                 writer = self._opened()
-                self._last_round = max(self._last_round, self._batches[-1].round_number)
-                writer.write(self._messages(), self._batches[-1].round_number)
+                self._last_round = max(self._last_round, self._batches[-1].number)
+                writer.write(self._messages(), self._batches[-1].number)
             except KafkaFailure as failure:
                 self._let_go()
                 raise self._told(failure) from None
@@ -87,6 +102,9 @@ class KafkaSink:
 
     def forget(self, cursor: int) -> None:
         self._clear()
+
+    def interrupt(self) -> None:
+        """The client has time limits of its own."""
 
     def close(self) -> None:
         self._let_go()
@@ -113,15 +131,15 @@ class KafkaSink:
         if mark is not None and mark > self._last_round:
             self._let_go()
             raise SinkError(
-                f"sink {self.name}: topic {self._topic} has results up to round {mark}, the home only up to {self._last_round}",
-                detail="The home was put back to an earlier state, and its rounds would be taken for those the topic has.",
+                f"sink {self.name}: topic {self._topic} has {self._words[0]} {mark}, the home only up to {self._last_round}",
+                detail=f"The home was put back to an earlier state, and its {self._words[1]} would be taken for those"
+                " the topic has.",
                 hint="Give the sink another name; its results then come after those that are there.",
             )
 
     def _messages(self) -> Iterator[tuple[bytes, bytes]]:
         for batch in self._batches:
-            keys = batch.rows.column("_query").to_pylist()
-            for key, line in zip(keys, json_lines(batch.rows), strict=True):
+            for key, line in zip(batch.queries(), batch.lines(), strict=True):
                 yield key.encode(), line.encode()
 
     def _clear(self) -> None:

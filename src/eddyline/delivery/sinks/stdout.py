@@ -1,21 +1,21 @@
-"""Results as lines on standard output."""
+"""Results, or messages, as lines on standard output."""
 
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Sequence
 from typing import TextIO
 
-from eddyline.delivery.sinks.batches import MARKS, ResultBatch
+from eddyline.delivery.sinks.batches import Batch
 from eddyline.delivery.sinks.sink import SinkClosedError, SinkError
-from eddyline.delivery.sinks.texts import json_lines, text_columns
 
 STDOUT_FORMATS = ("jsonl", "text")
 
 
 class StdoutSink:
-    """`jsonl`: an object per result with its marks. `text`: the query and its columns, for people."""
+    """`jsonl`: an object each, a result with its marks. `text`: the query and its columns, or what an alert says, for people."""
 
     def __init__(
         self, file: TextIO, *, name: str = "stdout", format: str = "jsonl", time_zone: str = "UTC"
@@ -28,10 +28,13 @@ class StdoutSink:
         self._is_dirty = False
         self._has_reader = True
 
-    def write(self, round_number: int, batches: Sequence[ResultBatch]) -> None:
+    def has_room(self, number: int, n_items: int) -> bool:
+        return True
+
+    def write(self, number: int, batches: Sequence[Batch]) -> None:
         lines: list[str] = []
         for batch in batches:
-            lines += json_lines(batch.rows) if self._format == "jsonl" else self._texts(batch)
+            lines += batch.lines() if self._format == "jsonl" else batch.shown(self._time_zone)
         self._check_reader()
         self._is_dirty = True
         try:
@@ -39,22 +42,14 @@ class StdoutSink:
         except OSError as error:
             raise self._broken(error) from None
 
-    def _texts(self, batch: ResultBatch) -> list[str]:
-        names = batch.columns.names
-        columns = [column.to_pylist() for column in text_columns(batch.rows, self._time_zone).columns]
-        queries, values = columns[0], columns[len(MARKS) :]
-        shown = [
-            ", ".join(f"{name}={_shown(value)}" for name, value in zip(names, row, strict=True))
-            for row in (zip(*values, strict=True) if values else [()] * len(batch))
-        ]
-        changes = batch.rows.column("_change").to_pylist()
-        return [
-            f"{'+' if change == 'insert' else '-'} {query}: {row}".rstrip()
-            for change, query, row in zip(changes, queries, shown, strict=True)
-        ]
-
     def is_due(self) -> bool:
         return self._is_dirty
+
+    def is_full(self) -> bool:
+        return self._is_dirty
+
+    def wait_s(self) -> float:
+        return 0.0 if self._is_dirty else math.inf
 
     def flush(self) -> bool:
         self._check_reader()
@@ -67,6 +62,9 @@ class StdoutSink:
 
     def forget(self, cursor: int) -> None:
         self._is_dirty = False
+
+    def interrupt(self) -> None:
+        """Whoever reads decides how long it takes."""
 
     def close(self) -> None:
         """Standard output belongs to the process."""
@@ -91,10 +89,6 @@ class StdoutSink:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, descriptor)
         os.close(nowhere)
-
-
-def _shown(value: str | None) -> str:
-    return "NULL" if value is None else value
 
 
 def _gone() -> SinkClosedError:
