@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import eddyline
-from eddyline.api.pipeline import read_pipeline
-from eddyline.api.runner import Runner
 from eddyline.errors import PropertyError
 from eddyline.events import FileSetAside, RoundFailed, RoundMeasured, SourceClosed
 from eddyline.functions.udf import DECLARED
 from eddyline.spark.workers import SparkWorkers
-
-TRADES = """
-[streams.trades]
-schema = "n BIGINT, price DOUBLE"
-source = { type = "files", path = "in", format = "parquet" }
-"""
-REST = """
-[rules]
-files = ["rules.sql"]
-[[sinks]]
-type = "file"
-path = "out"
-[limits]
-job_from_bytes = 0
-"""
+from tests.spark.project import TRADES, Project, cheap
 
 
 @pytest.fixture(autouse=True)
@@ -43,48 +23,9 @@ def _functions_of_this_test_only():
     DECLARED.update(before)
 
 
-class Project:
-    """A folder with a pipeline."""
-
-    def __init__(self, folder: Path, workers: SparkWorkers) -> None:
-        self.folder = folder
-        self.workers = workers
-        self.events: list = []
-        self.write("1", *range(100))
-        self.rules("CREATE OR REPLACE VIEW cheap AS SELECT n FROM trades WHERE price < 10")
-
-    def rules(self, text: str) -> None:
-        (self.folder / "rules.sql").write_text(text)
-
-    def write(self, name: str, *numbers: int, into: str = "in") -> None:
-        (self.folder / into).mkdir(exist_ok=True)
-        table = pa.table({"n": pa.array(numbers, pa.int64()), "price": [float(n % 20) for n in numbers]})
-        pq.write_table(table, self.folder / into / f"{name}.parquet", row_group_size=30)
-
-    def runner(self, *, engine=None, streams: str = TRADES, on_spark: bool = True) -> Runner:
-        pipeline = read_pipeline(streams + REST, self.folder / "eddyline.toml")
-        workers = self.workers if on_spark else None
-        return Runner(pipeline, engine=engine, on_event=self.events.append, workers=workers)
-
-    def run(self, **options):
-        with self.runner(**options) as runner:
-            return runner.run(once=True)
-
-    def results(self) -> list[dict]:
-        files = sorted((self.folder / "out").glob("*.jsonl"))
-        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
-
-    def told(self, kind: type) -> list:
-        return [event for event in self.events if isinstance(event, kind)]
-
-
 @pytest.fixture
 def project(tmp_path, spark) -> Project:
     return Project(tmp_path, SparkWorkers(spark))
-
-
-def cheap(numbers) -> list[int]:
-    return [n for n in numbers if n % 20 < 10]
 
 
 def test_workers_read_the_files_and_the_results_are_those_of_one_process(project, tmp_path):
@@ -174,9 +115,7 @@ def test_a_task_that_fails_always_is_told_and_the_rows_come_again(project, monke
         if isinstance(event, RoundFailed):
             broken.unlink(missing_ok=True)
 
-    pipeline = read_pipeline(TRADES + REST, project.folder / "eddyline.toml")
-    with Runner(pipeline, on_event=heal, workers=project.workers) as runner:
-        runner.run(once=True)
+    project.run(on_event=heal)
     (failed,) = project.told(RoundFailed)
     assert failed.message.startswith("Spark could not run the tasks of a round")
     assert [r["n"] for r in project.results()] == cheap(range(100))

@@ -404,10 +404,27 @@ def test_the_archive_can_be_built_ahead(environ, tmp_path):
         assert waits[-1].startswith("building the class-data archive")
         assert prepare_fast_start(on_wait=waits.clear) == built  # nothing to do, nothing said
         print(built)
+        from eddyline.cli.main import main
+        main(["doctor", "--prepare"])
         """,
     )
     [archive] = (tmp_path / "a cache" / "eddyline").glob("*.jsa")
-    assert out == f"{archive}\n"
+    assert out.startswith(f"{archive}\n")
+    assert re.search(rf"^ok       fast start: {re.escape(str(archive))}, \d+ MB$", out, re.MULTILINE)
+
+
+def test_the_doctor_says_why_no_archive_is_built(environ):
+    doctor = """
+        from eddyline.cli.main import main
+        print("code", main(["doctor", "--prepare"]))
+        """
+    out = ran(environ, doctor)
+    assert "warning  fast start: EDDYLINE_CLASS_ARCHIVE switches it off\n" in out
+    assert "hint: Unset EDDYLINE_CLASS_ARCHIVE to have it built.\n" in out
+    assert out.endswith("code 0\n")
+    out = ran({**environ, "SPARK_REMOTE": "sc://there"}, doctor)
+    assert "ERROR    fast start: SPARK_REMOTE is set, and Spark Connect is not supported\n" in out
+    assert out.endswith("code 1\n")
 
 
 @pytest.mark.spark

@@ -1,0 +1,257 @@
+"""Receipts: everything a result follows from, as one document that can be checked without this engine.
+
+A receipt holds the query as it was in the round, its row, the round's facts and the result, with a checksum over all of it. An
+independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.catalog.database import StoredQuery
+from eddyline.catalog.past import query_at
+from eddyline.catalog.rounds import CommittedRound
+from eddyline.delivery import Result
+from eddyline.engine import RoundEngine
+from eddyline.engine.durable import OUTBOX
+from eddyline.engine.round_inputs import RoundInputs, home_of
+from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
+from eddyline.functions.udf import UserFunction
+from eddyline.model import Shape, UserCall, iso_time
+from eddyline.proof import FunctionVersion, JudgeStopped, Proof, checksum_of, claim_of, proof_of
+from eddyline.proof.duckdb import DuckDbJudge
+from eddyline.proof.values import rows_to_json, schema_to_text, to_json
+from eddyline.proof.words import words_of
+from eddyline.spark import prove as spark_prove
+from eddyline.sql.properties import stated
+from eddyline.storage.outbox import StoredPart
+from eddyline.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, TINYINT, is_decimal, type_name
+
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
+
+FORMAT = 1  # of the document
+_DAY_US = 86_400_000_000
+_NARROW_FIRST = (STRING, TINYINT, SMALLINT, INT, BIGINT)
+
+
+class Receipt(dict[str, Any]):
+    """A receipt: a JSON document, with a form for people."""
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether it says what was issued."""
+        return bool(checksum_of(self) == self.get("checksum"))
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __str__(self) -> str:
+        (row,) = self["rows"]
+        of = f" of {self['owner']}" if self["owner"] else ""
+        lines = [
+            f"result {self['id']}: {self['query']}{of}, generation {self['generation']}, version {self['version']}",
+            f"  text      {' '.join(self['text'].split())}",
+        ]
+        lines += [
+            f"  :{name:<8} {json.dumps(p['value'])} ({p['type']})" for name, p in self["params"].items()
+        ]
+        lines += [f"  function  {f['name']}, version {f['version']}" for f in self["functions"]]
+        round_ = self["round"]
+        lines += [
+            f"  row       {row['stream']} {row['arrival']}: {json.dumps(row['row'], ensure_ascii=False)}",
+            f"  round     {round_['number']}, now() {round_['now']}, version {round_['version']}, {round_['time_zone']}",
+            f"  result    {json.dumps(self['result'], ensure_ascii=False)}",
+            f"  {self['checksum']}",
+        ]
+        return "\n".join(lines)
+
+
+def receipt(engine: Engine, result: str | Result) -> Receipt:
+    """The receipt of a result, or of the one with this id.
+
+    Raises UnknownNameError if there is no such result, ReceiptError if its row is gone.
+    """
+    rounds = engine.rounds
+    number, arrival, query_id = _place(result)
+    committed, part = _result(rounds, number, arrival, query_id)
+    round_ = committed.round
+    with rounds.lock:
+        rounds.check_open()
+        query = query_at(home_of(rounds).database, query_id, round_.version)
+    if query is None or query.generation != int(part.generations[0]):
+        raise ReceiptError(
+            f"what query {query_id} was in round {number} is no longer known",
+            hint="Earlier versions are kept as [engine.retention] says (docs/pipeline.md).",
+        )
+    stream, row, _ = RoundInputs(rounds, round_).row(arrival)
+    body = {
+        "format": FORMAT,
+        "id": f"{number}-{arrival}-{query_id}",
+        "query": query.name or f"q{query_id}",
+        "query_id": query_id,
+        "generation": query.generation,
+        "version": query.version,
+        "owner": query.properties.owner,
+        "text": query.text,
+        "params": _params(query),
+        "properties": {
+            name: list(v) if isinstance(v, tuple) else v for name, v in stated(query.properties).items()
+        },
+        "functions": [
+            {"name": f.name, "version": f.version, "is_deterministic": f.is_deterministic}
+            for f in functions_of(query.shape)
+        ],
+        "rows": [
+            {
+                "stream": stream,
+                "arrival": arrival,
+                "columns": schema_to_text(row.schema),
+                "seen": columns_seen(query, row.schema),
+                "row": rows_to_json(row)[0],
+            }
+        ],
+        "round": {
+            "number": number,
+            "now": iso_time(round_.now_us),
+            "now_us": round_.now_us,
+            "version": round_.version,
+            "seed": round_.seed,
+            "time_zone": rounds.time_zone,
+        },
+        "change": "insert" if part.signs[0] > 0 else "delete",
+        "is_late": bool(part.is_late[0]),
+        "columns": schema_to_text(part.rows.schema),
+        "result": rows_to_json(part.rows)[0],
+    }
+    return Receipt(body | {"checksum": checksum_of(body)})
+
+
+def _place(result: str | Result) -> tuple[int, int, int]:
+    if isinstance(result, Result):
+        return result.round_number, result.arrival, result.query_id
+    parts = result.split("-")
+    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) <= 18 for p in parts):
+        raise PropertyError(
+            f"{result[:60]!r} is not the id of a result",
+            hint="It is the cursor that eddyline tail --json shows, such as 12-345-6: round, row, query.",
+        )
+    number, arrival, query_id = map(int, parts)
+    return number, arrival, query_id
+
+
+def _result(
+    rounds: RoundEngine, number: int, arrival: int, query_id: int
+) -> tuple[CommittedRound, StoredPart]:
+    """The round, and the one result in it."""
+    durable = home_of(rounds)
+    with rounds.lock:
+        rounds.check_open()
+        committed = durable.rounds.get(number)
+        files = durable.rounds.files_of(OUTBOX, number)
+        last = rounds.last_round
+    if number > last or number < 1:
+        raise UnknownNameError(
+            f"there is no result {number}-{arrival}-{query_id}", hint=f"The last round was {last}."
+        )
+    if committed is None or (committed.n_results and not files):
+        age_us, nbytes = durable.retention.of(OUTBOX)
+        raise UnknownNameError(
+            f"the results of round {number} are past retention",
+            detail=f"Results are kept for {age_us / _DAY_US:g} days, up to {nbytes / (1 << 30):g} GiB.",
+            hint="[engine.retention] says otherwise (docs/pipeline.md).",
+        )
+    for file in files:
+        for part in durable.parts(file):
+            found = np.flatnonzero((part.query_ids == query_id) & (part.arrivals == arrival))
+            if len(found):
+                return committed, part.narrowed(found[:1])
+    damaged = [file.name for file in files if file.name in durable.damaged]
+    raise UnknownNameError(
+        f"round {number} has no result of query {query_id} for row {arrival}",
+        detail=f"But {', '.join(damaged)} of the home cannot be read." if damaged else None,
+        hint="eddyline tail --json shows ids of results as cursor.",
+    )
+
+
+def columns_seen(query: StoredQuery, schema: pa.Schema) -> list[str]:
+    """The columns of a row that a query knows of: those it names, and those its `*` stood for when it was registered."""
+    named = {word.named.lower() for word in words_of(query.text) if word.is_name}
+    seen = [name for name in schema.names if name in query.shape.columns or name.lower() in named]
+    return seen or schema.names[:1]  # a row has at least one
+
+
+def functions_of(shape: Shape) -> tuple[FunctionVersion, ...]:
+    """The users' functions a shape calls."""
+    calls = [node for e in shape.expressions() for node in e.walk() if isinstance(node, UserCall)]
+    unsteady = {(call.function, call.version) for call in calls if not call.is_deterministic}
+    return tuple(
+        FunctionVersion(name, version, (name, version) not in unsteady) for name, version in shape.functions
+    )
+
+
+def params_of(query: StoredQuery) -> dict[str, pa.Scalar]:
+    """Values of the named parameters, each in the narrowest type the query has it in: wider ones follow from where it stands."""
+    found: dict[str, pa.Scalar] = {}
+    for slot, value in zip(query.shape.slots, query.constants, strict=True):
+        if slot.name is not None:
+            scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value, slot.type)
+            known = found.get(slot.name)
+            if known is None or _width(scalar.type) < _width(known.type):
+                found[slot.name] = scalar
+    return found
+
+
+def _width(t: pa.DataType) -> int:
+    t = t.value_type if pa.types.is_list(t) else t
+    if t in _NARROW_FIRST:
+        return _NARROW_FIRST.index(t)
+    return len(_NARROW_FIRST) + (0 if is_decimal(t) else {FLOAT: 1, DOUBLE: 2}.get(t, 3))
+
+
+def _params(query: StoredQuery) -> dict[str, dict[str, Any]]:
+    return {
+        name: {"type": type_name(value.type), "value": to_json(value)}
+        for name, value in params_of(query).items()
+    }
+
+
+# --------------------------------------------------------------------------------------------- proving
+
+
+def prove(
+    receipt: Mapping[str, Any],
+    *,
+    spark: Any = None,
+    find_function: Callable[[str, str], UserFunction | None] | None = None,
+    on_wait: Callable[[str], None] | None = None,
+) -> Proof:
+    """Let Spark judge a receipt; without PySpark DuckDB, if it may. Raises ProofError if neither can, with what to install."""
+    if spark is None and not spark_prove.is_installed():
+        return _prove_plainly(receipt)
+    return spark_prove.prove(receipt, session=spark, find_function=find_function, on_wait=on_wait)
+
+
+def _prove_plainly(receipt: Mapping[str, Any]) -> Proof:
+    began = time.perf_counter()
+    claim = claim_of(receipt)
+    try:
+        judge = DuckDbJudge()
+        try:
+            found = judge.found(claim)
+        finally:
+            judge.close()
+    except (ProofError, JudgeStopped) as error:
+        said = error.problem if isinstance(error, ProofError) else str(error)
+        raise ProofError(
+            "there is no Spark to prove it with",
+            detail=f"PySpark is not installed, and {said}.",
+            hint="pip install 'eddyline[spark]'",
+        ) from None
+    return proof_of(str(receipt["id"]), claim, found, time.perf_counter() - began)

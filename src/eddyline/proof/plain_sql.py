@@ -1,0 +1,432 @@
+"""A small language that Spark and DuckDB read alike: what a text in it says, with every precedence and type written out.
+
+    query        SELECT item, … FROM stream [[AS] alias] [WHERE condition]
+    item         * | alias.* | expression [[AS] name]
+    condition    comparisons, [NOT] BETWEEN, [NOT] IN, IS [NOT] NULL, joined by AND, OR, NOT
+    expression   columns, numbers, strings without escapes, TRUE, FALSE, NULL, :parameters, + - *, parentheses
+
+Precedence is Spark's. An operator is allowed only on types for which both engines were found to give the same values, types and
+errors on edge values: `ALLOWED`, which tests/proof/test_duckdb_agrees.py finds again and compares. Everything else is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.errors import ProofError
+from eddyline.proof.words import Word, words_of
+from eddyline.types import BIGINT, BOOLEAN, DOUBLE, INT, SMALLINT, STRING, TINYINT, type_name
+
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+ARITHMETIC = ("+", "-", "*")
+INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
+TYPES = (BOOLEAN, *INTEGERS, DOUBLE, STRING)
+
+_Pairs = frozenset[tuple[pa.DataType, pa.DataType]]
+_NUMBERS: _Pairs = frozenset((a, b) for a in (*INTEGERS, DOUBLE) for b in (*INTEGERS, DOUBLE))
+_ALIKE: _Pairs = _NUMBERS | {(BOOLEAN, BOOLEAN), (STRING, STRING)}
+# By operator, the pairs of types on which Spark and DuckDB do the same, overflow included.
+ALLOWED: Mapping[str, _Pairs] = {
+    **dict.fromkeys(COMPARISONS, _ALIKE),
+    **dict.fromkeys(ARITHMETIC, _NUMBERS),
+}
+
+_DUCKDB = {
+    BOOLEAN: "BOOLEAN",
+    TINYINT: "TINYINT",
+    SMALLINT: "SMALLINT",
+    INT: "INTEGER",
+    BIGINT: "BIGINT",
+    DOUBLE: "DOUBLE",
+    STRING: "VARCHAR",
+}
+_SAME_AS = {"==": "=", "<>": "!="}
+_RESERVED = frozenset(
+    [
+        *[
+            "SELECT",
+            "FROM",
+            "WHERE",
+            "AND",
+            "OR",
+            "NOT",
+            "IN",
+            "BETWEEN",
+            "IS",
+            "NULL",
+            "AS",
+            "TRUE",
+            "FALSE",
+        ],
+        *["CASE", "WHEN", "THEN", "ELSE", "END", "LIKE", "ILIKE", "RLIKE", "DISTINCT", "ESCAPE", "DIV"],
+    ]
+)
+_WHOLE = re.compile(r"\d+")
+_FRACTION = re.compile(r"\d+\.\d*|\.\d+")
+_EXPONENT = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+")
+_PLAIN_STRING = re.compile(r"""'[^'\\]*'|"[^"\\]*\"""")
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A query of the language: its condition and result columns as DuckDB reads them, and the columns of the stream it needs."""
+
+    condition: str
+    items: tuple[str, ...]
+    columns: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A part of the text: what DuckDB is given for it, and its type (None: NULL without one)."""
+
+    sql: str
+    type: pa.DataType | None
+
+
+class _Refused(Exception):
+    """What is not in the language."""
+
+
+def plain(text: str, stream: str, schema: pa.Schema, params: Mapping[str, tuple[pa.DataType, Any]]) -> Plain:
+    """What a text says. Raises ProofError with the first thing that is not in the language."""
+    reader = _Reader(words_of(text), stream, schema, params)
+    try:
+        return reader.query()
+    except _Refused as refused:
+        raise ProofError(
+            f"DuckDB does not judge {refused}",
+            detail="It is asked only where all operators of a text were found to be the same there as in Spark.",
+            hint="Let Spark judge it: pip install 'eddyline[spark]'.",
+            text=text,
+        ) from None
+
+
+class _Reader:
+    def __init__(
+        self,
+        words: Sequence[Word],
+        stream: str,
+        schema: pa.Schema,
+        params: Mapping[str, tuple[pa.DataType, Any]],
+    ) -> None:
+        self._words = words
+        self._at = 0
+        self._stream = stream
+        self._fields = {f.name.lower(): f for f in schema}
+        self._params = params
+        self._qualifiers = {stream.lower()}
+        self._used: set[str] = set()
+
+    # ----------------------------------------------------------------------------------------- the query
+
+    def query(self) -> Plain:
+        self._expect("SELECT")
+        start = self._at
+        self._skip_items()
+        self._source()
+        condition = _Term("TRUE", BOOLEAN)
+        if self._takes("WHERE"):
+            condition = self._boolean(self._or())
+        while self._takes(";"):
+            pass
+        if self._at < len(self._words):
+            raise _Refused(self._words[self._at].text)
+        self._at = start  # now that the alias is known
+        items = list(self._item())
+        while self._takes(","):
+            items += self._item()
+        self._expect("FROM")
+        return Plain(condition.sql, tuple(items), frozenset(self._used))
+
+    def _skip_items(self) -> None:
+        depth = 0
+        while (word := self._peek()) is not None:
+            if depth == 0 and word.says("FROM"):
+                return
+            depth += word.says("(") - word.says(")")
+            self._at += 1
+
+    def _source(self) -> None:
+        self._expect("FROM")
+        name = self._name()
+        if name.lower() == "stream" and (after := self._peek()) is not None and after.is_name:
+            name = self._name() if after.named.lower() == self._stream.lower() else name
+        if name.lower() != self._stream.lower():
+            raise _Refused(f"FROM {name}")
+        if self._takes("AS") or self._at_name():
+            self._qualifiers = {self._name().lower()}
+
+    def _item(self) -> list[str]:
+        if self._takes("*"):
+            return [self._column(name).sql for name in self._fields]
+        words = self._words[self._at : self._at + 3]
+        if len(words) == 3 and words[0].is_name and words[1].says(".") and words[2].says("*"):
+            if words[0].named.lower() not in self._qualifiers:
+                raise _Refused(f"{words[0].text}.*")
+            self._at += 3
+            return [self._column(name).sql for name in self._fields]
+        term = self._or()
+        if term.type is None:
+            raise _Refused("NULL as a column")
+        if self._takes("AS") or self._at_name():
+            self._name()
+        return [term.sql]
+
+    # ----------------------------------------------------------------------------------------- conditions
+
+    def _or(self) -> _Term:
+        return self._joined("OR", self._and)
+
+    def _and(self) -> _Term:
+        return self._joined("AND", self._not)
+
+    def _joined(self, word: str, part: Any) -> _Term:
+        first = part()
+        while self._takes(word):
+            left, right = self._boolean(first), self._boolean(part())
+            first = _Term(f"({left.sql} {word} {right.sql})", BOOLEAN)
+        term: _Term = first
+        return term
+
+    def _not(self) -> _Term:
+        if self._takes("NOT"):
+            return _Term(f"(NOT {self._boolean(self._not()).sql})", BOOLEAN)
+        return self._predicate()
+
+    def _predicate(self) -> _Term:
+        left = self._comparison()
+        if self._takes("IS"):
+            negated = "NOT " if self._takes("NOT") else ""
+            self._expect("NULL")
+            return _Term(f"({left.sql} IS {negated}NULL)", BOOLEAN)
+        is_negated = self._says("NOT") and self._says("BETWEEN", "IN", ahead=1)
+        if is_negated:
+            self._at += 1
+        if self._takes("BETWEEN"):
+            low = self._sum()
+            self._expect("AND")
+            high = self._sum()
+            above, below = self._compared(">=", left, low), self._compared("<=", left, high)
+            found = _Term(f"({above.sql} AND {below.sql})", BOOLEAN)
+        elif self._takes("IN"):
+            found = self._in(left)
+        else:
+            return left
+        return _Term(f"(NOT {found.sql})", BOOLEAN) if is_negated else found
+
+    def _in(self, left: _Term) -> _Term:
+        self._expect("(")
+        options = self._options()
+        while self._takes(","):
+            options += self._options()
+        self._expect(")")
+        if len({option.type for option in options}) > 1:
+            raise _Refused("an IN list of several types")
+        if not options:
+            return _Term("FALSE", BOOLEAN)
+        equal = [self._compared("=", left, option).sql for option in options]
+        return _Term(f"({' OR '.join(equal)})", BOOLEAN)
+
+    def _options(self) -> list[_Term]:
+        word = self._peek()
+        if word is not None and word.kind == "parameter":
+            t, value = self._param(word)
+            if pa.types.is_list(t):
+                self._at += 1
+                return [self._constant(t.value_type, item) for item in value or ()]
+        return [self._sum()]
+
+    def _comparison(self) -> _Term:
+        left = self._sum()
+        word = self._peek()
+        operator = None if word is None else _SAME_AS.get(word.text, word.text)
+        if word is None or word.kind != "symbol" or operator not in COMPARISONS:
+            return left
+        self._at += 1
+        found = self._compared(operator, left, self._sum())
+        after = self._peek()
+        if after is not None and _SAME_AS.get(after.text, after.text) in COMPARISONS:
+            raise _Refused("a comparison of a comparison")
+        return found
+
+    def _compared(self, operator: str, left: _Term, right: _Term) -> _Term:
+        self._check(operator, left, right)
+        return _Term(f"({left.sql} {operator} {right.sql})", BOOLEAN)
+
+    # ----------------------------------------------------------------------------------------- values
+
+    def _sum(self) -> _Term:
+        return self._arithmetic(("+", "-"), self._product)
+
+    def _product(self) -> _Term:
+        return self._arithmetic(("*",), self._value)
+
+    def _arithmetic(self, operators: tuple[str, ...], part: Any) -> _Term:
+        first: _Term = part()
+        while self._says(*operators):
+            operator = self._words[self._at].text
+            self._at += 1
+            second = part()
+            self._check(operator, first, second)
+            first = _Term(f"({first.sql} {operator} {second.sql})", _wider(first.type, second.type))
+        return first
+
+    def _value(self) -> _Term:
+        word = self._peek()
+        if word is None:
+            raise _Refused("a text that ends here")
+        if word.says("("):
+            self._at += 1
+            inner = self._or()
+            self._expect(")")
+            return inner
+        if word.says("-") and self._kind(1) == "number":
+            self._at += 1
+            return self._number("-")
+        if word.kind == "number":
+            return self._number("")
+        if word.kind == "string":
+            return self._string(word)
+        if word.kind == "parameter":
+            self._at += 1
+            return self._constant(*self._param(word))
+        if word.says("TRUE", "FALSE"):
+            self._at += 1
+            return _Term(word.text.upper(), BOOLEAN)
+        if word.says("NULL"):
+            self._at += 1
+            return _Term("NULL", None)
+        return self._reference()
+
+    def _reference(self) -> _Term:
+        name = self._name()
+        if self._takes("."):
+            if name.lower() not in self._qualifiers:
+                raise _Refused(f"{name}.{self._name()}")
+            name = self._name()
+        if self._says("(", ".", "["):
+            raise _Refused(f"{name}{self._words[self._at].text}")
+        after = self._peek()
+        if after is not None and after.kind in ("path", "string"):
+            raise _Refused(f"{name}{after.text}")
+        return self._column(name)
+
+    def _column(self, name: str) -> _Term:
+        field = self._fields.get(name.lower())
+        if field is None:
+            raise _Refused(name)
+        if field.type not in TYPES:
+            raise _Refused(f"column {field.name}, which is {type_name(field.type)}")
+        self._used.add(field.name)
+        return _Term(_quoted(field.name), field.type)
+
+    def _number(self, sign: str) -> _Term:
+        text = self._words[self._at].text
+        self._at += 1
+        if _WHOLE.fullmatch(text):
+            value = int(sign + text)
+            t = INT if -(1 << 31) <= value < 1 << 31 else BIGINT
+            if not -(1 << 63) < value < 1 << 63:
+                raise _Refused(sign + text)
+            return self._constant(t, value)
+        if _EXPONENT.fullmatch(text):
+            return self._constant(DOUBLE, float(sign + text))
+        if _FRACTION.fullmatch(text):
+            return _Term(f"CAST('{sign}{text}' AS DOUBLE)", _FRACTIONAL)
+        raise _Refused(text)
+
+    def _string(self, word: Word) -> _Term:
+        self._at += 1
+        if not _PLAIN_STRING.fullmatch(word.text) or self._kind(0) == "string":
+            raise _Refused(f"the string {word.text}")
+        return self._constant(STRING, word.text[1:-1])
+
+    def _param(self, word: Word) -> tuple[pa.DataType, Any]:
+        found = self._params.get(word.text[1:])
+        if found is None:
+            raise _Refused(f"parameter {word.text}")
+        return found
+
+    def _constant(self, t: pa.DataType, value: Any) -> _Term:
+        if t not in TYPES:
+            raise _Refused(f"a constant of type {type_name(t)}")
+        if value is None:
+            return _Term(f"CAST(NULL AS {_DUCKDB[t]})", t)
+        text = str(value).replace("'", "''")
+        return _Term(f"CAST('{text}' AS {_DUCKDB[t]})", t)
+
+    def _check(self, operator: str, left: _Term, right: _Term) -> None:
+        """Refuse an operator on types on which it was not found to be the same."""
+        types = [t for t in (left.type, right.type) if t is not None]
+        if _FRACTIONAL in types:  # a DECIMAL, which Spark reads as a DOUBLE beside a DOUBLE, and only there
+            types.remove(_FRACTIONAL)
+            if operator in ARITHMETIC or types != [DOUBLE]:
+                raise _Refused("a number with a decimal point but beside a DOUBLE")
+            return
+        pair = (types[0], types[-1]) if types else None
+        if pair is None or (len(types) == 1 and operator in ARITHMETIC) or pair not in ALLOWED[operator]:
+            shown = " and ".join(type_name(t) for t in types) or "NULL"
+            raise _Refused(f"{operator} of {shown}")
+
+    def _boolean(self, term: _Term) -> _Term:
+        if term.type not in (BOOLEAN, None):
+            after = self._peek()
+            if after is not None and not after.says(")", ";", "AND", "OR"):
+                raise _Refused(after.text)
+            raise _Refused(f"{type_name(term.type)} as a condition")
+        return term
+
+    # ----------------------------------------------------------------------------------------- words
+
+    def _peek(self) -> Word | None:
+        return self._words[self._at] if self._at < len(self._words) else None
+
+    def _kind(self, ahead: int) -> str | None:
+        at = self._at + ahead
+        return self._words[at].kind if at < len(self._words) else None
+
+    def _says(self, *words: str, ahead: int = 0) -> bool:
+        at = self._at + ahead
+        return at < len(self._words) and self._words[at].says(*words)
+
+    def _takes(self, word: str) -> bool:
+        found = self._says(word)
+        self._at += found
+        return found
+
+    def _expect(self, word: str) -> None:
+        if not self._takes(word):
+            found = self._peek()
+            raise _Refused("a text that ends here" if found is None else found.text)
+
+    def _at_name(self) -> bool:
+        word = self._peek()
+        return (
+            word is not None and word.is_name and (word.kind == "name" or word.text.upper() not in _RESERVED)
+        )
+
+    def _name(self) -> str:
+        word = self._peek()
+        if word is None or not self._at_name():
+            raise _Refused("a text that ends here" if word is None else word.text)
+        self._at += 1
+        return word.named
+
+
+_FRACTIONAL = pa.decimal128(38, 18)  # of a literal such as 10.5, whatever its digits
+
+
+def _wider(a: pa.DataType | None, b: pa.DataType | None) -> pa.DataType:
+    order = (*INTEGERS, DOUBLE)
+    return max((t for t in (a, b) if t is not None), key=order.index)
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
