@@ -1,0 +1,184 @@
+// Parts that several views are made of.
+
+import { ApiError } from "./api.js";
+import { fill, h, hidden, icon } from "./dom.js";
+
+export const MOODS = {
+  firing: "An alert is open",
+  failing: "Rows could not be decided: see its dead letters",
+  costly: "Takes a large share of the measured work, or matches everything",
+  matching: "Had results within the hour",
+  silent: "No result within the hour",
+  paused: "Sees no rows until it is resumed",
+  suspended: "The engine paused it: its source lost a column",
+};
+
+export const COSTS = {
+  index: "decided by the index, for all rules at once: the cheapest",
+  residual: "an expression is computed on rows the index has not ruled out",
+  function: "a function of yours is called on rows the index has not ruled out",
+  "matches everything": "no condition at all: every row is a result",
+};
+
+export const mood = (name) => h("span", { class: `mood ${name}`, title: MOODS[name] }, h("i", { class: "dot" }), name);
+
+export function setMood(element, name) {
+  if (element.textContent === name) return;
+  element.className = `mood ${name}`;
+  element.title = MOODS[name] ?? "";
+  fill(element, h("i", { class: "dot" }), name);
+}
+
+/** The title of a view; it takes the focus, so that a screen reader says where one is. */
+export function heading(text, ...beside) {
+  return h("header", { class: "heading" }, h("h1", { tabindex: "-1" }, text), h("div", { class: "buttons" }, beside));
+}
+
+export function card(title, { id, tools, label } = {}, ...children) {
+  const head = title === null ? null : h("div", { class: "card-head" }, h("h2", id ? { id } : null, title), tools ? h("div", { class: "buttons" }, tools) : null);
+  return h("section", { class: "card", "aria-label": label ?? title }, head, children);
+}
+
+export const loading = (what = "Loading") => h("p", { class: "loading", role: "status" }, h("i", { class: "spinner", "aria-hidden": "true" }), `${what}…`);
+
+/** Nothing there yet, and what to do about it. */
+export function empty(title, words, ...more) {
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), words ? h("p", { class: "soft" }, words) : null, more);
+}
+
+/** What went wrong, in the engine's words. */
+export function trouble(error, again) {
+  if (!(error instanceof ApiError)) throw error;
+  return h(
+    "div",
+    { class: "trouble", role: "alert" },
+    h("p", { class: "trouble-title" }, sentence(error.problem)),
+    error.detail ? h("p", null, error.detail) : null,
+    error.hint ? h("p", { class: "hint" }, error.hint) : null,
+    again ? h("button", { class: "button little", type: "button", on: { click: again } }, icon("refresh"), "Try again") : null,
+  );
+}
+
+export const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) : "");
+
+/** A word at the foot of the page, for a while; with `undo`, something to press. */
+export function toast(text, { undo, kind = "done", label = "Undo" } = {}) {
+  const area = document.getElementById("toasts");
+  const close = () => element.remove();
+  const again = undo
+    ? h("button", { class: "button little", type: "button", on: { click: async () => { close(); await attempt(undo); } } }, label)
+    : null;
+  const element = h(
+    "div",
+    { class: `toast ${kind}` },
+    h("span", null, text),
+    again,
+    h("button", { class: "button bare square little", type: "button", "aria-label": "Close", on: { click: close } }, icon("close")),
+  );
+  area.append(element);
+  while (area.children.length > 3) area.firstElementChild.remove();
+  let timer = 0;
+  const wait = () => { timer = setTimeout(close, undo ? 12_000 : 5_000); };
+  const hold = () => clearTimeout(timer);
+  for (const [event, act] of [["pointerenter", hold], ["pointerleave", wait], ["focusin", hold], ["focusout", wait]]) element.addEventListener(event, act);
+  wait();
+}
+
+/** Do something the server may refuse; a refusal becomes a toast, and false. */
+export async function attempt(act) {
+  try {
+    await act();
+    return true;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    toast([error.problem, error.hint].filter(Boolean).map(sentence).join(". "), { kind: "wrong" });
+    return false;
+  }
+}
+
+/** A window over the page, or with `isSide` at its side. Esc and the page behind close it. Returns a function that does. */
+export function dialog(title, content, { isSide = false, onClose, label } = {}) {
+  const before = document.activeElement;
+  const close = () => element.close();
+  const element = h(
+    "dialog",
+    { class: isSide ? "drawer" : "window", "aria-label": label ?? title },
+    h(
+      "div",
+      { class: "dialog-body" },
+      h("div", { class: "dialog-head" }, h("h2", { tabindex: "-1", autofocus: true }, title), h("button", { class: "button bare square", type: "button", "aria-label": "Close", title: "Close (Esc)", on: { click: close } }, icon("close"))),
+      content,
+    ),
+  );
+  element.addEventListener("click", (event) => event.target === element && close());
+  element.addEventListener("close", () => {
+    element.remove();
+    if (before?.isConnected) before.focus({ preventScroll: true });
+    onClose?.();
+  });
+  document.body.append(element);
+  element.showModal();
+  return close;
+}
+
+/** Ask before something that is hard to take back. */
+export function confirm(title, words, action, { isDanger = true } = {}) {
+  return new Promise((resolve) => {
+    let answer = false;
+    const yes = h("button", { class: `button main ${isDanger ? "danger" : ""}`, type: "button", on: { click: () => { answer = true; close(); } } }, action);
+    const no = h("button", { class: "button", type: "button", on: { click: () => close() } }, "Cancel");
+    const close = dialog(title, [h("p", { class: "soft" }, words), h("div", { class: "buttons end" }, no, yes)], { onClose: () => resolve(answer) });
+    yes.focus();
+  });
+}
+
+/** A field of a form: label, input, help. */
+export function field(label, input, help) {
+  const id = `field-${label.toLowerCase().replace(/\W+/g, "-")}`;
+  input.id = id;
+  const helped = help ? h("p", { class: "help", id: `${id}-help` }, help) : null;
+  if (helped) input.setAttribute("aria-describedby", helped.id);
+  return h("div", { class: "field" }, h("label", { for: id }, label), input, helped);
+}
+
+/** A share as a bar; the words beside it say the same. */
+export function bar(share, className = "") {
+  const part = h("i");
+  part.style.width = `${Math.max(0, Math.min(1, share ?? 0)) * 100}%`;
+  return h("span", { class: `bar ${className}`, "aria-hidden": "true" }, part);
+}
+
+/** A button that copies a text and says so. */
+export function copyButton(text, label = "Copy") {
+  const words = h("span", null, label);
+  const press = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      words.textContent = "Copied";
+    } catch {
+      words.textContent = "Select and copy by hand"; // no clipboard without https or permission
+    }
+    setTimeout(() => { words.textContent = label; }, 1_500);
+  };
+  return h("button", { class: "button little", type: "button", on: { click: press } }, icon("copy"), words);
+}
+
+/** Name and value, line by line. */
+export function facts(entries) {
+  return h("dl", { class: "facts" }, entries.filter((e) => e && e[1] !== null && e[1] !== undefined && e[1] !== "").map(([name, what]) => h("div", null, h("dt", null, name), h("dd", null, what))));
+}
+
+/** A table that becomes a list of cards on a phone. `columns`: [{name, of(row), class}]. */
+export function table(columns, rows, { label, key } = {}) {
+  return h(
+    "table",
+    { class: "table", role: "table", "aria-label": label },
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((c) => h("th", { role: "columnheader", scope: "col", class: c.class }, c.isSilent ? hidden(c.name) : c.name)))),
+    h("tbody", { role: "rowgroup" }, rows.map((row) => tableRow(columns, row, key))),
+  );
+}
+
+export function tableRow(columns, row, key) {
+  const cells = columns.map((c) => h("td", { role: "cell", class: c.class, data: { label: c.isSilent ? "" : c.name } }, c.of(row)));
+  return h("tr", { role: "row", data: key ? { key: key(row) } : {} }, cells);
+}

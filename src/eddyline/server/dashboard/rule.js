@@ -1,0 +1,379 @@
+// One rule: its text, its results as they come, why rows match or do not, what it costs and shares, its alerts.
+
+import { ApiError, drop, follow, get, post } from "./api.js";
+import { alertItem, alertKey, messageItem, updateAlert } from "./alerts.js";
+import { bars } from "./charts.js";
+import { arrows, fill, h, icon, reconcile, say, svg } from "./dom.js";
+import { restore, written } from "./edit.js";
+import { ago, percent, plural, setAgo, short, took, value, whole } from "./format.js";
+import { every, live } from "./live.js";
+import { attempt, card, confirm, COSTS, empty, facts, loading, mood, sentence, setMood, toast, trouble } from "./parts.js";
+import { listAddress } from "./rules.js";
+import { openResult, openTry, verdicts } from "./result.js";
+import { block, line } from "./sql.js";
+
+const EVERY_MS = 2_500;
+const WHY_NOT_EVERY_MS = 10_000;
+const KEPT = 100; // results
+const SHOWN = 15; // of them, until more are asked for
+const SECONDS = 60; // of the little bars
+
+export function show(main, { params, title }) {
+  const stop = new AbortController();
+  const key = `q${params[0]}`;
+  const view = { close: () => stop.abort(), keys: {} };
+  fill(main, backLink(), loading("Looking for the rule"));
+  begin();
+  return view;
+
+  async function begin() {
+    try {
+      const rule = await get(`/queries/${key}`, null, stop);
+      title(rule.name);
+      Object.assign(view, page(main, rule, stop));
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (error.status === 404) fill(main, backLink(), h("h1", { tabindex: "-1" }, "No such rule"), empty("This rule is not there", "It was dropped, or belongs to somebody else.", h("a", { class: "button", href: "#/rules" }, "All rules")));
+      else fill(main, backLink(), trouble(error, begin));
+    }
+  }
+}
+
+const backLink = () => h("a", { class: "back", href: listAddress() }, icon("back"), "Rules");
+
+function page(main, first, stop) {
+  const { signal } = stop;
+  const path = `/queries/q${first.id}`;
+  const mayChange = live.may("author");
+  let rule = first;
+
+  // ------------------------------------------------------------------------------------------- head
+
+  const state = mood(rule.mood);
+  const pauseButton = h("button", { class: "button", type: "button", title: "Pause or resume (p)", on: { click: () => setPaused(rule.state === "running") } });
+  const head = h(
+    "header",
+    { class: "rule-head" },
+    h("div", null, backLink(), h("div", { class: "rule-title" }, h("h1", { tabindex: "-1" }, rule.name), state, rule.owner ? h("span", { class: "chip plain" }, rule.owner) : null)),
+    mayChange
+      ? h("div", { class: "buttons" }, pauseButton, h("a", { class: "button", href: `#/rules/q${rule.id}/change`, title: "Change (e)" }, icon("edit"), "Change"), h("button", { class: "button danger", type: "button", on: { click: dropRule } }, icon("trash"), "Drop"))
+      : null,
+  );
+  const notes = h("div", { class: "notes" });
+
+  // ------------------------------------------------------------------------------------------- parts
+
+  const numbers = h("dl", { class: "numbers" });
+  const numberOf = (name) => {
+    const shown = h("dd");
+    numbers.append(h("div", null, h("dt", null, name), shown));
+    return shown;
+  };
+  const shown = { results: numberOf("results"), last: ago(null), alerts: numberOf("open alerts"), dead: numberOf("dead letters"), share: numberOf("of the work") };
+  numbers.insertBefore(h("div", null, h("dt", null, "last result"), h("dd", null, shown.last)), numbers.children[1]);
+  const sql = h("div");
+  const properties = h("div", { class: "chips" });
+  const since = h("p", { class: "soft small" });
+  const results = new Results(path, rule, signal);
+  const alerts = h("ul", { class: "stack" });
+  const messages = h("ul", { class: "stack" });
+  const alertCard = card("Alerts", {}, alerts, h("h3", { class: "said" }, "Said lately"), messages);
+  const whyNot = h("div", { class: "stack" }, loading());
+  const tryButton = h("button", { class: "button little", type: "button", on: { click: () => openTry(path, nearestRow) } }, "Try a row");
+  const refreshButton = h("button", { class: "button bare square little", type: "button", "aria-label": "Look again", title: "Look again", on: { click: askWhyNot } }, icon("refresh"));
+  const cost = h("div", { class: "stack" }, loading());
+  let nearestRow = null;
+
+  fill(
+    main,
+    head,
+    notes,
+    numbers,
+    h("div", { class: "two" },
+      h("div", { class: "stack" }, card("SQL", {}, sql, properties, since), results.element),
+      h("div", { class: "stack" }, alertCard, card("Why rows did not match", { tools: [tryButton, refreshButton] }, whyNot), card("Cost, and what it shares", {}, cost))),
+  );
+  main.querySelector("h1").focus({ preventScroll: true });
+
+  // ------------------------------------------------------------------------------------------- drawing
+
+  function draw() {
+    setMood(state, rule.mood);
+    const isRunning = rule.state === "running";
+    fill(pauseButton, icon(isRunning ? "pause" : "play"), isRunning ? "Pause" : "Resume");
+    say(shown.results, short(rule.n_results));
+    shown.results.title = whole(rule.n_results);
+    setAgo(shown.last, rule.last_result_at, "none yet");
+    say(shown.alerts, whole(rule.n_open_alerts));
+    shown.alerts.classList.toggle("hot", rule.n_open_alerts > 0);
+    fill(shown.dead, rule.n_dead ? h("a", { href: `#/dead-letters?rule=q${rule.id}` }, short(rule.n_dead)) : "0");
+    say(shown.share, rule.cost_share === null ? "–" : percent(rule.cost_share));
+    if (sql.dataset.text !== rule.text) {
+      sql.dataset.text = rule.text;
+      fill(sql, block(rule.text));
+    }
+    const given = { ...written(rule.properties) };
+    delete given.owner;
+    const chips = [...Object.entries(rule.params ?? {}).map(([name, v]) => [`:${name}`, v === null ? "NULL" : String(v)]), ...Object.entries(given)];
+    reconcile(properties, chips, ([name, v]) => `${name} ${v}`, ([name, v]) => h("span", { class: "chip plain" }, h("span", { class: "faint" }, name), v));
+    fill(since, `q${rule.id} on `, h("b", null, rule.stream), ` · generation ${rule.generation} · since version ${rule.version}, `, ago(rule.registered));
+    fill(
+      notes,
+      rule.state === "paused" ? h("p", { class: "note paused" }, "Paused: it sees no rows until it is resumed. What comes meanwhile is not seen later.") : null,
+      rule.suspended ? h("p", { class: "note failing" }, `Suspended since ${rule.suspended.since}: ${rule.suspended.why}. Change its text, or bring the column back and resume it.`) : null,
+      (rule.warnings ?? []).map((w) => h("p", { class: "note failing" }, `${sentence(w)}.`)),
+    );
+  }
+
+  async function ask() {
+    try {
+      const [now, open, said] = await Promise.all([get(path, null, stop), get("/alerts", { query: `q${first.id}` }, stop), get("/messages", { query: `q${first.id}`, newest: 3 }, stop)]);
+      const isOther = now.generation !== rule.generation;
+      rule = now;
+      draw();
+      alertCard.hidden = open.length === 0 && said.messages.length === 0 && !isAlertRule(rule);
+      reconcile(alerts, open.slice(0, 20), alertKey, (alert) => alertItem(alert, { isNamed: false }), updateAlert);
+      reconcile(messages, said.messages.reverse(), (m) => m.id, (message) => messageItem(message, { isNamed: false }));
+      if (!said.messages.length) fill(messages, h("li", { class: "soft" }, "Nothing so far."));
+      if (isOther) {
+        results.become(rule);
+        askWhyNot();
+        askCost();
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (error.status === 404) fill(notes, h("p", { class: "note failing" }, "This rule was dropped. What is shown is what was known last."));
+    }
+  }
+
+  async function askWhyNot() {
+    try {
+      const found = await get(`${path}/why_not`, { last: 1000 }, stop);
+      nearestRow = found.nearest_row;
+      fill(whyNot, whyNotParts(found));
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (!error.isOffline) fill(whyNot, trouble(error, askWhyNot));
+    }
+  }
+
+  async function askCost() {
+    try {
+      fill(cost, costParts(await get(`${path}/explain`, null, stop), rule));
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (!error.isOffline) fill(cost, trouble(error, askCost));
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------- changes
+
+  async function setPaused(isPaused, isUndo = false) {
+    const done = await attempt(() => post(`${path}/${isPaused ? "pause" : "resume"}`));
+    if (!done) return;
+    toast(`${rule.name} ${isPaused ? "is paused" : "stands again, from the next round on"}`, isUndo ? {} : { undo: () => setPaused(!isPaused, true) });
+    await ask();
+  }
+
+  async function dropRule() {
+    const isSure = await confirm(`Drop ${rule.name}?`, `It sees no row of any later round. Its ${plural(rule.n_results, "result")} stay readable as long as results are kept; its open alerts resolve.`, "Drop rule");
+    if (!isSure) return;
+    const gone = rule;
+    if (!(await attempt(() => drop(path)))) return;
+    live.hurry();
+    location.hash = "#/rules";
+    toast(`${gone.name} was dropped`, { undo: () => restore(gone), label: "Register it again" });
+  }
+
+  draw();
+  results.start();
+  every(EVERY_MS, ask, signal);
+  every(WHY_NOT_EVERY_MS, async () => { await askWhyNot(); await askCost(); }, signal);
+  const keys = { Escape: () => { location.hash = listAddress(); }, h: () => results.toggle() };
+  if (mayChange) Object.assign(keys, { p: () => setPaused(rule.state === "running"), e: () => { location.hash = `#/rules/q${rule.id}/change`; } });
+  return { keys };
+}
+
+const isAlertRule = (rule) => ["per", "cooldown", "for", "resolve", "message", "severity"].some((name) => name in rule.properties);
+
+// ----------------------------------------------------------------------------------------------- results
+
+/** The newest results, and those that come, newest on top. */
+class Results {
+  constructor(path, rule, signal) {
+    Object.assign(this, { path, signal, waiting: [], isHeld: false, nSeen: 0 });
+    this.counts = new Array(SECONDS).fill(0);
+    this.second = Math.floor(Date.now() / 1000);
+    this.button = h("button", { class: "button little", type: "button", "aria-pressed": "false", title: "Hold or follow (h)", on: { click: () => this.toggle() } });
+    this.state = h("span", { class: "stream-state", role: "status" }, "connecting…");
+    this.scale = h("p", { class: "lately-scale small faint", "aria-hidden": "true" }, h("span", null, "a minute ago"), h("span", null, "results a second"), h("span", null, "now"));
+    this.lately = svg("svg", { class: "lately", role: "img", "aria-label": "Results in each second of the last minute" });
+    this.notice = h("div", null, loading());
+    this.body = h("tbody", { role: "rowgroup" });
+    this.headRow = h("tr", { role: "row" });
+    this.table = h("table", { class: "table results few", role: "table", "aria-label": "Results, newest first", hidden: true }, h("thead", { role: "rowgroup" }, this.headRow), this.body);
+    this.more = h("button", { class: "button little", type: "button", hidden: true, on: { click: () => this.showAll() } });
+    this.element = card("Results", { tools: [this.state, this.button] }, this.lately, this.scale, this.notice, this.table, h("div", { class: "more" }, this.more));
+    arrows(this.body, "button.why");
+    this.button.append(icon("pause"), "Hold");
+    this.become(rule);
+  }
+
+  /** Another text may give other columns. */
+  become(rule) {
+    this.rule = rule;
+    this.columns = (rule.columns ?? []).map((c) => c.name);
+    const head = (name, className) => h("th", { role: "columnheader", scope: "col", class: className }, name);
+    fill(this.headRow, head("When"), this.columns.map((name) => head(name)), head(h("span", { class: "sr" }, "Why")));
+    fill(this.body);
+    this.drawEmpty();
+  }
+
+  drawEmpty() {
+    this.table.hidden = this.body.childElementCount === 0;
+    const nMore = this.body.childElementCount - SHOWN;
+    this.more.hidden = nMore <= 0 || !this.table.classList.contains("few");
+    say(this.more, `Show ${nMore} more`);
+    if (!this.table.hidden) return fill(this.notice);
+    const words = this.rule.state === "running" ? "It stands and waits: the next matching row appears here by itself. Beside, you see what kept the last rows out." : "It sees no rows now.";
+    return fill(this.notice, empty("No result yet", words));
+  }
+
+  showAll() {
+    this.table.classList.remove("few");
+    this.drawEmpty();
+    this.body.children[SHOWN]?.querySelector("button.why")?.focus();
+  }
+
+  async start() {
+    let next = "0";
+    try {
+      const found = await get(`${this.path}/results`, { newest: KEPT }, { signal: this.signal });
+      next = found.next ?? next;
+      this.waiting.push(...found.results);
+      this.flush();
+    } catch (error) {
+      if (this.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (!error.isOffline) return void fill(this.notice, trouble(error, () => this.start()));
+    }
+    const clock = setInterval(() => this.beat(), 500);
+    this.signal.addEventListener("abort", () => clearInterval(clock), { once: true });
+    follow("/results/stream", { query: `q${this.rule.id}` }, {
+      after: next, signal: this.signal, told: (event) => this.told(event),
+      state: (state) => {
+        const words = state === "live" ? "live" : state === "waiting" ? "reconnecting…" : sentence(state.problem);
+        this.state.dataset.state = state === "live" ? "live" : "waiting";
+        say(this.state, words);
+      },
+    });
+  }
+
+  told(event) {
+    if (event.event === "lost") return toast(event.data.n === null ? `Up to ${plural(event.data.at_most, "result")} are no longer kept` : `${plural(event.data.n, "result")} are no longer kept`, { kind: "wrong" });
+    if (event.event !== "result") return undefined;
+    this.counts[SECONDS - 1] += 1;
+    this.nSeen += 1;
+    this.waiting.push({ ...event.data, seen: new Date(), isNew: true });
+    if (this.waiting.length > 5 * KEPT) this.waiting.splice(0, this.waiting.length - KEPT);
+    return undefined;
+  }
+
+  beat() {
+    const second = Math.floor(Date.now() / 1000);
+    for (; this.second < second; this.second += 1) {
+      this.counts.shift();
+      this.counts.push(0);
+    }
+    bars(this.lately, this.counts, { width: 480, height: 32 });
+    this.flush();
+  }
+
+  toggle() {
+    this.isHeld = !this.isHeld;
+    this.button.setAttribute("aria-pressed", String(this.isHeld));
+    this.flush();
+  }
+
+  flush() {
+    const isHeld = this.isHeld || document.querySelector("dialog[open]") !== null;
+    const words = isHeld && this.waiting.length ? `${this.waiting.length > KEPT ? `${KEPT}+` : this.waiting.length} waiting` : this.isHeld ? "Follow" : "Hold";
+    const drawn = `${this.isHeld ? "play" : "pause"} ${words}`;
+    if (this.button.dataset.drawn !== drawn) {
+      this.button.dataset.drawn = drawn;
+      fill(this.button, icon(this.isHeld ? "play" : "pause"), words);
+    }
+    if (isHeld || !this.waiting.length) return;
+    const come = this.waiting.splice(0).slice(-KEPT);
+    this.body.prepend(...come.reverse().map((result) => this.row(result)));
+    while (this.body.childElementCount > KEPT) this.body.lastElementChild.remove();
+    this.drawEmpty();
+  }
+
+  row(result) {
+    const at = result.at ?? live.timeOf(result.round) ?? result.seen ?? null;
+    const open = () => openResult(result, this.rule);
+    const cell = (name, ...what) => h("td", { role: "cell", data: { label: name } }, what);
+    const when = at ? ago(at) : h("span", { class: "soft" }, `round ${result.round}`);
+    return h(
+      "tr",
+      { role: "row", class: result.isNew ? "new" : "", data: { cursor: result.cursor }, on: { click: (event) => !event.target.closest("button, a") && !String(getSelection()) && open() } },
+      cell("When", when, result.is_late ? h("span", { class: "chip plain late", title: "It came after its stream's watermark" }, "late") : null, result.change === "delete" ? h("span", { class: "chip plain late" }, "taken back") : null),
+      this.columns.map((name) => cell(name, value(result.row[name]))),
+      h("td", { role: "cell", class: "action" }, h("button", { class: "button little why", type: "button", "aria-label": `Why did result ${result.cursor} match?`, on: { click: open } }, "Why")),
+    );
+  }
+}
+
+// ----------------------------------------------------------------------------------------------- why not
+
+function whyNotParts(found) {
+  if (found.n_rows === 0) return empty("No row came since it stands", found.notes?.length ? sentence(found.notes.join("; ")) : "Once rows come, this says which condition keeps them out.");
+  const most = Math.max(1, found.n_rows);
+  const rows = found.conditions.map((text, k) => ({ text, stopped: found.stopped[k], alone: found.stopped_alone[k] }));
+  const nearest = found.nearest && found.nearest_row;
+  return [
+    h("p", { class: "soft" }, h("b", null, whole(found.n_matched)), ` of the last ${plural(found.n_rows, "row")} matched.`, found.n_in_error ? ` ${whole(found.n_in_error)} could not be decided.` : ""),
+    (found.notes ?? []).map((note) => h("p", { class: "warning" }, sentence(note))),
+    rows.length
+      ? h("ul", { class: "stops", "aria-label": "How many rows each condition stopped" }, rows.map((r) => h("li", { class: "stop" }, line(r.text), stopBar(r, most), h("span", { class: "small soft" }, `stopped ${whole(r.stopped)}, ${percent(r.stopped / most)}`, r.alone ? h("span", { class: "alone" }, ` · ${whole(r.alone)} by this alone`) : ""))))
+      : h("p", { class: "soft" }, "It has no condition: every row matches."),
+    nearest ? h("div", { class: "nearest" }, h("h3", null, "Nearest miss"), verdicts(found.nearest.clauses), h("details", { class: "small" }, h("summary", null, "the whole row"), rowPairs(found.nearest_row))) : null,
+  ];
+}
+
+function stopBar({ stopped, alone }, most) {
+  const all = h("i", { class: "all" });
+  const only = h("i", { class: "only" });
+  all.style.width = `${(stopped / most) * 100}%`;
+  only.style.width = `${(alone / most) * 100}%`;
+  return h("span", { class: "bar stacked", "aria-hidden": "true" }, all, only);
+}
+
+const rowPairs = (row) => h("dl", { class: "pairs" }, Object.entries(row).map(([name, v]) => h("div", null, h("dt", null, name), h("dd", null, value(v)))));
+
+// ----------------------------------------------------------------------------------------------- cost
+
+const SERVED = { index: "index", pairs: "pairs left", residual: "computed", function: "function", constant: "once" };
+
+function costParts(explained, rule) {
+  const { index, conditions = [], functions = [], n_sharing: nSharing } = explained;
+  const others = Math.max(0, (nSharing ?? 1) - 1);
+  return [
+    h("p", null, h("b", null, sentence(rule.cost)), h("span", { class: "soft" }, `: ${COSTS[rule.cost] ?? ""}.`)),
+    facts([
+      ["share of the work", rule.cost_share === null ? "not measured yet" : percent(rule.cost_share)],
+      ["same shape", others ? `${plural(others, "other rule")}: parsed, bound and kept once` : "no other rule"],
+      index ? ["served by", `${index.kind}${index.attributes.length ? ` on ${index.attributes.join(", ")}` : ""}, with ${plural(index.n_queries - 1, "other rule")}`] : null,
+      index?.n_rows ? ["that takes", `${took(index.ns_per_row / 1e9)} a row, for all of them`] : null,
+      index?.n_rows ? ["matches a row", short(index.hits_per_row)] : null,
+      ...functions.map((f) => [`calls ${f.name}`, `${plural(f.n_calls, "call")} on ${plural(f.n_rows, "row")}, ${took(f.seconds)}${f.n_failed ? `, ${whole(f.n_failed)} failed` : ""} · version ${f.version}`]),
+    ]),
+    conditions.length ? h("ul", { class: "served", "aria-label": "Who decides each condition" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), line(c.text)))) : null,
+  ];
+}
+

@@ -1,0 +1,146 @@
+// Streams: what rows have, how many came, how many were late, and how many rules stand on each.
+
+import { ApiError, drop, get, part, post } from "./api.js";
+import { fill, h, icon, reconcile, say } from "./dom.js";
+import { ago, durationWords, moment, plural, setAgo, short, whole } from "./format.js";
+import { every, live } from "./live.js";
+import { attempt, confirm, copyButton, dialog, empty, field, heading, loading, toast, trouble } from "./parts.js";
+import { example } from "./sql.js";
+
+const EVERY_MS = 2_500;
+
+export function show(main, { query, title }) {
+  const stop = new AbortController();
+  const isAdmin = live.may("admin");
+  title("Streams");
+  const notice = h("div", null, loading());
+  const list = h("div", { class: "stack" });
+  const add = isAdmin ? h("button", { class: "button main", type: "button", on: { click: () => openAdd(ask) } }, icon("plus"), "Declare a stream") : null;
+  fill(main, heading("Streams", add), notice, list);
+
+  async function ask() {
+    try {
+      const streams = await get("/streams", null, stop);
+      fill(notice, streams.length ? null : none(isAdmin, ask));
+      reconcile(list, streams, (s) => s.name, (s) => make(s, isAdmin, ask), update);
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (!error.isOffline) fill(notice, trouble(error, ask));
+    }
+  }
+
+  every(EVERY_MS, ask, stop.signal);
+  if (query.has("add") && isAdmin) openAdd(ask);
+  return { close: () => stop.abort() };
+}
+
+function none(isAdmin, again) {
+  if (!isAdmin) return empty("No stream yet", "Ask whoever runs this engine to declare one.");
+  const shell = 'eddyline stream add trades "sym STRING, price DOUBLE, ts TIMESTAMP" --time ts';
+  return empty(
+    "No stream yet",
+    "A stream is a name and the columns of its rows. Declare one here, or let a pipeline file read one from Kafka, files or a generator.",
+    h("button", { class: "button main", type: "button", on: { click: () => openAdd(again) } }, icon("plus"), "Declare a stream"),
+    h("div", { class: "example" }, h("p", { class: "small soft" }, "The same in the shell"), h("pre", { class: "sql" }, h("code", null, shell)), copyButton(shell)),
+  );
+}
+
+function make(stream, isAdmin, again) {
+  const parts = { rows: h("dd"), late: h("dd"), rules: h("dd"), watermark: ago(null) };
+  const number = (name, what) => h("div", null, h("dt", null, name), what);
+  const button = (picture, words, act, kind = "") => h("button", { class: `button little ${kind}`, type: "button", on: { click: act } }, icon(picture), words);
+  const text = example(stream);
+  const element = h(
+    "section",
+    { class: "card stream", "aria-label": `Stream ${stream.name}` },
+    h("div", { class: "card-head" }, h("h2", null, stream.name),
+      h("div", { class: "buttons" },
+        live.may("author") ? h("a", { class: "button little", href: `#/new?${new URLSearchParams({ text })}` }, icon("plus"), "Rule on it") : null,
+        isAdmin ? button("waves", "Send rows", () => openSend(stream, again)) : null,
+        isAdmin ? button("trash", "Drop", () => dropStream(stream, again), "danger") : null)),
+    h("dl", { class: "numbers" }, number("rows", parts.rows), number("late rows", parts.late), number("rules", parts.rules), stream.time ? number("watermark", h("dd", null, parts.watermark)) : null),
+    h("div", { class: "chips" }, stream.columns.map((c) => h("span", { class: `chip plain ${c.name === stream.time ? "is-time" : ""}`, title: c.name === stream.time ? `its time, up to ${durationWords(stream.lateness_us)} late` : "" }, c.name, h("span", { class: "faint" }, c.type.toLowerCase())))),
+    stream.time ? h("p", { class: "small soft" }, `Time is ${stream.time}; a row may be ${stream.lateness_us ? durationWords(stream.lateness_us) : "no time at all"} late.`) : null,
+  );
+  element.parts = parts;
+  return element;
+}
+
+function update(element, stream) {
+  const { parts } = element;
+  say(parts.rows, short(stream.n_rows));
+  parts.rows.title = whole(stream.n_rows);
+  say(parts.late, short(stream.n_late));
+  say(parts.rules, short(stream.n_queries));
+  setAgo(parts.watermark, moment(stream.watermark), "none yet");
+}
+
+async function dropStream(stream, again) {
+  if (stream.n_queries) {
+    toast(`${plural(stream.n_queries, "rule")} stand on ${stream.name}: drop them first`, { kind: "wrong" });
+    return;
+  }
+  const isSure = await confirm(`Drop stream ${stream.name}?`, "Its rows and watermark are forgotten. Results of rules that stood on it stay.", "Drop stream");
+  if (isSure && (await attempt(() => drop(`/streams/${part(stream.name)}`)))) {
+    toast(`${stream.name} was dropped`);
+    again();
+  }
+}
+
+function openAdd(again) {
+  const name = h("input", { class: "input", placeholder: "trades", required: true, autocomplete: "off" });
+  const schema = h("textarea", { class: "input mono", rows: "3", placeholder: "sym STRING, price DOUBLE, qty INT, ts TIMESTAMP", required: true, spellcheck: "false" });
+  const time = h("input", { class: "input", placeholder: "ts", autocomplete: "off" });
+  const lateness = h("input", { class: "input", placeholder: "5 seconds", autocomplete: "off" });
+  const notice = h("div");
+  const form = h("form", { class: "stack" }, field("Stream name", name), field("Columns", schema, "Name and type of each, as in CREATE TABLE."), h("div", { class: "grid-fields" }, field("Time column", time, "Which column says when a row happened, if one does."), field("Lateness", lateness, "How late a row may come.")), notice, h("div", { class: "buttons end" }, h("button", { class: "button main", type: "submit" }, "Declare")));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      const made = await post("/streams", { name: name.value.trim(), schema: schema.value.trim(), ...(time.value.trim() ? { time: time.value.trim() } : {}), ...(lateness.value.trim() ? { lateness: lateness.value.trim() } : {}) });
+      close();
+      toast(`${made.name} is declared: send it rows, or write a rule on it`);
+      live.hurry();
+      again();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      fill(notice, trouble(error));
+    }
+  });
+  const close = dialog("Declare a stream", form);
+  name.focus();
+}
+
+function openSend(stream, again) {
+  const row = Object.fromEntries(stream.columns.map((c) => [c.name, sample(c)]));
+  const rows = h("textarea", { class: "input mono", rows: "8", spellcheck: "false", "aria-label": "Rows, as a JSON list", value: JSON.stringify([row], null, 2) });
+  const notice = h("div", { "aria-live": "polite" });
+  const send = async () => {
+    let given;
+    try {
+      given = JSON.parse(rows.value);
+    } catch (error) {
+      return fill(notice, trouble(new ApiError(0, { problem: "this is not JSON", detail: error.message, hint: "Write a list of objects, one for each row." })));
+    }
+    try {
+      const done = await post(`/streams/${part(stream.name)}/rows`, given);
+      live.hurry();
+      again();
+      return fill(notice, h("p", { class: "good" }, icon("check"), `Round ${done.round}: ${plural(done.n_rows, "row")}, ${plural(done.n_results, "match", "matches")}${done.n_dead ? `, ${plural(done.n_dead, "dead letter")}` : ""}.`));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return fill(notice, trouble(error));
+    }
+  };
+  dialog(`Send rows to ${stream.name}`, h("div", { class: "stack" }, h("p", { class: "soft small" }, "These become a round like any other: rules see them, and their results count."), rows, h("div", { class: "buttons end" }, h("button", { class: "button main", type: "button", on: { click: send } }, "Send rows")), notice));
+}
+
+function sample(column) {
+  if (/^(DOUBLE|FLOAT|DECIMAL)/i.test(column.type)) return 9.5;
+  if (/INT$/i.test(column.type)) return 1;
+  if (/^BOOLEAN/i.test(column.type)) return true;
+  if (/^DATE/i.test(column.type)) return new Date().toISOString().slice(0, 10);
+  if (/^TIMESTAMP/i.test(column.type)) return new Date().toISOString().slice(0, 19).replace("T", " ");
+  return /^STRING/i.test(column.type) ? "A" : null;
+}

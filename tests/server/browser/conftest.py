@@ -1,0 +1,76 @@
+"""One browser and one server for all of these tests, which run in one worker; each test has a stream and an owner of its own.
+
+The browser is whatever Chromium is installed: EDDYLINE_CHROMIUM names it, else it is looked for in the usual places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.server.browser.people import Person, Served, Watch, chromium, new_context, running, somebody
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+ARGUMENTS += ["--disable-background-networking", "--disable-component-update"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.thorough)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        found = chromium(driver)
+        if found is None:
+            pytest.skip(
+                "there is no Chromium: install one (apt install chromium, or playwright install chromium), "
+                "or name it in EDDYLINE_CHROMIUM"
+            )
+        started = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with running(tmp_path_factory.mktemp("server")) as served:
+        with httpx.Client(base_url=served.url, headers={"x-eddyline": "1"}) as client:
+            client.get(served.link)  # the cookie of the first admin
+            made = client.post("/api/v1/tokens", json={"role": "admin", "note": "tests"})
+        served.token = made.json()["token"]
+        yield served
+
+
+@pytest.fixture
+def anna(browser: Browser, server: Served) -> Iterator[Person]:
+    """An author."""
+    with somebody(browser, server) as person:
+        yield person
+
+
+@pytest.fixture
+def admin(browser: Browser, server: Served) -> Iterator[Person]:
+    with somebody(browser, server, role="admin") as person:
+        yield person
+
+
+@pytest.fixture
+def stranger(browser: Browser, server: Served) -> Iterator[tuple[Page, Watch]]:
+    """A page nobody is signed in on."""
+    context = new_context(browser)
+    page = context.new_page()
+    watch = Watch(server.url)
+    watch.on(page)
+    watch.allow("status of 401")
+    yield page, watch
+    context.close()
+    watch.check()
