@@ -7,40 +7,40 @@ another process holds it; both get the same answers and the same errors.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from eddyline.api import doctor, rules, rules_export
+from eddyline.api.alerts import follow_messages
+from eddyline.api.counters import busiest
 from eddyline.api.engine import Engine
-from eddyline.api.explain import suspended
 from eddyline.api.jsonable import jsonable
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.query import Query
+from eddyline.api.query_commands import QueryCommands, instant
 from eddyline.api.rules_files import Source
 from eddyline.api.tail import tail
+from eddyline.api.token_commands import TokenCommands
 from eddyline.engine.durable import Durable
 from eddyline.errors import (
     HomeError,
     PropertyError,
-    QueryStateError,
     UnknownNameError,
     did_you_mean,
 )
-from eddyline.model import QueryState
-from eddyline.sql.properties import FIELDS
 from eddyline.types import type_name
 
 Tell = Callable[[str, int, int], None]  # progress: what, done, of how many (0: not known)
 
 
-class Commands:
+class Commands(QueryCommands, TokenCommands):
     """The commands, each a method with keyword arguments. `NAMES` lists those a request may name."""
 
     NAMES = (
         "status",
         "rounds",
+        "counters",
+        "busiest",
         "query_add",
         "query_drop",
         "query_list",
@@ -57,10 +57,18 @@ class Commands:
         "why",
         "why_not",
         "dead_letters",
+        "receipt",
+        "prove",
+        "alerts",
+        "messages",
         "tail",
         "cursor",
         "set_cursor",
         "doctor",
+        "backup",
+        "token_add",
+        "token_list",
+        "token_drop",
     )
 
     def __init__(self, engine: Engine) -> None:
@@ -74,7 +82,7 @@ class Commands:
                 f"there is no command {command}", hint=did_you_mean(command, self.NAMES, noun="command")
             )
         given = dict(arguments)
-        if command in ("plan", "apply", "doctor"):
+        if command in ("plan", "apply", "doctor", "backup"):
             given["tell"] = tell
         try:
             answer = getattr(self, command)(**given)
@@ -115,47 +123,30 @@ class Commands:
         with self._rounds.lock:
             self._rounds.check_open()
             records = self._rounds.records.last(newest)
-        return [dataclasses.asdict(record) | {"at": _instant(record.at_us)} for record in reversed(records)]
+        return [dataclasses.asdict(record) | {"at": instant(record.at_us)} for record in reversed(records)]
+
+    def counters(self) -> dict[str, Any]:
+        """What happened since the engine was opened, and how it stands now, in numbers."""
+        found = self._engine.counters()
+        return dataclasses.asdict(found) | {"index_bytes": found.index_bytes}
+
+    def busiest(self, *, most: int = 20) -> dict[str, Any]:
+        """The queries with most results, and those with most rows they could not decide, each the most first."""
+        with self._rounds.lock:
+            self._rounds.check_open()
+            return busiest(self._rounds, most)
 
     def versions(self, *, newest: int = 20) -> list[dict[str, Any]]:
         """The newest versions, newest first, and what made each."""
         with self._rounds.lock:
             self._rounds.check_open()
             rows = self._durable().database.versions(newest)
-        return [{"version": number, "at": _instant(at_us), "what": what} for number, at_us, what in rows]
-
-    def explain(
-        self,
-        *,
-        query: str | None = None,
-        text: str | None = None,
-        owner: str = "",
-        params: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """How a registered query, or a text, is or would be answered."""
-        if text is not None:
-            found = self._engine.explain(text, params=params)
-            lines = [line for line in str(found).splitlines()[1:] if not line.startswith("  results ")]
-            shown = "\n".join(["not registered", *lines])
-            return found.as_dict() | {"name": None, "state": "not registered", "shown": shown}
-        assert query is not None
-        found = self._query(query, owner).explain()
-        return found.as_dict() | {"shown": str(found)}
+        return [{"version": number, "at": instant(at_us), "what": what} for number, at_us, what in rows]
 
     def explain_index(self) -> dict[str, Any]:
         """The predicate index of every stream."""
         found = self._engine.explain_index()
         return found.as_dict() | {"shown": str(found)}
-
-    def why(self, *, query: str, row: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
-        """What each condition of a query says about a row."""
-        found = self._query(query, owner).why(row)
-        return dataclasses.asdict(found) | {"shown": str(found)}
-
-    def why_not(self, *, query: str, last: int = 1000, owner: str = "") -> dict[str, Any]:
-        """How the last rows fared with a query."""
-        found = self._query(query, owner).why_not(last)
-        return dataclasses.asdict(found) | {"shown": str(found)}
 
     def dead_letters(
         self, *, query: str | None = None, stream: str | None = None, newest: int = 20, owner: str = ""
@@ -167,144 +158,6 @@ class Commands:
         letters = self._engine.dead_letters(stream=stream, query=handle)
         kept = [dataclasses.asdict(letter) for letter in letters[max(0, len(letters) - newest) :]]
         return {"total": letters.total, "kept": len(letters), "letters": kept}
-
-    # ----------------------------------------------------------------------------------------- queries
-
-    def query_add(
-        self,
-        *,
-        text: str,
-        name: str | None = None,
-        params: Mapping[str, Any] | None = None,
-        properties: Mapping[str, Any] | None = None,
-        replace: bool = False,
-    ) -> dict[str, Any]:
-        """Register a query. Another text under a name that is taken needs `replace`."""
-        with self._rounds.lock:
-            before, owner = self._engine.version, str((properties or {}).get("owner", ""))
-            known = None if name is None else self._rounds.catalog.find(name, owner)
-            if known is not None and not replace:
-                explained = self._engine.explain(text, params=params)  # a text that is wrong is told first
-                record = self._rounds.catalog.record(known)
-                if record.text != explained.text:
-                    raise QueryStateError(
-                        f"query {name} is there already, with another text",
-                        detail=f"It is {' '.join(record.text.split())}",
-                        hint="Give --replace to change it, or another --name.",
-                    )
-            handle = self._engine.query(text, name=name, params=params, **(properties or {}))
-            return self._shown(handle) | {
-                "is_new": known is None,
-                "is_changed": self._engine.version != before,
-            }
-
-    def query_drop(self, *, queries: Sequence[str], owner: str = "") -> dict[str, Any]:
-        """End queries, all in one version or none."""
-        with self._rounds.lock:
-            handles = [self._query(query, owner) for query in queries]
-            names = [handle.name for handle in handles]
-            self._engine.drop_ids(handle.id for handle in handles)
-            return {"dropped": names, "version": self._engine.version}
-
-    def query_pause(self, *, queries: Sequence[str], owner: str = "") -> dict[str, Any]:
-        return self._set_paused(queries, owner, True)
-
-    def query_resume(self, *, queries: Sequence[str], owner: str = "") -> dict[str, Any]:
-        return self._set_paused(queries, owner, False)
-
-    def _set_paused(self, queries: Sequence[str], owner: str, is_paused: bool) -> dict[str, Any]:
-        with self._rounds.lock:
-            handles = [self._query(query, owner) for query in queries]
-            wanted = QueryState.PAUSED if is_paused else QueryState.RUNNING
-            moving = [handle for handle in handles if self._rounds.catalog.state(handle.id) is not wanted]
-            if moving:
-                with self._rounds.catalog.change(
-                    f"{'pause' if is_paused else 'resume'} {', '.join(h.name for h in moving[:10])}"
-                ):
-                    for handle in moving:
-                        handle.pause() if is_paused else handle.resume()
-            return {
-                "queries": [{"name": handle.name, "state": handle.state} for handle in handles],
-                "changed": [handle.name for handle in moving],
-                "version": self._engine.version,
-            }
-
-    def query_list(
-        self,
-        *,
-        pattern: str | None = None,
-        owner: str | None = None,
-        state: str | None = None,
-        page: int = 1,
-        per_page: int = 50,
-    ) -> dict[str, Any]:
-        """A page of queries; `pattern` is a part of name or text."""
-
-        def fits(query: Query) -> bool:
-            record = self._rounds.catalog.record(query.id)
-            return (
-                (pattern is None or pattern in record.name or pattern in record.text)
-                and (owner is None or record.properties.owner == owner)
-                and (state is None or record.state.value == state)
-            )
-
-        is_filtered = not (pattern is None and owner is None and state is None)
-        with self._rounds.lock:
-            found = self._engine.queries(fits if is_filtered else None, page, per_page=per_page)
-            return {
-                "total": found.total,
-                "page": found.page,
-                "n_pages": found.n_pages,
-                "queries": [self._shown(query) for query in found],
-            }
-
-    def query_show(self, *, query: str, owner: str = "", latest: int = 5) -> dict[str, Any]:
-        """All about one query, and its latest results."""
-        with self._rounds.lock:
-            handle = self._query(query, owner)
-            explained = handle.explain()
-            record = self._rounds.catalog.record(handle.id)
-            facts = explained.as_dict() | self._shown(handle)
-            return facts | {
-                "registered": _instant(record.registered_us),
-                "cost": rules.cost_class(record.shape),
-                "latest": [
-                    {"round": r.round_number, "change": r.change, "row": dict(r)}
-                    for r in handle.latest(latest)
-                ],
-                "shown": str(explained),
-            }
-
-    def _shown(self, query: Query) -> dict[str, Any]:
-        record = self._rounds.catalog.record(query.id)
-        return {
-            "id": record.id,
-            "name": record.name,
-            "owner": record.properties.owner,
-            "state": record.state.value,
-            "suspended": suspended(record),
-            "generation": record.generation,
-            "version": record.version_from,
-            "n_results": query.n_results,
-            "text": record.text,
-            "properties": {
-                word: getattr(record.properties, field)
-                for field, word in FIELDS.items()
-                if getattr(record.properties, field) not in (None, "", ())
-            },
-            "warnings": query.warnings,
-        }
-
-    def _query(self, name: str, owner: str) -> Query:
-        """A query by its name, or by its number: 12 or q12."""
-        with self._rounds.lock:
-            self._rounds.check_open()
-            found = self._rounds.catalog.find(name, owner)
-            number = name.removeprefix("q")
-            is_number = found is None and number.isascii() and number.isdigit()
-            if is_number and self._rounds.catalog.state(int(number)) is not QueryState.DROPPED:
-                return Query(self._engine, int(number))
-            return self._engine.get(name, owner=owner)
 
     # ----------------------------------------------------------------------------------------- rules
 
@@ -385,6 +238,33 @@ class Commands:
             self._durable().rounds.set_cursor(f"tail {reader}", round, 0)
         return {"reader": reader, "round": round}
 
+    # ----------------------------------------------------------------------------------------- alerts
+
+    def alerts(
+        self, *, query: str | int | None = None, owner: str | None = None, state: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Open alerts, the oldest first."""
+        handle = None if query is None else self._query(query, owner or "")
+        return [alert.as_dict() for alert in self._engine.alerts(handle, owner=owner, state=state)]
+
+    def messages(
+        self,
+        *,
+        query: str | int | None = None,
+        owner: str | None = None,
+        after: int | None = None,
+        newest: int | None = None,
+        follow: bool = False,
+    ) -> list[dict[str, Any]] | Iterator[dict[str, Any] | None]:
+        """What alerts said, the oldest first; then, to follow, all that comes (None: nothing new, are you still there?)."""
+        handle = None if query is None else self._query(query, owner or "")
+        if not follow:
+            found = self._engine.messages(after or 0, newest=newest, query=handle, owner=owner)
+            return [message.as_dict() for message in found]
+        query_id = None if handle is None else handle.id
+        coming = follow_messages(self._rounds, after, newest, query_id, owner)
+        return (None if message is None else message.as_dict() for message in coming)
+
     # ----------------------------------------------------------------------------------------- the home
 
     def doctor(self, *, tell: Tell, forget_damaged: bool = False) -> list[dict[str, Any]]:
@@ -393,6 +273,10 @@ class Commands:
             self._rounds.check_open()
             found = doctor.check_home(self._durable(), forget_damaged=forget_damaged, tell=tell)
         return [dataclasses.asdict(finding) for finding in found]
+
+    def backup(self, *, tell: Tell, file: str) -> dict[str, Any]:
+        """Write the home to a new file while rounds go on."""
+        return self._engine.backup(file, on_progress=tell).as_dict()
 
     def _durable(self) -> Durable:
         if self._rounds.durable is None:
@@ -408,8 +292,3 @@ def _source(pipeline: str | None, files: Sequence[str] | None) -> Source:
     if pipeline is None:
         raise PropertyError("there are no rules to look at", hint="Name a folder of .sql files.")
     return load_pipeline(Path(pipeline))
-
-
-def _instant(microseconds: int) -> str:
-    at = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(microseconds=microseconds)
-    return at.isoformat(timespec="seconds")

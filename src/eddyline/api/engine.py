@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import logging
 import os
 import time
@@ -13,10 +14,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from eddyline.api.alerts import Alert, messages, on_message, open_alerts
+from eddyline.api.backup import Backup, backup_of
+from eddyline.api.counters import Counters, Tally, counters
 from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
 from eddyline.api.matches import Matches
 from eddyline.api.query import Query, QueryPage, QuerySet
+from eddyline.api.receipts import Receipt, prove, receipt
 from eddyline.api.register import Registrar
+from eddyline.api.shares import share_of
+from eddyline.catalog.access import Access
+from eddyline.catalog.database import Database
+from eddyline.delivery import Result
 from eddyline.engine import Durable, Limits, Retention, RoundEngine
 from eddyline.errors import (
     PropertyError,
@@ -25,9 +34,10 @@ from eddyline.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from eddyline.events import Event, IndexBuildFailed, KernelsCompiling, QueriesSuspended
+from eddyline.events import AuditDifference, Event, IndexBuildFailed, KernelsCompiling, QueriesSuspended
 from eddyline.functions import FunctionCounters
-from eddyline.model import DeadLetter, Stream
+from eddyline.model import DeadLetter, Message, Stream
+from eddyline.proof import Proof
 from eddyline.sources import infer_schema, ingest
 from eddyline.sql import (
     AlterView,
@@ -42,7 +52,9 @@ from eddyline.sql import (
 from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
 
 if TYPE_CHECKING:
+    from eddyline.api.audit import Audit, AuditCounters
     from eddyline.api.control import Control
+    from eddyline.api.deliveries import SinkStatus
     from eddyline.api.runner import RunProgress
     from eddyline.api.running import Running
 
@@ -58,6 +70,7 @@ def open_engine(
     retention: Retention | None = None,
     clock: Callable[[], int] | None = None,
     seed: int = 0,
+    audit: str | float | None = None,
 ) -> Engine:
     """Open an engine.
 
@@ -71,6 +84,7 @@ def open_engine(
     retention           how long and how much is kept in the home: results, dead letters, captured rows, earlier versions, rounds;
                         what the home was told last if not given
     clock               microseconds since 1970, for now(); the machine's clock if not given
+    audit               the share of rounds that another engine evaluates again, such as "0.1 %" (docs/receipts.md); needs a home
     """
     if time_zone is not None:
         try:
@@ -85,6 +99,11 @@ def open_engine(
             raise PropertyError(f"{name} is {getattr(limits, name)}", hint="Give a number of at least 1.")
     clock = clock or _wall_clock_us
     if home is None:
+        if audit is not None:
+            raise PropertyError(
+                "an engine in memory keeps no rows that an audit could look at again",
+                hint='Open it with a home: eddyline.open("folder/", audit=…).',
+            )
         return Engine(RoundEngine(time_zone=time_zone or "UTC", limits=limits, clock=clock, seed=seed))
     durable = Durable(Path(home), time_zone=time_zone, retention=retention, clock=clock)
     try:
@@ -94,10 +113,18 @@ def open_engine(
     except BaseException:
         durable.close()
         raise
-    return Engine(rounds)
+    engine = Engine(rounds)
+    if audit is not None:
+        try:
+            engine.start_audit(audit)
+        except BaseException:
+            engine.close()
+            raise
+    return engine
 
 
 _logger = logging.getLogger("eddyline")
+IS_EVENT = {"is_event": True}  # in a log record: whoever listens to events has it already
 
 
 def _wall_clock_us() -> int:
@@ -107,12 +134,20 @@ def _wall_clock_us() -> int:
 def _log(event: Event) -> None:
     """What a user who listens to nothing should still be told."""
     if isinstance(event, KernelsCompiling):
-        _logger.warning("eddyline: compiling its inner loops for this machine, once; about ten seconds …")
+        _logger.warning(
+            "eddyline: compiling its inner loops for this machine, once; about ten seconds …", extra=IS_EVENT
+        )
     elif isinstance(event, IndexBuildFailed):
-        _logger.warning("eddyline: the index of %s could not be built anew: %s", event.stream, event.message)
+        said = "eddyline: the index of %s could not be built anew: %s"
+        _logger.warning(said, event.stream, event.message, extra=IS_EVENT)
+    elif isinstance(event, AuditDifference):
+        n = event.n_missing + event.n_unexpected + event.n_different
+        said = "the audit of round %d found %d results of %s that differ: %s"
+        _logger.error("eddyline: " + said, event.round_number, n, event.query, event.example, extra=IS_EVENT)
     elif isinstance(event, QueriesSuspended):
         named = ", ".join(name for name, _ in event.queries[:10])
-        _logger.warning("eddyline: %d queries suspended (%s): %s", event.n_queries, named, event.message)
+        said = "eddyline: %d queries suspended (%s): %s"
+        _logger.warning(said, event.n_queries, named, event.message, extra=IS_EVENT)
 
 
 class Engine:
@@ -123,6 +158,14 @@ class Engine:
         rounds.listeners.append(_log)
         self._registrar = Registrar(self)
         self._control: Control | None = None
+        self._access: Access | None = None
+        self._audit: Audit | None = None
+        self._sinks: Callable[[], Sequence[SinkStatus]] | None = None
+        self._tally = Tally()
+        with rounds.lock:
+            for event in rounds.events:  # of opening the home
+                self._tally.heard(event)
+            rounds.listeners.append(self._tally.heard)
 
     # ----------------------------------------------------------------------------------------- streams
 
@@ -181,6 +224,7 @@ class Engine:
         once: bool = False,
         job_from_bytes: int | None = None,
         bytes_per_job: int | None = None,
+        rows_per_second: float | None = None,
         on_event: Callable[[Event], None] | None = None,
         on_progress: Callable[[RunProgress], None] | None = None,
         on_wait: Callable[[str], None] | None = None,
@@ -192,6 +236,7 @@ class Engine:
                   `{"trades": {"type": "files", "path": "in/", "format": "parquet"}}`
         once      end when everything that is there has been read
         job_from_bytes, bytes_per_job    from how much on what lies ready goes to workers (1 MB), how much into one round (256 MB)
+        rows_per_second                  no source is read faster
         on_event, on_progress, on_wait   are told what happens, how far it is, and what the start of a session waits for
 
         With sources it ends by itself when all of them have ended, if they do; without, it goes on until `stop`.
@@ -200,7 +245,10 @@ class Engine:
         from eddyline.api.running import Running
 
         given = {"job_from_bytes": job_from_bytes, "bytes_per_job": bytes_per_job}
-        limits = RunLimits(**{name: value for name, value in given.items() if value is not None})
+        limits = RunLimits(
+            **{name: value for name, value in given.items() if value is not None},
+            rows_per_second=rows_per_second,
+        )
         return Running(
             self,
             spark,
@@ -298,12 +346,17 @@ class Engine:
             return Query(self, query)
 
     def replace(
-        self, query: Query | str | int, text: str, *, params: Mapping[str, Any] | None = None
+        self,
+        query: Query | str | int,
+        text: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        **properties: Any,
     ) -> Query:
-        """Give a query another text, in one version. Whether it runs or is paused stays as it is."""
+        """Give a query another text, in one version. Properties that are not given stay, and whether it runs or is paused."""
         with self.rounds.lock:
             handle = self.get(query)
-            self._registrar.replace(handle, text, params)
+            self._registrar.replace(handle, text, params, properties)
             return handle
 
     def drop(self, query: Query | str | int) -> None:
@@ -448,11 +501,13 @@ class Engine:
             total = letters.n_total if query_id is None else letters.by_query[query_id]
             return DeadLetterList(letters.find(stream=stream, query_id=query_id), total)
 
-    def explain(self, text: str, *, params: Mapping[str, Any] | None = None) -> Explanation:
-        """How a query would be answered, without registering it."""
+    def explain(
+        self, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any
+    ) -> Explanation:
+        """How a query would be answered, without registering it. Refuses what `query` would refuse."""
         with self.rounds.lock:
             self.rounds.check_open()
-            record, warnings = self._registrar.trial(text, params)
+            record, warnings = self._registrar.trial(text, params, properties)
             return explain(self.rounds, record, warnings)
 
     def explain_index(self) -> IndexExplanation:
@@ -460,6 +515,66 @@ class Engine:
         with self.rounds.lock:
             self.rounds.check_open()
             return explain_index(self.rounds)
+
+    def alerts(
+        self, query: Query | str | int | None = None, *, owner: str | None = None, state: str | None = None
+    ) -> list[Alert]:
+        """Open alerts (docs/alerts.md), of one query or owner, or in one state: pending, firing or held; the oldest first."""
+        query_id = None if query is None else self.get(query, owner=owner or "").id
+        return open_alerts(self.rounds, query_id, owner, state)
+
+    def messages(
+        self,
+        after: int = 0,
+        *,
+        newest: int | None = None,
+        query: Query | str | int | None = None,
+        owner: str | None = None,
+    ) -> list[Message]:
+        """What alerts said that is still kept: after an id, the `newest` alone, of one query or owner; the oldest first."""
+        query_id = None if query is None else self.get(query, owner=owner or "").id
+        return messages(self.rounds, after, newest, query_id, owner)
+
+    def on_message(self, callback: Callable[[Message], None]) -> Callable[[], None]:
+        """Call `callback` with every message of an alert, after its round is final. Returns a function that ends it."""
+        return on_message(self.rounds, callback)
+
+    def receipt(self, result: Result | str) -> Receipt:
+        """Everything a result follows from: a JSON document (docs/receipts.md). An id is round-row-query, such as 12-345-6."""
+        return receipt(self, result)
+
+    def prove(
+        self, result: Result | str, *, spark: Any = None, on_wait: Callable[[str], None] | None = None
+    ) -> Proof:
+        """Let plain Spark SQL judge a result: the query's own text over its row, independent of this engine (docs/receipts.md).
+
+        Runs on the session that is given, or on the one this process has; otherwise one is started, which `on_wait` is told.
+        """
+        find = self.rounds.functions.find
+        return prove(receipt(self, result), spark=spark, find_function=find, on_wait=on_wait)
+
+    def start_audit(self, share: str | float) -> None:
+        """Have this share of rounds, such as "0.1 %", evaluated again by another engine, from the next round on."""
+        from eddyline.api.audit import Audit  # it uses all of the api
+
+        wanted = share_of(share)
+        self.stop_audit()
+        if wanted:
+            self._audit = Audit(self, wanted)
+
+    def stop_audit(self) -> None:
+        """End the audit after the round that is being looked at; what it counted is forgotten."""
+        if self._audit is not None:
+            self._audit.close()
+            self._audit = None
+
+    def finish_audit(self, timeout_s: float | None = None) -> bool:
+        """Wait until every round that was chosen so far has been looked at; False if that takes longer."""
+        return self._audit is None or self._audit.drain(timeout_s)
+
+    def audited(self) -> AuditCounters | None:
+        """What the audit looked at so far and how often it found a difference; None if there is none."""
+        return None if self._audit is None else self._audit.counters
 
     def events(self) -> list[Event]:
         """What the engine announced lately, oldest first."""
@@ -470,6 +585,28 @@ class Engine:
         """Call `listener` with every event from now on."""
         with self.rounds.lock:
             self.rounds.listeners.append(listener)
+
+    def counters(self) -> Counters:
+        """What happened since the engine was opened, and how it stands now, in numbers (docs/operations.md)."""
+        return counters(self, self._tally)
+
+    def sinks(self) -> Sequence[SinkStatus]:
+        """How far each sink of the pipeline is that runs on this engine; none if there is no such."""
+        watched = self._sinks
+        return () if watched is None else watched()
+
+    def watch_sinks(self, status: Callable[[], Sequence[SinkStatus]] | None) -> None:
+        """Whom to ask how far sinks are."""
+        self._sinks = status
+
+    def backup(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        on_progress: Callable[[str, int, int], None] | None = None,
+    ) -> Backup:
+        """Write the home, as it is now, to a .tar or .tar.gz that `eddyline restore` makes a home of. Rounds go on meanwhile."""
+        return backup_of(self, Path(file), on_progress)
 
     def functions(self) -> dict[str, FunctionCounters]:
         """What each function did so far, by name."""
@@ -494,11 +631,40 @@ class Engine:
         if self._control is None:
             self._control = Control(self)
 
+    @property
+    def access(self) -> Access:
+        """Tokens and the audit log: in the home if there is one, else for as long as this engine is open."""
+        with self.rounds.lock:
+            self.rounds.check_open()
+            if self._access is None:
+                durable = self.rounds.durable
+                database = Database(Path(":memory:")) if durable is None else durable.database
+                self._access = Access.of(database, self.rounds.lock)
+            return self._access
+
+    def serve(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8321,
+        public_url: str | None = None,
+        requests_per_s: float = 50.0,
+    ) -> Any:
+        """Serve this engine over HTTP, with the dashboard, from a thread of this process; `stop` ends it (docs/server.md).
+
+        What is returned has `url` and, while no admin has a token, `link`, which logs a browser in once. Port 0 takes any that is
+        free.
+        """
+        server = server_room()
+        settings = server.Settings(host=host, port=port, public_url=public_url, requests_per_s=requests_per_s)
+        return server.serve_in_thread(self, settings)
+
     def close(self) -> None:
         """End the engine; readers that wait are woken."""
         if self._control is not None:
             self._control.close()
             self._control = None
+        self.stop_audit()
         self.rounds.close()
 
     def __enter__(self) -> Engine:
@@ -524,6 +690,20 @@ class Engine:
         )
 
 
+def server_room() -> Any:
+    """The room of the server, which stands above this one and needs libraries that may not be there."""
+    try:
+        return importlib.import_module("eddyline.server")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("eddyline"):
+            raise
+        raise PropertyError(
+            "serving needs libraries that are not installed",
+            detail=f"There is no {error.name}.",
+            hint="Run: pip install 'eddyline[server]'",
+        ) from None
+
+
 class StreamHandle:
     """A declared stream."""
 
@@ -532,6 +712,8 @@ class StreamHandle:
         self._stream = stream
         self.name = stream.name
         self.schema = stream.schema
+        self.time = stream.time
+        self.lateness_us = stream.lateness_us
 
     @property
     def n_rows(self) -> int:

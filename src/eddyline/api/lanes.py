@@ -5,18 +5,16 @@ Little of it is not worth a job: it is read here, like everything that cannot be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eddyline.api.endpoints import Feed
 from eddyline.engine import Outcome
 from eddyline.engine.shared_work import ReferenceRefused, RowsNumbered, SharedRounds
-from eddyline.sources.references import PlannedInput, Reference, ReferenceSource
+from eddyline.sources.references import PlannedInput, ReadCount, Reference, ReferenceSource
 from eddyline.sources.schema_changes import SchemaChanged
-
-MOST_ROWS = 1 << 40  # bytes are what counts
 
 
 @dataclass(slots=True)
@@ -25,7 +23,10 @@ class Job:
 
     future: Future[Outcome]
     references: tuple[Reference, ...]
+    began: float
     at: Any = None  # where the source stands behind it, once that is known
+    n_rows: int = 0  # read, fitting or not, once that is known
+    nbytes: int = 0  # of the references that had some
 
     @property
     def is_done(self) -> bool:
@@ -61,17 +62,21 @@ class JobLanes:
         """Whether the feed's job is back; `end` says how it went."""
         return feed.name in self._jobs and self._jobs[feed.name].is_done
 
-    def start(self, feed: Feed) -> bool:
-        """Hand what lies ready to the workers; False if it is little, or has to be read here. Raises SourceError."""
-        source = feed.source
+    def start(self, feed: Feed, now: float) -> bool:
+        """Hand what lies ready to the workers, no more than the feed's pace allows.
+
+        False if that is little, or has to be read here. Raises SourceError.
+        """
+        source, pace = feed.source, feed.pace
         if not isinstance(source, ReferenceSource) or feed.held is not None or feed.name in self._read_here:
             return False
-        if source.backlog_bytes() < self._least_bytes:
+        if pace.most_bytes < self._least_bytes or source.backlog_bytes() < self._least_bytes:
             return False
-        planned = source.plan(MOST_ROWS, self._next_bytes.pop(feed.name, self._most_bytes))
+        most_bytes = self._next_bytes.pop(feed.name, self._most_bytes)
+        planned = source.plan(pace.most_rows, min(most_bytes, pace.most_bytes))
         if planned is None:
             return False
-        job = self._jobs[feed.name] = Job(Future(), planned.references)
+        job = self._jobs[feed.name] = Job(Future(), planned.references, now)
         job.future = self._pool.submit(self._run, feed, planned, job)
         job.future.add_done_callback(lambda _: self._wake())
         return True
@@ -81,7 +86,15 @@ class JobLanes:
             job.at = at
             return feed.position(at)
 
-        return self._shared.run_round({feed.name: planned}, position_of=position_of)
+        def behind(counts: Sequence[ReadCount]) -> object:
+            read = [
+                (c.n_units, r.nbytes) for c, r in zip(counts, planned.references, strict=True) if c.n_units
+            ]
+            job.n_rows, job.nbytes = sum(n for n, _ in read), sum(nbytes for _, nbytes in read)
+            return planned.position(counts)
+
+        offered = replace(planned, position=behind)
+        return self._shared.run_round({feed.name: offered}, position_of=position_of)
 
     def end(self, feed: Feed) -> Outcome | None:
         """Take a job back: its round; or None if it is to be planned again. Raises what went wrong otherwise.
@@ -106,6 +119,7 @@ class JobLanes:
             self._read_here.add(feed.name)
             return None
         source.move_to(job.at)
+        feed.pace.took(job.n_rows, job.nbytes, job.began)
         return outcome
 
     def forget(self, feed: Feed) -> Outcome | None:

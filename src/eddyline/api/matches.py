@@ -44,6 +44,11 @@ class Matches:
         return self._outcome.n_dead
 
     @property
+    def n_rows(self) -> int:
+        """How many rows the round had, of all streams."""
+        return sum(self._outcome.round.n_rows.values())
+
+    @property
     def n_late(self) -> int:
         return self._outcome.n_late
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.api.alerts import Alert
 from eddyline.api.explain import Explanation, condition_texts, explain
 from eddyline.batch import PartMatches, Positions
 from eddyline.catalog import QueryRecord
+from eddyline.catalog.alerts import AlertCounts
 from eddyline.delivery import Result
 from eddyline.errors import EddylineError, PropertyError, SchemaError
 from eddyline.expressions import Frame, evaluate, is_volatile
@@ -24,6 +26,7 @@ from eddyline.storage.outbox import StoredPart
 
 if TYPE_CHECKING:
     from eddyline.api.engine import Engine
+    from eddyline.engine import RoundEngine
 
 
 class Query:
@@ -205,6 +208,17 @@ class Query:
                 is_late=bool(is_late),
             )
 
+    def alerts(self) -> list[Alert]:
+        """Its open alerts, the oldest first."""
+        return self._engine.alerts(self)
+
+    @property
+    def alert_counts(self) -> AlertCounts:
+        """How often it fired, resolved, was held back, and could not fill its message."""
+        with self._rounds.lock:
+            self._record()
+            return self._rounds.alerting.log.counts(self.id)
+
     # ----------------------------------------------------------------------------------------- change
 
     def pause(self) -> None:
@@ -219,9 +233,9 @@ class Query:
             self._record()
             self._rounds.catalog.set_paused(self.id, False, self._rounds.now_us())
 
-    def replace(self, text: str, *, params: Mapping[str, Any] | None = None) -> Query:
+    def replace(self, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any) -> Query:
         """Another text under the same name, in one version: no row is seen by both or by neither."""
-        self._engine.replace(self, text, params=params)
+        self._engine.replace(self, text, params=params, **properties)
         return self
 
     def drop(self) -> None:
@@ -238,23 +252,7 @@ class Query:
     def why(self, row: Mapping[str, Any] | Result | Any) -> Why:
         """What each condition says about a row of the stream, given as a dict (missing columns are NULL)."""
         with self._rounds.lock:
-            record = self._record()
-            stream = self._rounds.catalog.stream(record.shape.stream)
-            ingested = ingest(
-                stream, [dict(row)] if isinstance(row, Mapping) else row, self._rounds.time_zone
-            )
-            if ingested.misfits:
-                raise SchemaError(
-                    f"the row does not fit stream {stream.name}", detail=ingested.misfits[0].message
-                )
-            if ingested.rows.num_rows != 1:
-                raise SchemaError(
-                    f"why takes one row, not {ingested.rows.num_rows}", hint='Write why({"price": 9.5}).'
-                )
-            texts = condition_texts(record)
-            return why(
-                record.name, record.shape, texts, record.constants, ingested.rows, self._rounds.context()
-            )
+            return why_of(self._rounds, self._record(), row)
 
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest."""
@@ -300,6 +298,20 @@ class Query:
         with self._rounds.lock:
             self._rounds.check_open()
             return self._rounds.catalog.record(self.id)
+
+
+def why_of(rounds: RoundEngine, record: QueryRecord, row: Mapping[str, Any] | Any) -> Why:
+    """What each condition of a query, registered or not, says about a row of its stream."""
+    stream = rounds.catalog.stream(record.shape.stream)
+    ingested = ingest(stream, [dict(row)] if isinstance(row, Mapping) else row, rounds.time_zone)
+    if ingested.misfits:
+        raise SchemaError(f"the row does not fit stream {stream.name}", detail=ingested.misfits[0].message)
+    if ingested.rows.num_rows != 1:
+        raise SchemaError(
+            f"why takes one row, not {ingested.rows.num_rows}", hint='Write why({"price": 9.5}).'
+        )
+    texts = condition_texts(record)
+    return why(record.name, record.shape, texts, record.constants, ingested.rows, rounds.context())
 
 
 class QuerySet:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from eddyline.api.query import Query, QuerySet
+from eddyline.api.rules_cost import rule_warnings
 from eddyline.catalog import QueryRecord
 from eddyline.catalog.members import is_same_shape
 from eddyline.errors import (
@@ -26,6 +27,7 @@ from eddyline.model import Column, Properties, QueryState, Shape
 from eddyline.sources import infer_schema
 from eddyline.sources.ingest import as_table
 from eddyline.sql import AlterView, CreateView, parse_statements, properties, refuse_unbuilt
+from eddyline.sql.properties import stated as stated_properties
 from eddyline.types import canonical
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ class Registrar:
         if alter.text is not None:
             self.replace(handle, alter.text, None)
             return handle
-        stated = {**_stated(record.properties), **dict(alter.set_properties)}
+        stated = {**stated_properties(record.properties), **dict(alter.set_properties)}
         for name in alter.unset_properties:
             stated.pop(name, None)
         declared = properties(stated)
@@ -122,23 +124,41 @@ class Registrar:
         )
         return handle
 
-    def replace(self, handle: Query, text: str, params: Mapping[str, Any] | None) -> None:
+    def replace(
+        self,
+        handle: Query,
+        text: str,
+        params: Mapping[str, Any] | None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
         record = self._rounds.catalog.record(handle.id)
+        declared = record.properties
+        if given:
+            declared = properties({**stated_properties(declared), **given})
         shape, constants = self._bind(text, params)
-        refuse_unbuilt(shape=shape, properties=record.properties, text=text)
-        if not self._is_same(record, text, shape, constants, record.properties):
+        refuse_unbuilt(shape=shape, properties=declared, text=text)
+        if not self._is_same(record, text, shape, constants, declared):
             now = self._rounds.now_us()
-            self._rounds.catalog.replace(handle.id, text, shape, constants, record.properties, now)
+            is_paused = not declared.is_enabled if _says_enabled(given or {}) else None
+            self._rounds.catalog.replace(
+                handle.id, text, shape, constants, declared, now, is_paused=is_paused
+            )
 
-    def trial(self, text: str, params: Mapping[str, Any] | None) -> tuple[QueryRecord, list[str]]:
-        """Bind a text as if it were registered."""
+    def trial(
+        self, text: str, params: Mapping[str, Any] | None, given: Mapping[str, Any] | None = None
+    ) -> tuple[QueryRecord, list[str]]:
+        """Bind a text as if it were registered: a SELECT, or a CREATE VIEW."""
+        view = stated_view(text)
+        if view is not None:
+            text, given = view.text, {**dict(view.properties), **(given or {})}
+        declared = properties(given) if given else _DEFAULT
         shape, constants = self._bind(text, params)
-        refuse_unbuilt(shape=shape, properties=_DEFAULT, text=text)
+        refuse_unbuilt(shape=shape, properties=declared, text=text)
         scalars = tuple(pa.scalar(v, s.type) for v, s in zip(constants, shape.slots, strict=True))
         version = self._rounds.catalog.version
         return QueryRecord(
-            0, "(not registered)", text, shape, _DEFAULT, QueryState.PAUSED, 0, version, 0, scalars
-        ), []
+            0, "(not registered)", text, shape, declared, QueryState.PAUSED, 0, version, 0, scalars
+        ), list(rule_warnings(shape, constants, self._rounds.context()))
 
     # ----------------------------------------------------------------------------------------- many
 
@@ -391,14 +411,13 @@ def _names(template: str, table: pa.Table) -> list[str]:
     return names
 
 
-def _stated(declared: Properties) -> dict[str, Any]:
-    """The properties that differ from what they are by themselves, by the names users give them."""
-    stated: dict[str, Any] = {}
-    if declared.owner:
-        stated["owner"] = declared.owner
-    if not declared.is_enabled:
-        stated["enabled"] = False
-    return stated
+def stated_view(text: str) -> CreateView | None:
+    """The view a text creates, if it is a statement that does so."""
+    if text.lstrip()[:6].lower() != "create":
+        return None
+    statements = parse_statements(text)
+    view = statements[0] if len(statements) == 1 else None
+    return view if isinstance(view, CreateView) else None
 
 
 def _says_enabled(stated: Mapping[str, Any]) -> bool:

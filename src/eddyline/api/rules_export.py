@@ -26,12 +26,9 @@ from eddyline.errors import EddylineError, PropertyError
 from eddyline.model import Properties, Shape, Stream
 from eddyline.secrets import is_secret
 from eddyline.sql import Shapes
-from eddyline.sql.properties import FIELDS
+from eddyline.sql.properties import duration_text, stated
 from eddyline.sql.render import quoted
 from eddyline.types import type_name
-
-_PLAIN = Properties()
-_UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +85,18 @@ def _written(file: Path, statements: Iterator[str] | list[str]) -> Path:
 
 
 def _view(name: str, properties: Properties, text: str, more: dict[str, str] | None = None) -> str:
-    stated = dict(_stated(properties)) | (more or {})
-    said = ", ".join(f"{word} = {_string(value)}" for word, value in stated.items())
+    all_stated = dict(_stated(properties)) | (more or {})
+    said = ", ".join(f"{word} = {_string(value)}" for word, value in all_stated.items())
     head = f"CREATE OR REPLACE VIEW {quoted(name)}" + (f" TBLPROPERTIES ({said})" if said else "")
     return f"{head} AS\n{text}" + ("\n" if "--" in text.rpartition("\n")[2] else "")
 
 
 def _stated(properties: Properties) -> Iterator[tuple[str, str]]:
-    for field, word in FIELDS.items():
-        value = getattr(properties, field)
-        if value == getattr(_PLAIN, field):
-            continue
-        if field.endswith("_us"):
-            yield word, duration_text(value)
-        elif isinstance(value, tuple):
+    for word, value in stated(properties).items():
+        if isinstance(value, tuple):
             yield word, ", ".join(value)
-        elif field == "memory_bytes":
-            yield word, f"{value} bytes"
         else:
             yield word, str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def duration_text(microseconds: int) -> str:
-    """5 minutes, not 300000000 microseconds."""
-    for unit, size in (*_UNITS, ("millisecond", 1_000), ("microsecond", 1)):
-        if microseconds % size == 0:
-            n = microseconds // size
-            return f"{n} {unit}{'s' if n != 1 else ''}"
-    raise AssertionError(microseconds)
 
 
 def _table(stream: Stream) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 from eddyline.api.pipeline.mistakes import Mistake, Place, place_of
 from eddyline.api.pipeline.model import Pipeline
 from eddyline.api.pipeline.model import RulesTable as PipelineTable
-from eddyline.errors import EddylineError, PropertyError, Span
+from eddyline.errors import EddylineError, PropertyError, Span, did_you_mean
 from eddyline.model import Properties, Stream
 from eddyline.secrets import SECRET_WORD, is_secret
 from eddyline.sql import AlterView, CreateStream, CreateView, Drop, Select, parse_statements, properties
@@ -102,6 +102,7 @@ def desired(source: Source) -> Desired:
                 _read_file(file, found)
         for table in source.rules.tables:
             _take_pipeline_table(table, source, found)
+        _refuse_unknown_sinks(found, [sink.name for sink in source.sinks])
     else:
         for file in rule_files([source] if isinstance(source, (str, Path)) else source):
             _read_file(file, found)
@@ -317,6 +318,18 @@ def _refuse_twins(found: Desired) -> None:
         else:
             found.mistakes.append(_twin(stated.place, f"stream {stated.stream.name} is there already", known))
     found.rules, found.tables, found.streams = rules, tables, streams
+
+
+def _refuse_unknown_sinks(found: Desired, sinks: Sequence[str]) -> None:
+    """A pipeline knows its sinks: a rule can be delivered to no other."""
+    stated = [(rule.properties, rule.origin) for rule in found.rules]
+    stated += [(table.properties, table.origin) for table in found.tables]
+    for properties_, origin in stated:
+        for name in properties_.deliver:
+            if name not in sinks:
+                hint = did_you_mean(name, sinks, noun="sink")
+                problem = f"property deliver: there is no sink {name}"
+                found.mistakes.append(Mistake(origin.place, problem, hint=hint))
 
 
 def _twin(place: Place, problem: str, known: Place) -> Mistake:

@@ -14,21 +14,21 @@ HELP = """\
 Run standing SQL queries over streams.
 
   init NAME              a new folder with a pipeline, a rule and its test
-  run [PIPELINE]         run it: rows in, rules in the middle, results out
-  plan [RULES]           what would change, is it supported, what can it cost?
-  apply [RULES]          make it so, in one version
+  run, serve [PIPELINE]  rows in, rules in the middle, results out; with HTTP and a page
+  plan, apply [RULES]    what would change, what can it cost? make it so, in one version
   test [PATHS]           run the .stream tests beside the rules
   stream add NAME        propose a stream from a sample of its data
   query ACTION           add, drop, list, show, pause or resume a query
-  tail [QUERY]           results as they come
+  tail, alerts [QUERY]   results as they come; alerts that are open, what they said
   explain QUERY | SQL    how a query is answered; --all: the whole index
   why QUERY [ROW]        why a row matches or does not; without a row: why so few do
+  receipt ID, prove ID   what a result follows from; does plain Spark SQL find the same?
   deadletters            rows that did not fit and pairs that could not be decided
   export FOLDER          all that stands, as rule files
   versions, rollback N   earlier versions, and the way back to one
-  rounds, doctor         what the last rounds took; is everything in order?
-  completion SHELL       completion for bash, zsh or fish
-  version                of eddyline
+  rounds, top, doctor    what rounds took; what goes on now; is everything in order?
+  backup, restore, token a home as one file, and back; who may use the server
+  completion, version    for bash, zsh or fish; of eddyline
 
   --home FOLDER   the home; else EDDYLINE_HOME, else what eddyline.toml says
   --json          for programs        --progress   say how far it is, also in a pipe
@@ -103,23 +103,35 @@ def build() -> Parser:
         help="a pipeline file or its folder; eddyline.toml if not given",
     )
     one.add_argument("--once", action="store_true", help="end when everything that is there has been read")
+    _logs(one)
+    _spark(one)
+
+    one = command("serve", "Serve a pipeline, or a home, over HTTP.", "eddyline serve --port 8321")
+    one.usage = "eddyline serve [PIPELINE] [OPTIONS]"  # they are listed below, and have to fit on the screen
     one.add_argument(
-        "--spark",
-        action="store_true",
-        help="let workers of Spark read and filter whatever lies ready in quantity",
+        "pipeline",
+        nargs="?",
+        metavar="PIPELINE",
+        help="a pipeline file or its folder; eddyline.toml if not given, or a --home alone",
     )
     one.add_argument(
-        "--master",
-        metavar="URL",
-        help="the cluster to run on, such as spark://host:7077; all cores of this machine if not given",
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where to listen (127.0.0.1: this machine only)",
     )
+    one.add_argument("--port", type=_port, default=8321, metavar="N", help="0 takes any that is free (8321)")
     one.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of Spark, such as spark.executor.memory=4g; may be repeated",
+        "--public-url", metavar="URL", help="under which people reach it, such as behind a proxy"
     )
+    one.add_argument("--open-metrics", action="store_true", help="show /metrics without a token")
+    one.add_argument(
+        "--rate", type=_from_one, default=50, metavar="N", help="requests a second of each token (50)"
+    )
+    _logs(one)
+    _spark(one)
+
+    _token_commands(command("token", "Work with tokens of the server.", "eddyline token list"))
 
     for name, summary in (
         ("plan", "Show what applying the rules would change."),
@@ -156,6 +168,16 @@ def build() -> Parser:
     one.add_argument("--no-follow", action="store_true", help="end with the last result there is")
     _owner(one)
 
+    one = command(
+        "alerts", "Show open alerts, or what alerts said.", "eddyline alerts --messages 20 --follow"
+    )
+    one.add_argument("query", nargs="?", metavar="QUERY", help="all queries if not given")
+    one.add_argument("--messages", type=_count, metavar="N", help="the N newest messages instead")
+    one.add_argument("--follow", action="store_true", help="messages as they come")
+    states = ["pending", "firing", "held"]
+    one.add_argument("--state", choices=states, metavar="STATE", help="pending, firing or held")
+    one.add_argument("--owner", metavar="OWNER", help="only of this owner")
+
     one = command("explain", "Show how a query is answered, or would be.", "eddyline explain cheap")
     one.add_argument("query", nargs="?", metavar="QUERY", help="a name, an SQL text, or a file of rules")
     one.add_argument(
@@ -174,6 +196,14 @@ def build() -> Parser:
         "--last", type=_count, default=1000, metavar="N", help="how many of the last rows (1000)"
     )
     _owner(one)
+
+    one = command("receipt", "Show everything a result follows from.", "eddyline receipt 12-345-6 --json")
+    one.add_argument("result", metavar="ID", help="the cursor that eddyline tail --json shows")
+
+    one = command(
+        "prove", "Let plain Spark SQL judge a result, independent of the engine.", "eddyline prove 12-345-6"
+    )
+    one.add_argument("result", metavar="ID", help="the cursor that eddyline tail --json shows")
 
     one = command(
         "deadletters", "Show what could not be decided, and why.", "eddyline deadletters --query cheap"
@@ -198,9 +228,31 @@ def build() -> Parser:
     one = command("rounds", "Show what the last rounds took, newest first.", "eddyline rounds --newest 5")
     one.add_argument("-n", "--newest", type=_count, default=20, metavar="N", help="how many (20)")
 
+    one = command("top", "Watch a running home.", "eddyline top")
+    one.add_argument("--once", action="store_true", help="print one frame and end")
+    one.add_argument("--every", type=_seconds, default=1.0, metavar="SECONDS", help="between frames (1)")
+    sorts = ["results", "rate", "dead", "name"]
+    one.add_argument("--sort", choices=sorts, default="rate", metavar="BY", help=f"{', '.join(sorts)} (rate)")
+
+    one = command(
+        "backup", "Write a home to one file, also while it runs.", "eddyline backup trading/ trading.tar.gz"
+    )
+    one.add_argument(
+        "folder", nargs="?", metavar="HOME", help="the home; if not given, as with other commands"
+    )
+    one.add_argument("file", nargs="?", metavar="FILE", help="a new .tar, or .tar.gz to have it compressed")
+    one.add_argument("--verify", metavar="FILE", help="read this backup and compare everything in it instead")
+
+    one = command("restore", "Make a home of a backup.", "eddyline restore trading.tar.gz trading/")
+    one.add_argument("file", metavar="FILE", help="the backup")
+    one.add_argument("folder", metavar="HOME", help="the folder to make; it must not be there")
+
     one = command("doctor", "Check this machine and the home.", "eddyline doctor")
     one.add_argument(
         "--forget-damaged", action="store_true", help="leave files that are damaged out from now on"
+    )
+    one.add_argument(
+        "--prepare", action="store_true", help="build Java's class archive now, so that Spark starts faster"
     )
 
     one = command("completion", "Print completion for a shell.", 'eval "$(eddyline completion bash)"')
@@ -208,6 +260,70 @@ def build() -> Parser:
 
     command("version", "Print the version of eddyline.", "eddyline version --json")
     return top
+
+
+def _logs(one: Parser) -> None:
+    """What is said on stderr while it runs."""
+    one.add_argument(
+        "--log-format",
+        choices=["text", "json"],
+        default="text",
+        metavar="FORMAT",
+        help="text, or json: one object a line (text)",
+    )
+    levels = ["debug", "info", "warning", "error"]
+    one.add_argument(
+        "--log-level", choices=levels, default="info", metavar="LEVEL", help=f"{', '.join(levels)} (info)"
+    )
+
+
+def _spark(one: Parser) -> None:
+    """What a pipeline runs on, and who looks after it."""
+    one.add_argument(
+        "--spark",
+        action="store_true",
+        help="let workers of Spark read and filter whatever lies ready in quantity",
+    )
+    one.add_argument(
+        "--master",
+        metavar="URL",
+        help="the cluster to run on, such as spark://host:7077; all cores of this machine if not given",
+    )
+    one.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of Spark, such as spark.executor.memory=4g; may be repeated",
+    )
+    one.add_argument(
+        "--audit",
+        metavar="SHARE",
+        help='let another engine evaluate this share of rounds again, such as "0.1 %%"',
+    )
+
+
+def _token_commands(token: Parser) -> None:
+    actions = token.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser, required=True)
+    one = _described(
+        actions, "add", "Make a token; it is shown once.", "eddyline token add --role author --owner anna"
+    )
+    roles = ["reader", "author", "admin"]
+    one.add_argument(
+        "--role",
+        choices=roles,
+        default="reader",
+        metavar="ROLE",
+        help="reader: see own queries; author: change them, too; admin: everything (reader)",
+    )
+    one.add_argument("--note", default="", metavar="TEXT", help="what it is for")
+    one.add_argument(
+        "--expires", metavar="DURATION", help='from now on, such as "30 days"; never if not given'
+    )
+    _owner(one)
+    _described(actions, "list", "List tokens, without what they are.", "eddyline token list")
+    one = _described(actions, "drop", "Make tokens worthless.", "eddyline token drop 3f2a9c01b7de")
+    one.add_argument("tokens", nargs="+", metavar="ID", help="see eddyline token list")
 
 
 def _stream_commands(stream: Parser) -> None:
@@ -313,6 +429,23 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0.1 <= seconds <= 3_600:
+        raise argparse.ArgumentTypeError("between 0.1 and 3600 seconds")
+    return seconds
+
+
+def _port(text: str) -> int:
+    number = _count(text)
+    if number > 65_535:
+        raise argparse.ArgumentTypeError("a port is at most 65535")
+    return number
 
 
 def _from_one(text: str) -> int:

@@ -8,7 +8,22 @@ import sys
 from collections.abc import Callable, Sequence
 
 import eddyline
-from eddyline.cli import checks, doctor, project, queries, results, rules, running, streams
+from eddyline.cli import (
+    alerts,
+    backup,
+    checks,
+    doctor,
+    project,
+    prove,
+    queries,
+    results,
+    rules,
+    running,
+    serve,
+    streams,
+    token,
+    top,
+)
 from eddyline.cli.arguments import HELP, build, parse
 from eddyline.cli.completion import script
 from eddyline.cli.output import Output
@@ -72,21 +87,28 @@ def _completion(args: argparse.Namespace, out: Output) -> int:
     return DONE
 
 
-_WITH_ACTIONS = {"query": queries, "stream": streams}
+_WITH_ACTIONS = {"query": queries, "stream": streams, "token": token}
 _HANDLERS: dict[str, Handler] = {
     "init": project.init,
     "run": running.run,
+    "serve": serve.serve,
     "plan": rules.plan,
     "apply": rules.apply,
     "test": checks.test,
     "tail": results.tail,
+    "alerts": alerts.alerts,
     "explain": queries.explain,
     "why": queries.why,
+    "receipt": prove.receipt,
+    "prove": prove.prove,
     "deadletters": results.deadletters,
     "export": rules.export,
     "versions": rules.versions,
     "rollback": rules.rollback,
     "rounds": results.rounds,
+    "top": top.top,
+    "backup": backup.backup,
+    "restore": backup.restore,
     "doctor": doctor.doctor,
     "completion": _completion,
     "version": _version,

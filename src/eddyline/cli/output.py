@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ class Output:
         self.is_json = is_json
         self.shows_progress = sys.stderr.isatty() if progress is None else progress
         self.is_terminal = sys.stdout.isatty() and not is_json
+        self.log: Callable[..., None] | None = None  # where notes go if stderr is a log for programs
 
     def document(self, body: Any) -> None:
         """One JSON document."""
@@ -63,7 +64,17 @@ class Output:
 
     def note(self, text: str) -> None:
         """Something besides the results."""
-        print(text, file=sys.stderr, flush=True)
+        if self.log is not None:
+            self.log(text)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def secret(self, text: str, *, otherwise: str) -> None:
+        """Something that may stand on a screen and in no log: where stderr is one, `otherwise` says what to do instead."""
+        if self.log is None or sys.stderr.isatty():
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self.log(otherwise)
 
     def passing(self, text: str) -> None:
         """A line on stderr that the next one takes the place of, on a terminal."""
@@ -78,6 +89,9 @@ class Output:
             print(json.dumps({"error": error_to(error)}, ensure_ascii=False), file=sys.stderr, flush=True)
             return
         message = str(error)
+        if self.log is not None:
+            self.log(message, level="error", event="Error")
+            return
         if sys.stderr.isatty():
             head, _, rest = message.partition("\n")
             console = Console(stderr=True, highlight=False, soft_wrap=True)

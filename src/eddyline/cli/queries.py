@@ -131,13 +131,30 @@ def show(args: argparse.Namespace, out: Output) -> int:
         if (word, value) not in (("enabled", True), ("emit", "changes"))
     }
     for word, value in stated.items():
-        out.text(f"  {word:10s} {value}")
+        out.text(f"  {word:10s} {value if isinstance(value, (str, int)) else ', '.join(value)}")
+    if found["alerts"] is not None:
+        out.text(f"  alerts     {alert_text(found['alerts'])}")
     out.text(f"  since      {found['registered']}")
     for result in found["latest"]:
         out.text(
             f"  {'+' if result['change'] == 'insert' else '-'} round {result['round']}: {row_text(result['row'])}"
         )
     return 0
+
+
+def alert_text(facts: dict[str, Any]) -> str:
+    """How the alerts of a query are, in a line."""
+    states = [f"{n:,} {state}" for state, n in facts["n_open"].items()]
+    said = f"fired {facts['n_fired']:,} times, resolved {facts['n_resolved']:,}"
+    unformatted = facts["n_unformatted"]
+    return ", ".join(
+        [
+            *(states or ["none open"]),
+            said,
+            f"{facts['n_suppressed']:,} suppressed",
+            *([f"{unformatted:,} messages could not be filled"] if unformatted else []),
+        ]
+    )
 
 
 def explain(args: argparse.Namespace, out: Output) -> int:

@@ -8,16 +8,17 @@ import dataclasses
 import json
 import sys
 
+from eddyline.api.engine import Engine
 from eddyline.api.pipeline.model import Pipeline
 from eddyline.api.runner import Runner, RunProgress, RunSummary
 from eddyline.cli import show
+from eddyline.cli.logs import logging_to_stderr, tell_event
 from eddyline.cli.output import Output
 from eddyline.cli.session import home_of, pipeline_of
 from eddyline.errors import HomeError, PropertyError
-from eddyline.events import CallbackFailed, Event, ResultsDropped, RoundCommitted, RoundMeasured
 from eddyline.spark.workers import SparkWorkers
 
-_ROUTINE = (RoundCommitted, RoundMeasured, ResultsDropped, CallbackFailed)
+AUDIT_S = 60.0
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
@@ -25,31 +26,59 @@ def run(args: argparse.Namespace, out: Output) -> int:
     assert pipeline is not None
     home = home_of(args, pipeline)
     with (
-        _workers(args, pipeline, out) as workers,
+        logging_to_stderr(args, out),
+        workers_of(args, pipeline, out) as workers,
         Runner(
             pipeline,
             home=home,
-            on_event=lambda event: _tell(event, out),
-            on_progress=lambda far: _progress(far, out),
+            on_event=tell_event,
+            on_progress=lambda far: tell_progress(far, out),
             workers=workers,
         ) as runner,
     ):
-        if runner.applied is not None:
-            counts = show.counts(dataclasses.asdict(runner.applied), ("added", "changed", "removed"))
-            if counts and not out.is_json:
-                out.note(f"rules: {counts}; version {runner.applied.version}")
-            for row in runner.applied.refused[: show.SHOWN]:
-                out.note(show.near_in(f"refused: {row}"))
+        tell_rules(runner, out)
         try:
             runner.engine.listen()
         except HomeError as error:  # it runs all the same
             out.note(f"warning: {error}")
+        start_audit(args, runner.engine)
         summary = runner.run(once=args.once)
+        _tell_audit(runner.engine, out, once=args.once)
     _summarise(summary, out)
     return 0
 
 
-def _workers(
+def start_audit(args: argparse.Namespace, engine: Engine) -> None:
+    """What --audit asks for, whatever the pipeline file says."""
+    if args.audit is not None:
+        engine.start_audit(args.audit)
+
+
+def _tell_audit(engine: Engine, out: Output, *, once: bool) -> None:
+    """What the audit found. A run of what is there waits for it, for a while."""
+    if once and not engine.finish_audit(0):
+        with out.progress("auditing"):
+            engine.finish_audit(AUDIT_S)
+    found = engine.audited()
+    if found is not None:
+        counted = ((found.n_rounds, "round"), (found.n_queries, "query"), (found.n_differences, "difference"))
+        said = ", ".join(show.plural(n, noun) for n, noun in counted)
+        skipped = "".join(f"; {n:,} skipped: {reason}" for reason, n in found.skipped.items())
+        out.note(f"audit: {said}{skipped}")
+
+
+def tell_rules(runner: Runner, out: Output) -> None:
+    """What applying the rules of the pipeline changed."""
+    if runner.applied is None:
+        return
+    counts = show.counts(dataclasses.asdict(runner.applied), ("added", "changed", "removed"))
+    if counts and not out.is_json:
+        out.note(f"rules: {counts}; version {runner.applied.version}")
+    for row in runner.applied.refused[: show.SHOWN]:
+        out.note(show.near_in(f"refused: {row}"))
+
+
+def workers_of(
     args: argparse.Namespace, pipeline: Pipeline, out: Output
 ) -> contextlib.AbstractContextManager[SparkWorkers | None]:
     """The workers of Spark, if they are asked for."""
@@ -75,16 +104,7 @@ def _workers(
     return workers
 
 
-def _tell(event: Event, out: Output) -> None:
-    """What went wrong while it runs; rounds are not told one by one."""
-    if not isinstance(event, _ROUTINE):
-        facts = dataclasses.asdict(event)
-        number = facts.pop("round_number")
-        said = ", ".join(f"{name} {value}" for name, value in facts.items())
-        out.note(f"round {number}: {type(event).__name__}: {said}")
-
-
-def _progress(far: RunProgress, out: Output) -> None:
+def tell_progress(far: RunProgress, out: Output) -> None:
     if out.shows_progress:
         out.passing(far.line)
 

@@ -1,0 +1,279 @@
+"""Queries, in words that JSON has: registering, changing, listing, and the questions one can ask of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eddyline.api import rules
+from eddyline.api.engine import Engine
+from eddyline.api.explain import suspended
+from eddyline.api.query import Query, why_of
+from eddyline.engine import RoundEngine
+from eddyline.errors import QueryStateError
+from eddyline.model import Properties, QueryState, is_alert
+from eddyline.spark.prove import running_session
+from eddyline.sql.properties import FIELDS, duration_text
+
+
+class QueryCommands:
+    """The part of `Commands` that is about queries."""
+
+    _engine: Engine
+    _rounds: RoundEngine
+
+    def query_add(
+        self,
+        *,
+        text: str,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        properties: Mapping[str, Any] | None = None,
+        replace: bool = False,
+    ) -> dict[str, Any]:
+        """Register a query. Another text under a name that is taken needs `replace`."""
+        with self._rounds.lock:
+            before, owner = self._engine.version, str((properties or {}).get("owner", ""))
+            known = None if name is None else self._rounds.catalog.find(name, owner)
+            if known is not None and not replace:
+                explained = self._engine.explain(text, params=params)  # a text that is wrong is told first
+                record = self._rounds.catalog.record(known)
+                if record.text != explained.text:
+                    raise QueryStateError(
+                        f"query {name} is there already, with another text",
+                        detail=f"It is {' '.join(record.text.split())}",
+                        hint="Give --replace to change it, or another --name.",
+                    )
+            handle = self._engine.query(text, name=name, params=params, **(properties or {}))
+            return self._shown(handle) | {
+                "is_new": known is None,
+                "is_changed": self._engine.version != before,
+            }
+
+    def query_replace(
+        self,
+        *,
+        query: str | int,
+        text: str,
+        owner: str = "",
+        params: Mapping[str, Any] | None = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Another text for a query, and other properties if they are given; those that are not stay."""
+        with self._rounds.lock:
+            handle = self._query(query, owner)
+            self._engine.replace(handle, text, params=params, **(properties or {}))
+            return self._shown(handle)
+
+    def check(
+        self,
+        *,
+        text: str,
+        params: Mapping[str, Any] | None = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """What a text would give if it were registered; raises what registering it would raise."""
+        found = self._engine.explain(text, params=params, **(properties or {}))
+        facts = found.as_dict()
+        return {
+            "columns": facts["columns"],
+            "warnings": facts["warnings"],
+            "explain": facts | {"name": None, "state": "not registered", "shown": _shown_text(str(found))},
+        }
+
+    def query_facts(self, query_id: int) -> dict[str, Any]:
+        """What lists show of one query."""
+        with self._rounds.lock:
+            record = self._rounds.catalog.record(query_id)
+            return self._shown(Query(self._engine, query_id)) | {
+                "registered": instant(record.registered_us),
+                "stream": record.shape.stream,
+                "cost": rules.cost_class(record.shape),
+                "n_dead": self._rounds.dead_letters.by_query[query_id],
+            }
+
+    def query_drop(self, *, queries: Sequence[str | int], owner: str = "") -> dict[str, Any]:
+        """End queries, all in one version or none."""
+        with self._rounds.lock:
+            handles = [self._query(query, owner) for query in queries]
+            names = [handle.name for handle in handles]
+            self._engine.drop_ids(handle.id for handle in handles)
+            return {"dropped": names, "version": self._engine.version}
+
+    def query_pause(self, *, queries: Sequence[str | int], owner: str = "") -> dict[str, Any]:
+        return self._set_paused(queries, owner, True)
+
+    def query_resume(self, *, queries: Sequence[str | int], owner: str = "") -> dict[str, Any]:
+        return self._set_paused(queries, owner, False)
+
+    def _set_paused(self, queries: Sequence[str | int], owner: str, is_paused: bool) -> dict[str, Any]:
+        with self._rounds.lock:
+            handles = [self._query(query, owner) for query in queries]
+            wanted = QueryState.PAUSED if is_paused else QueryState.RUNNING
+            moving = [handle for handle in handles if self._rounds.catalog.state(handle.id) is not wanted]
+            if moving:
+                with self._rounds.catalog.change(
+                    f"{'pause' if is_paused else 'resume'} {', '.join(h.name for h in moving[:10])}"
+                ):
+                    for handle in moving:
+                        handle.pause() if is_paused else handle.resume()
+            return {
+                "queries": [{"name": handle.name, "state": handle.state} for handle in handles],
+                "changed": [handle.name for handle in moving],
+                "version": self._engine.version,
+            }
+
+    def query_list(
+        self,
+        *,
+        pattern: str | None = None,
+        owner: str | None = None,
+        state: str | None = None,
+        page: int = 1,
+        per_page: int = 50,
+    ) -> dict[str, Any]:
+        """A page of queries; `pattern` is a part of name or text."""
+
+        def fits(query: Query) -> bool:
+            record = self._rounds.catalog.record(query.id)
+            return (
+                (pattern is None or pattern in record.name or pattern in record.text)
+                and (owner is None or record.properties.owner == owner)
+                and (state is None or record.state.value == state)
+            )
+
+        is_filtered = not (pattern is None and owner is None and state is None)
+        with self._rounds.lock:
+            found = self._engine.queries(fits if is_filtered else None, page, per_page=per_page)
+            return {
+                "total": found.total,
+                "page": found.page,
+                "n_pages": found.n_pages,
+                "queries": [self._shown(query) for query in found],
+            }
+
+    def query_show(self, *, query: str | int, owner: str = "", latest: int = 5) -> dict[str, Any]:
+        """All about one query, and its latest results."""
+        with self._rounds.lock:
+            handle = self._query(query, owner)
+            explained = handle.explain()
+            record = self._rounds.catalog.record(handle.id)
+            facts = explained.as_dict() | self._shown(handle)
+            return facts | {
+                "registered": instant(record.registered_us),
+                "cost": rules.cost_class(record.shape),
+                "params": {
+                    slot.name: getattr(value, "as_py", lambda value=value: value)()
+                    for slot, value in zip(record.shape.slots, record.constants, strict=True)
+                    if slot.name is not None
+                },
+                "alerts": self._alert_facts(handle, record.properties),
+                "latest": [
+                    {"round": r.round_number, "change": r.change, "row": dict(r)}
+                    for r in handle.latest(latest)
+                ],
+                "shown": str(explained),
+            }
+
+    def _alert_facts(self, query: Query, properties: Properties) -> dict[str, Any] | None:
+        """What became of an alert query's alerts; None of any other."""
+        if not is_alert(properties, self._rounds.catalog.alerts.sinks):
+            return None
+        n_open = self._rounds.alerting.log.n_open(query.id).get(query.id, {})
+        return query.alert_counts._asdict() | {"n_open": n_open}
+
+    def _shown(self, query: Query) -> dict[str, Any]:
+        record = self._rounds.catalog.record(query.id)
+        return {
+            "id": record.id,
+            "name": record.name,
+            "owner": record.properties.owner,
+            "state": record.state.value,
+            "suspended": suspended(record),
+            "generation": record.generation,
+            "version": record.version_from,
+            "n_results": query.n_results,
+            "text": record.text,
+            "properties": {
+                word: duration_text(value) if field.endswith("_us") else value
+                for field, word in FIELDS.items()
+                if (value := getattr(record.properties, field)) not in (None, "", ())
+            },
+            "warnings": query.warnings,
+        }
+
+    def _query(self, name: str | int, owner: str) -> Query:
+        """A query by its name, or by its number: 12 or q12. A number that is one means no name."""
+        with self._rounds.lock:
+            self._rounds.check_open()
+            if isinstance(name, int):
+                return self._engine.get(name)
+            found = self._rounds.catalog.find(name, owner)
+            number = name.removeprefix("q")
+            is_number = found is None and number.isascii() and number.isdigit()
+            if is_number and self._rounds.catalog.state(int(number)) is not QueryState.DROPPED:
+                return Query(self._engine, int(number))
+            return self._engine.get(name, owner=owner)
+
+    # ----------------------------------------------------------------------------------------- questions
+
+    def explain(
+        self,
+        *,
+        query: str | int | None = None,
+        text: str | None = None,
+        owner: str = "",
+        params: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """How a registered query, or a text, is or would be answered."""
+        if text is not None:
+            found = self._engine.explain(text, params=params)
+            shown = _shown_text(str(found))
+            return found.as_dict() | {"name": None, "state": "not registered", "shown": shown}
+        assert query is not None
+        found = self._query(query, owner).explain()
+        return found.as_dict() | {"shown": str(found)}
+
+    def why(self, *, query: str | int, row: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
+        """What each condition of a query says about a row."""
+        found = self._query(query, owner).why(row)
+        return dataclasses.asdict(found) | {"shown": str(found)}
+
+    def why_not(self, *, query: str | int, last: int = 1000, owner: str = "") -> dict[str, Any]:
+        """How the last rows fared with a query."""
+        found = self._query(query, owner).why_not(last)
+        return dataclasses.asdict(found) | {"shown": str(found)}
+
+    def why_result(self, *, result: str) -> dict[str, Any]:
+        """What each condition of its query, as it was then, says about the row of a result."""
+        receipt = self._engine.receipt(result)
+        params = {name: given["value"] for name, given in receipt["params"].items()}
+        (row,) = receipt["rows"]
+        with self._rounds.lock:
+            record, _ = self._engine._registrar.trial(receipt["text"], params)
+            found = why_of(self._rounds, dataclasses.replace(record, name=receipt["query"]), row["row"])
+        return dataclasses.asdict(found) | {"shown": str(found)}
+
+    def receipt(self, *, result: str) -> dict[str, Any]:
+        """What a result is made of."""
+        return self._engine.receipt(result).as_dict()
+
+    def prove(self, *, result: str, starts_spark: bool = True) -> dict[str, Any] | None:
+        """Execute a result again, independently of the engine. None if no session is here and none is to be started for it."""
+        if not starts_spark and running_session() is None:
+            return None
+        return self._engine.prove(result).as_dict()
+
+
+def _shown_text(explained: str) -> str:
+    """An explanation of what is not registered: it has no results."""
+    lines = [line for line in explained.splitlines()[1:] if not line.startswith("  results ")]
+    return "\n".join(["not registered", *lines])
+
+
+def instant(microseconds: int) -> str:
+    """A time since 1970, in UTC."""
+    at = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(microseconds=microseconds)
+    return at.isoformat(timespec="seconds")

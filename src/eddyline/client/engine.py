@@ -1,0 +1,294 @@
+"""An engine on a server, in the user's hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from eddyline.api.explain import Explanation
+from eddyline.api.jsonable import jsonable
+from eddyline.client.connection import Connection
+from eddyline.client.query import (
+    ReceivedResult,
+    RemoteQuery,
+    RemoteQueryPage,
+    deadline,
+    explanation_of,
+    path_of,
+)
+from eddyline.errors import PropertyError
+from eddyline.model import DeadLetter
+from eddyline.types import type_name
+
+QueryName = RemoteQuery | str | int
+
+
+def connect(
+    url: str, token: str | None = None, *, owner: str | None = None, timeout: float = 30.0
+) -> RemoteEngine:
+    """An engine that `eddyline serve` serves.
+
+    url       such as http://127.0.0.1:8321
+    token     as `eddyline token add` prints it
+    owner     an admin acts for this owner
+    timeout   seconds to wait for an answer
+    """
+    return RemoteEngine(Connection(url, token, timeout), owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a push did."""
+
+    round_number: int
+    n_rows: int
+    count: int  # pairs of row and query that matched
+    n_dead: int
+    is_repeat: bool
+
+
+class RemoteEngine:
+    """The words of `Engine`, over HTTP. Safe to use from several threads; also a context manager."""
+
+    def __init__(self, connection: Connection, owner: str | None) -> None:
+        self.connection = connection
+        self._owner = owner
+
+    # ----------------------------------------------------------------------------------------- streams
+
+    def streams(self) -> list[RemoteStream]:
+        return [RemoteStream(self, body) for body in self.connection.get("/streams")]
+
+    def stream(
+        self, name: str, schema: Any, *, time: str | None = None, lateness: str | float = 0
+    ) -> RemoteStream:
+        """Declare a stream, or add nullable columns to one; `schema` is a text, a dict of types, or an Arrow schema."""
+        body = {"name": name, "schema": _schema_text(schema), "time": time, "lateness": lateness}
+        return RemoteStream(self, self.connection.post("/streams", body))
+
+    def drop_stream(self, name: str) -> None:
+        self.connection.delete(f"/streams/{name}")
+
+    def push(self, stream: str, rows: Iterable[Mapping[str, Any]], *, token: str | None = None) -> Pushed:
+        """Run a round over rows, given as dicts. The same `token` again does nothing, so that a producer may try again."""
+        headers = {} if token is None else {"Idempotency-Key": token}
+        body = self.connection.post(
+            f"/streams/{stream}/rows", [jsonable(dict(row)) for row in rows], headers=headers
+        )
+        return Pushed(body["round"], body["n_rows"], body["n_results"], body["n_dead"], body["is_repeat"])
+
+    # ----------------------------------------------------------------------------------------- queries
+
+    def query(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        **properties: Any,
+    ) -> RemoteQuery:
+        """Register a standing query; the same name and text again changes nothing, another text under the name replaces it."""
+        body = {"text": text, "name": name, "params": jsonable(params), "properties": _properties(properties)}
+        given = {word: value for word, value in body.items() if value is not None}
+        made = self.connection.post("/queries", given | {"replace": True}, owner=self._owner)
+        return RemoteQuery(self, made)
+
+    def query_many(
+        self,
+        queries: str | Mapping[str, str],
+        *,
+        params: Any = None,
+        name: str | None = None,
+        **properties: Any,
+    ) -> list[RemoteQuery]:
+        """Register many queries in one version, all or none: a template and a row of parameters for each, or texts by name."""
+        if isinstance(queries, str):
+            body: dict[str, Any] = {"template": queries, "params": jsonable(_rows(params)), "name": name}
+        else:
+            if params is not None or name is not None:
+                raise PropertyError(
+                    "params and name go with a template", hint="Put the names into a dict of texts."
+                )
+            body = {"queries": dict(queries)}
+        body["properties"] = _properties(properties)
+        given = {word: value for word, value in body.items() if value is not None}
+        made = self.connection.post("/queries/bulk", given, owner=self._owner)
+        ids = made["ids"]
+        if isinstance(queries, str) and len(ids) == 2 and made["n"] == ids[1] - ids[0] + 1:
+            ids = range(ids[0], ids[1] + 1)
+        return [RemoteQuery(self, {"id": query_id}) for query_id in ids]
+
+    def queries(
+        self, filter: str | None = None, page: int = 1, *, per_page: int = 100, sort: str = "name"
+    ) -> RemoteQueryPage:
+        """Registered queries, a page at a time; `filter` is a part of the name or text."""
+        body = self.connection.get(
+            "/queries", filter=filter, page=page, per_page=per_page, sort=sort, owner=self._owner
+        )
+        return RemoteQueryPage(self, body)
+
+    def get(self, query: QueryName) -> RemoteQuery:
+        """A registered query by name or number."""
+        return RemoteQuery(self, self.connection.get(path_of(query), owner=self._owner))
+
+    def replace(
+        self, query: QueryName, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any
+    ) -> RemoteQuery:
+        return self.get(query).replace(text, params=params, **properties)
+
+    def drop(self, query: QueryName) -> None:
+        self.connection.delete(path_of(query), owner=self._owner)
+
+    def explain(self, text: str, *, params: Mapping[str, Any] | None = None) -> Explanation:
+        """How a query would be answered, without registering it. Raises what registering it would raise."""
+        from eddyline.api.control import error_from
+
+        body = self.connection.post("/queries/check", {"text": text, "params": jsonable(params)})
+        if not body["ok"]:
+            raise error_from(body["error"])
+        return explanation_of(body["explain"])
+
+    # ----------------------------------------------------------------------------------------- looking
+
+    def follow(
+        self,
+        queries: Sequence[QueryName] = (),
+        *,
+        after: str | None = None,
+        timeout: float | None = None,
+        on_lost: Callable[[int | None], None] | None = None,
+    ) -> Iterator[ReceivedResult]:
+        """Results of these queries, or of all one may see, as they come, each once, across broken connections."""
+        named = [
+            f"q{q.id}" if isinstance(q, RemoteQuery) else f"q{q}" if isinstance(q, int) else q
+            for q in queries
+        ]
+        events = self.connection.events(
+            "/results/stream",
+            after=after,
+            on_lost=on_lost,
+            until=deadline(timeout),
+            query=named,
+            owner=self._owner,
+        )
+        return (ReceivedResult.of(event) for event in events)
+
+    def alerts(self, *, query: QueryName | None = None, state: str | None = None) -> list[dict[str, Any]]:
+        """Alerts that are open."""
+        named = None if query is None else path_of(query).removeprefix("/queries/")
+        found: list[dict[str, Any]] = self.connection.get(
+            "/alerts", query=named, state=state, owner=self._owner
+        )
+        return found
+
+    def messages(self, after: int = 0, *, newest: int | None = None) -> list[dict[str, Any]]:
+        """What alerts said, oldest first."""
+        body = self.connection.get("/messages", after=after, newest=newest, owner=self._owner)
+        return list(body["messages"])
+
+    def follow_messages(
+        self, *, after: int | None = None, timeout: float | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """What alerts say, as they say it, each message once."""
+        return self.connection.events(
+            "/alerts/stream",
+            after=None if after is None else str(after),
+            on_lost=None,
+            until=deadline(timeout),
+            owner=self._owner,
+        )
+
+    def dead_letters(
+        self, *, stream: str | None = None, query: QueryName | None = None, newest: int = 1000
+    ) -> list[DeadLetter]:
+        """Pairs that could not be decided and, for admins, rows that did not fit; newest last."""
+        named = None if query is None else path_of(query).removeprefix("/queries/")
+        body = self.connection.get(
+            "/dead_letters", stream=stream, query=named, newest=newest, owner=self._owner
+        )
+        return [DeadLetter(**letter) for letter in body["letters"]]
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.connection.get("/status")
+        return found
+
+    def rounds(self, newest: int = 20) -> list[dict[str, Any]]:
+        """What the newest rounds took, newest first."""
+        found: list[dict[str, Any]] = self.connection.get("/rounds", newest=newest)
+        return found
+
+    def receipt(self, result: ReceivedResult | str) -> dict[str, Any]:
+        """What a result is made of."""
+        found: dict[str, Any] = self.connection.get(f"/results/{_id(result)}/receipt")
+        return found
+
+    def prove(self, result: ReceivedResult | str) -> dict[str, Any]:
+        """Execute a result again in plain Spark SQL, on the server."""
+        found: dict[str, Any] = self.connection.post(f"/results/{_id(result)}/prove")
+        return found
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> RemoteEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<eddyline engine at {self.connection.url}>"
+
+
+class RemoteStream:
+    """A stream of a server, as it was when it was asked for."""
+
+    def __init__(self, engine: RemoteEngine, body: Mapping[str, Any]) -> None:
+        self._engine = engine
+        self.name = str(body["name"])
+        self.columns = {column["name"]: column["type"] for column in body["columns"]}
+        self.time = body["time"]
+        self.n_rows = int(body["n_rows"])
+        self.n_late = int(body["n_late"])
+        self.n_queries = int(body["n_queries"])
+
+    def push(self, rows: Iterable[Mapping[str, Any]], *, token: str | None = None) -> Pushed:
+        return self._engine.push(self.name, rows, token=token)
+
+    def __repr__(self) -> str:
+        return f"<stream {self.name} ({', '.join(f'{name} {t}' for name, t in self.columns.items())})>"
+
+
+def _schema_text(schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, Mapping):
+        return ", ".join(
+            f"`{name}` {t if isinstance(t, str) else type_name(t)}" for name, t in schema.items()
+        )
+    return ", ".join(f"`{f.name}` {type_name(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
+
+
+def _rows(params: Any) -> Any:
+    """A parameter table as JSON has it: rows, or columns by name."""
+    if params is None or isinstance(params, Mapping):
+        return params
+    if hasattr(params, "to_pylist"):  # an Arrow table
+        return params.to_pylist()
+    if hasattr(params, "to_dicts"):  # Polars
+        return params.to_dicts()
+    if hasattr(params, "to_dict"):  # pandas
+        return params.to_dict("records")
+    return [dict(row) for row in params]
+
+
+def _properties(properties: Mapping[str, Any]) -> dict[str, Any] | None:
+    return {word: jsonable(value) for word, value in properties.items()} or None
+
+
+def _id(result: ReceivedResult | str) -> str:
+    return result if isinstance(result, str) else result.cursor

@@ -1,0 +1,220 @@
+"""A standing query on a server, in the user's hands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from eddyline.api.explain import Explanation
+from eddyline.delivery import Result
+from eddyline.filters.why import ClauseVerdict, Why, WhyNot
+
+if TYPE_CHECKING:
+    from eddyline.client.engine import RemoteEngine
+
+PER_PAGE = 500
+
+
+class ReceivedResult(Result):
+    """A result as a server sends it: values as JSON has them."""
+
+    __slots__ = ()
+
+    @property
+    def cursor(self) -> str:
+        """Where to go on after this result; also its id."""
+        return f"{self.round_number}-{self.arrival}-{self.query_id}"
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> ReceivedResult:
+        return cls(
+            body["row"],
+            query=body["query"],
+            query_id=body["query_id"],
+            generation=body["generation"],
+            round_number=body["round"],
+            arrival=body["arrival"],
+            change=body["change"],
+            is_late=body["is_late"],
+        )
+
+
+class RemoteQuery:
+    """A handle to one query of a server. What it says about the query is asked for when it is read."""
+
+    def __init__(self, engine: RemoteEngine, body: Mapping[str, Any]) -> None:
+        self._engine = engine
+        self._connection = engine.connection
+        self.id = int(body["id"])
+        self._path = f"/queries/q{self.id}"
+        self._read_to = "0"
+
+    # ----------------------------------------------------------------------------------------- what it is
+
+    def facts(self) -> dict[str, Any]:
+        """All the server says about it."""
+        found: dict[str, Any] = self._connection.get(self._path)
+        return found
+
+    @property
+    def name(self) -> str:
+        return str(self.facts()["name"])
+
+    @property
+    def text(self) -> str:
+        return str(self.facts()["text"])
+
+    @property
+    def state(self) -> str:
+        """running, paused or suspended."""
+        return str(self.facts()["state"])
+
+    @property
+    def generation(self) -> int:
+        return int(self.facts()["generation"])
+
+    @property
+    def warnings(self) -> list[str]:
+        return list(self.facts()["warnings"])
+
+    @property
+    def n_results(self) -> int:
+        return int(self.facts()["n_results"])
+
+    # ----------------------------------------------------------------------------------------- results
+
+    def results(self, timeout: float | None = None, *, after: str | None = None) -> list[ReceivedResult]:
+        """Results since the last call on this handle, oldest first. With `timeout`, waits that many seconds for the first.
+
+        `after` is the `cursor` of a result: gives all that came later and is still kept.
+        """
+        is_handle = after is None
+        place = self._read_to if after is None else after
+        found, place = self._pages(place)
+        if not found and timeout:
+            for first in self.follow(after=place, timeout=timeout):
+                rest, place = self._pages(first.cursor)
+                found = [first, *rest]
+                break
+        if is_handle:
+            self._read_to = place
+        return found
+
+    def _pages(self, after: str) -> tuple[list[ReceivedResult], str]:
+        found: list[ReceivedResult] = []
+        while True:
+            page = self._connection.get(f"{self._path}/results", after=after, limit=PER_PAGE)
+            found += [ReceivedResult.of(result) for result in page["results"]]
+            after = page["next"]
+            if page["is_end"]:
+                return found, after
+
+    def latest(self, n: int = 10) -> list[ReceivedResult]:
+        """The newest results, oldest first, read or not."""
+        page = self._connection.get(f"{self._path}/results", newest=n)
+        return [ReceivedResult.of(result) for result in page["results"]]
+
+    def follow(
+        self,
+        *,
+        after: str | None = None,
+        timeout: float | None = None,
+        on_lost: Callable[[int | None], None] | None = None,
+    ) -> Iterator[ReceivedResult]:
+        """Results as they come, each once, also when the connection breaks: it is made again where it broke.
+
+        after      begin after this cursor; with what comes if not given
+        timeout    end after so many seconds
+        on_lost    told if the server no longer had some, with their number, or None if it is not known
+        """
+        return self._engine.follow([self], after=after, timeout=timeout, on_lost=on_lost)
+
+    # ----------------------------------------------------------------------------------------- change
+
+    def pause(self) -> None:
+        self._connection.post(f"{self._path}/pause")
+
+    def resume(self) -> None:
+        self._connection.post(f"{self._path}/resume")
+
+    def replace(
+        self, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any
+    ) -> RemoteQuery:
+        """Another text under the same name, in one version."""
+        body = {"text": text, "params": params, "properties": properties or None}
+        self._connection.put(self._path, {name: value for name, value in body.items() if value is not None})
+        return self
+
+    def drop(self) -> None:
+        """End the query. It sees nothing of any later round."""
+        self._connection.delete(self._path)
+
+    # ----------------------------------------------------------------------------------------- questions
+
+    def explain(self) -> Explanation:
+        return explanation_of(self._connection.get(f"{self._path}/explain"))
+
+    def why(self, row: Mapping[str, Any]) -> Why:
+        """What each condition says about a row of the stream, given as a dict (missing columns are NULL)."""
+        return _why(self._connection.post(f"{self._path}/why", {"row": dict(row)}))
+
+    def why_not(self, last: int = 1000) -> WhyNot:
+        """How many of the last rows each condition stopped, and which row came nearest."""
+        body = self._connection.get(f"{self._path}/why_not", last=last)
+        nearest = body["nearest"]
+        return WhyNot(
+            query=body["query"],
+            n_rows=body["n_rows"],
+            n_matched=body["n_matched"],
+            n_in_error=body["n_in_error"],
+            conditions=tuple(body["conditions"]),
+            stopped=tuple(body["stopped"]),
+            stopped_alone=tuple(body["stopped_alone"]),
+            nearest=None if nearest is None else _why(nearest),
+            nearest_row=body["nearest_row"],
+            since=body["since"],
+            notes=tuple(body["notes"]),
+        )
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """Its alerts that are open."""
+        return self._engine.alerts(query=self)
+
+    def __repr__(self) -> str:
+        return f"<query q{self.id} of {self._connection.url}>"
+
+
+class RemoteQueryPage(list[RemoteQuery]):
+    """One page of queries; `total` is how many there are on all pages, `facts` what the server says about each."""
+
+    def __init__(self, engine: RemoteEngine, body: Mapping[str, Any]) -> None:
+        super().__init__(RemoteQuery(engine, facts) for facts in body["queries"])
+        self.facts: list[dict[str, Any]] = list(body["queries"])
+        self.total = int(body["total"])
+        self.page = int(body["page"])
+        self.n_pages = int(body["n_pages"])
+
+
+def explanation_of(body: Mapping[str, Any]) -> Explanation:
+    facts = {name: value for name, value in body.items() if name not in ("name", "text", "shown")}
+    return Explanation(body["name"] or "(not registered)", body["text"], facts)
+
+
+def path_of(query: RemoteQuery | str | int) -> str:
+    """Where a query is, by handle, number or name."""
+    if isinstance(query, RemoteQuery):
+        return f"/queries/q{query.id}"
+    return f"/queries/q{query}" if isinstance(query, int) else f"/queries/{quote(query, safe='')}"
+
+
+def deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _why(body: Mapping[str, Any]) -> Why:
+    clauses = tuple(
+        ClauseVerdict(c["condition"], c["verdict"], dict(c["values"]), c["message"]) for c in body["clauses"]
+    )
+    return Why(body["query"], body["matches"], clauses, body["error"])

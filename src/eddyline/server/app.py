@@ -1,0 +1,45 @@
+"""The app: routers, the gate before them, and the page that describes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+import eddyline
+from eddyline.server import admin, alerts, errors, metrics, pages, queries, results, rules, status, streams
+from eddyline.server.access import Gate
+from eddyline.server.service import Service
+from eddyline.server.traffic import HttpCounters, Traffic
+
+_DESCRIPTION = """\
+Standing SQL queries over shared live streams. Send `Authorization: Bearer edl_…`; `eddyline token add` makes a token.
+A token of role reader sees the queries of its owner, an author also changes them, an admin may do everything.
+"""
+
+
+def create_app(service: Service) -> FastAPI:
+    """An ASGI app that serves an engine."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="eddyline",
+        version=eddyline.__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    errors.install(app)
+    for part in (status, streams, queries, results, alerts, rules, admin, metrics, pages):
+        app.include_router(part.routes)
+    app.state.traffic = HttpCounters()
+    app.add_middleware(Gate, service=service)
+    app.add_middleware(Traffic, counters=app.state.traffic)
+    return app

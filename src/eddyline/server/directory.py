@@ -1,0 +1,267 @@
+"""Which queries there are, whose, and how they fare: a page of them at a time, also of a hundred thousand.
+
+The list of queries follows the catalog (`listing.py`). What changes from round to round (results, errors, alerts) is kept by
+query number in arrays, and looked up for those that are shown, or compared for all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.batch import BitmapHits
+from eddyline.delivery.result_log import Entry
+from eddyline.engine import RoundEngine
+from eddyline.hit_matches import HitMatches
+from eddyline.model import QueryState
+from eddyline.server.listing import COSTS, STATES, Listing, Row, listing_after, listing_of
+
+AT_ONCE = 2_000  # queries looked at while the lock is held
+QUIET_US = 3_600_000_000  # a query without a result for so long is silent
+COSTLY_SHARE = 0.1  # of the measured work
+
+MOODS = ("suspended", "paused", "firing", "failing", "costly", "matching", "silent")
+_ATTENTION = ("firing", "failing", "suspended", "costly", "matching", "silent", "paused")  # in need
+
+
+class LastResults:
+    """The last round in which each query had a result, as far as memory knows; read from the log when somebody asks."""
+
+    def __init__(self, rounds: RoundEngine) -> None:
+        self._rounds = rounds
+        self._guard = threading.Lock()
+        self._next_entry = 0
+        self._last = np.zeros(1024, np.int64)
+
+    def of(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """Round numbers, 0 where there was no result."""
+        with self._guard:
+            self._follow()
+            found = np.zeros(len(ids), np.int64)
+            known = ids < len(self._last)
+            found[known] = self._last[ids[known]]
+            return found
+
+    def _follow(self) -> None:
+        new: list[Entry] = []
+        with self._rounds.lock:
+            end = self._rounds.results.end
+            for entry in self._rounds.results.newest_first():
+                if entry.number < self._next_entry:
+                    break
+                new.append(entry)
+        self._next_entry = end
+        for entry in reversed(new):
+            ids = _ids(entry)
+            if not len(ids):
+                continue
+            highest = int(ids.max())
+            if highest >= len(self._last):
+                grown = np.zeros(max(highest + 1, 2 * len(self._last)), np.int64)
+                grown[: len(self._last)] = self._last
+                self._last = grown
+            self._last[ids] = entry.round_number
+
+
+def _ids(entry: Entry) -> npt.NDArray[np.int32]:
+    matches = entry.matches
+    if not isinstance(matches, HitMatches):
+        return matches.query_ids
+    if isinstance(matches.hits, BitmapHits) and entry.counts is not None:
+        return matches.hits.ids[entry.counts > 0]
+    return matches.hits.ids
+
+
+class Directory:
+    """Queries as lists show them. Safe from any thread."""
+
+    def __init__(self, rounds: RoundEngine) -> None:
+        self._rounds = rounds
+        self._guard = threading.Lock()
+        self._listing: Listing | None = None
+        self.last_results = LastResults(rounds)
+
+    def listing(self) -> Listing:
+        """All queries of the version that stands now."""
+        listing = self._listing
+        if listing is not None and listing.version == self._rounds.catalog.version:
+            return listing
+        with self._guard:
+            listing = self._listing
+            if listing is None or listing.version != self._rounds.catalog.version:
+                listing = self._listing = self._made()
+            return listing
+
+    def _made(self) -> Listing:
+        """From the list of an earlier version and what changed since, if that is known and little; else anew."""
+        rounds, catalog, before = self._rounds, self._rounds.catalog, self._listing
+        with rounds.lock:
+            rounds.check_open()
+            version = catalog.version
+            changed = None if before is None else catalog.changed_since(before.version)
+            if before is not None and not before.is_worn and changed is not None and len(changed) <= AT_ONCE:
+                return listing_after(before, version, {i: self._row(i) for i in changed.tolist()})
+            ids = list(catalog.ids())
+        rows: dict[int, Row] = {}
+        for first in range(0, len(ids), AT_ONCE):
+            with rounds.lock:  # let go in between, so that no round waits for all of it
+                rounds.check_open()
+                found = ((query_id, self._row(query_id)) for query_id in ids[first : first + AT_ONCE])
+                rows |= {query_id: row for query_id, row in found if row is not None}
+        return listing_of(version, rows)
+
+    def _row(self, query_id: int) -> Row | None:
+        catalog = self._rounds.catalog
+        state = catalog.state(query_id)
+        if state is QueryState.DROPPED:
+            return None
+        made = catalog.registered(query_id)
+        return Row(made.name(query_id), made.text, made.properties.owner, state, made.shape)
+
+    def found(
+        self, listing: Listing, *, owner: str | None, pattern: str | None, state: str | None
+    ) -> npt.NDArray[np.int64]:
+        """Positions of the queries that fit, in order of registration."""
+        every = listing.of(owner)
+        if state is not None:
+            every = every[listing.state_numbers[every] == STATES.index(state)]
+        if pattern:
+            wanted = pattern.casefold()
+            seen: dict[int, bool] = {}  # texts of a template are one object
+
+            def in_text(at: int) -> bool:
+                text = listing.texts[at]
+                hit = seen.get(id(text))
+                if hit is None:
+                    hit = seen[id(text)] = wanted in text.casefold()
+                return hit
+
+            fits = [at for at in every.tolist() if wanted in listing.names[at].casefold() or in_text(at)]
+            every = np.array(fits, np.int64)
+        return every
+
+    def sorted(self, listing: Listing, positions: npt.NDArray[np.int64], sort: str) -> npt.NDArray[np.int64]:
+        """The same positions, by name, or those with most results, highest cost, or the latest result first."""
+        if sort == "name":
+            is_in = np.zeros(len(listing.ids), dtype=bool)
+            is_in[positions] = True
+            return listing.by_name[is_in[listing.by_name]]
+        ids = listing.ids[positions]
+        n_results = self.n_results(ids)
+        if sort == "last":
+            return positions[np.lexsort((-n_results, -self.last_results.of(ids)))]
+        if sort == "cost":
+            work = self.function_shares(listing)[positions]
+            return positions[np.lexsort((-n_results, -listing.costs[positions], -work))]
+        return positions[np.argsort(-n_results, kind="stable")]
+
+    def by_mood(
+        self, listing: Listing, positions: npt.NDArray[np.int64], moods: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """The same positions, those that need attention first; within a mood those with most results."""
+        rank = np.array([_ATTENTION.index(mood) for mood in MOODS], np.int64)
+        return positions[np.lexsort((-self.n_results(listing.ids[positions]), rank[moods]))]
+
+    def n_results(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        with self._rounds.lock:
+            return self._rounds.results.produced_by(ids)
+
+    def moods(
+        self, listing: Listing, positions: npt.NDArray[np.int64], open_alerts: Mapping[int, Mapping[str, int]]
+    ) -> npt.NDArray[np.int64]:
+        """How each of these queries fares, as a number of `MOODS`: the first that applies."""
+        ids = listing.ids[positions]
+        with self._rounds.lock:
+            failing = set(self._rounds.dead_letters.by_query)
+        last = self.last_results.of(ids)
+        is_costly = (self.function_shares(listing)[positions] >= COSTLY_SHARE) | (
+            listing.costs[positions] == COSTS.index("matches everything")
+        )
+        moods = np.where(last > self._quiet_round(), MOODS.index("matching"), MOODS.index("silent"))
+        moods[is_costly] = MOODS.index("costly")
+        firing = {query_id for query_id, n_open in open_alerts.items() if n_open.get("firing")}
+        for named, mood in ((failing, "failing"), (firing, "firing")):
+            if named:
+                moods[np.isin(ids, np.fromiter(named, np.int64, len(named)))] = MOODS.index(mood)
+        for state in ("paused", "suspended"):
+            moods[listing.state_numbers[positions] == STATES.index(state)] = MOODS.index(state)
+        return moods
+
+    def function_shares(self, listing: Listing) -> npt.NDArray[np.float64]:
+        """The share of the measured work that calls of its functions take, of each query; those of one function divide it."""
+        seconds = self._seconds()
+        if not seconds.total or not seconds.functions:
+            return np.zeros(len(listing.ids))
+        users: dict[str, int] = {}
+        counts = np.bincount(listing.shape_numbers, minlength=len(listing.shapes)).tolist()
+        for shape, n in zip(listing.shapes, counts, strict=True):
+            for name, _ in shape.functions:
+                users[name] = users.get(name, 0) + n
+        by_shape = [
+            sum(seconds.functions.get(name, 0.0) / max(1, users[name]) for name, _ in shape.functions)
+            for shape in listing.shapes
+        ]
+        return np.array(by_shape, np.float64)[listing.shape_numbers] / seconds.total
+
+    def cost_shares(self, listing: Listing, positions: npt.NDArray[np.int64]) -> list[float | None]:
+        """The share of the measured work each of these has: of the structure that serves it, and of its functions."""
+        seconds = self._seconds()
+        if not seconds.total:
+            return [None] * len(positions)
+        shares = self.function_shares(listing)[positions]
+        found: list[float | None] = []
+        for position, share in zip(positions.tolist(), shares.tolist(), strict=True):
+            with self._rounds.lock:
+                placed = self._rounds.placed(
+                    listing.shapes[listing.shape_numbers[position]].stream, int(listing.ids[position])
+                )
+            if placed is not None and placed["n_queries"]:
+                own_s = placed["ns_per_row"] * placed["n_rows"] / 1e9 / placed["n_queries"]
+                share += own_s / seconds.total
+            found.append(round(min(1.0, share), 6))
+        return found
+
+    def _seconds(self) -> _Seconds:
+        """What was measured in this process: structures of the index, and functions."""
+        with self._rounds.lock:
+            functions = {name: c.seconds for name, c in self._rounds.functions.counters.items() if c.seconds}
+            index_s = sum(
+                structure["ns_per_row"] * structure["n_rows"] / 1e9
+                for _, stage in self._rounds.stages()
+                for structure in stage.snapshot()["structures"]
+            )
+        return _Seconds(index_s + sum(functions.values()), functions)
+
+    def _quiet_round(self) -> int:
+        """The last round that is too long ago for its results to count as lively."""
+        with self._rounds.lock:
+            records = self._rounds.records.last(2_000)
+        if not records:
+            return 0
+        since_us = records[-1].at_us - QUIET_US
+        return max((record.round_number for record in records if record.at_us < since_us), default=0)
+
+    def times(self, numbers: Iterable[int]) -> dict[int, int]:
+        """When rounds were, in microseconds since 1970, as far as is known."""
+        wanted = {number for number in numbers if number}
+        with self._rounds.lock:
+            found = {
+                r.round_number: r.at_us for r in self._rounds.records.last(2_000) if r.round_number in wanted
+            }
+            durable = self._rounds.durable
+            if durable is not None:
+                for number in wanted - set(found):
+                    at_us = durable.rounds.now_of(number)
+                    if at_us is not None:
+                        found[number] = at_us
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Seconds:
+    total: float
+    functions: Mapping[str, float]

@@ -1,0 +1,327 @@
+"""What requests take and answers have, for checking and for /openapi.json.
+
+Requests name everything they take. Answers name what a program may rely on; more may come with later versions.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from eddyline.server.limits import SQL_CHARACTERS
+
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+Sql = Annotated[str, Field(min_length=1, max_length=SQL_CHARACTERS)]
+Params = dict[str, Any]
+Properties = Annotated[
+    dict[str, Any],
+    Field(description="per, cooldown, for, resolve, message, severity, deliver, owner, enabled"),
+]
+
+
+class Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Document(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+# --------------------------------------------------------------------------------------------- requests
+
+
+class QueryBody(Request):
+    """A query to register: a SELECT, or a CREATE VIEW that names it."""
+
+    text: Sql
+    name: Name | None = None
+    params: Params | None = None
+    properties: Properties | None = None
+    replace: bool = Field(default=False, description="Also if the name is taken by another text.")
+
+
+class ReplaceBody(Request):
+    """Another text for a query; properties that are left out stay as they are."""
+
+    text: Sql
+    params: Params | None = None
+    properties: Properties | None = None
+
+
+class CheckBody(Request):
+    """A text to try, without registering it."""
+
+    text: Annotated[str, Field(max_length=SQL_CHARACTERS)]
+    params: Params | None = None
+    properties: Properties | None = None
+
+
+class BulkBody(Request):
+    """Many queries in one version: a template and a row of parameters for each, or texts by name."""
+
+    template: Sql | None = None
+    params: list[Params] | dict[str, list[Any]] | None = None
+    name: Name | None = Field(default=None, description='Formatted with each row, such as "watch-{sym}".')
+    queries: dict[str, Sql] | None = None
+    properties: Properties | None = None
+
+
+class StreamBody(Request):
+    """A stream to declare, or to add nullable columns to."""
+
+    name: Name
+    schema_: str = Field(alias="schema", max_length=SQL_CHARACTERS, examples=["sym STRING, price DOUBLE"])
+    time: str | None = None
+    lateness: str | float = 0
+
+
+class WhyBody(Request):
+    """A row of the stream; columns that are left out are NULL."""
+
+    row: dict[str, Any]
+
+
+class RulesBody(Request):
+    """Rule files by name, as they would lie in a folder."""
+
+    files: dict[str, Annotated[str, Field(max_length=64 << 20)]]
+    prune: bool = Field(default=False, description="Drop queries that are in no file.")
+    dry_run: bool = False
+
+
+class TokenBody(Request):
+    role: Literal["reader", "author", "admin"]
+    owner: Annotated[str, Field(max_length=200)] = ""
+    note: Annotated[str, Field(max_length=200)] = ""
+    expires: str | None = Field(
+        default=None, description='From now on, such as "30 days"; never if not given.'
+    )
+
+
+class SessionBody(Request):
+    token: Annotated[str, Field(max_length=200)]
+
+
+# --------------------------------------------------------------------------------------------- answers
+
+
+class Problem(Document):
+    kind: str
+    problem: str
+    detail: str | None
+    hint: str | None
+    span: list[int] | None
+    text: str | None
+
+
+class ErrorAnswer(Document):
+    error: Problem
+
+
+class ColumnAnswer(Document):
+    name: str
+    type: str
+
+
+class StreamAnswer(Document):
+    name: str
+    columns: list[ColumnAnswer]
+    time: str | None
+    lateness_us: int
+    n_rows: int
+    n_late: int
+    n_queries: int
+    watermark: str | None
+
+
+class Me(Document):
+    id: str
+    role: Literal["reader", "author", "admin"]
+    owner: str
+
+
+class RatesAnswer(Document):
+    rounds: float
+    rows: float
+    results: float
+
+
+class StatusAnswer(Document):
+    version: int
+    n_queries: int
+    last_round: int
+    time_zone: str
+    streams: list[dict[str, Any]]
+    rates: RatesAnswer
+    uptime_s: float
+    eddyline: str
+    is_ready: bool
+    me: Me
+
+
+class QueryAnswer(Document):
+    id: int
+    name: str
+    owner: str
+    state: Literal["running", "paused", "suspended"]
+    suspended: dict[str, Any] | None
+    generation: int
+    version: int
+    n_results: int
+    text: str
+    properties: dict[str, Any]
+    warnings: list[str]
+    mood: Literal["suspended", "paused", "firing", "failing", "costly", "matching", "silent"]
+    n_open_alerts: int
+    n_dead: int
+    last_result_at: str | None
+    last_round: int | None
+    cost: str
+    cost_share: float | None
+
+
+class QueryPageAnswer(Document):
+    total: int
+    page: int
+    n_pages: int
+    moods: dict[str, int] = Field(description="How many of all that fit are in each mood.")
+    queries: list[QueryAnswer]
+
+
+class BulkAnswer(Document):
+    n: int
+    ids: list[int] = Field(description="First and last of a template; of texts, each.")
+
+
+class CheckAnswer(Document):
+    ok: bool
+    columns: list[ColumnAnswer] | None = None
+    warnings: list[str] | None = None
+    explain: dict[str, Any] | None = None
+    error: Problem | None = None
+
+
+class PausedAnswer(Document):
+    queries: list[dict[str, Any]]
+    changed: list[str]
+    version: int
+
+
+class DroppedAnswer(Document):
+    dropped: list[str]
+    version: int
+
+
+class ExplainAnswer(Document):
+    name: str
+    text: str
+    shown: str
+
+
+class ResultAnswer(Document):
+    query: str
+    query_id: int
+    generation: int
+    round: int
+    arrival: int
+    change: Literal["insert", "delete"]
+    is_late: bool
+    row: dict[str, Any]
+    cursor: str
+    at: str | None = Field(default=None, description="When its round was, as far as is known.")
+
+
+class ResultsAnswer(Document):
+    results: list[ResultAnswer]
+    next: str = Field(description="Where to go on: `after` of the next request.")
+    is_end: bool = Field(description="Whether there was nothing more when this was asked.")
+
+
+class WhyAnswer(Document):
+    query: str
+    matches: bool
+    clauses: list[dict[str, Any]]
+    error: str
+    shown: str
+
+
+class WhyNotAnswer(Document):
+    query: str
+    n_rows: int
+    n_matched: int
+    n_in_error: int
+    conditions: list[str]
+    stopped: list[int]
+    stopped_alone: list[int]
+    shown: str
+
+
+class DeadLettersAnswer(Document):
+    total: int
+    kept: int
+    letters: list[dict[str, Any]]
+
+
+class PushAnswer(Document):
+    round: int
+    n_rows: int
+    n_results: int
+    n_dead: int
+    is_repeat: bool
+
+
+class RulesAnswer(Document):
+    plan: dict[str, Any]
+
+
+class TokenAnswer(Document):
+    id: str
+    role: str
+    owner: str
+    note: str
+    created: str
+    expires: str | None
+    used: str | None
+
+
+class NewTokenAnswer(TokenAnswer):
+    token: str = Field(description="Shown once, kept nowhere.")
+
+
+class AuditAnswer(Document):
+    id: int
+    at: str
+    who: str
+    owner: str
+    what: str
+    detail: dict[str, Any]
+
+
+class AlertAnswer(Document):
+    query: str
+    state: str
+
+
+class MessageAnswer(Document):
+    id: int
+    status: str
+    query: str
+    message: str
+
+
+class MessagesAnswer(Document):
+    messages: list[MessageAnswer]
+    next: int
+
+
+class ReceiptAnswer(Document):
+    """What a result is made of."""
+
+
+class ProofAnswer(Document):
+    is_proven: bool
+
+
+class HealthAnswer(Document):
+    ok: bool

@@ -1,0 +1,286 @@
+"""Queries: lists, one, registering, changing, dropping, and the questions one can ask of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import Query as Parameter
+
+from eddyline.api.control import error_to
+from eddyline.api.jsonable import jsonable
+from eddyline.api.query import Query
+from eddyline.api.register import stated_view
+from eddyline.errors import EddylineError, PropertyError
+from eddyline.model import iso_time
+from eddyline.server import models
+from eddyline.server.access import Author, Caller, Reader, Serves
+from eddyline.server.directory import MOODS
+from eddyline.server.errors import Answer, not_there
+from eddyline.server.limits import MOST_PER_PAGE
+from eddyline.server.listing import Listing
+from eddyline.server.lookup import check_new_name, query_of
+from eddyline.server.routes import router
+from eddyline.server.service import Service
+
+routes = router("queries")
+
+Owner = Annotated[str | None, Parameter(description="Admins: whose; all if not given.")]
+
+
+# --------------------------------------------------------------------------------------------- lists
+
+
+@routes.get("/queries", response_model=models.QueryPageAnswer)
+def queries(
+    service: Serves,
+    caller: Reader,
+    filter: Annotated[
+        str | None, Parameter(max_length=500, description="Part of the name or the text.")
+    ] = None,
+    owner: Owner = None,
+    state: Literal["running", "paused", "suspended"] | None = None,
+    mood: Literal["suspended", "paused", "firing", "failing", "costly", "matching", "silent"] | None = None,
+    sort: Literal["name", "results", "cost", "last", "mood"] = "name",
+    page: Annotated[int, Parameter(ge=1, le=1_000_000)] = 1,
+    per_page: Annotated[int, Parameter(ge=1, le=MOST_PER_PAGE)] = 50,
+) -> Answer:
+    """A page of queries, and how many of all that fit are in each mood."""
+    directory = service.directory
+    listing = directory.listing()
+    found = directory.found(listing, owner=caller.acts_for(owner), pattern=filter, state=state)
+    open_alerts = service.open_alerts()
+    moods = directory.moods(listing, found, open_alerts)
+    counts = np.bincount(moods, minlength=len(MOODS)).tolist()
+    if mood is not None:
+        is_wanted = moods == MOODS.index(mood)
+        found, moods = found[is_wanted], moods[is_wanted]
+    if sort == "mood":
+        ordered = directory.by_mood(listing, found, moods)
+    else:
+        ordered = directory.sorted(listing, found, sort)
+    shown = ordered[(page - 1) * per_page : page * per_page]
+    return Answer(
+        {
+            "total": len(found),
+            "page": page,
+            "n_pages": max(1, -(-len(found) // per_page)),
+            "moods": dict(zip(MOODS, counts, strict=True)),
+            "queries": _documents(service, listing, shown.tolist(), open_alerts),
+        }
+    )
+
+
+def _documents(
+    service: Service, listing: Listing, positions: list[int], open_alerts: dict[int, dict[str, int]]
+) -> list[dict[str, Any]]:
+    """What lists say about these queries."""
+    directory = service.directory
+    at = np.array(positions, np.int64)
+    ids = listing.ids[at]
+    moods = directory.moods(listing, at, open_alerts).tolist()
+    last = directory.last_results.of(ids).tolist()
+    times = directory.times(last)
+    shares = directory.cost_shares(listing, at)
+    found = []
+    for query_id, mood, last_round, share in zip(ids.tolist(), moods, last, shares, strict=True):
+        try:
+            facts = service.commands.query_facts(query_id)
+        except EddylineError:  # dropped since the list was made
+            continue
+        found.append(
+            facts
+            | {
+                "mood": MOODS[mood],
+                "n_open_alerts": sum(open_alerts.get(query_id, {}).values()),
+                "last_result_at": None if last_round not in times else iso_time(times[last_round]),
+                "last_round": last_round or None,
+                "cost_share": share,
+            }
+        )
+    return found
+
+
+def document(service: Service, query: Query) -> dict[str, Any]:
+    """The same about one."""
+    listing = service.directory.listing()
+    position = int(np.searchsorted(listing.ids, np.int32(query.id)))
+    is_there = position < len(listing) and listing.ids[position] == query.id
+    found = _documents(service, listing, [position], service.open_alerts()) if is_there else []
+    if not found:
+        raise not_there(f"there is no query q{query.id}", "It was dropped in this moment.")
+    return found[0]
+
+
+# --------------------------------------------------------------------------------------------- registering
+
+
+@routes.post("/queries", status_code=201, response_model=models.QueryAnswer)
+def add(service: Serves, caller: Author, body: models.QueryBody, owner: Owner = None) -> Answer:
+    """Register a query. The same name and text again changes nothing; another text under the name needs `replace`."""
+    name, given = _checked(caller, body.text, body.properties, owner)
+    check_new_name(body.name or name)
+    made = service.commands.query_add(
+        text=body.text, name=body.name, params=body.params, properties=given, replace=body.replace
+    )
+    what = "register query" if made["is_new"] else "replace query"
+    if made["is_changed"]:
+        service.audit(caller.id, made["owner"], what, {"query": made["name"], "id": made["id"]})
+    facts = document(service, Query(service.engine, made["id"]))
+    return Answer(facts | {"is_new": made["is_new"], "is_changed": made["is_changed"]}, status_code=201)
+
+
+@routes.post("/queries/bulk", status_code=201, response_model=models.BulkAnswer)
+def add_many(service: Serves, caller: Author, body: models.BulkBody, owner: Owner = None) -> Answer:
+    """Register many queries in one version, all or none."""
+    _, given = _checked(caller, "", body.properties, owner)
+    if (body.template is None) == (body.queries is None):
+        raise PropertyError(
+            "either a template or queries are registered",
+            hint='Give {"template": …, "params": […]}, or {"queries": {name: text}}.',
+        )
+    for name in body.queries or ():
+        check_new_name(name)
+    if body.template is not None:
+        made = service.engine.query_many(body.template, params=body.params, name=body.name, **given)
+    elif body.params is not None or body.name is not None:
+        raise PropertyError("params and name go with a template", hint="Leave them out: texts have names.")
+    else:
+        made = service.engine.query_many(body.queries or {}, **given)
+    ids = list(made.ids) if isinstance(made.ids, list) else [made.ids[0], made.ids[-1]]
+    service.audit(caller.id, given["owner"], "register queries", {"n": len(made), "ids": ids[:1] + ids[-1:]})
+    return Answer({"n": len(made), "ids": ids}, status_code=201)
+
+
+@routes.post("/queries/check", response_model=models.CheckAnswer)
+def check(service: Serves, caller: Reader, body: models.CheckBody) -> Answer:
+    """Whether a text would be taken, what it would give and how it would be answered; a wrong text is no error here."""
+    try:
+        _, given = _checked(caller, body.text, body.properties, None)
+        found = service.commands.check(text=body.text, params=body.params, properties=given)
+    except EddylineError as error:
+        return Answer(jsonable({"ok": False, "error": error_to(error)}))
+    return Answer(jsonable({"ok": True} | found))
+
+
+def _checked(
+    caller: Caller, text: str, properties: dict[str, Any] | None, owner: str | None
+) -> tuple[str | None, dict[str, Any]]:
+    """The name a text gives, and the properties to register with: they always name an owner the caller may act for.
+
+    An owner may stand in the address, among the properties, or in the text: all of them count, however they are spelt.
+    """
+    view = stated_view(text)
+    said = [] if owner is None else [owner]
+    given: dict[str, Any] = {}
+    for word, value in (*(properties or {}).items(), *(view.properties if view is not None else ())):
+        if word.lower().removesuffix("_") != "owner":
+            continue
+        if value is not None and not isinstance(value, str):
+            raise PropertyError(f"property owner: {value!r} is not a text")
+        said += [] if value is None else [value]
+    given = {word: v for word, v in (properties or {}).items() if word.lower().removesuffix("_") != "owner"}
+    for each in said:
+        caller.registers_for(each)
+    if len(set(said)) > 1:
+        raise PropertyError(f"two owners are named: {said[0]!r} and {said[-1]!r}", hint="Name one.")
+    name = None if view is None else view.name
+    return name, given | {"owner": caller.registers_for(said[0] if said else None)}
+
+
+# --------------------------------------------------------------------------------------------- one query
+
+
+@routes.get("/queries/{query}", response_model=models.QueryAnswer)
+def show(service: Serves, caller: Reader, query: str, owner: Owner = None) -> Answer:
+    """All about one query."""
+    handle = query_of(service, caller, query, owner)
+    return Answer(jsonable(service.commands.query_show(query=handle.id) | document(service, handle)))
+
+
+@routes.put("/queries/{query}", response_model=models.QueryAnswer)
+def replace(
+    service: Serves, caller: Author, query: str, body: models.ReplaceBody, owner: Owner = None
+) -> Answer:
+    """Give a query another text, in one version. Properties that are not given stay, as does its owner."""
+    handle = query_of(service, caller, query, owner)
+    if any(word.lower().removesuffix("_") == "owner" for word in body.properties or {}):
+        raise PropertyError(
+            "a query keeps its owner", hint="Register it for the other owner, and drop this one."
+        )
+    before = service.engine.version
+    service.commands.query_replace(
+        query=handle.id, text=body.text, params=body.params, properties=body.properties
+    )
+    if service.engine.version != before:
+        service.audit(
+            caller.id, _owner(service, handle), "replace query", {"query": handle.name, "id": handle.id}
+        )
+    return Answer(document(service, handle))
+
+
+@routes.delete("/queries/{query}", response_model=models.DroppedAnswer)
+def drop(service: Serves, caller: Author, query: str, owner: Owner = None) -> Answer:
+    """End a query. It sees nothing of any later round."""
+    handle = query_of(service, caller, query, owner)
+    name, whose = handle.name, _owner(service, handle)
+    done = service.commands.query_drop(queries=[handle.id])
+    service.audit(caller.id, whose, "drop query", {"query": name, "id": handle.id})
+    return Answer(done)
+
+
+@routes.post("/queries/{query}/pause", response_model=models.PausedAnswer)
+def pause(service: Serves, caller: Author, query: str, owner: Owner = None) -> Answer:
+    """Let a query see nothing of the rounds until it is resumed."""
+    return _paused(service, caller, query, owner, is_paused=True)
+
+
+@routes.post("/queries/{query}/resume", response_model=models.PausedAnswer)
+def resume(service: Serves, caller: Author, query: str, owner: Owner = None) -> Answer:
+    """Let it stand again, as a new generation."""
+    return _paused(service, caller, query, owner, is_paused=False)
+
+
+def _paused(service: Service, caller: Caller, query: str, owner: str | None, *, is_paused: bool) -> Answer:
+    handle = query_of(service, caller, query, owner)
+    change = service.commands.query_pause if is_paused else service.commands.query_resume
+    done = change(queries=[handle.id])
+    if done["changed"]:
+        what = "pause query" if is_paused else "resume query"
+        service.audit(caller.id, _owner(service, handle), what, {"query": handle.name, "id": handle.id})
+    return Answer(done)
+
+
+def _owner(service: Service, handle: Query) -> str:
+    with service.engine.rounds.lock:
+        return service.engine.rounds.catalog.owner_of(handle.id)
+
+
+# --------------------------------------------------------------------------------------------- questions
+
+
+@routes.get("/queries/{query}/explain", response_model=models.ExplainAnswer)
+def explain(service: Serves, caller: Reader, query: str, owner: Owner = None) -> Answer:
+    """How the engine answers a query, and what it shares with others."""
+    handle = query_of(service, caller, query, owner)
+    return Answer(jsonable(service.commands.explain(query=handle.id)))
+
+
+@routes.post("/queries/{query}/why", response_model=models.WhyAnswer)
+def why(service: Serves, caller: Reader, query: str, body: models.WhyBody, owner: Owner = None) -> Answer:
+    """What each condition says about a row."""
+    handle = query_of(service, caller, query, owner)
+    return Answer(jsonable(service.commands.why(query=handle.id, row=body.row)))
+
+
+@routes.get("/queries/{query}/why_not", response_model=models.WhyNotAnswer)
+def why_not(
+    service: Serves,
+    caller: Reader,
+    query: str,
+    last: Annotated[int, Parameter(ge=1, le=100_000)] = 1_000,
+    owner: Owner = None,
+) -> Answer:
+    """How many of the last rows each condition stopped, and which row came nearest."""
+    handle = query_of(service, caller, query, owner)
+    return Answer(jsonable(service.commands.why_not(query=handle.id, last=last)))

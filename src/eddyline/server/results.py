@@ -1,0 +1,174 @@
+"""Results: the newest, those after a cursor, and as they come; why one is there, its receipt and its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import Header
+from fastapi import Query as Parameter
+from starlette.responses import StreamingResponse
+
+from eddyline.api.jsonable import jsonable
+from eddyline.api.kept_results import Ids, read_place, written
+from eddyline.errors import RequestError, UnknownNameError
+from eddyline.model import iso_time
+from eddyline.server import models
+from eddyline.server.access import Author, Caller, Reader, Serves
+from eddyline.server.errors import Answer, Refusal
+from eddyline.server.limits import MOST_NEWEST
+from eddyline.server.live import Subscription
+from eddyline.server.lookup import ids_of, queries_of, query_of, result_of
+from eddyline.server.queries import Owner
+from eddyline.server.routes import router
+from eddyline.server.service import Service
+
+routes = router("results")
+
+T = TypeVar("T")
+
+Newest = Annotated[
+    int | None, Parameter(ge=0, le=MOST_NEWEST, description="The newest; 20 if `after` is not given.")
+]
+After = Annotated[
+    str | None, Parameter(max_length=60, description="The cursor of a result, or a round: what came later.")
+]
+Limit = Annotated[int, Parameter(ge=1, le=MOST_NEWEST)]
+Queries = Annotated[list[str], Parameter(description="Names or numbers; all if not given.")]
+Policy = Annotated[
+    Literal["catch_up", "drop", "close"],
+    Parameter(
+        description="If the client is too slow for its queue: read again later, drop the oldest, or end."
+    ),
+]
+Room = Annotated[int, Parameter(ge=1, le=10_000, description="How many events may wait for the client.")]
+EVENTS: dict[int | str, dict[str, object]] = {
+    200: {
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "description": "Server-sent events",
+    }
+}
+
+
+@routes.get("/queries/{query}/results", response_model=models.ResultsAnswer)
+def results_of_query(
+    service: Serves,
+    caller: Reader,
+    query: str,
+    newest: Newest = None,
+    after: After = None,
+    limit: Limit = 100,
+    owner: Owner = None,
+) -> Answer:
+    """Results of one query: the newest, or those after a cursor, oldest first."""
+    handle = query_of(service, caller, query, owner)
+    return _page(service, ids_of(service, caller, [f"q{handle.id}"], owner), newest, after, limit)
+
+
+@routes.get("/results", response_model=models.ResultsAnswer)
+def results(
+    service: Serves,
+    caller: Reader,
+    query: Queries = [],  # noqa: B006, FastAPI reads it
+    newest: Newest = None,
+    after: After = None,
+    limit: Limit = 100,
+    owner: Owner = None,
+) -> Answer:
+    """The same of several queries, or of all the caller may see."""
+    return _page(service, ids_of(service, caller, query, owner), newest, after, limit)
+
+
+def _timed(service: Service, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results with the time of their rounds, as far as it is known."""
+    times = service.directory.times(iter({result["round"] for result in results}))
+    at = {number: iso_time(at_us) for number, at_us in times.items()}
+    return [result | {"at": at.get(result["round"])} for result in results]
+
+
+def _page(service: Service, ids: Ids, newest: int | None, after: str | None, limit: int) -> Answer:
+    last = service.kept.last_round()
+    if after is None:
+        found = service.kept.newest(ids, 20 if newest is None else newest)
+        following = str(max([last, *(result["round"] for result in found)]))
+        return Answer({"results": _timed(service, found), "next": following, "is_end": True})
+    page = service.kept.after(ids, read_place(after), until=last, limit=limit)
+    return Answer(
+        {"results": _timed(service, page.results), "next": written(page.place), "is_end": page.is_end}
+    )
+
+
+@routes.get("/results/stream", responses=EVENTS, response_class=StreamingResponse)
+async def stream(
+    service: Serves,
+    caller: Reader,
+    query: Queries = [],  # noqa: B006
+    after: After = None,
+    policy: Policy = "catch_up",
+    queue: Room = 1_000,
+    owner: Owner = None,
+    last_event_id: Annotated[str | None, Header(max_length=60)] = None,
+) -> StreamingResponse:
+    """Results as they come, as server-sent events: `id` is the cursor to come back with, in Last-Event-ID or `after`.
+
+    `event: result` has a result; `event: lost` says how many were passed over. A comment comes when nothing else did for a while.
+    """
+    ids = queries_of(service, caller, query, owner)
+    resume = last_event_id or after
+    place = None if resume is None else read_place(resume)
+    return event_stream(
+        service,
+        caller,
+        Subscription(
+            "results", owner=caller.acts_for(owner), ids=ids, after=place, policy=policy, limit=queue
+        ),
+    )
+
+
+def event_stream(service: Service, caller: Caller, subscription: Subscription) -> StreamingResponse:
+    """The response that sends what a subscription gets, as long as the caller's token holds."""
+    if service.hub.is_full or service.is_draining:
+        raise Refusal(
+            503,
+            RequestError("no more streams of events are taken now", hint="Try again later."),
+            {"retry-after": "5"},
+        )
+    tokens = service.access.tokens
+
+    def is_allowed() -> bool:
+        return tokens.is_there(caller.id, service.now_us())
+
+    return StreamingResponse(
+        service.hub.stream(subscription, is_allowed=is_allowed),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )
+
+
+@routes.get("/results/{id}/why", response_model=models.WhyAnswer)
+def why(service: Serves, caller: Reader, id: str) -> Answer:
+    """What each condition of its query said about the row of a result."""
+    result_id = result_of(service, caller, id)
+    return Answer(jsonable(_there(lambda: service.commands.why_result(result=result_id))))
+
+
+@routes.get("/results/{id}/receipt", response_model=models.ReceiptAnswer)
+def receipt(service: Serves, caller: Reader, id: str) -> Answer:
+    """What a result is made of: text, parameters, function versions, rows, round."""
+    result_id = result_of(service, caller, id)
+    return Answer(jsonable(_there(lambda: service.commands.receipt(result=result_id))))
+
+
+@routes.post("/results/{id}/prove", response_model=models.ProofAnswer)
+def prove(service: Serves, caller: Author, id: str) -> Answer:
+    """Execute a result again in plain Spark SQL, independently of the engine."""
+    result_id = result_of(service, caller, id)
+    return Answer(jsonable(_there(lambda: service.commands.prove(result=result_id))))
+
+
+def _there(look: Callable[[], T]) -> T:
+    """What is found; a result that is not there, or no longer kept, is said to be so."""
+    try:
+        return look()
+    except UnknownNameError as error:
+        raise Refusal(404, error) from None

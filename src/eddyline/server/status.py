@@ -1,0 +1,119 @@
+"""What stands and how it goes: status, rounds, versions, events, dead letters, and the index."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Annotated, Any
+
+from fastapi import Query
+
+import eddyline
+from eddyline.api.jsonable import jsonable
+from eddyline.api.kept_results import Owners
+from eddyline.errors import HomeError
+from eddyline.server import models
+from eddyline.server.access import Admin, Caller, Reader, Serves
+from eddyline.server.errors import Answer
+from eddyline.server.limits import MOST_NEWEST
+from eddyline.server.lookup import query_of
+from eddyline.server.routes import router
+from eddyline.server.streams import find_stream
+
+routes = router("status")
+
+Newest = Annotated[int, Query(ge=0, le=MOST_NEWEST)]
+
+
+@routes.get("/status", response_model=models.StatusAnswer)
+def status(service: Serves, caller: Reader) -> Answer:
+    """What stands, how fast it goes, and who asks."""
+    body = service.commands.status()
+    if not caller.is_admin:
+        body.pop("home")
+    trouble = service.trouble()
+    return Answer(
+        jsonable(body)
+        | {
+            "last_round": service.kept.last_round(),
+            "rates": service.rates.per_s(),
+            "uptime_s": round(time.monotonic() - service.began, 1),
+            "eddyline": eddyline.__version__,
+            "is_ready": trouble is None and not service.is_draining,
+            "trouble": trouble if caller.is_admin else None,
+            "n_streams_of_events": service.hub.n_streams,
+            "me": me_of(caller),
+        }
+    )
+
+
+@routes.get("/me", response_model=models.Me)
+def me(caller: Reader) -> Answer:
+    """Whose token this is."""
+    return Answer(me_of(caller))
+
+
+def me_of(caller: Caller) -> dict[str, str]:
+    return {"id": caller.id, "role": caller.role, "owner": caller.owner}
+
+
+@routes.get("/rounds", response_model=list[dict[str, Any]])
+def rounds(service: Serves, caller: Reader, newest: Newest = 20) -> Answer:
+    """What the newest rounds took, newest first."""
+    return Answer(jsonable(service.commands.rounds(newest=newest)))
+
+
+@routes.get("/versions", response_model=list[dict[str, Any]])
+def versions(service: Serves, caller: Admin, newest: Newest = 20) -> Answer:
+    """The newest versions, newest first, and what made each. An engine in memory keeps none."""
+    try:
+        return Answer(jsonable(service.commands.versions(newest=newest)))
+    except HomeError:
+        return Answer([])
+
+
+@routes.get("/index", response_model=dict[str, Any])
+def index(service: Serves, caller: Admin) -> Answer:
+    """The predicate index of every stream."""
+    return Answer(jsonable(service.commands.explain_index()))
+
+
+@routes.get("/events", response_model=list[dict[str, Any]])
+def events(service: Serves, caller: Admin, newest: Newest = 100) -> Answer:
+    """What the engine announced lately, oldest first."""
+    found = service.engine.events()
+    shown = found[max(0, len(found) - newest) :]
+    return Answer([jsonable({"event": type(e).__name__} | dataclasses.asdict(e)) for e in shown])
+
+
+@routes.get("/dead_letters", response_model=models.DeadLettersAnswer)
+def dead_letters(
+    service: Serves,
+    caller: Reader,
+    query: str | None = None,
+    stream: str | None = None,
+    newest: Newest = 20,
+    owner: str | None = None,
+) -> Answer:
+    """Pairs of row and query that could not be decided, newest last; for admins also rows that did not fit their stream."""
+    whose = caller.acts_for(owner)
+    rounds = service.engine.rounds
+    wanted = None if query is None else query_of(service, caller, query, owner).id
+    if stream is not None:
+        stream = find_stream(service, stream).name
+    with rounds.lock:
+        rounds.check_open()
+        letters = rounds.dead_letters.find(stream=stream, query_id=wanted)
+        n_total = rounds.dead_letters.n_total if wanted is None else rounds.dead_letters.by_query[wanted]
+    if whose is not None:
+        owners = Owners(rounds)
+        letters = [x for x in letters if x.query_id is not None and owners.of(x.query_id) == whose]
+    is_counted = wanted is not None or (whose is None and stream is None)
+    shown = letters[max(0, len(letters) - newest) :]
+    return Answer(
+        {
+            "total": n_total if is_counted else len(letters),
+            "kept": len(letters),
+            "letters": [jsonable(dataclasses.asdict(letter)) for letter in shown],
+        }
+    )

@@ -1,0 +1,235 @@
+"""The Python client against a real server: the words of the engine, over HTTP."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+
+import pytest
+
+import eddyline
+from eddyline.client import connection
+from eddyline.errors import (
+    AccessError,
+    ClosedError,
+    PropertyError,
+    QueryStateError,
+    RequestError,
+    UnknownNameError,
+)
+from tests.server.served import house, on_loopback
+
+
+@pytest.fixture
+def home(tmp_path):
+    with house(tmp_path / "home") as found:
+        yield found
+
+
+@pytest.fixture
+def serving(home):
+    with on_loopback(home.engine) as found:
+        yield found
+
+
+@pytest.fixture
+def anna(home, serving):
+    with eddyline.connect(serving.url, home.tokens["author"]) as client:
+        yield client
+
+
+@pytest.fixture
+def admin(home, serving):
+    with eddyline.connect(serving.url, home.tokens["admin"]) as client:
+        yield client
+
+
+def test_streams_are_declared_pushed_to_and_dropped(admin):
+    quotes = admin.stream("quotes", {"sym": "STRING", "bid": "DOUBLE"})
+    assert quotes.columns == {"sym": "STRING", "bid": "DOUBLE"}
+    pushed = quotes.push([{"sym": "A", "bid": 1.5}, {"sym": "B", "bid": "x"}], token="once")
+    assert (pushed.round_number, pushed.n_rows, pushed.n_dead, pushed.is_repeat) == (2, 1, 1, False)
+    assert admin.push("quotes", [{"sym": "A"}], token="once").is_repeat
+    assert [(s.name, s.n_rows) for s in admin.streams()] == [("trades", 3), ("quotes", 1)]
+    letters = admin.dead_letters(stream="quotes")
+    assert [letter.row for letter in letters] == [{"sym": "B", "bid": "x"}]
+    admin.drop_stream("quotes")
+    assert [s.name for s in admin.streams()] == ["trades"]
+
+
+def test_a_query_is_registered_asked_changed_and_dropped(anna, home):
+    query = anna.query("SELECT sym FROM trades WHERE price > :limit", name="high", params={"limit": 40.0})
+    assert (query.name, query.state, query.generation) == ("high", "running", 1)
+    assert (
+        anna.query("SELECT sym FROM trades WHERE price > :limit", name="high", params={"limit": 40.0}).id
+        == query.id
+    )
+    home.engine.push("trades", [{"sym": "X", "price": 41.0}, {"sym": "Y", "price": 1.0}])
+    assert [dict(result) for result in query.latest()] == [{"sym": "X"}]
+    assert query.n_results == 1
+    why = query.why({"price": 39.0})
+    assert not why
+    assert "no " in str(why)
+    told = query.why_not()
+    assert (told.n_rows, told.n_matched, told.stopped) == (2, 1, (1,))
+    assert "stopped      1" in str(told)
+    assert str(query.explain()).startswith("high: running since version")
+    query.pause()
+    assert query.state == "paused"
+    query.resume()
+    assert (query.state, query.generation) == ("running", 2)
+    query.replace("SELECT sym, price FROM trades WHERE price > 45", severity="warning", per="sym")
+    assert query.text == "SELECT sym, price FROM trades WHERE price > 45"
+    assert query.facts()["properties"]["severity"] == "warning"
+    query.drop()
+    with pytest.raises(UnknownNameError, match="there is no query"):
+        query.facts()
+
+
+def test_many_queries_are_registered_at_once(anna):
+    made = anna.query_many(
+        "SELECT sym FROM trades WHERE sym = :sym", params=[{"sym": "A"}, {"sym": "B"}], name="watch-{sym}"
+    )
+    assert [query.name for query in made] == ["watch-A", "watch-B"]
+    more = anna.query_many({"x": "SELECT sym FROM trades", "y": "SELECT price FROM trades"})
+    assert [query.name for query in more] == ["x", "y"]
+    page = anna.queries("watch", per_page=1)
+    assert (page.total, page.n_pages, [query.name for query in page]) == (2, 2, ["watch-A"])
+    assert anna.get("watch-B").id == made[1].id
+    anna.drop("watch-B")
+    assert anna.queries("watch").total == 1
+
+
+def test_results_since_the_last_call_and_after_a_cursor(anna, home):
+    cheap = anna.get("cheap")
+    (first,) = cheap.results()
+    assert (dict(first), first.cursor, first.query, first.change) == (
+        {"sym": "ACME", "price": 9.5}, "1-1-1", "cheap", "insert",
+    )  # fmt: skip
+    assert cheap.results() == []
+    home.engine.push("trades", [{"sym": "D", "price": 1.0}, {"sym": "E", "price": 2.0}])
+    assert [result["sym"] for result in cheap.results()] == ["D", "E"]
+    assert [result["sym"] for result in cheap.results(after=first.cursor)] == ["D", "E"]
+    assert cheap.results(timeout=0.05) == []
+    threading.Timer(0.1, home.engine.push, ["trades", [{"sym": "F", "price": 3.0}]]).start()
+    assert [result["sym"] for result in cheap.results(timeout=30)] == ["F"]
+    assert cheap.results() == []
+
+
+def test_following_goes_on_where_it_broke(home):
+    """The server is stopped and started again at another port's place; the client notices nothing."""
+    got: list[str] = []
+    with on_loopback(home.engine) as first:
+        port = first.service.settings.port
+        client = eddyline.connect(first.url, home.tokens["author"])
+        coming = client.get("cheap").follow(after="0")
+        got.append(next(coming).cursor)
+        home.engine.push("trades", [{"sym": "D", "price": 1.0}])
+        got.append(next(coming).cursor)
+    home.engine.push("trades", [{"sym": "E", "price": 2.0}])
+    with on_loopback(home.engine, port=port):
+        got.append(next(coming).cursor)
+        home.engine.push("trades", [{"sym": "F", "price": 3.0}])
+        got.append(next(coming).cursor)
+        coming.close()
+    client.close()
+    assert got == ["1-1-1", "2-4-1", "3-5-1", "4-6-1"]
+
+
+def test_following_all_one_may_see_and_what_alerts_say(home, serving, anna):
+    with eddyline.connect(serving.url, home.tokens["bob"]) as bob:
+        assert next(bob.follow(after="0")).query == "dear"
+        assert next(bob.follow_messages(after=0))["message"] == "BOLT at 95.0"
+        assert list(bob.follow(timeout=0.05)) == []
+        assert [(a["query"], a["state"]) for a in bob.alerts()] == [("dear", "firing")]
+        assert [m["status"] for m in bob.messages()] == ["firing"]
+    assert anna.alerts() == []
+    assert [letter.query for letter in anna.dead_letters()] == ["counted"]
+
+
+def test_an_admin_acts_for_an_owner(home, serving):
+    with eddyline.connect(serving.url, home.tokens["admin"], owner="bob") as client:
+        assert [query.name for query in client.queries()] == ["dear"]
+        made = client.query("SELECT sym FROM trades", name="all")
+        assert made.facts()["owner"] == "bob"
+
+
+def test_a_result_has_its_receipt(anna):
+    (result,) = anna.get("cheap").latest()
+    receipt = anna.receipt(result)
+    assert (receipt["id"], receipt["result"]) == ("1-1-1", {"sym": "ACME", "price": 9.5})
+
+
+def test_errors_are_the_same_classes_with_the_same_words(anna, admin, home, serving):
+    with pytest.raises(UnknownNameError) as caught:
+        anna.query("SELECT prce FROM trades")
+    assert caught.value.problem == "there is no column prce in trades"
+    assert str(caught.value).splitlines()[1:3] == ["  SELECT prce FROM trades", "         ^^^^"]
+    assert caught.value.hint == "Did you mean price?"
+    with pytest.raises(UnknownNameError):
+        anna.explain("SELECT prce FROM trades")
+    assert anna.explain("SELECT sym FROM trades").facts["stream"] == "trades"
+    with pytest.raises(AccessError, match="role admin"):
+        anna.push("trades", [])
+    with pytest.raises(UnknownNameError):
+        anna.get("dear")
+    with pytest.raises(PropertyError):
+        anna.query("SELECT sym FROM trades", name="q7")
+    with pytest.raises(QueryStateError):
+        anna.query("CREATE VIEW cheap AS SELECT sym FROM trades")
+    with pytest.raises(AccessError):
+        eddyline.connect(serving.url, "edl_no_token").status()
+    with pytest.raises(RequestError):
+        admin.dead_letters(newest=10**9)
+    with pytest.raises(PropertyError, match="not the address"):
+        eddyline.connect("localhost:8321")
+
+
+def test_a_server_that_is_not_there_is_said_to_be_so(home):
+    with on_loopback(home.engine) as serving:
+        url = serving.url
+    with pytest.raises(ClosedError, match="cannot be reached"):
+        eddyline.connect(url).status()
+
+
+def test_a_request_that_comes_too_often_waits(home, monkeypatch):
+    waited: list[float] = []
+    monkeypatch.setattr(connection, "wait", waited.append)
+    with (
+        on_loopback(home.engine, requests_per_s=0.001, burst=1) as serving,
+        eddyline.connect(serving.url, home.tokens["author"]) as client,
+    ):
+        client.status()
+        with pytest.raises(RequestError, match="too many requests"):
+            client.status()
+    assert len(waited) == 4
+    assert all(seconds >= 1 for seconds in waited)
+
+
+@pytest.mark.parametrize(
+    ("missing", "call", "extra"),
+    [
+        ("httpx", lambda: eddyline.connect("http://127.0.0.1:1"), "eddyline[client]"),
+        ("fastapi", lambda: eddyline.open().serve(port=0), "eddyline[server]"),
+    ],
+)
+def test_a_library_that_is_not_installed_is_named_with_what_to_install(monkeypatch, missing, call, extra):
+    import sys
+
+    for name in [
+        n
+        for n in sys.modules
+        if n.split(".")[0] == missing or n.startswith(("eddyline.client", "eddyline.server"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name.split(".")[0] == missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=missing)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(PropertyError) as caught:
+        call()
+    assert extra in str(caught.value)

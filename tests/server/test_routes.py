@@ -1,0 +1,268 @@
+"""Every route, with every role, and with another owner's data. The table below has to name every route there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from eddyline.server import Service, create_app
+from tests.server.served import FAST, AppClient, House, house, in_process
+
+RESULT = "1-1-1"  # of cheap, which is anna's
+OTHER_RESULT = "1-2-2"  # of dear, which is bob's
+ROLES = ("nobody", "reader", "author", "admin")
+
+
+@dataclass(frozen=True)
+class Case:
+    """The least role a route needs, what to send, and what it answers."""
+
+    role: str
+    body: Any = None
+    status: int = 200
+    is_owned: bool = False  # it names something of an owner: somebody else's is not there
+    query: str = ""
+
+
+CASES = {
+    ("GET", "/api/v1/status"): Case("reader"),
+    ("GET", "/api/v1/me"): Case("reader"),
+    ("GET", "/api/v1/rounds"): Case("reader"),
+    ("GET", "/api/v1/versions"): Case("admin"),
+    ("GET", "/api/v1/index"): Case("admin"),
+    ("GET", "/api/v1/events"): Case("admin"),
+    ("GET", "/api/v1/dead_letters"): Case("reader", query="query={query}", is_owned=True),
+    ("GET", "/api/v1/streams"): Case("reader"),
+    ("GET", "/api/v1/streams/{name}"): Case("reader"),
+    ("POST", "/api/v1/streams"): Case("admin", {"name": "quotes", "schema": "sym STRING"}, 201),
+    ("DELETE", "/api/v1/streams/{name}"): Case("admin", status=422),  # queries stand on it
+    ("POST", "/api/v1/streams/{name}/rows"): Case("admin", [{"sym": "D", "price": 5.0}]),
+    ("GET", "/api/v1/queries"): Case("reader"),
+    ("POST", "/api/v1/queries"): Case("author", {"text": "SELECT sym FROM trades", "name": "new"}, 201),
+    ("POST", "/api/v1/queries/bulk"): Case("author", {"queries": {"new": "SELECT sym FROM trades"}}, 201),
+    ("POST", "/api/v1/queries/check"): Case("reader", {"text": "SELECT sym FROM trades"}),
+    ("GET", "/api/v1/queries/{query}"): Case("reader", is_owned=True),
+    ("PUT", "/api/v1/queries/{query}"): Case("author", {"text": "SELECT sym FROM trades"}, is_owned=True),
+    ("DELETE", "/api/v1/queries/{query}"): Case("author", is_owned=True),
+    ("POST", "/api/v1/queries/{query}/pause"): Case("author", is_owned=True),
+    ("POST", "/api/v1/queries/{query}/resume"): Case("author", is_owned=True),
+    ("GET", "/api/v1/queries/{query}/explain"): Case("reader", is_owned=True),
+    ("POST", "/api/v1/queries/{query}/why"): Case("reader", {"row": {"price": 3.0}}, is_owned=True),
+    ("GET", "/api/v1/queries/{query}/why_not"): Case("reader", is_owned=True),
+    ("GET", "/api/v1/queries/{query}/results"): Case("reader", is_owned=True),
+    ("GET", "/api/v1/results"): Case("reader", query="query={query}", is_owned=True),
+    ("GET", "/api/v1/results/stream"): Case("reader", query="query={query}", is_owned=True),
+    ("GET", "/api/v1/results/{id}/why"): Case("reader", is_owned=True),
+    ("GET", "/api/v1/results/{id}/receipt"): Case("reader", is_owned=True),
+    ("POST", "/api/v1/results/{id}/prove"): Case("author", is_owned=True),
+    ("GET", "/api/v1/alerts"): Case("reader", query="query={query}", is_owned=True),
+    ("GET", "/api/v1/messages"): Case("reader", query="query={query}", is_owned=True),
+    ("GET", "/api/v1/alerts/stream"): Case("reader", query="query={query}", is_owned=True),
+    ("POST", "/api/v1/rules/plan"): Case("admin", {"files": {"a.sql": "SELECT sym FROM trades"}}),
+    ("POST", "/api/v1/rules/apply"): Case("admin", {"files": {"a.sql": "SELECT sym FROM trades"}}),
+    ("GET", "/api/v1/tokens"): Case("admin"),
+    ("POST", "/api/v1/tokens"): Case("admin", {"role": "reader"}, 201),
+    ("DELETE", "/api/v1/tokens/{id}"): Case("admin"),
+    ("GET", "/api/v1/audit"): Case("admin"),
+    ("POST", "/api/v1/session"): Case("nobody", {"token": "{token}"}),
+    ("DELETE", "/api/v1/session"): Case("reader"),
+}
+OPEN = {"/", "/favicon.ico", "/static/{name}", "/login", "/health", "/ready", "/openapi.json", "/metrics"}
+# what runs until somebody goes away is tried over a real connection, in test_live.py; what needs Spark, with Spark
+ENDLESS = {"/api/v1/results/stream", "/api/v1/alerts/stream"}
+SLOW = {"/api/v1/results/{id}/prove"}
+
+
+@pytest.fixture
+def home(tmp_path) -> Iterator[House]:
+    with house(tmp_path / "home") as found:
+        yield found
+
+
+def routes_in(part: Any) -> Iterator[Any]:
+    """Routes of an app or router, with those of the routers it includes."""
+    for route in part.routes:
+        inside = getattr(route, "original_router", None)
+        if inside is None:
+            yield route
+        else:
+            yield from routes_in(inside)
+
+
+def test_every_route_has_a_case_here(home):
+    app = create_app(Service.of(home.engine, FAST))
+    there, outside = set(), set()
+    for route in routes_in(app):
+        path = getattr(route, "path", "")
+        if not path.startswith("/api/"):
+            outside.add(path)
+            continue
+        assert isinstance(route, APIRoute), path
+        there |= {(method, path) for method in route.methods}
+    assert there == set(CASES)
+    assert outside <= OPEN
+
+
+def address(case: Case, path: str, home: House, *, is_others: bool = False) -> str:
+    query, result = ("dear", OTHER_RESULT) if is_others else ("cheap", RESULT)
+    if path.startswith("/api/v1/tokens/"):
+        result = home.engine.access.tokens.add("reader", 0)[0].id
+    filled = path.format(query=query, id=result, name="trades")
+    return f"{filled}?{case.query.format(query=query)}" if case.query else filled
+
+
+def ask(client: AppClient, home: House, who: str, method: str, path: str, case: Case, **how: bool) -> Any:
+    headers = {} if who == "nobody" else home.headers(who)
+    body = case.body
+    if path == "/api/v1/session":
+        headers["X-Eddyline"] = "1"
+        body = {"token": home.tokens["reader"]} if method == "POST" else None
+    given = {} if body is None else {"json": body}
+    return client.request(method, address(case, path, home, **how), headers=headers, **given)
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(CASES), ids=lambda part: part)
+def test_a_route_answers_those_who_may_and_no_others(home, method, path):
+    case = CASES[method, path]
+    if path in ENDLESS | SLOW:
+        allowed: tuple[str, ...] = ()
+    else:
+        allowed = tuple(role for role in ROLES if ROLES.index(role) >= ROLES.index(case.role))
+    with in_process(home.engine) as client:
+        for role in ROLES:
+            if ROLES.index(role) < ROLES.index(case.role):
+                answer = ask(client, home, role, method, path, case)
+                assert answer.status_code == (401 if role == "nobody" else 403), answer.text
+                assert answer.json()["error"]["kind"] == "AccessError"
+            elif role in allowed[-1:]:
+                # the change is made once, by the highest role: it may not be possible twice
+                owner = "owner=anna" if role == "admin" and case.is_owned and "results/" not in path else ""
+                answer = ask(client, home, role, method, path, with_owner(case, owner))
+                assert answer.status_code == case.status, answer.text
+            elif role in allowed and method == "GET":
+                answer = ask(client, home, role, method, path, case)
+                assert answer.status_code == case.status, answer.text
+
+
+def with_owner(case: Case, owner: str) -> Case:
+    query = "&".join(part for part in (case.query, owner) if part)
+    return Case(case.role, case.body, case.status, case.is_owned, query)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), sorted(key for key, case in CASES.items() if case.is_owned), ids=lambda part: part
+)
+def test_what_belongs_to_another_owner_is_not_there(home, method, path):
+    case = CASES[method, path]
+    before = home.engine.version
+    with in_process(home.engine) as client:
+        answer = ask(client, home, "author", method, path, case, is_others=True)
+        assert answer.status_code == 404, answer.text
+        body = answer.text
+        if "{query}" in path or "{query}" in case.query:  # by number, too
+            by_number = address(case, path, home, is_others=True).replace("dear", "q2")
+            given = {} if case.body is None else {"json": case.body}
+            answer = client.request(method, by_number, headers=home.headers("author"), **given)
+            assert answer.status_code == 404, answer.text
+            nobodys = by_number.replace("q2", "q777")
+            missing = client.request(method, nobodys, headers=home.headers("author"), **given)
+            assert missing.text.replace("q777", "q2") == answer.text  # the two cannot be told apart
+    assert "price > 90" not in body
+    assert home.engine.version == before
+    assert home.engine.get(2).state == "running"
+
+
+def test_lists_show_an_owner_only_its_own(home):
+    with in_process(home.engine) as client:
+
+        def seen(who, path):
+            return client.get(f"/api/v1{path}", headers=home.headers(who)).json()
+
+        assert [q["name"] for q in seen("reader", "/queries")["queries"]] == ["cheap", "counted"]
+        assert [q["name"] for q in seen("bob", "/queries")["queries"]] == ["dear"]
+        assert [q["name"] for q in seen("admin", "/queries")["queries"]] == ["cheap", "counted", "dear"]
+        assert seen("reader", "/queries?filter=dear")["total"] == 0
+        assert {r["query"] for r in seen("reader", "/results")["results"]} == {"cheap", "counted"}
+        assert {r["query"] for r in seen("bob", "/results?after=0")["results"]} == {"dear"}
+        assert {r["query"] for r in seen("admin", "/results?after=0")["results"]} == {
+            "cheap",
+            "counted",
+            "dear",
+        }
+        assert [a["query"] for a in seen("bob", "/alerts")] == ["dear"]
+        assert seen("reader", "/alerts") == []
+        assert seen("reader", "/messages")["messages"] == []
+        assert [m["message"] for m in seen("bob", "/messages")["messages"]] == ["BOLT at 95.0"]
+        assert [x["query"] for x in seen("reader", "/dead_letters")["letters"]] == ["counted"]
+        assert seen("bob", "/dead_letters")["letters"] == []
+        assert "home" not in seen("reader", "/status")
+        assert "home" in seen("admin", "/status")
+
+
+def test_rows_that_did_not_fit_are_for_admins(home):
+    home.engine.push("trades", [{"sym": "A", "price": "many"}])
+    with in_process(home.engine) as client:
+        letters = client.get("/api/v1/dead_letters", headers=home.headers("admin")).json()["letters"]
+        assert {letter["query"] for letter in letters} == {"counted", None}
+        letters = client.get("/api/v1/dead_letters", headers=home.headers("reader")).json()["letters"]
+        assert {letter["query"] for letter in letters} == {"counted"}
+
+
+def test_naming_another_owner_leads_nowhere(home):
+    with in_process(home.engine) as client:
+        for path in ("/queries", "/queries/dear", "/results", "/alerts", "/messages", "/dead_letters"):
+            answer = client.get(f"/api/v1{path}?owner=bob", headers=home.headers("author"))
+            assert answer.status_code == 404, path
+        answer = client.get("/api/v1/queries/dear?owner=bob", headers=home.headers("admin"))
+        assert answer.json()["id"] == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": "SELECT sym FROM trades", "name": "x", "properties": {"owner": "bob"}},
+        {"text": "SELECT sym FROM trades", "name": "x", "properties": {"Owner_": "bob"}},
+        {"text": "CREATE VIEW x TBLPROPERTIES (owner = 'bob') AS SELECT sym FROM trades"},
+        {"text": "CREATE VIEW x TBLPROPERTIES (OWNER = 'bob') AS SELECT sym FROM trades"},
+        {"text": "CREATE VIEW x TBLPROPERTIES (owner = 'anna', OWNER = 'bob') AS SELECT sym FROM trades"},
+        {"text": "CREATE OR REPLACE VIEW dear TBLPROPERTIES ('owner' = 'bob') AS SELECT sym FROM trades"},
+    ],
+    ids=lambda body: body["text"][:70],
+)
+def test_no_spelling_registers_a_query_for_another_owner(home, body):
+    before = home.engine.version
+    with in_process(home.engine) as client:
+        answer = client.post("/api/v1/queries", json=body, headers=home.headers("author"))
+        assert answer.status_code in (403, 422), answer.text
+        tried = {key: value for key, value in body.items() if key != "name"}
+        checked = client.post("/api/v1/queries/check", json=tried, headers=home.headers("author"))
+        assert checked.status_code in (200, 403)
+    assert home.engine.version == before
+    assert [q.name for q in home.engine.queries()] == ["cheap", "dear", "counted"]
+
+
+def test_a_query_of_the_same_name_belongs_to_whoever_registers_it(home):
+    with in_process(home.engine) as client:
+        body = {"text": "SELECT sym FROM trades WHERE price > 1", "name": "dear"}
+        made = client.post("/api/v1/queries", json=body, headers=home.headers("author"))
+        assert (made.status_code, made.json()["owner"], made.json()["id"]) == (201, "anna", 4)
+        shown = client.get("/api/v1/queries/dear", headers=home.headers("bob")).json()
+        assert (shown["id"], shown["text"]) == (2, "SELECT sym, price FROM trades WHERE price > 90")
+        # an admin who names neither owner nor number is asked which
+        answer = client.get("/api/v1/queries/dear", headers=home.headers("admin"))
+        assert answer.status_code == 404
+        assert "q2, q4" in answer.json()["error"]["hint"]
+
+
+def test_a_result_of_a_dropped_query_stays_its_owners(home):
+    home.engine.drop(2)
+    with in_process(home.engine) as client:
+        path = f"/api/v1/results/{OTHER_RESULT}/receipt"
+        assert client.get(path, headers=home.headers("bob")).status_code == 200
+        assert client.get(path, headers=home.headers("reader")).status_code == 404
+        seen = client.get("/api/v1/results?after=0", headers=home.headers("bob")).json()["results"]
+        assert [(r["query"], r["cursor"]) for r in seen] == [("dear", OTHER_RESULT)]
