@@ -9,7 +9,7 @@ import pytest
 import eddyline
 from eddyline.events import CallbackFailed, RoundCommitted
 
-STEPS = ["0 skip", "1 plan", "2 capture", "3 work", "4 commit", "5 deliver", "end"]
+STEPS = ["0 skip", "1 plan", "2 capture", "3 work", "4 commit", "4b alert", "5 deliver", "end"]
 
 
 class Stopped(Exception):

@@ -157,6 +157,26 @@ class StoreError(EddylineError):
     """A file of the store cannot be written, is gone, or is damaged."""
 
 
+class BackupError(EddylineError):
+    """A backup that cannot be written, is damaged, or is none."""
+
+
+class AccessError(EddylineError):
+    """Whoever asks has no token that holds, or one whose role does not allow this."""
+
+
+class RequestError(EddylineError):
+    """A request to a server that cannot be read, is too large, or comes too often."""
+
+
+class ReceiptError(EddylineError):
+    """A result whose receipt cannot be written any more: its row, or the query it was of, is gone."""
+
+
+class ProofError(EddylineError):
+    """A result that no independent engine can judge here; it says why, or what to install."""
+
+
 class ClosedError(EddylineError):
     """The engine was closed."""
 

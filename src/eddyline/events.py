@@ -38,6 +38,19 @@ class RoundMeasured(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class AuditDifference(Event):
+    """Another engine finds other results for a query in this round: rows it misses, should not have, has with other values."""
+
+    query: str
+    query_id: int
+    generation: int
+    n_missing: int
+    n_unexpected: int
+    n_different: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResultsDropped(Event):
     """Results nobody read left their ring."""
 
@@ -63,6 +76,13 @@ class StoreFileDamaged(Event):
 @dataclass(frozen=True, slots=True)
 class CleanupFailed(Event):
     """Files past retention could not be removed; it is tried again later."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsDelayed(Event):
+    """A round is final, but what it means for alerts could not be written; the next round makes up for it."""
 
     message: str
 
@@ -188,8 +208,25 @@ class SinkFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SinkRefused(Event):
+    """Whoever a sink sends to will never take these results, or messages: they are dead letters now."""
+
+    sink: str
+    n_results: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SinkUnknown(Event):
+    """A query names a sink that is not there. Told once for each of the two."""
+
+    query: str
+    sink: str
+
+
+@dataclass(frozen=True, slots=True)
 class SinkOvertaken(Event):
-    """Results a sink had not taken were removed by retention."""
+    """Results, or messages, a sink had not taken were removed by retention."""
 
     sink: str
     n_results: int

@@ -482,12 +482,14 @@ def test_a_module_that_cannot_be_imported_is_an_error_of_functions(tmp_path, bod
 # --------------------------------------------------------------------------------------------- the page and the example
 
 
-def toml_blocks() -> list[tuple[int, str]]:
-    text = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
-    return [
-        (text.count("\n", 0, m.start()) + 2, m[1])
-        for m in re.finditer(r"^```toml\n(.*?)^```$", text, re.M | re.S)
-    ]
+def toml_blocks() -> list[tuple[str, str]]:
+    found = []
+    for page in ("pipeline.md", "webhooks.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for m in re.finditer(r"^```toml\n(.*?)^```$", text, re.M | re.S):
+            line = text.count("\n", 0, m.start()) + 2
+            found.append((f"{page} line {line}", m[1]))
+    return found
 
 
 @pytest.fixture
@@ -503,14 +505,14 @@ def described(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(("line", "text"), toml_blocks(), ids=[f"line {line}" for line, _ in toml_blocks()])
-def test_every_example_of_the_page_is_accepted(line, text, described):
+@pytest.mark.parametrize(("place", "text"), toml_blocks(), ids=[place for place, _ in toml_blocks()])
+def test_every_example_of_the_pages_is_accepted(place, text, described):
     read(text, described)
 
 
 def test_the_page_names_every_key():
     page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
-    from eddyline.api.pipeline import generated, streams
+    from eddyline.api.pipeline import generated, sinks, streams
     from eddyline.api.pipeline import read as reading
 
     keys = {
@@ -519,7 +521,7 @@ def test_the_page_names_every_key():
         *reading._LIMITS,
         *reading._RULES,
         *reading._RULES_TABLE,
-        *reading._SINK,
+        *sinks._SINK,
     }
     keys |= {*streams.STREAM_KEYS, *(key for keys in streams._SOURCES.values() for key in keys)}
     keys |= {

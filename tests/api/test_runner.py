@@ -324,14 +324,14 @@ def test_a_crash_at_any_step_loses_no_row_and_no_result_and_repeats_none(project
             if countdown[0] == 0:
                 raise Killed(name)
 
-        acknowledge = runner._sinks[0]._acknowledge
+        acknowledge = runner.deliveries.feeds[0]._acknowledge
 
         def before_acknowledging(number: int, step=step, acknowledge=acknowledge) -> None:
             step("acknowledge")
             acknowledge(number)
 
         runner.engine.rounds.at_step = step
-        runner._sinks[0]._acknowledge = before_acknowledging
+        runner.deliveries.feeds[0]._acknowledge = before_acknowledging
         try:
             with runner:
                 runner.run(once=True)
@@ -544,7 +544,7 @@ def test_a_sink_that_fails_is_tried_again_and_stops_no_other(project, monkeypatc
     good = FILE_SINK.replace('"file"', '"file"\nname = "good"').replace('"out"', '"good"')
     text = STREAM + FILE_SINK.replace('"out"', '"out"\nevery = 0') + good + "[limits]\nrows_per_round = 1\n"
     with project.runner(text) as runner:
-        sink, failures = runner._sinks[0].sink, [3]
+        sink, failures = runner.deliveries.feeds[0].sink, [3]
         put = sink._put
 
         def fail(name, write):
@@ -561,11 +561,16 @@ def test_a_sink_that_fails_is_tried_again_and_stops_no_other(project, monkeypatc
     assert len(list((project.folder / "good").iterdir())) == 1
 
 
-def test_a_run_of_what_is_there_fails_if_a_sink_cannot_have_its_results_and_they_come_next_time(project):
+def test_a_run_of_what_is_there_fails_if_a_sink_cannot_have_its_results_and_they_come_next_time(
+    project, monkeypatch
+):
+    from eddyline.delivery.sinks import feed
+
+    monkeypatch.setattr(feed, "FIRST_PAUSE_S", 0.001)
     project.write("a.json", 1)
     text = STREAM + FILE_SINK
     with project.runner(text) as runner:
-        runner._sinks[0].sink._put = lambda name, write: (_ for _ in ()).throw(
+        runner.deliveries.feeds[0].sink._put = lambda name, write: (_ for _ in ()).throw(
             OSError(28, "No space left on device")
         )
         with pytest.raises(SinkError, match="sink file cannot write its files"):

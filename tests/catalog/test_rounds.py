@@ -96,7 +96,7 @@ def test_a_cursor_is_kept_until_it_moves(log, path):
     log.set_cursor("mail", 3, 1)
     log.set_cursor("mail", 4, 0)
     log.set_cursor("file", 1, 2)
-    assert RoundLog(Database(path), epoch=0).cursors() == {"mail": (4, 0), "file": (1, 2)}
+    assert RoundLog(Database(path), epoch=0).cursors() == {"alerts": (0, 0), "mail": (4, 0), "file": (1, 2)}
 
 
 def test_a_log_without_rounds_says_so(log):

@@ -7,9 +7,9 @@ A file holds one Arrow stream per part, each behind its length: the projected co
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ _MARKS = pa.schema(
         ("_late", pa.bool_()),
     ]
 )
+_FIRST, _NUMBERED = "first arrival", "arrivals"  # of captures: numbers that count up, and any others
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +118,48 @@ def read_dead_letters(buffer: pa.Buffer) -> list[DeadLetter]:
     return [DeadLetter(**body) for body in bodies]
 
 
-def write_capture(file: BinaryIO, batches: Sequence[tuple[str, pa.RecordBatch]]) -> None:
-    """The rows of a round as they were pushed, one Arrow stream per stream."""
+class NumberedRows(NamedTuple):
+    """Captured rows of a stream, and their arrival numbers; None if the file does not say."""
+
+    stream: str
+    rows: pa.RecordBatch
+    arrivals: npt.NDArray[np.int64] | None
+
+
+def write_capture(
+    file: BinaryIO,
+    batches: Sequence[tuple[str, pa.RecordBatch]],
+    arrivals: Mapping[str, npt.NDArray[np.int64]] | None = None,
+) -> None:
+    """The rows of a round as they were pushed, one Arrow stream per stream, with their arrival numbers, which ascend."""
     for name, rows in batches:
-        _write_block(file, rows.replace_schema_metadata({"stream": name}))
+        metadata = {"stream": name}
+        if arrivals is not None and len(arrivals[name]):
+            numbers = arrivals[name]
+            first, last = int(numbers[0]), int(numbers[-1])
+            if last - first + 1 == len(numbers):
+                metadata[_FIRST] = str(first)
+            else:
+                metadata[_NUMBERED] = "last column"
+                rows = rows.append_column(_NUMBERED, pa.array(numbers))
+        _write_block(file, rows.replace_schema_metadata(metadata))
 
 
 def read_capture(buffer: pa.Buffer) -> Iterator[tuple[str, pa.RecordBatch]]:
+    return ((name, rows) for name, rows, _ in read_numbered_capture(buffer))
+
+
+def read_numbered_capture(buffer: pa.Buffer) -> Iterator[NumberedRows]:
     for batch in _blocks(buffer):
-        yield batch.schema.metadata[b"stream"].decode(), batch.replace_schema_metadata(None)
+        metadata = {key.decode(): value.decode() for key, value in batch.schema.metadata.items()}
+        rows, arrivals = batch.replace_schema_metadata(None), None
+        if _NUMBERED in metadata:
+            arrivals = np.asarray(rows.column(rows.num_columns - 1).to_numpy())
+            rows = rows.remove_column(rows.num_columns - 1)
+        elif _FIRST in metadata:
+            first = int(metadata[_FIRST])
+            arrivals = np.arange(first, first + rows.num_rows, dtype=np.int64)
+        yield NumberedRows(metadata["stream"], rows, arrivals)
 
 
 def _write_block(file: BinaryIO, batch: pa.RecordBatch) -> None:
