@@ -24,7 +24,8 @@ from eddyline.hit_matches import HitMatches, distinct_ids
 from eddyline.storage.outbox import StoredPart
 
 END = 1 << 62  # above every number
-BYTES_AT_ONCE = 32 << 20  # of files that are read for one answer
+BYTES_AT_ONCE = 32 << 20  # of files that are read for one answer,
+ROUNDS_AT_ONCE = 256  # and of how many rounds
 MOST_OWNERS_KNOWN = 200_000
 
 Place: TypeAlias = tuple[int, int, int]
@@ -87,7 +88,8 @@ class KeptResults:
         with self._rounds.lock:
             self._rounds.check_open()
             first = after[0] if after[1] == END else after[0] - 1
-            files = [f for f in durable.rounds.files_after(OUTBOX, first) if f.round_number <= until]
+            files = durable.rounds.files_between(OUTBOX, first, until, ROUNDS_AT_ONCE)
+            is_all = len({file.round_number for file in files}) < ROUNDS_AT_ONCE
         found: list[dict[str, Any]] = []
         names, nbytes, place = _Names(self._rounds), 0, after
         for at, file in enumerate(files):
@@ -103,7 +105,8 @@ class KeptResults:
                 return Page(found, place_of(found[-1]), is_end=False)
             if nbytes > BYTES_AT_ONCE and at + 1 < len(files):
                 return Page(sorted(found, key=place_of), place, is_end=False)
-        return Page(sorted(found, key=place_of), max(after, (until, END, 0)), is_end=True)
+        found.sort(key=place_of)
+        return Page(found, max(after, (until, END, 0) if is_all else place), is_end=is_all)
 
     def _after_in_memory(self, ids: Ids, after: Place, until: int, limit: int) -> Page:
         rounds = self._rounds

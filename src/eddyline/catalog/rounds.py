@@ -194,6 +194,16 @@ class RoundLog:
         )
         return [ListedFile(*row) for row in rows]
 
+    def files_between(self, kind: str, after: int, until: int, n_rounds: int) -> list[ListedFile]:
+        """Files of a kind of later rounds, up to `until`: of the first so many that have any, whole, oldest first."""
+        rows = self._connection.execute(
+            f"SELECT {_FILE} FROM files WHERE kind = ?1 AND round > ?2 AND round <= (SELECT max(round) FROM"
+            " (SELECT DISTINCT round FROM files WHERE kind = ?1 AND round > ?2 AND round <= ?3 ORDER BY round LIMIT ?4))"
+            f" {_IN_ORDER}",
+            (kind, after, until, n_rounds),
+        )
+        return [ListedFile(*row) for row in rows]
+
     def first_listed(self, kind: str) -> int | None:
         """The oldest round of which a file of a kind is kept."""
         (number,) = self._connection.execute(

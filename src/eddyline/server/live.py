@@ -317,6 +317,8 @@ class Hub:
         with self._guard:
             joining, self._joining = self._joining, []
             leaving, self._leaving = self._leaving, []
+        if not joining and not leaving:
+            return
         gone = set(map(id, leaving))
         if any(sub.kind == "alerts" for sub in joining) and not self._subscriptions["alerts"]:
             self._message = self._last_message()

@@ -1,4 +1,4 @@
-"""One browser and one server for all of these tests, which run in one worker; each test has a stream and an owner of its own.
+"""A browser for each module, a server for each test process; each test has a stream and an owner of its own.
 
 The browser is whatever Chromium is installed: EDDYLINE_CHROMIUM names it, else it is looked for in the usual places.
 """
@@ -22,12 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
             item.add_marker(pytest.mark.thorough)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser. It goes with its module: while its driver is there, an event loop runs in this thread, and no other can."""
     with sync_playwright() as driver:
         found = chromium(driver)
         if found is None:
@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with running(tmp_path_factory.mktemp("server")) as served:
         with httpx.Client(base_url=served.url, headers={"x-eddyline": "1"}) as client:
