@@ -12,6 +12,8 @@ Ours is a whole round: new Parquet files noticed, planned, read and filtered by 
 synced, and committed to the home. The others have their input cached where that can be, and count their matches or collect them;
 nothing of theirs lasts. A rule matches one row in a thousand. Ratios are of medians on the clock, of interleaved turns after one
 that does not count; each of ours has another round before it, because Spark ends Python workers after a minute without work.
+Before everything the session runs some dozens of small rounds and joins, because Java compiles what has run often, and rounds go
+on for days.
 CPU seconds are of all processes: driver, Java and Python workers.
 """
 
@@ -42,6 +44,23 @@ class Peers:
         self._spark = spark
         self._folder = folder
         self._n_cases = 0
+
+    def warm_up(self, n_rounds: int, n_joins: int) -> None:
+        """Small rounds and joins, so that Java has compiled what all of them use."""
+        workload, folder = ranges(100, self._bench.seed), self._next()
+        files = written(workload, 8_000, N_FILES, folder / "rows")
+        joins = Joins(self._spark, workload, folder / "rows")
+        try:
+            with Home(self._spark, workload, folder / "ours") as home:
+                for _ in range(n_rounds):
+                    home.job_round(files)
+            join = joins.broadcast()
+            for _ in range(n_joins):
+                join.ready()
+                join.run()
+                join.done()
+        finally:
+            joins.close()
 
     def joins(
         self, n_rules: int, n_rows: int, *, repetitions: int, is_bucketed: bool = False
@@ -101,6 +120,7 @@ def run(bench: Benchmark) -> None:
     with session() as spark, tempfile.TemporaryDirectory(prefix="eddyline-peers-") as folder:
         bench.row(who=described(spark))
         peers = Peers(bench, spark, Path(folder))
+        peers.warm_up(n_rounds=bench.size(full=60, quick=1), n_joins=bench.size(full=60, quick=1))
         few = peers.joins(a_thousand, n_joined, repetitions=5)
         bench.claim("vs_broadcast_join_1k_rules", times_faster(few, "broadcast join"), ">= 12")
         if not bench.is_quick:  # nothing new in small

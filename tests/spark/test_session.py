@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Mapping
@@ -53,9 +54,15 @@ def test_a_cluster_keeps_its_own_network_checkpoints_and_partitions():
     assert set(local_confs("local[2,4]")) - set(local_confs("spark://host:7077")) == {
         "spark.driver.bindAddress",
         "spark.driver.host",
+        "spark.python.unix.domain.socket.enabled",
         "spark.sql.shuffle.partitions",
         "spark.sql.streaming.checkpointFileManagerClass",
     }
+
+
+def test_sockets_are_files_only_where_their_paths_are_short_enough(monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/" + 80 * "t")
+    assert "spark.python.unix.domain.socket.enabled" not in local_confs("local[2,4]")
 
 
 def test_the_callers_time_zone_and_cache_of_kernels_are_handed_on(monkeypatch):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-TASK_S = 0.15  # CPU seconds of a task
+TASK_S = 0.06  # CPU seconds of a task
 LEAST_BYTES = 64 << 10
 LATEST = 0.5  # how much the last round counts against those before
 

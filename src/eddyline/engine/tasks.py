@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.engine.event_time import event_times, late_rows, latest
-from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage
+from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
 from eddyline.errors import StoreError
 from eddyline.filters import FilterOutput
+from eddyline.functions import FunctionKey, Observed
 from eddyline.model import DeadLetter, Round
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.reading import read
@@ -80,6 +81,7 @@ class TaskResult:
     ignored: dict[str, str] = field(default_factory=dict)  # columns that were not read, and why
     n_candidates: int = 0
     n_waiting_pairs: int = 0
+    functions: dict[FunctionKey, Observed] = field(default_factory=dict)  # what they did
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -98,14 +100,17 @@ def run_task(task: Task) -> TaskResult:
     ready = ready_stage(Path(task.store), task.plan, task.time_zone)
     work = _Work(task, ready)
     first_recent = _first_recent(task)
+    place = 0
     try:
         for place, reference in enumerate(task.references):
-            try:
-                work.read(reference, keeps_recent=place >= first_recent)
-            except UnreadableReference as error:
-                work.discard()
-                return TaskResult(refused=Refused(place, str(error), error.change))
+            work.read(reference, keeps_recent=place >= first_recent)
+        work.filter()
+        for place in range(len(task.references)):
+            work.complete_letters(place)
         result = work.finish()
+    except UnreadableReference as error:
+        work.discard()
+        return TaskResult(refused=Refused(place, str(error), error.change))
     except _Numbered:
         work.discard()
         return TaskResult(is_numbered=True)
@@ -125,11 +130,23 @@ def _first_recent(task: Task) -> int:
     return place
 
 
+@dataclass(slots=True)
+class _Part:
+    """Where the rows of a reference stand among those of its task."""
+
+    reference: Reference
+    first_row: int
+    end_row: int
+    is_cut: bool  # read without the columns nobody needs
+    unfit: list[int]  # places of its letters of rows that do not fit
+
+
 class _Work:
     """A task while it runs.
 
-    Only columns that some query needs are read, where a file lets one choose. Rows to look back on are read whole from the
-    start, dead letters are completed afterwards: both may be asked about any column.
+    Rows of small references are filtered together: what a batch costs besides its rows, in the filters and as parts of the
+    outbox, is paid once. Only columns that some query needs are read, where a file lets one choose. Rows to look back on are read
+    whole from the start, dead letters are completed afterwards: both may be asked about any column.
     """
 
     def __init__(self, task: Task, ready: ReadyStage) -> None:
@@ -138,44 +155,91 @@ class _Work:
         self._store = Store(Path(task.store), task.epoch)
         self._outbox: NewFile | None = None
         self._result = TaskResult()
-        self._n_rows = 0
+        self._parts: list[_Part] = []
+        self._waiting: list[pa.RecordBatch] = []
+        self._n_waiting = 0
+        self._n_rows = 0  # filtered
         self._recent: list[pa.RecordBatch] = []
         self._round = Round(0, task.version, task.now_us, task.seed, 0, {})
         self._before = replace(ready.stage.counters)
         self._rows_at_once = ready.stage.rows_at_once()
         time_column = ready.stream.time
         self._needed = ready.standing.plan.columns | ({time_column} if time_column else set())
-        self._reads_whole = False
 
     def read(self, reference: Reference, *, keeps_recent: bool) -> None:
-        n_rows = n_units = 0
-        first_row, first_letter, is_cut = self._n_rows, len(self._result.letters), False
-        needed = None if keeps_recent or self._reads_whole else self._needed
+        n_units = 0
+        first = self._n_rows + self._n_waiting
+        part = _Part(reference, first, first, False, [])
+        # what has dead letters is likely to have more
+        needed = None if keeps_recent or self._result.letters else self._needed
         for ingested in read(reference, self._ready.stream, self._task.time_zone, needed):
             if ingested.arrival is not None and len(ingested.arrival):
                 raise _Numbered
             lacking = ingested.change.lacking(self._ready.standing.plan)
             if lacking is not None and ingested.rows.num_rows:
                 raise UnreadableReference("; ".join(lacking.missing.values()), lacking)
-            self._add(ingested, keeps_recent=keeps_recent)
-            n_rows += ingested.rows.num_rows
+            part.unfit += self._add(ingested, keeps_recent=keeps_recent)
+            part.end_row += ingested.rows.num_rows
+            part.is_cut = part.is_cut or bool(ingested.left_out)
             n_units += ingested.rows.num_rows + len(ingested.misfits)
-            is_cut = is_cut or bool(ingested.left_out)
-        if is_cut and len(self._result.letters) > first_letter:
-            self._complete_letters(reference, first_row, first_letter)
-            self._reads_whole = True  # what has dead letters is likely to have more
-        self._result.counts.append(ReadCount(n_rows, n_units=n_units))
+        self._parts.append(part)
+        self._result.counts.append(ReadCount(part.end_row - first, n_units=n_units))
 
-    def _complete_letters(self, reference: Reference, first_row: int, first_letter: int) -> None:
-        """Give dead letters of a reference, which was read with fewer columns, their whole rows."""
-        letters = self._result.letters
-        waiting: dict[int | None, list[int]] = {}  # letters by row, None for rows that do not fit
-        for place in range(first_letter, len(letters)):
-            waiting.setdefault(letters[place].arrival, []).append(place)
-        unfit = iter(waiting.pop(None, []))
-        arrivals, at = sorted(arrival for arrival in waiting if arrival is not None), 0
-        end = first_row
-        for whole in read(reference, self._ready.stream, self._task.time_zone):
+    def _add(self, ingested: Ingested, *, keeps_recent: bool) -> list[int]:
+        """Take rows to be filtered; gives the places of the letters of those that do not fit."""
+        result, rows, stream = self._result, ingested.rows, self._ready.stream
+        if len(result.ignored) < MOST_IGNORED:
+            result.ignored.update(ingested.change.ignored)
+        first_letter = len(result.letters)
+        for misfit in ingested.misfits:
+            self._bury(DeadLetter(0, stream.name, misfit.row, misfit.error, misfit.message))
+        unfit = list(range(first_letter, len(result.letters)))
+        result.nbytes += sum(
+            column.nbytes
+            for name, column in zip(rows.schema.names, rows.columns, strict=True)
+            if name not in ingested.left_out
+        )
+        if keeps_recent:
+            self._keep_recent(rows)
+        for piece in _pieces(rows, self._rows_at_once):
+            if self._n_waiting + piece.num_rows > self._rows_at_once:
+                self.filter()
+            self._waiting.append(piece)
+            self._n_waiting += piece.num_rows
+        return unfit
+
+    def filter(self) -> None:
+        """Filter the rows that wait, as one batch."""
+        if not self._n_waiting:
+            return
+        rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_batches(self._waiting)
+        self._waiting, self._n_waiting = [], 0
+        task, result, stream = self._task, self._result, self._ready.stream
+        times = event_times(stream, rows)
+        is_late = late_rows(times, task.watermark_us, rows.num_rows)
+        first, n = self._n_rows, rows.num_rows
+        arrival = np.arange(first, first + n, dtype=np.int64)
+        batch = TupleBatch(stream.name, rows, arrival, np.ones(n, np.int8), is_late)
+        self._write(batch, self._ready.stage.push(batch, self._round))
+        result.max_time_us = latest(times, result.max_time_us)
+        result.n_late += int(np.count_nonzero(is_late))
+        self._n_rows += n
+
+    def complete_letters(self, place: int) -> None:
+        """Give dead letters of a reference, if it was read with fewer columns, their whole rows."""
+        letters, part = self._result.letters, self._parts[place]
+        if not letters or not part.is_cut:
+            return
+        waiting: dict[int, list[int]] = {}  # letters by row
+        for place, letter in enumerate(letters):
+            if letter.arrival is not None and part.first_row <= letter.arrival < part.end_row:
+                waiting.setdefault(letter.arrival, []).append(place)
+        if not waiting and not part.unfit:
+            return
+        unfit = iter(part.unfit)
+        arrivals, at = sorted(waiting), 0
+        end = part.first_row
+        for whole in read(part.reference, self._ready.stream, self._task.time_zone):
             begin, end = end, end + whole.rows.num_rows
             while at < len(arrivals) and arrivals[at] < end:
                 row = whole.rows.slice(arrivals[at] - begin, 1).to_pylist()[0]
@@ -185,30 +249,6 @@ class _Work:
             for misfit, place in zip(whole.misfits, unfit, strict=False):  # both in the order of the file
                 letters[place] = replace(letters[place], row=misfit.row)
         assert at == len(arrivals), f"{len(arrivals) - at} rows of dead letters are gone"
-
-    def _add(self, ingested: Ingested, *, keeps_recent: bool) -> None:
-        task, result, stream = self._task, self._result, self._ready.stream
-        if len(result.ignored) < MOST_IGNORED:
-            result.ignored.update(ingested.change.ignored)
-        for misfit in ingested.misfits:
-            self._bury(DeadLetter(0, stream.name, misfit.row, misfit.error, misfit.message))
-        for rows in _pieces(ingested.rows, self._rows_at_once):
-            times = event_times(stream, rows)
-            is_late = late_rows(times, task.watermark_us, rows.num_rows)
-            first, n = self._n_rows, rows.num_rows
-            arrival = np.arange(first, first + n, dtype=np.int64)
-            batch = TupleBatch(stream.name, rows, arrival, np.ones(n, np.int8), is_late)
-            self._write(batch, self._ready.stage.push(batch, self._round))
-            result.max_time_us = latest(times, result.max_time_us)
-            result.n_late += int(np.count_nonzero(is_late))
-            result.nbytes += sum(
-                column.nbytes
-                for name, column in zip(rows.schema.names, rows.columns, strict=True)
-                if name not in ingested.left_out
-            )
-            self._n_rows += n
-            if keeps_recent:
-                self._keep_recent(rows)
 
     def _write(self, batch: TupleBatch, output: FilterOutput) -> None:
         self._result.n_results += output.n_matches
@@ -261,6 +301,7 @@ class _Work:
             together = pa.concat_batches(self._recent)
             last = together.slice(max(0, together.num_rows - RECENT_ROWS))
             result.recent = last.take(pa.array(np.arange(last.num_rows)))  # a slice would carry all of it
+        result.functions = worker_functions.drain()
         after = self._ready.stage.counters
         result.n_candidates = after.n_candidates - self._before.n_candidates
         result.n_waiting_pairs = after.n_waiting_pairs - self._before.n_waiting_pairs

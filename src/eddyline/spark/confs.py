@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 import sys
+import tempfile
 from pathlib import Path
 
 ARROW_BATCH_ROWS = 20_000  # 1,000 cost half the throughput; 10,000 to 100,000 did not differ
@@ -15,6 +17,10 @@ JAVA_OPTIONS = (
 )
 TRIES = 4  # what clusters do; a local master gives up after the first unless told
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+# Between Java and its Python workers. Over TCP each task waits about 40 ms for an acknowledgement that TCP delays.
+_UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_LONGEST_SOCKET = 100  # bytes of a path; the system's limit is 103 or more
 
 
 def local_confs(master: str, *, time_zone: str | None = None) -> dict[str, str]:
@@ -32,6 +38,8 @@ def local_confs(master: str, *, time_zone: str | None = None) -> dict[str, str]:
         confs["spark.driver.bindAddress"] = "127.0.0.1"
         confs["spark.sql.shuffle.partitions"] = str(_n_tasks_at_once(master))
         confs["spark.sql.streaming.checkpointFileManagerClass"] = _CHECKPOINTS
+        if _has_unix_sockets():
+            confs[_UNIX_SOCKETS] = "true"
     if time_zone is not None:
         confs["spark.sql.session.timeZone"] = time_zone
     if cache := os.environ.get("NUMBA_CACHE_DIR"):
@@ -65,6 +73,12 @@ def n_cores() -> int:
         if quota != "max":
             cores = min(cores, -(-int(quota) // int(period)))
     return max(1, cores)
+
+
+def _has_unix_sockets() -> bool:
+    """Whether sockets can be files here: Spark makes them in the folder for temporary files, under a name of 42 letters."""
+    folder = len(os.fsencode(tempfile.gettempdir()))
+    return hasattr(socket, "AF_UNIX") and sys.platform != "win32" and folder + 42 < _LONGEST_SOCKET
 
 
 def _n_tasks_at_once(master: str) -> int:
