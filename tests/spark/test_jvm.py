@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from eddyline.spark.jvm import JavaEndedError, Jvm, SparkStartError
+from eddyline.spark.jvm import JavaEndedError, Jvm, SparkStartError, without_farewells
 
 
 def started(script: str, *, timeout_s: float = 60.0, environ: dict[str, str] | None = None) -> Jvm:
@@ -143,3 +143,15 @@ def test_output_reaches_stderr_only_once_java_is_up():
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
     )
     assert (ran.stdout, ran.stderr) == ("", "later\nmore\n")
+
+
+def test_a_worker_that_spark_lets_go_leaves_no_trace_and_nothing_else_is_kept_back():
+    farewell = [
+        b"Traceback (most recent call last):\n",
+        b'  File "/x/pyspark.zip/pyspark/daemon.py", line 264, in manager\n',
+        b'  File "/x/pyspark.zip/pyspark/daemon.py", line 95, in worker\n',
+        b"BrokenPipeError: [Errno 32] Broken pipe\n",
+    ]
+    other = [*farewell[:2], b"ValueError: something else\n"]
+    said = [b"before\n", *farewell, *other, farewell[0], *farewell, b"after\n", farewell[0]]
+    assert list(without_farewells(said)) == [b"before\n", *other, farewell[0], b"after\n", farewell[0]]

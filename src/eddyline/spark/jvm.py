@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from eddyline.errors import EddylineError
@@ -58,6 +58,17 @@ _REMEDIES = (
     ),
     (r"No space left on device", "The disk of the temporary folder is full: make room, or set TMPDIR to another."),
 )  # fmt: skip
+
+
+_FAREWELL = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rb"Traceback \(most recent call last\):",
+        rb'\s+File ".*pyspark/daemon\.py", line \d+, in manager',
+        rb'\s+File ".*pyspark/daemon\.py", line \d+, in worker',
+        rb"BrokenPipeError: ",
+    )
+)
 
 
 class SparkStartError(EddylineError):
@@ -182,7 +193,7 @@ class Jvm:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in without_farewells(self.process.stdout):
             self._lines.append(line.decode("utf-8", "replace").rstrip())
             if self._passes_on:
                 with contextlib.suppress(OSError):  # a closed stderr; Java must not stop for that
@@ -196,6 +207,22 @@ class Jvm:
             self.process.stdin.close()
         if not self._reader.is_alive():
             self.process.stdout.close()
+
+
+def without_farewells(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Leave out the trace of a Python worker whose socket Spark closed, which it does after a minute without work."""
+    held: list[bytes] = []
+    for line in lines:
+        if not _FAREWELL[len(held)].match(line):
+            yield from held
+            held = []
+        if _FAREWELL[len(held)].match(line):
+            held.append(line)
+            if len(held) == len(_FAREWELL):
+                held = []
+        else:
+            yield line
+    yield from held
 
 
 def _ended(code: int) -> str:
