@@ -15,15 +15,15 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.harness import QUICK_RESULTS, RESULTS, ROOT, Claim, sentence
+from benchmarks.harness import QUICK_RESULTS, RESULTS, ROOT, Claim, name_of, sentence
 
 
 def scripts(room: str | None = None, folder: Path = ROOT / "benchmarks") -> list[Path]:
-    """Every benchmark, or those of one room."""
+    """Every benchmark, or those of one room; a room may have rooms, as papers/filter_ordering."""
     return sorted(
         path
-        for path in folder.glob(f"{room or '*'}/*.py")
-        if path.parent.name != "results" and not path.name.startswith("_")
+        for path in folder.glob(f"{room or '*'}/**/*.py")
+        if path.relative_to(folder).parts[0] != "results" and not path.name.startswith("_")
     )
 
 
@@ -47,18 +47,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(highlight=False)
     found = scripts(chosen.room)
     if not found:
-        rooms = sorted({path.parent.name for path in scripts()})
+        rooms = sorted({name_of(path).rpartition("/")[0] for path in scripts()})
         parser.error(f"there are no benchmarks in {chosen.room}; rooms: {', '.join(rooms)}")
     documents: list[dict[str, Any]] = []
     failed: list[str] = []
     for path in found:
-        room, name = path.parent.name, path.stem
-        console.print(f"== {room}/{name}", style="bold", markup=False)
-        command = [sys.executable, "-m", f"benchmarks.{room}.{name}", *(["--quick"] if chosen.quick else [])]
+        name = name_of(path)
+        console.print(f"== {name}", style="bold", markup=False)
+        module = f"benchmarks.{name.replace('/', '.')}"
+        command = [sys.executable, "-m", module, *(["--quick"] if chosen.quick else [])]
         if subprocess.run(command, cwd=ROOT, check=False).returncode:
-            failed.append(f"{room}/{name}")
+            failed.append(name)
             continue
-        kept = (QUICK_RESULTS if chosen.quick else RESULTS) / room / f"{name}.json"
+        kept = (QUICK_RESULTS if chosen.quick else RESULTS) / f"{name}.json"
         documents.append(json.loads(kept.read_text(encoding="utf-8")))
     if chosen.quick:
         console.print("quick: small sizes, so these are not the claims' own figures")

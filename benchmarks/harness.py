@@ -1,7 +1,7 @@
 """How a benchmark runs, is judged and is kept.
 
-A benchmark is a script `benchmarks/<room>/<name>.py`: a docstring that states claim, baseline and control, and a function that is
-given a `Benchmark`, measures, and says what it found.
+A benchmark is a script `benchmarks/<room>/<name>.py`, or `benchmarks/papers/<paper>/<name>.py`: a docstring that states claim,
+baseline and control, and a function that is given a `Benchmark`, measures, and says what it found.
 
     def run(bench: Benchmark) -> None:
         n = bench.size(full=1_000_000, quick=10_000)
@@ -53,6 +53,7 @@ wall = time.perf_counter  # where waiting is part of what is measured: the disk,
 # --------------------------------------------------------------------------------------------- claims
 
 REPORTED = "reported"
+_NUMBER = r"-?[0-9][0-9_]*(?:\.[0-9]+)?"
 _COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<=": lambda value, bound: value <= bound,
     ">=": lambda value, bound: value >= bound,
@@ -63,13 +64,15 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
 
 
 def is_held(value: float, bound: str) -> bool:
-    """Whether a value keeps a bound such as "<= 5", ">= 25" or "= 20"; what is only "reported" always does."""
+    """Whether a value keeps a bound such as "<= 5", ">= 25", "= 20" or "= 4.14 ± 0.05"; what is only "reported" always does."""
     if bound == REPORTED:
         return True
-    parts = re.fullmatch(r"(<=|>=|<|>|=) (-?[0-9][0-9_]*(?:\.[0-9]+)?)", bound)
+    if parts := re.fullmatch(rf"= ({_NUMBER}) ± ({_NUMBER})", bound):
+        return abs(value - float(parts.group(1))) <= float(parts.group(2))
+    parts = re.fullmatch(rf"(<=|>=|<|>|=) ({_NUMBER})", bound)
     if parts is None:
         raise ValueError(
-            f'{bound!r} is not a bound: write "<= 5", ">= 25", "< 3", "> 1", "= 20" or "reported"'
+            f'{bound!r} is not a bound: write "<= 5", ">= 25", "< 3", "> 1", "= 20", "= 4.14 ± 0.05" or "reported"'
         )
     return _COMPARED[parts.group(1)](value, float(parts.group(2)))
 
@@ -280,8 +283,7 @@ def main(
     if options is not None:
         options(parser)
     chosen = parser.parse_args(arguments)
-    path = Path(file).resolve()
-    name = f"{path.parent.name}/{path.stem}"
+    name = name_of(Path(file))
     own = {key: value for key, value in vars(chosen).items() if key not in ("quick", "seed", "why")}
     bench = Benchmark(name, seed=chosen.seed, is_quick=chosen.quick, why=dict(chosen.why), options=own)
     run(bench)
@@ -291,6 +293,13 @@ def main(
         bench.write(QUICK_RESULTS if bench.is_quick else RESULTS)
     except Unexplained as error:
         sys.exit(str(error))
+
+
+def name_of(script: Path) -> str:
+    """What a script is called: its path below `benchmarks/`, such as filters/churn or papers/filter_ordering/traps."""
+    parts = script.resolve().with_suffix("").parts
+    below = max(at for at, part in enumerate(parts[:-1]) if part == "benchmarks") + 1
+    return "/".join(parts[below:])
 
 
 def _why(given: str) -> tuple[str, str]:

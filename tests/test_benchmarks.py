@@ -13,9 +13,20 @@ import pytest
 from rich.console import Console
 
 from benchmarks import __main__ as runner
-from benchmarks.harness import ROOT, Benchmark, Unexplained, interleaved, is_held, machine, main, show
+from benchmarks.harness import (
+    ROOT,
+    Benchmark,
+    Unexplained,
+    interleaved,
+    is_held,
+    machine,
+    main,
+    name_of,
+    show,
+)
 
-RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*/*.json"))
+FOLDER = ROOT / "benchmarks" / "results"
+RESULTS = sorted(FOLDER.glob("*/**/*.json"))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +40,9 @@ RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*/*.json"))
         (2, "> 1.5", True),
         (20, "= 20", True),
         (19, "= 20", False),
+        (4.18, "= 4.14 ± 0.05", True),
+        (4.08, "= 4.14 ± 0.05", False),
+        (float("nan"), "= 4.14 ± 0.05", False),
         (1_000_000, ">= 1_000_000", True),
         (-1, ">= -2", True),
         (float("nan"), "<= 5", False),
@@ -129,6 +143,14 @@ def test_a_script_writes_its_result_where_its_name_says(folders, capsys):
     assert "holds     n: 10 (>= 5)" in capsys.readouterr().out
 
 
+def test_a_script_of_a_paper_keeps_its_result_in_the_folder_of_the_paper(folders):
+    main(small, "benchmarks/papers/orders/traps.py", "Is it right?", seed=3, arguments=[])
+    assert (
+        json.loads((folders / "full/papers/orders/traps.json").read_text())["benchmark"]
+        == "papers/orders/traps"
+    )
+
+
 def test_a_quick_run_leaves_full_results_alone_and_needs_no_why(folders):
     main(small, "benchmarks/filters/keys.py", "Is it fast?", seed=3, arguments=["--quick", "--seed", "4"])
     assert not (folders / "full").exists()
@@ -177,6 +199,26 @@ def test_a_room_without_benchmarks_is_refused_with_the_rooms_there_are(capsys):
     assert "there are no benchmarks in cellar; rooms: catalog, " in capsys.readouterr().err
 
 
+def test_the_scripts_of_a_paper_have_a_folder_of_their_own(tmp_path):
+    for name in (
+        "filters/keys",
+        "papers/one/gap",
+        "papers/one/_walk",
+        "papers/two/gap",
+        "results/papers/one",
+    ):
+        path = tmp_path / "benchmarks" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def found(room=None):
+        return [name_of(path) for path in runner.scripts(room, tmp_path / "benchmarks")]
+
+    assert found() == ["filters/keys", "papers/one/gap", "papers/two/gap"]
+    assert found("papers") == ["papers/one/gap", "papers/two/gap"]
+    assert found("papers/one") == ["papers/one/gap"]
+
+
 def test_the_machine_is_described_without_saying_whose_it_is():
     text = machine()
     assert re.match(r"\d+ cores of .+, \d+ GB, \w+ \w+, Python 3\.", text), text
@@ -187,18 +229,22 @@ def test_the_machine_is_described_without_saying_whose_it_is():
 # --------------------------------------------------------------------------------------------- what is kept in the repository
 
 
-@pytest.mark.parametrize("path", runner.scripts(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def kept_name(path: Path) -> str:
+    return path.relative_to(FOLDER).with_suffix("").as_posix()
+
+
+@pytest.mark.parametrize("path", runner.scripts(), ids=name_of)
 def test_every_benchmark_says_what_it_claims(path: Path):
     document = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     assert document.partition("\n")[0].endswith("?"), "the first line asks the question"
     assert re.search(r"^Claim ", document, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", RESULTS, ids=kept_name)
 def test_every_kept_result_is_whole_and_judged_rightly(path: Path):
     kept = json.loads(path.read_text(encoding="utf-8"))
     assert list(kept) == ["benchmark", "commit", "machine", "seed", "claims", "rows"]
-    assert kept["benchmark"] == f"{path.parent.name}/{path.stem}"
+    assert kept["benchmark"] == kept_name(path)
     assert (ROOT / "benchmarks" / f"{kept['benchmark']}.py").exists(), "its script is gone"
     assert kept["claims"]
     for claim in kept["claims"]:

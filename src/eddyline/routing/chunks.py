@@ -1,0 +1,62 @@
+"""Strategies that choose several filters at once: groups in the middle of such a chunk, and what of it is left to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from eddyline.routing.decision_tree import after, settled
+from eddyline.routing.policy import FilterSet, Group
+
+MOST_GROUPS = 1 << 15  # kept; then all are forgotten, and groups on their way begin a chunk anew
+
+
+class Chunks:
+    """Walks groups through chunks that `plan` makes, each at the group where the one before it ended.
+
+    With `skips` a filter that no open class needs any more is left out; without, the whole chunk is evaluated. What is left of a
+    chunk is remembered with the group: a group says what rows have in common, not where their chunk began.
+    """
+
+    def __init__(
+        self, filters: FilterSet, plan: Callable[[Group], tuple[int, ...]], *, skips: bool = True
+    ) -> None:
+        self._filters = filters
+        self._plan = plan
+        self.skips = skips
+        self._left: dict[Group, tuple[int, ...]] = {}
+
+    def choice(self, group: Group) -> int | None:
+        """The filter a group runs next; None where it is at its end."""
+        group = settled(self._filters, group)
+        left = self._left.get(group, ())
+        if self.skips:
+            left = self._needed_of(left, group)
+        if not left:
+            if not self._filters.needed(group):
+                return None
+            left = self._needed_of(self._plan(group), group)
+            assert left, f"nothing was planned for {group}"
+        chosen, *rest = left
+        if len(self._left) >= MOST_GROUPS:
+            self._left.clear()
+        self._left[group] = left
+        if rest:
+            for passes in (True, False):
+                self._left[after(self._filters, group, chosen, passes=passes)] = tuple(rest)
+        return chosen
+
+    def _needed_of(self, chunk: tuple[int, ...], group: Group) -> tuple[int, ...]:
+        needed = self._filters.needed(group)
+        return tuple(filter_ for filter_ in chunk if needed >> filter_ & 1)
+
+    def forget(self) -> None:
+        """Begin anew: chunks would be planned differently now."""
+        self._left.clear()
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def check(self) -> None:
+        for group, left in self._left.items():
+            assert len(set(left)) == len(left), left
+            assert not any(group.evaluated >> filter_ & 1 for filter_ in left), (group, left)

@@ -1,0 +1,476 @@
+"""The router of a stream: learns from what rows told on their way, and says how the next ones go.
+
+Enters: `Walked`, from this process or merged from workers. Leaves: a `Routing` that all of them follow, and what changed and why.
+
+It holds the candidates (one, or those that compete), the last sampled rows, what filters cost, and how densely to sample. Filters
+and classes it has not met are added as they come; candidates go on with what they had learned.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eddyline.routing.a_greedy import AGreedy
+from eddyline.routing.auto import Competition, Switch
+from eddyline.routing.fixed import Fixed
+from eddyline.routing.fixed_greedy import FixedGreedy
+from eddyline.routing.following import followed
+from eddyline.routing.greedy_variant import GreedyVariant
+from eddyline.routing.in_order import InOrder
+from eddyline.routing.independent import Independent
+from eddyline.routing.learner import Learner
+from eddyline.routing.local_swaps import LocalSwaps
+from eddyline.routing.phased import Phased
+from eddyline.routing.policy import (
+    LEAST_COST_S,
+    BoolMatrix,
+    Change,
+    FilterSet,
+    FloatVector,
+    Profile,
+    Statistics,
+)
+from eddyline.routing.random_choice import RandomChoice
+from eddyline.routing.shared_greedy import SharedGreedy
+from eddyline.routing.sweep import Sweep
+from eddyline.routing.tickets import Tickets
+from eddyline.routing.walked import Routing, Walked, moved_bits, renumbered
+from eddyline.statistics.change_detection import ChangeDetector, Drift, Observed
+from eddyline.statistics.decayed import DecayedCosts
+from eddyline.statistics.profile_window import ProfileWindow
+
+AUTO = "auto"
+COMPETING = ("a_greedy", "sweep", "shared_greedy", "fixed")
+POLICIES: dict[str, type[Learner]] = {
+    each.name: each
+    for each in (
+        Fixed,
+        RandomChoice,
+        AGreedy,
+        Sweep,
+        Independent,
+        LocalSwaps,
+        Tickets,
+        SharedGreedy,
+        GreedyVariant,
+        FixedGreedy,
+        Phased,
+    )
+}
+UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
+OVERHEAD_S = {False: 1e-7, True: 5e-7}  # on a row: level by level, and by tree, until it was measured
+LATEST = 0.1
+LEAST_TIMED_ROWS = 512  # a shorter call takes its time for being made
+LEAST_WATCHED_S = 2e-7  # on a row: what costs less may move
+HISTORY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingOptions:
+    """How expensive filters are ordered.
+
+    `profile_rate` fixes the share of rows that is sampled. Groups of fewer rows than `small_group` go level by level.
+    """
+
+    policy: str = AUTO
+    is_strict: bool = False  # in the order of the text, and an error ends a pair
+    profile_rate: float | None = None
+    small_group: int = 64
+
+
+ADAPTIVE = RoutingOptions()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A line of the router's history."""
+
+    round_number: int
+    kind: str  # reordered, switched, drifted, joined
+    policy: str
+    order: tuple[int, ...]
+    why: dict[str, Any]
+
+    def renumbered(self, new_of: Mapping[int, int]) -> Decision | None:
+        """The same with filters by other numbers; None if it is about one that has none."""
+        named = {word: k for word, k in self.why.items() if word in ("filter", "came", "left")}
+        if not all(k in new_of for k in named.values()):
+            return None
+        why = {**self.why, **{word: new_of[k] for word, k in named.items()}}
+        if isinstance(why.get("before"), list):
+            why["before"] = [new_of[k] for k in why["before"] if k in new_of]
+        order = tuple(new_of[k] for k in self.order if k in new_of)
+        return Decision(self.round_number, self.kind, self.policy, order, why)
+
+
+@dataclass
+class Totals:
+    """Work since the router began."""
+
+    n_rows: int = 0
+    n_asked: int = 0  # rows filters ran on
+    n_extra: int = 0  # rows they ran on to be sampled
+    seconds: float = 0.0
+    extra_s: float = 0.0
+    overhead_s: float = 0.0
+    asked: dict[str, int] = field(default_factory=dict)
+    pairs: list[int] = field(default_factory=list)  # by class: (row, query) pairs that were open
+
+
+class Router:
+    """`policy` is one of `POLICIES`, or auto."""
+
+    def __init__(self, policy: str = AUTO, *, profile_rate: float | None = None) -> None:
+        """`profile_rate` fixes the share of rows that is sampled; without it, it follows what happens."""
+        assert policy == AUTO or policy in POLICIES, policy
+        self.policy_name = policy
+        self.keys: list[str] = []
+        self.classes: list[frozenset[int]] = []
+        self.totals = Totals()
+        self.history: deque[Decision] = deque(maxlen=HISTORY)
+        self._profile_rate = profile_rate
+        self._cores: list[str] = []
+        self._declared: list[float] = []
+        self._pairs, self._open = np.zeros(0), np.zeros(0)  # by class, decayed
+        self._weights: tuple[float, ...] = ()
+        self._filters = FilterSet((), 0)
+        names = COMPETING if policy == AUTO else (policy,)
+        start = Statistics.of_costs([])
+        self._candidates: dict[str, Learner] = {
+            name: POLICIES[name](self._filters, start=(), statistics=start) for name in names
+        }
+        self._competition = Competition("fixed" if policy == AUTO else policy)
+        self._window = ProfileWindow(0)
+        self._detector = ChangeDetector(0)
+        self._costs, self._follow_costs = DecayedCosts(0), DecayedCosts(0)
+        self._overhead_s = dict(OVERHEAD_S)
+        self._rate = self._detector.rate_for(1)
+        self._extra_s = 0.0  # on a sampled row, when one was last sampled
+        self._generation = 0
+
+    # ----------------------------------------------------------------------------------------- deciding
+
+    @property
+    def incumbent(self) -> Learner:
+        return self._candidates[self._competition.incumbent]
+
+    def routing(self) -> Routing:
+        """How the next rows go."""
+        return Routing(tuple(self.keys), tuple(self.classes), self.incumbent, self._generation, self.rate)
+
+    @property
+    def rate(self) -> float:
+        """The share of rows to sample: none while there is nothing to order."""
+        if self.policy_name in UNSAMPLED or all(len(filters) < 2 for filters in self.classes):
+            return 0.0
+        return self._rate if self._profile_rate is None else self._profile_rate
+
+    # ----------------------------------------------------------------------------------------- learning
+
+    def learn(self, walked: Walked, round_number: int) -> list[Decision]:
+        """Take in what a batch told; gives what was decided anew."""
+        if not walked.keys:
+            return []
+        made = self._meet(walked, round_number)
+        if tuple(self.keys) != walked.keys or tuple(self.classes) != walked.classes:
+            walked = renumbered(walked, self.keys, self.classes)
+        self._count(walked)
+        self._weigh(walked)
+        statistics = self._timed(walked)
+        profile = Profile(walked.dropped, walked.known, walked.open)
+        if self.rate == 0.0 and not walked.n_sampled:
+            self._learn(profile, statistics)
+            self.history.extend(made)
+            return made
+        drifts = self._watch(walked, profile)
+        made += [self._drifted(round_number, drift) for drift in drifts]
+        if any(drift.what == "pass rate" for drift in drifts):
+            self._window.forget()
+            self._competition.restart()
+            for policy in self._candidates.values():
+                policy.forget()
+        else:
+            made += self._take_in(profile, statistics, round_number)
+        self.history.extend(made)
+        return made
+
+    def _take_in(self, profile: Profile, statistics: Statistics, round_number: int) -> list[Decision]:
+        self._window.append(profile.dropped, profile.known, profile.open)
+        made: list[Decision] = []
+        overheads = {
+            name: self._overhead_s[not isinstance(policy, InOrder)]
+            for name, policy in self._candidates.items()
+        }
+        switch = None
+        if self.policy_name == AUTO:
+            switch = self._competition.score(self._candidates, profile, statistics, overheads)
+        if switch is not None:
+            made.append(self._switched(round_number, switch))
+        changes = self._learn(profile, statistics)
+        made += [self._reordered(round_number, change) for change in changes]
+        return made
+
+    def _learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+        """Let all candidates learn; gives what that changed for who decides."""
+        before = _generation_of(self.incumbent)
+        changes = {name: policy.learn(profile, statistics) for name, policy in self._candidates.items()}
+        mine = changes[self.incumbent.name]
+        if mine or _generation_of(self.incumbent) != before:
+            self._generation += 1
+        return mine
+
+    def _meet(self, walked: Walked, round_number: int) -> list[Decision]:
+        """Add filters and classes that are new."""
+        place_of = {key: number for number, key in enumerate(self.keys)}
+        came = [number for number, key in enumerate(walked.keys) if key not in place_of]
+        n_before = len(self.keys)
+        for number in came:
+            place_of[walked.keys[number]] = len(self.keys)
+            self.keys.append(walked.keys[number])
+            self._cores.append(walked.cores[number])
+            self._declared.append(walked.declared_s[number])
+        mine = [place_of[key] for key in walked.keys]
+        known = set(self.classes)
+        new_classes = [
+            each
+            for each in (frozenset(mine[k] for k in filters) for filters in walked.classes)
+            if each not in known
+        ]
+        self.classes += new_classes
+        if not came and not new_classes:
+            return []
+        if came:
+            self._costs = self._costs.widened(self._declared)
+            self._follow_costs = self._follow_costs.widened([LEAST_COST_S] * len(self.keys))
+            self._widen_window()
+        self._rebuild({k: k for k in range(n_before)})
+        return [
+            Decision(
+                round_number, "joined", self.incumbent.name, self.incumbent.standing, {"filters": len(came)}
+            )
+        ]
+
+    def _weigh(self, walked: Walked) -> None:
+        """How many queries a class stands for on a row on which it is open, to a power of two."""
+        n = len(self.classes)
+        self._pairs = (1 - LATEST) * np.pad(self._pairs, (0, n - len(self._pairs))) + walked.n_pairs
+        self._open = (1 - LATEST) * np.pad(self._open, (0, n - len(self._open))) + walked.n_open
+        each = np.maximum(1.0, self._pairs / np.maximum(self._open, 1e-9))
+        ratios = each / np.array([*self._weights, *(1.0,) * (n - len(self._weights))])
+        if (np.abs(np.log2(ratios)) > 1).any():  # half of a power is not worth new policies
+            self._weights = tuple((2.0 ** np.round(np.log2(each))).tolist())
+            self._rebuild({k: k for k in range(len(self.keys))})
+
+    def keep(self, keys: Sequence[str], classes: Sequence[frozenset[int]]) -> None:
+        """Forget all filters and classes but these; `classes` are sets of places in `keys`."""
+        wanted = {frozenset(keys[k] for k in filters) for filters in classes}
+        stay = [k for k, key in enumerate(self.keys) if key in set(keys)]
+        new_of = {old: new for new, old in enumerate(stay)}
+        places: list[int | None] = []
+        kept: list[int] = []
+        for number, filters in enumerate(self.classes):
+            is_wanted = frozenset(self.keys[k] for k in filters) in wanted
+            places.append(len(kept) if is_wanted else None)
+            kept += [number] if is_wanted else []
+        self.classes = [frozenset(new_of[k] for k in self.classes[number]) for number in kept]
+        self._weights = tuple(self._weights[k] for k in kept if k < len(self._weights))
+        self._pairs, self._open = (_picked(each, kept) for each in (self._pairs, self._open))
+        self.totals.pairs = [self.totals.pairs[k] for k in kept if k < len(self.totals.pairs)]
+        self.history = deque(
+            (made for each in self.history if (made := each.renumbered(new_of)) is not None), maxlen=HISTORY
+        )
+        self.keys = [self.keys[k] for k in stay]
+        self._cores = [self._cores[k] for k in stay]
+        self._declared = [self._declared[k] for k in stay]
+        self._costs, self._follow_costs = self._costs.narrowed(stay), self._follow_costs.narrowed(stay)
+        old = self._window.rows()
+        still_open = [moved_bits(each, places) for each in old.open]
+        self._begin_window(old.dropped[:, stay], old.known[:, stay], still_open)
+        self._rebuild(dict(enumerate(stay)))
+
+    def _widen_window(self) -> None:
+        """Rows that were sampled say nothing of filters that came."""
+        old = self._window.rows()
+        by = ((0, 0), (0, len(self.keys) - old.known.shape[1]))
+        self._begin_window(np.pad(old.dropped, by), np.pad(old.known, by), old.open)
+
+    def _begin_window(self, dropped: BoolMatrix, known: BoolMatrix, still_open: Sequence[int]) -> None:
+        n = len(self.keys)
+        self._window = ProfileWindow(n, costs=self._costs)
+        self._window.append(dropped, known, still_open)
+        self._detector = ChangeDetector(n)
+        self._rate = self._detector.rate_for(1)
+
+    def _rebuild(self, same: Mapping[int, int]) -> None:
+        """Policies for the filters and classes there are now, of which `same` were there before."""
+        weights = (*self._weights, *(1.0,) * (len(self.classes) - len(self._weights)))
+        first: dict[str, int] = {}
+        cores = tuple(first.setdefault(core, k) for k, core in enumerate(self._cores))
+        self._filters = FilterSet(tuple(self.classes), len(self.keys), weights, cores)
+        statistics = self._statistics()
+        self._candidates = {
+            name: followed(policy, self._filters, same, statistics)
+            for name, policy in self._candidates.items()
+        }
+        self._competition.restart()
+        self._generation += 1
+
+    def _count(self, walked: Walked) -> None:
+        totals = self.totals
+        totals.n_rows += walked.n_rows
+        totals.n_asked += int(walked.asked.sum())
+        totals.n_extra += int(walked.extra.sum())
+        totals.seconds += float(walked.seconds.sum())
+        totals.extra_s += walked.extra_s
+        totals.overhead_s += walked.overhead_s
+        for key, n in zip(walked.keys, walked.asked.tolist(), strict=True):
+            totals.asked[key] = totals.asked.get(key, 0) + n
+        totals.pairs += [0] * (len(walked.n_pairs) - len(totals.pairs))
+        totals.pairs = [before + n for before, n in zip(totals.pairs, walked.n_pairs.tolist(), strict=True)]
+        if walked.n_rows:
+            by_row = walked.overhead_s / walked.n_rows
+            now = self._overhead_s[walked.is_tree]
+            if walked.n_rows >= LEAST_TIMED_ROWS:
+                self._overhead_s[walked.is_tree] = (1 - LATEST) * now + LATEST * by_row
+
+    def _timed(self, walked: Walked) -> Statistics:
+        first_asked = walked.asked - walked.follow_asked
+        first_s = walked.seconds - walked.follow_seconds
+        for k in range(len(self.keys)):
+            self._costs.add(k, int(first_asked[k]), float(first_s[k]))
+            self._follow_costs.add(k, int(walked.follow_asked[k]), float(walked.follow_seconds[k]))
+        return self._statistics()
+
+    def _statistics(self) -> Statistics:
+        cost_s = self._costs.cost_s
+        return Statistics(cost_s, np.minimum(self._follow_costs.cost_s, cost_s))
+
+    def _watch(self, walked: Walked, profile: Profile) -> tuple[Drift, ...]:
+        first_asked = walked.asked - walked.follow_asked
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cost_s = (walked.seconds - walked.follow_seconds) / first_asked
+        cost_s[(first_asked < LEAST_TIMED_ROWS) | (cost_s < LEAST_WATCHED_S)] = np.nan
+        if walked.n_sampled:
+            self._extra_s = walked.extra_s / walked.n_sampled
+        advice = self._detector.observe(
+            Observed(
+                places=walked.places,
+                asked=walked.asked,
+                passed=walked.passed,
+                cost_s=cost_s,
+                n_rows=walked.n_rows,
+                n_profiled=int(profile.dropped.any(axis=1).sum()),
+                extra_s=self._extra_s,
+                useful_s=float(walked.seconds.sum()) / max(1, walked.n_rows),
+            )
+        )
+        self._rate = advice.rate
+        for drift in advice.drifts:
+            if drift.what == "cost":
+                self._costs.restart(drift.filter)
+        return advice.drifts
+
+    # ----------------------------------------------------------------------------------------- telling
+
+    def _decision(self, round_number: int, kind: str, why: dict[str, Any]) -> Decision:
+        return Decision(round_number, kind, self.incumbent.name, self.incumbent.standing, why)
+
+    def _drifted(self, round_number: int, drift: Drift) -> Decision:
+        why = {"filter": drift.filter, "what": drift.what, "before": drift.before, "after": drift.after}
+        return self._decision(round_number, "drifted", why)
+
+    def _switched(self, round_number: int, switch: Switch) -> Decision:
+        self._generation += 1
+        why = {
+            "before": switch.before,
+            "after": switch.after,
+            "before_s": switch.before_s,
+            "after_s": switch.after_s,
+        }
+        return self._decision(round_number, "switched", why)
+
+    def _reordered(self, round_number: int, change: Change) -> Decision:
+        why = {
+            "at": change.at,
+            "came": change.came,
+            "left": change.left,
+            "ratio_came": change.ratio_came,
+            "ratio_left": change.ratio_left,
+            "before": list(change.before),
+        }
+        return self._decision(round_number, "reordered", why)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything there is to say, ready for JSON; filters by number, their keys beside."""
+        statistics = self._statistics()
+        rows = self._window.rows()
+        return {
+            "policy": self.policy_name,
+            "decides": self.incumbent.name,
+            "order": list(self.incumbent.standing),
+            "filters": [
+                {
+                    "key": key,
+                    "cost_s": float(statistics.cost_s[k]),
+                    "follow_cost_s": float(statistics.follow_cost_s[k]),
+                    "pass_rate": float(rate),
+                    "asked": self.totals.asked.get(key, 0),
+                    "classes": sum(k in filters for filters in self.classes),
+                }
+                for k, (key, rate) in enumerate(zip(self.keys, self._window.selectivities(), strict=True))
+            ],
+            "classes": [sorted(filters) for filters in self.classes],
+            "candidates": {name: self._competition.cost_s.get(name) for name in self._candidates},
+            "evidence": self.incumbent.snapshot(),
+            "sampled_rows": len(rows.dropped),
+            "rate": self.rate,
+            "n_rows": self.totals.n_rows,
+            "n_asked": self.totals.n_asked,
+            "n_extra": self.totals.n_extra,
+            "seconds": self.totals.seconds,
+            "extra_s": self.totals.extra_s,
+            "overhead_s": self.totals.overhead_s,
+            "history": [
+                {
+                    "round": each.round_number,
+                    "kind": each.kind,
+                    "policy": each.policy,
+                    "order": list(each.order),
+                    **each.why,
+                }
+                for each in self.history
+            ],
+        }
+
+    def sampled(self) -> Profile:
+        """The last sampled rows."""
+        rows = self._window.rows()
+        return Profile(rows.dropped, rows.known, rows.open)
+
+    @property
+    def filters(self) -> FilterSet:
+        return self._filters
+
+    @property
+    def statistics(self) -> Statistics:
+        return self._statistics()
+
+    def check(self) -> None:
+        for policy in self._candidates.values():
+            policy.check()
+        self._window.check()
+
+
+def _picked(vector: FloatVector, places: Sequence[int]) -> FloatVector:
+    """The values at some places; zero beyond the end."""
+    return np.array([vector[k] if k < len(vector) else 0.0 for k in places])
+
+
+def _generation_of(policy: Learner) -> object:
+    """What changes when a policy may decide otherwise, apart from its order."""
+    return getattr(policy, "generation", getattr(policy, "n_batches", None))

@@ -1,0 +1,248 @@
+"""How many rows to sample: few while nothing changes, many right after a change.
+
+Every batch tells for free how many rows each filter was run on and how many it passed. That share is compared with what it was,
+at the same place only: a filter meets other rows when other filters stand before it. A share that moved by more than chance
+allows, or a cost that moved by half, is a drift. After a drift of shares the sampled rows of before say nothing any more:
+forget them, sample densely until enough new ones have come to judge by, then less until the window is filled, then sparsely.
+
+Sparse sampling goes on for ever, since a filter that few rows reach may change unseen. A drift of costs alone leaves the
+sampled rows right as they are, and an order is judged again with the next batch; it is announced and nothing is forgotten.
+
+Sampling has a budget: the seconds it adds stay below a share of the useful ones. What sparse sampling leaves of it is saved, up
+to the price of a full window, and spent after a change. Where even sparse sampling is too dear, a trickle remains.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+STEADY_RATE = 0.002  # then profiling eight filters of 50 ns each costs 2 to 3 %
+FILLING_RATE = 0.01  # the paper's
+DENSE_RATE = 0.05
+BUDGET = 0.05  # extra seconds by useful seconds
+TRICKLE = 1 / 20  # of the steady rate
+
+COMPARED_ROWS = (500, 8_000)  # how many rows are compared at once: soon for large moves, later for small ones
+REFERENCE_ROWS = 20_000  # what they are compared with; then it stands, so that a slow drift shows too
+SIGNIFICANT = 5.0  # standard deviations
+LEAST_MOVE = 0.03  # of a share of rows
+COST_MOVE = 1.5  # times, up or down
+COST_BATCHES = 2  # in a row: one batch may be slow by chance
+COST_FIRST = 3  # measurements a cost is first taken from
+COST_LATEST = 0.1  # how much a batch counts against all before it
+
+IntVector = npt.NDArray[np.int64]
+FloatVector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one batch told on its main path. Vectors by filter."""
+
+    places: Sequence[Hashable]  # what decides which rows a filter meets, such as the set of those before it
+    asked: IntVector  # rows it was run on
+    passed: IntVector  # of those
+    cost_s: FloatVector  # seconds per row in this batch; nan where too few rows were run to tell
+    n_rows: int
+    n_profiled: int = 0  # sampled rows that the profile window kept
+    extra_s: float = 0.0  # expected on a sampled row, beyond what any row takes; 0: not known, no budget
+    useful_s: float = 0.0  # on a row
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A filter is no longer what it was."""
+
+    filter: int
+    what: Literal["pass rate", "cost"]
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do in the next batch."""
+
+    rate: float
+    drifts: tuple[Drift, ...] = ()
+
+    @property
+    def forget(self) -> bool:
+        """Whether the sampled rows of before, those of this batch too, are to be forgotten."""
+        return any(drift.what == "pass rate" for drift in self.drifts)
+
+
+class Phase(Enum):
+    """How much is known of the data as it is now."""
+
+    DENSE = DENSE_RATE
+    FILLING = FILLING_RATE
+    STEADY = STEADY_RATE
+
+
+def places_of(order: Sequence[int]) -> tuple[int, ...]:
+    """For each filter of an order the set of those before it, as bits."""
+    places, before = [0] * len(order), 0
+    for k in order:
+        places[k] = before
+        before |= 1 << k
+    return tuple(places)
+
+
+class ChangeDetector:
+    """Says after every batch at which rate to sample the next one.
+
+    After a change sampling is dense for `dense_rows` rows of the window. They are more than a policy needs to judge at all: on
+    the first hundred rows filters that stand deep are still placed by chance.
+    """
+
+    def __init__(self, n_filters: int, *, window_rows: int = 1000, dense_rows: int = 300) -> None:
+        self.phase = Phase.DENSE  # nothing is known yet
+        self.window_rows = window_rows
+        self.dense_rows = dense_rows
+        self._n_profiled = 0  # since the last drift
+        self._shares = [_Share() for _ in range(n_filters)]
+        self._costs = [_Cost() for _ in range(n_filters)]
+        self._budget = _Budget()
+        self._rate: float | None = None  # of the batch that is out
+
+    def rate_for(self, n_rows: int) -> float:
+        """At which rate to sample a batch of so many rows; never more than the window holds."""
+        rate = self._budget.affordable(self.phase.value, n_rows)
+        self._rate = min(rate, self.window_rows / n_rows) if n_rows else rate
+        return self._rate
+
+    def observe(self, observed: Observed) -> Advice:
+        """Take in what a batch told; the rate of the advice is for another batch of its size."""
+        drifts: list[Drift] = []
+        asked, passed = observed.asked.tolist(), observed.passed.tolist()
+        for k, (share, cost) in enumerate(zip(self._shares, self._costs, strict=True)):
+            drifts += share.compared(k, observed.places[k], asked[k], passed[k])
+            drifts += cost.compared(k, float(observed.cost_s[k]))
+        if any(drift.what == "pass rate" for drift in drifts):
+            self._begin()
+        else:
+            self._n_profiled += observed.n_profiled
+            if self.phase is Phase.DENSE and self._n_profiled >= self.dense_rows:
+                self.phase = Phase.FILLING
+            if self.phase is Phase.FILLING and self._n_profiled >= self.window_rows:
+                self.phase = Phase.STEADY
+        rate = self.phase.value if self._rate is None else self._rate
+        self._budget.settle(observed, rate, self.window_rows)
+        return Advice(self.rate_for(observed.n_rows), tuple(drifts))
+
+    def followed(self, n_filters: int, same: Mapping[int, int]) -> ChangeDetector:
+        """For other filters; `same` has the old number of each that was there before.
+
+        Places are others now, so shares are measured anew. A filter that came is not in the sampled rows, so sampling is dense
+        again; one that went leaves them as they are.
+        """
+        detector = ChangeDetector(n_filters, window_rows=self.window_rows, dense_rows=self.dense_rows)
+        for new, old in same.items():
+            detector._costs[new] = deepcopy(self._costs[old])
+        detector._budget = deepcopy(self._budget)
+        if len(same) == n_filters:
+            detector.phase, detector._n_profiled = self.phase, self._n_profiled
+        return detector
+
+    def _begin(self) -> None:
+        """All shares are measured anew: what made one move may have moved others that were not looked at yet."""
+        self.phase, self._n_profiled = Phase.DENSE, 0
+        self._shares = [_Share() for _ in self._shares]
+
+
+class _Share:
+    """The share of rows one filter passes at its place: what it was, and what it is now, counted at two scales."""
+
+    def __init__(self) -> None:
+        self._begin(None)
+
+    def _begin(self, place: Hashable) -> None:
+        self._place = place
+        self._n = self._n_passed = 0  # the reference
+        self._now = [(0, 0)] * len(COMPARED_ROWS)
+
+    def compared(self, k: int, place: Hashable, asked: int, passed: int) -> list[Drift]:
+        if place != self._place:
+            self._begin(place)
+        for scale, n_needed in enumerate(COMPARED_ROWS):
+            n, n_passed = self._now[scale]
+            n, n_passed = n + asked, n_passed + passed
+            if n >= n_needed:
+                if self._has_moved(n, n_passed):
+                    return [Drift(k, "pass rate", self._n_passed / self._n, n_passed / n)]
+                if scale == 0 and self._n < REFERENCE_ROWS:
+                    self._n, self._n_passed = self._n + n, self._n_passed + n_passed
+                n = n_passed = 0
+            self._now[scale] = n, n_passed
+        return []
+
+    def _has_moved(self, n: int, n_passed: int) -> bool:
+        if self._n == 0:
+            return False
+        move = abs(n_passed / n - self._n_passed / self._n)
+        pooled = (n_passed + self._n_passed) / (n + self._n)
+        deviation = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / self._n))
+        return move > max(LEAST_MOVE, SIGNIFICANT * deviation)
+
+
+class _Cost:
+    """What one filter takes for a row, in logarithms: a cost moves by a factor."""
+
+    def __init__(self) -> None:
+        self._first: list[float] = []
+        self._reference = 0.0
+        self._off: list[float] = []  # the last measurements, if all were off to the same side
+
+    def compared(self, k: int, cost_s: float) -> list[Drift]:
+        if not cost_s > 0:  # not measured
+            return []
+        cost = math.log(cost_s)
+        if len(self._first) < COST_FIRST:
+            self._first.append(cost)
+            self._reference = statistics.median(self._first)
+            return []
+        move = cost - self._reference
+        if abs(move) <= math.log(COST_MOVE):
+            self._off = []
+            self._reference += COST_LATEST * move
+            return []
+        if self._off and (self._off[-1] > self._reference) != (move > 0):
+            self._off = []
+        self._off.append(cost)
+        if len(self._off) < COST_BATCHES:
+            return []
+        before, self._reference = self._reference, statistics.mean(self._off)
+        self._off = []
+        return [Drift(k, "cost", math.exp(before), math.exp(self._reference))]
+
+
+class _Budget:
+    """Seconds that sampling may take."""
+
+    def __init__(self) -> None:
+        self._saved_s = 0.0
+        self._extra_s = 0.0  # on a sampled row
+        self._useful_s = 0.0  # on any row
+
+    def settle(self, observed: Observed, rate: float, window_rows: int) -> None:
+        """A batch has earned and spent; what is saved is at most the price of a window."""
+        self._extra_s, self._useful_s = observed.extra_s, observed.useful_s
+        self._saved_s += observed.n_rows * (BUDGET * self._useful_s - rate * self._extra_s)
+        self._saved_s = min(self._saved_s, window_rows * self._extra_s)
+
+    def affordable(self, rate: float, n_rows: int) -> float:
+        """The rate, or what the budget allows of it on a batch of so many rows."""
+        if self._extra_s <= 0 or n_rows == 0:
+            return rate
+        allowed = (BUDGET * self._useful_s + self._saved_s / n_rows) / self._extra_s
+        return min(rate, max(allowed, TRICKLE * STEADY_RATE))

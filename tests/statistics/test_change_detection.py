@@ -1,0 +1,174 @@
+"""Sampling is sparse while nothing changes and dense after a change; what changed is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eddyline.statistics import Advice, ChangeDetector, Drift, Observed, places_of
+
+STEADY, FILLING, DENSE = 0.002, 0.01, 0.05
+
+
+def observed(asked, passed, cost_s=None, *, order=None, n_profiled=0, n_rows=1000, **budget) -> Observed:
+    n = len(asked)
+    return Observed(
+        places=places_of(order or range(n)),
+        asked=np.array(asked),
+        passed=np.array(passed),
+        cost_s=np.full(n, np.nan) if cost_s is None else np.array(cost_s, float),
+        n_rows=n_rows,
+        n_profiled=n_profiled,
+        **budget,
+    )
+
+
+def settled(n_filters=1, rate=0.5) -> ChangeDetector:
+    """A detector that has seen enough of filters that each pass that share."""
+    detector = ChangeDetector(n_filters)
+    for _ in range(40):
+        passed = [int(1000 * rate)] * n_filters
+        assert not detector.observe(observed([1000] * n_filters, passed, n_profiled=50)).drifts
+    return detector
+
+
+def test_a_place_is_the_set_of_filters_before():
+    assert places_of((2, 0, 1)) == (0b100, 0b101, 0)
+
+
+def test_sampling_is_dense_until_rows_have_come_then_fills_the_window_then_is_sparse():
+    detector = ChangeDetector(1, window_rows=1000, dense_rows=300)
+    assert detector.rate_for(1000) == DENSE
+    rates = [detector.observe(observed([1000], [500], n_profiled=n)).rate for n in (299, 1, 699, 1)]
+    assert rates == [DENSE, FILLING, FILLING, STEADY]
+
+
+def test_a_share_that_moves_is_a_drift_and_old_rows_are_to_be_forgotten():
+    detector = settled(2)
+    advice = detector.observe(observed([1000, 1000], [500, 800]))
+    assert advice == Advice(DENSE, (Drift(1, "pass rate", 0.5, 0.8),))
+    assert advice.forget
+    after = detector.observe(observed([1000, 1000], [500, 800], n_profiled=45))
+    assert after == Advice(DENSE), "what it is now is the new normal"
+
+
+def test_a_move_that_does_not_matter_is_no_drift():
+    assert settled().observe(observed([100_000], [52_900])) == Advice(STEADY)
+    assert settled().observe(observed([100_000], [53_100])).forget
+
+
+def test_few_rows_are_gathered_until_they_say_something():
+    detector = settled()
+    advices = [detector.observe(observed([100], [90])) for _ in range(5)]
+    assert [bool(advice.drifts) for advice in advices] == [False] * 4 + [True]
+    assert advices[-1].drifts == (Drift(0, "pass rate", 0.5, 0.9),)
+
+
+def test_a_small_move_shows_over_more_rows():
+    detector = settled()
+    n_batches = next(k for k in range(1, 30) if detector.observe(observed([1000], [560])).drifts)
+    assert n_batches == 8
+
+
+def test_a_slow_drift_is_noticed_in_the_end():
+    detector = settled()
+    shares = [0.5 + 0.001 * step for step in range(1, 100)]
+    at = next(share for share in shares if detector.observe(observed([8000], [int(8000 * share)])).drifts)
+    assert 0.53 < at < 0.56
+
+
+def test_a_filter_is_compared_at_its_place_only():
+    detector = settled(3)
+    #  1 and 2 change places: each meets other rows now, and nothing has changed
+    moved = detector.observe(observed([1000] * 3, [500, 900, 900], order=(0, 2, 1)))
+    assert moved.drifts == ()
+    assert detector.observe(observed([1000] * 3, [800, 900, 900], order=(0, 2, 1))).drifts == (
+        Drift(0, "pass rate", 0.5, 0.8),
+    )
+
+
+def test_a_cost_that_moves_is_announced_and_no_row_forgotten():
+    detector = settled()
+    for _ in range(10):
+        detector.observe(observed([1000], [500], [1e-6]))
+    assert detector.observe(observed([1000], [500], [4e-6])) == Advice(STEADY), "one slow batch"
+    advice = detector.observe(observed([1000], [500], [4e-6]))
+    assert advice.drifts == (Drift(0, "cost", pytest.approx(1e-6), pytest.approx(4e-6)),)
+    assert (advice.rate, advice.forget) == (STEADY, False)
+    assert detector.observe(observed([1000], [500], [4e-6])).drifts == ()
+
+
+def test_slow_batches_now_and_then_are_no_change_of_cost():
+    detector = ChangeDetector(1)
+    for k in range(300):
+        advice = detector.observe(observed([1000], [500], [5e-6 if k % 3 == 2 else 1e-6]))
+        assert not advice.drifts
+
+
+@pytest.mark.parametrize(("n_rows", "seed"), [(300, 1), (1000, 2), (8192, 3), (65536, 4)])
+def test_nothing_is_announced_in_a_thousand_batches_of_the_same_data(n_rows, seed):
+    rng = np.random.default_rng(seed)
+    rates = np.array([0.5, 0.02, 0.3, 0.98, 0.5, 0.7, 0.9, 0.6])
+    costs = np.array([1e-7, 5e-6, 1e-6, 2e-3, 1e-6, 1e-6, 3e-5, 1e-6])
+    detector = ChangeDetector(8)
+    for _ in range(1000):
+        asked, passed, left = [], [], n_rows
+        for rate in rates:
+            asked.append(left)
+            left = int(rng.binomial(left, rate))
+            passed.append(left)
+        noise = rng.lognormal(0, 0.12, 8)
+        n_profiled = int(rng.binomial(n_rows, detector.phase.value))
+        told = observed(asked, passed, costs * noise, n_profiled=n_profiled, n_rows=n_rows)
+        assert not detector.observe(told).drifts
+    assert detector.phase.value == STEADY
+
+
+def test_a_filter_that_goes_leaves_sampling_as_it_is_and_one_that_comes_makes_it_dense():
+    detector = settled(3)
+    gone = detector.followed(2, {0: 2, 1: 0})
+    assert gone.rate_for(1000) == STEADY
+    assert gone.observe(observed([1000] * 2, [900, 900])).drifts == (), "shares are measured anew"
+    assert detector.followed(4, {0: 0, 1: 1, 2: 2}).rate_for(1000) == DENSE
+
+
+# --------------------------------------------------------------------------------------------- the budget
+
+
+def test_sampling_takes_no_more_rows_of_a_batch_than_the_window_holds():
+    assert ChangeDetector(1, window_rows=1000).rate_for(100_000) == pytest.approx(0.01)
+
+
+def test_a_rate_that_costs_too_much_is_lowered():
+    detector = ChangeDetector(1)
+    #  5 % of 1 us a row; a sampled row takes 10 us more; the first batch has overdrawn what it earned
+    rates = [detector.observe(observed([1000], [500], extra_s=10e-6, useful_s=1e-6)).rate for _ in range(100)]
+    assert rates[0] == pytest.approx(0.002 / 20)
+    assert rates[-1] == pytest.approx(0.005)
+
+
+def test_a_trickle_remains_however_dear_it_is():
+    detector = ChangeDetector(1)
+    for _ in range(20):
+        advice = detector.observe(observed([1000], [500], extra_s=1.0, useful_s=1e-6))
+    assert advice.rate == pytest.approx(0.0001)
+
+
+def test_what_sparse_sampling_saves_pays_for_a_change():
+    detector, costs = settled(), {"extra_s": 10e-6, "useful_s": 2e-6}
+    for _ in range(200):
+        assert detector.observe(observed([1000], [500], **costs)).rate == STEADY
+    assert detector.observe(observed([1000], [900], **costs)).rate == DENSE
+
+
+@pytest.mark.parametrize("period", [7, 50, 1000])
+def test_the_extra_seconds_stay_within_the_budget_however_often_the_data_changes(period):
+    detector = ChangeDetector(1)
+    rate, spent, earned = detector.rate_for(1000), 0.0, 0.0
+    for k in range(2000):
+        share = 0.3 if k // period % 2 else 0.7
+        told = observed([1000], [int(1000 * share)], n_profiled=int(1000 * rate), extra_s=9e-6, useful_s=2e-6)
+        spent += 1000 * rate * 9e-6
+        earned += 0.05 * 1000 * 2e-6
+        rate = detector.observe(told).rate
+    assert spent <= earned + 1000 * 0.05 * 9e-6, "but for the first batch"
