@@ -1,0 +1,1 @@
+SELECT id, stars, text FROM posts WHERE shop = :shop AND language(text) = :language
