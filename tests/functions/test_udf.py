@@ -156,6 +156,47 @@ def test_a_declaration_that_cannot_work_is_refused():
         eddyline.udf(returns="int")(lambda a: a)
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (False, None, None)),
+        ({"isolated": False}, (False, None, None)),
+        ({"isolated": True}, (True, 30.0, None)),
+        ({"timeout": "2 seconds"}, (True, 2.0, None)),
+        ({"timeout": 0.5, "memory": 1000}, (True, 0.5, 1000)),
+        ({"memory": "500 MB"}, (True, 30.0, 500 << 20)),
+        ({"isolated": True, "memory": "1.5gib", "timeout": "1 minute"}, (True, 60.0, 3 << 29)),
+    ],
+    ids=str,
+)
+def test_a_limit_isolates(options, expected):
+    declared = eddyline.udf(returns="int", **options)(lambda_named())
+    assert (declared.is_isolated, declared.timeout_s, declared.memory_bytes) == expected
+
+
+def test_limits_that_cannot_be_kept_are_refused():
+    assert refused(returns="int", isolated=False, timeout="2 seconds", memory="1 GB") == (
+        "function f has a limit of timeout, but isolated=False\n"
+        "detail: Only a function in a process of its own can be stopped.\n"
+        "hint: Leave out isolated=False, or timeout and memory."
+    )
+    assert refused(returns="int", timeout="soon") == (
+        "function f: 'soon' is not a duration\nhint: Write timeout=\"2 seconds\"."
+    )
+    assert refused(returns="int", memory="much") == (
+        "function f: 'much' is not a size\nhint: Write memory=\"500 MB\"."
+    )
+    assert refused(returns="int", timeout=0) == "function f: timeout is 0\nhint: Give a limit above 0."
+
+
+def test_another_setup_is_another_version_and_limits_are_not():
+    def make(**options):
+        return eddyline.udf(returns="int", **options)(lambda_named()).version
+
+    assert make(setup=lambda: "small") == make(setup=lambda: "small") != make(setup=lambda: "large")
+    assert make(setup=lambda: "small") != make() == make(isolated=True, timeout=3)
+
+
 def test_what_is_not_a_pandas_udf_is_refused():
     with pytest.raises(FunctionError) as error:
         eddyline.from_pandas_udf(len)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eddyline.catalog.catalog import Catalog
-from eddyline.model import QueryState
+from eddyline.model import QueryState, Shape
 
 
 def suspend(catalog: Catalog, stream: str, missing: Mapping[str, str], now_us: int) -> dict[str, list[int]]:
@@ -17,15 +17,33 @@ def suspend(catalog: Catalog, stream: str, missing: Mapping[str, str], now_us: i
         shape: [column for column in missing if column in shape.columns]
         for shape in catalog._shapes_of.get(stream.lower(), {})
     }
-    ids_of = {shape: catalog._families[shape].ids() for shape, columns in needs.items() if columns}
+    whys = {
+        shape: "; ".join(missing[column] for column in columns) for shape, columns in needs.items() if columns
+    }
     found: dict[str, list[int]] = {}
-    if not ids_of:
-        return found
-    n = sum(map(len, ids_of.values()))
-    with catalog.change(f"suspend {n} quer{'y' if n == 1 else 'ies'} on {stream}") as version:
-        for shape, ids in ids_of.items():
-            why = "; ".join(missing[column] for column in needs[shape])
-            catalog._stop(shape, ids, QueryState.SUSPENDED, version, now_us, why)
-            for column in needs[shape]:
-                found.setdefault(column, []).extend(ids)
+    for shape, ids in _suspend(catalog, whys, f"on {stream}", now_us).items():
+        for column in needs[shape]:
+            found.setdefault(column, []).extend(ids)
     return found
+
+
+def suspend_callers(catalog: Catalog, function: str, version: str, why: str, now_us: int) -> list[int]:
+    """Suspend the running queries that call a function in this version, all in one version of the catalog; returns their ids."""
+    whys = {
+        shape: why
+        for shapes in catalog._shapes_of.values()
+        for shape in shapes
+        if (function, version) in shape.functions
+    }
+    suspended = _suspend(catalog, whys, f"that call {function}", now_us)
+    return [query_id for ids in suspended.values() for query_id in ids]
+
+
+def _suspend(catalog: Catalog, whys: Mapping[Shape, str], which: str, now_us: int) -> dict[Shape, list[int]]:
+    ids_of = {shape: list(catalog._families[shape].ids()) for shape in whys}
+    n = sum(map(len, ids_of.values()))
+    if n:
+        with catalog.change(f"suspend {n} quer{'y' if n == 1 else 'ies'} {which}") as version:
+            for shape, ids in ids_of.items():
+                catalog._stop(shape, ids, QueryState.SUSPENDED, version, now_us, whys[shape])
+    return ids_of

@@ -20,6 +20,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _SCALARS = (bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.datetime)
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|millisecond|s|sec|second|m|min|minute|h|hour|d|day)s?\s*\Z")
 _SECONDS = {"ms": 1e-3, "millisecond": 1e-3, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMG])i?B\s*\Z", re.IGNORECASE)
+_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+DEFAULT_TIMEOUT_S = 30.0  # of a call of an isolated function
 _SERIES_TO_SERIES = 200  # what Spark calls SQL_SCALAR_PANDAS_UDF
 _SECONDS |= {"h": 3600, "hour": 3600, "d": 86400, "day": 86400}
 
@@ -29,7 +32,8 @@ class UserFunction:
     """A declared function. Calling it calls the Python function, so it stays testable by itself.
 
     `mode` says what the Python function is given: `arrow` arrays, `pandas` series, or plain values one row at a time
-    (`scalar`). With `setup`, what `setup()` returned in this process comes first.
+    (`scalar`). With `setup`, what `setup()` returned in this process comes first. An isolated one has a process of its own, a
+    limit of time for a call, and perhaps one of memory.
     """
 
     name: str
@@ -43,6 +47,18 @@ class UserFunction:
     cache_s: float | None
     batch: int | None
     version: str
+    is_isolated: bool = False
+    timeout_s: float | None = None
+    memory_bytes: int | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its name and version."""
+        return self.name, self.version
+
+    @property
+    def limits(self) -> tuple[float | None, int | None]:
+        return self.timeout_s, self.memory_bytes
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
@@ -66,6 +82,9 @@ def udf(
     batch: int | None = None,
     scalar: bool | None = None,
     version: str | None = None,
+    isolated: bool | None = None,
+    timeout: str | float | None = None,
+    memory: str | int | None = None,
 ) -> Callable[[Callable[..., Any]], UserFunction]: ...
 def udf(
     function: Callable[..., Any] | None = None,
@@ -81,6 +100,9 @@ def udf(
     batch: int | None = None,
     scalar: bool | None = None,
     version: str | None = None,
+    isolated: bool | None = None,
+    timeout: str | float | None = None,
+    memory: str | int | None = None,
 ) -> UserFunction | Callable[[Callable[..., Any]], UserFunction]:
     """Make a Python function callable from SQL.
 
@@ -95,11 +117,16 @@ def udf(
     scalar          True: called with plain values, row by row. By default a function whose annotations are all plain
                     Python types is scalar; any other is given Arrow arrays and returns an array of the same length.
     version         stated version; by default a hash of the code
+    isolated        True: runs in a process of its own, which may hang, crash or leak without harm to others
+    timeout         of a call, such as "2 seconds": of all its rows, or of one if it is called row by row; isolates it. 30 seconds
+                    for an isolated function if not given
+    memory          what it may take, such as "500 MB", besides what it imports; isolates it
     """
 
     def declare(function: Callable[..., Any]) -> UserFunction:
+        limits = _limits(isolated, timeout, memory, name or function.__name__)
         declared = _declare(
-            function, returns, name, takes, cost, deterministic, setup, cache, batch, scalar, version
+            function, returns, name, takes, cost, deterministic, setup, cache, batch, scalar, version, limits
         )
         DECLARED[declared.name.lower()] = declared
         return declared
@@ -107,8 +134,15 @@ def udf(
     return declare if function is None else declare(function)
 
 
-def from_pandas_udf(function: Any, *, name: str | None = None) -> UserFunction:
-    """Declare an existing pandas UDF of Spark (made with `pandas_udf`) under its own name or another."""
+def from_pandas_udf(
+    function: Any,
+    *,
+    name: str | None = None,
+    isolated: bool | None = None,
+    timeout: str | float | None = None,
+    memory: str | int | None = None,
+) -> UserFunction:
+    """Declare an existing pandas UDF of Spark (made with `pandas_udf`) under its own name or another; limits as for `udf`."""
     inner, returns = getattr(function, "func", None), getattr(function, "returnType", None)
     if inner is None or returns is None:
         raise FunctionError(
@@ -121,6 +155,7 @@ def from_pandas_udf(function: Any, *, name: str | None = None) -> UserFunction:
             detail="Functions of single rows, of groups and of iterators are called otherwise.",
             hint="Decorate the plain function with @eddyline.udf(returns=…) instead.",
         )
+    is_isolated, timeout_s, memory_bytes = _limits(isolated, timeout, memory, name or inner.__name__)
     declared = UserFunction(
         name=_checked_name(name or inner.__name__),
         returns=_type(returns.simpleString(), inner.__name__),
@@ -133,6 +168,9 @@ def from_pandas_udf(function: Any, *, name: str | None = None) -> UserFunction:
         cache_s=None,
         batch=None,
         version=_code_version(inner),
+        is_isolated=is_isolated,
+        timeout_s=timeout_s,
+        memory_bytes=memory_bytes,
     )
     DECLARED[declared.name.lower()] = declared
     return declared
@@ -150,6 +188,7 @@ def _declare(
     batch: int | None,
     scalar: bool | None,
     version: str | None,
+    limits: tuple[bool, float | None, int | None],
 ) -> UserFunction:
     label = _checked_name(name or function.__name__)
     if returns is None:
@@ -176,10 +215,34 @@ def _declare(
         cost_s=cost,
         is_deterministic=deterministic,
         setup=setup,
-        cache_s=_seconds(cache, label),
+        cache_s=_seconds(cache, "cache", "10 minutes", label),
         batch=batch,
-        version=version or _code_version(function),
+        version=version or _code_version(function, setup),
+        is_isolated=limits[0],
+        timeout_s=limits[1],
+        memory_bytes=limits[2],
     )
+
+
+def _limits(
+    isolated: bool | None, timeout: str | float | None, memory: str | int | None, name: str
+) -> tuple[bool, float | None, int | None]:
+    """Whether it is isolated, and its limits of seconds and bytes."""
+    timeout_s = _seconds(timeout, "timeout", "2 seconds", name)
+    memory_bytes = _bytes(memory, name)
+    given = [word for word, value in (("timeout", timeout), ("memory", memory)) if value is not None]
+    if isolated is False and given:
+        raise FunctionError(
+            f"function {name} has a limit of {given[0]}, but isolated=False",
+            detail="Only a function in a process of its own can be stopped.",
+            hint=f"Leave out isolated=False, or {' and '.join(given)}.",
+        )
+    for word, limit in (("timeout", timeout_s), ("memory", memory_bytes)):
+        if limit is not None and limit <= 0:
+            raise FunctionError(f"function {name}: {word} is {limit}", hint="Give a limit above 0.")
+    if not isolated and not given:
+        return False, None, None
+    return True, DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s, memory_bytes
 
 
 def _checked_name(name: str) -> str:
@@ -201,13 +264,24 @@ def _type(t: str | pa.DataType, name: str) -> pa.DataType:
         ) from None
 
 
-def _seconds(cache: str | float | None, name: str) -> float | None:
-    if cache is None or isinstance(cache, (int, float)):
-        return cache
-    hit = _DURATION.match(cache)
+def _seconds(value: str | float | None, word: str, example: str, name: str) -> float | None:
+    if value is None or isinstance(value, (int, float)):
+        return value
+    hit = _DURATION.match(value)
     if hit is None:
-        raise FunctionError(f"function {name}: {cache!r} is not a duration", hint='Write cache="10 minutes".')
+        raise FunctionError(
+            f"function {name}: {value!r} is not a duration", hint=f'Write {word}="{example}".'
+        )
     return float(hit.group(1)) * _SECONDS[hit.group(2)]
+
+
+def _bytes(value: str | int | None, name: str) -> int | None:
+    if value is None or isinstance(value, int):
+        return value
+    hit = _SIZE.match(value)
+    if hit is None:
+        raise FunctionError(f"function {name}: {value!r} is not a size", hint='Write memory="500 MB".')
+    return round(float(hit.group(1)) * _BYTES[hit.group(2).lower()])
 
 
 def _looks_scalar(function: Callable[..., Any], skip: int) -> bool:
@@ -223,10 +297,13 @@ def _looks_scalar(function: Callable[..., Any], skip: int) -> bool:
     return bool(parameters) and all(p.annotation in _SCALARS for p in parameters)
 
 
-def _code_version(function: Callable[..., Any]) -> str:
-    """A hash of the code, its constants, defaults and the values it closes over, the same in every process."""
+def _code_version(function: Callable[..., Any], setup: Callable[[], Any] | None = None) -> str:
+    """A hash of the code, its constants, defaults and the values it closes over, the same in every process. Another setup makes
+    another function of it."""
     digest = hashlib.sha256()
     _hash_value(function, digest, set())
+    if setup is not None:
+        _hash_value(setup, digest, set())
     return digest.hexdigest()[:12]
 
 
