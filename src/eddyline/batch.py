@@ -131,8 +131,8 @@ class BitmapHits:
 class PartMatches:
     """Pairs that match, of one segment: `rows` of the batch and `positions` in the segment, side by side.
 
-    `computed` holds projected expressions that had to be evaluated, one value per pair; plain columns and constants are looked up
-    only when somebody reads.
+    `computed` holds projected expressions that had to be evaluated, and what calls of functions that are not deterministic gave,
+    one value per pair; plain columns and constants are looked up only when somebody reads.
     """
 
     batch: TupleBatch

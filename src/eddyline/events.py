@@ -66,6 +66,14 @@ class CallbackFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriberOvertaken(Event):
+    """A callback is slower than its queue is long: so many were dropped since this was last told. Without a query: messages."""
+
+    query: str
+    n_dropped: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoreFileDamaged(Event):
     """A file of the store is not what was written, or is gone: what it held is missing, everything else is there."""
 
@@ -93,6 +101,28 @@ class KernelsCompiling(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionRestarted(Event):
+    """The process of an isolated function was lost in this round, so many times, and started anew. The last time says why."""
+
+    function: str
+    n_lost: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSuspended(Event):
+    """A function only failed: the queries that need it, in this version, see no rows until they are resumed. Some by name and
+    owner."""
+
+    function: str
+    version: str
+    message: str
+    n_queries: int
+    queries: tuple[tuple[str, str], ...]
+    owners: tuple[str, ...]  # of all of them
+
+
+@dataclass(frozen=True, slots=True)
 class IndexBuilt(Event):
     """The predicate index of a stream, or a part of it, was built anew beside the rounds."""
 
@@ -107,6 +137,42 @@ class IndexBuildFailed(Event):
 
     stream: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FiltersReordered(Event):
+    """Expensive filters run in another order: at position `at` (from 0), `came` now drops more per second than `left`."""
+
+    stream: str
+    policy: str
+    order: tuple[str, ...]  # by their SQL
+    came: str
+    left: str
+    at: int
+    came_per_s: float
+    left_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FilterDrifted(Event):
+    """A filter passes another share of rows than it did, or takes another time; what was sampled before may no longer hold."""
+
+    stream: str
+    filter: str
+    what: str  # pass rate or cost
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySwitched(Event):
+    """Another policy decides on the order of expensive filters, because it would have been cheaper: seconds on a row."""
+
+    stream: str
+    before: str
+    after: str
+    before_s: float
+    after_s: float
 
 
 # --------------------------------------------------------------------------------------------- a running pipeline

@@ -335,6 +335,16 @@ class Shape:
             for atom in clause.atoms:
                 yield atom.condition
 
+    @property
+    def recorded_calls(self) -> tuple[UserCall, ...]:
+        """Calls of functions that are not deterministic, as they follow each other in the text: what they gave is stored
+        with the round."""
+        if not self.functions:
+            return ()
+        nodes = (node for e in self.expressions() for node in e.walk() if isinstance(node, UserCall))
+        calls = dict.fromkeys(node for node in nodes if not node.is_deterministic)
+        return tuple(sorted(calls, key=lambda call: (call.span.start if call.span else -1, call.occurrence)))
+
 
 # --------------------------------------------------------------------------------------------- plans
 
@@ -364,6 +374,14 @@ class Segment:
         if "columns" not in self.cache:
             self.cache["columns"] = self.shape.columns
         found: frozenset[str] = self.cache["columns"]
+        return found
+
+    @property
+    def recorded_calls(self) -> tuple[UserCall, ...]:
+        """Those of its shape."""
+        if "recorded calls" not in self.cache:
+            self.cache["recorded calls"] = self.shape.recorded_calls
+        found: tuple[UserCall, ...] = self.cache["recorded calls"]
         return found
 
     @property

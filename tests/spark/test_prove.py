@@ -243,10 +243,83 @@ def test_functions_of_this_process_are_called_by_spark(engine, spark):
     assert proof.found == {"twice": 10.0, "who": "A 2024-03-10T07:00:00.000001+00:00"}
 
 
-def test_functions_that_cannot_be_called_again_are_refused_with_the_reason(engine, spark, monkeypatch):
-    @eddyline.udf(returns="double", deterministic=False)
-    def proof_random(x: float) -> float:
+RETURNED = {
+    "boolean": True,
+    "tinyint": -128,
+    "bigint": -(1 << 63),
+    "float": 0.1,
+    "double": -0.0,
+    "decimal(10,2)": Decimal("-12.30"),
+    "string": "it's \\ :x \n (a) -- ö",
+    "binary": b"\x00'",
+    "date": datetime.date(1, 1, 1),
+    "timestamp": datetime.datetime(2024, 3, 10, 7, 0, 0, 1, tzinfo=datetime.UTC),
+    "timestamp_ntz": datetime.datetime(2024, 3, 10, 2, 30, 0, 5),
+    "array<string>": ["a", None, "c"],
+}
+
+
+@pytest.mark.parametrize("returns", RETURNED)
+def test_functions_that_are_not_deterministic_are_judged_by_what_they_gave(engine, spark, returns):
+    value, calls = RETURNED[returns], []
+
+    @eddyline.udf(returns=returns, deterministic=False, scalar=True, name="proof_drawn")
+    def proof_drawn(x):
+        calls.append(x)
+        return value if x > 0 else None
+
+    engine.query(
+        "SELECT i, proof_drawn(-d) AS r FROM v WHERE proof_drawn(d)IS NOT NULL OR i = 0 /* proof_drawn( */"
+    )
+    engine.query("SELECT i, proof_drawn(d) AS r FROM v WHERE i = 5")
+    engine.push("v", [ROW])
+    for result_id in ("1-1-1", "1-1-2"):
+        proof = engine.prove(result_id, spark=spark)
+        assert proof.is_proven, str(proof)
+        assert "proof_drawn gave" in proof.note
+        assert "proof_drawn(d)" not in proof.text
+    assert len(calls) == 3
+    receipt = engine.receipt("1-1-2")
+    (told,) = receipt["recorded"]
+    refuted = prove(tampered(receipt, recorded=[told | {"value": None}]), session=spark)
+    assert (refuted.is_proven, refuted.found) == (False, {"i": 5, "r": None})
+
+
+def test_values_that_spark_workers_recorded_prove_their_results(tmp_path, spark):
+    @eddyline.udf(returns="double", deterministic=False, scalar=True)
+    def proof_chance(x):
+        import random
+
+        return random.random()
+
+    with opener(tmp_path, spark_runner(spark), n_pieces=2)() as engine:
+        engine.stream("v", SCHEMA)
+        engine.query("SELECT proof_chance(d) AS r FROM v WHERE proof_chance(d) BETWEEN 0.0 AND 1.0")
+        engine.push("v", [ROW] * 3)
+        receipts = [engine.receipt(f"1-{arrival}-1") for arrival in (1, 2, 3)]
+        assert all(prove(receipt, session=spark).is_proven for receipt in receipts)
+        values = [told["value"] for receipt in receipts for told in receipt["recorded"]]
+        assert len(set(values)) == 6
+
+
+def test_the_audit_passes_over_functions_that_are_not_deterministic_and_says_why(engine, spark):
+    @eddyline.udf(returns="double", deterministic=False, scalar=True)
+    def proof_audited(x):
         return x
+
+    engine.query("SELECT i FROM v WHERE proof_audited(d) > 1")
+    engine.push("v", [ROW])
+    counters = judged(engine).counters
+    assert counters.n_queries == 0
+    assert counters.skipped == {
+        "function proof_audited is not deterministic, and what it gave is stored with results only": 1
+    }
+
+
+def test_functions_that_cannot_be_called_again_are_refused_with_the_reason(engine, spark, monkeypatch):
+    @eddyline.udf(returns="struct<a: int>", deterministic=False, scalar=True)
+    def proof_random(x):
+        return {"a": 1}
 
     @eddyline.udf(returns="double", version="1")
     def proof_versioned(x: float) -> float:
@@ -255,7 +328,7 @@ def test_functions_that_cannot_be_called_again_are_refused_with_the_reason(engin
     engine.query("SELECT proof_random(d) AS r FROM v")
     engine.query("SELECT proof_versioned(d) AS r FROM v")
     engine.push("v", [ROW])
-    with pytest.raises(ProofError, match="function proof_random is not deterministic"):
+    with pytest.raises(ProofError, match="of type STRUCT<a: INT> cannot be given to Spark"):
         engine.prove("1-1-1", spark=spark)
     receipt = engine.receipt("1-1-2")
     assert prove(receipt, session=spark).is_proven

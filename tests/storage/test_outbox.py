@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import io
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -79,6 +80,50 @@ def test_a_stored_part_narrows_to_some_of_its_results():
     assert narrow.query_ids.tolist() == [7, 5]
     assert narrow.arrivals.tolist() == [30, 10]
     assert narrow.rows.to_pylist() == [{"n": 3}, {"n": 1}]
+
+
+def test_what_calls_gave_comes_back_beside_the_results_and_not_in_them():
+    rows = pa.RecordBatch.from_pydict({"n": [1, 2, 3], "ticket:1": ["a", "b", "c"]})
+    names = ["ticket:1", "draw:2"]
+    recorded = pa.RecordBatch.from_arrays(
+        [pa.array([7, None, 9], pa.int32()), pa.array(["x", "y", None])], names
+    )
+    first = replace(part([5, 6, 7], rows), recorded=recorded)
+    found, plain = read_parts(written(write_parts, [first, part([8, 9, 8], rows)]))
+    assert found.rows == plain.rows == rows
+    assert found.recorded == recorded
+    assert plain.recorded is None
+    assert found.rows.schema.metadata is None
+    assert found.nbytes > plain.nbytes
+    narrow = found.narrowed(np.array([2, 0]))
+    assert narrow.recorded.to_pylist() == [{"ticket:1": 9, "draw:2": None}, {"ticket:1": 7, "draw:2": "x"}]
+
+
+def test_a_file_written_before_values_were_recorded_is_read_as_it_was():
+    """Byte by byte as earlier versions wrote it: the marks and the result, nothing said in the metadata."""
+    schema = pa.schema(
+        [
+            ("_query", pa.int32()),
+            ("_generation", pa.int32()),
+            ("_arrival", pa.int64()),
+            ("_sign", pa.int8()),
+            ("_late", pa.bool_()),
+            ("n", pa.int64()),
+        ]
+    )
+    columns = [[5], [1], [10], [1], [False], [42]]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    block = sink.getvalue().to_pybytes()
+    (found,) = read_parts(pa.py_buffer(len(block).to_bytes(8, "little") + block))
+    assert found.rows.to_pylist() == [{"n": 42}]
+    assert found.recorded is None
+    rows = pa.RecordBatch.from_pydict({"n": [42]})
+    assert (
+        written(write_parts, [part([5], rows)]).to_pybytes()[8:] == block
+    )  # and so is a new one without them
 
 
 def test_dead_letters_come_back_with_what_json_does_not_have_as_text():

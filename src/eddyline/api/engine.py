@@ -18,11 +18,14 @@ from eddyline.api.alerts import Alert, messages, on_message, open_alerts
 from eddyline.api.backup import Backup, backup_of
 from eddyline.api.counters import Counters, Tally, counters
 from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
+from eddyline.api.filter_facts import filter_facts
+from eddyline.api.filter_words import FiltersExplanation
 from eddyline.api.matches import Matches
 from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.receipts import Receipt, prove, receipt
 from eddyline.api.register import Registrar
 from eddyline.api.shares import share_of
+from eddyline.api.subscribers import Subscribers, Subscription, WhenFull
 from eddyline.catalog.access import Access
 from eddyline.catalog.database import Database
 from eddyline.delivery import Result
@@ -34,10 +37,18 @@ from eddyline.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from eddyline.events import AuditDifference, Event, IndexBuildFailed, KernelsCompiling, QueriesSuspended
+from eddyline.events import (
+    AuditDifference,
+    Event,
+    FunctionSuspended,
+    IndexBuildFailed,
+    KernelsCompiling,
+    QueriesSuspended,
+)
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Message, Stream
 from eddyline.proof import Proof
+from eddyline.routing.router import AUTO, POLICIES, RoutingOptions
 from eddyline.sources import infer_schema, ingest
 from eddyline.sql import (
     AlterView,
@@ -71,6 +82,8 @@ def open_engine(
     clock: Callable[[], int] | None = None,
     seed: int = 0,
     audit: str | float | None = None,
+    routing: str = AUTO,
+    strict: bool = False,
 ) -> Engine:
     """Open an engine.
 
@@ -85,6 +98,9 @@ def open_engine(
                         what the home was told last if not given
     clock               microseconds since 1970, for now(); the machine's clock if not given
     audit               the share of rounds that another engine evaluates again, such as "0.1 %" (docs/receipts.md); needs a home
+    routing             which policy orders expensive conditions (docs/filters.md); never changes results
+    strict              expensive conditions run in the order of the text, each only where all before it are true, and an error
+                        ends the pair; without it a false condition settles a pair, whatever others do
     """
     if time_zone is not None:
         try:
@@ -97,6 +113,12 @@ def open_engine(
     for name in ("results_per_query", "result_bytes", "recent_rows", "dead_letters"):
         if getattr(limits, name) < 1:
             raise PropertyError(f"{name} is {getattr(limits, name)}", hint="Give a number of at least 1.")
+    if routing != AUTO and routing not in POLICIES:
+        raise PropertyError(
+            f"there is no routing policy {routing!r}",
+            hint=did_you_mean(routing, [AUTO, *POLICIES], noun="routing policy"),
+        )
+    options = RoutingOptions(routing, is_strict=strict)
     clock = clock or _wall_clock_us
     if home is None:
         if audit is not None:
@@ -104,11 +126,18 @@ def open_engine(
                 "an engine in memory keeps no rows that an audit could look at again",
                 hint='Open it with a home: eddyline.open("folder/", audit=…).',
             )
-        return Engine(RoundEngine(time_zone=time_zone or "UTC", limits=limits, clock=clock, seed=seed))
+        return Engine(
+            RoundEngine(time_zone=time_zone or "UTC", limits=limits, clock=clock, seed=seed, routing=options)
+        )
     durable = Durable(Path(home), time_zone=time_zone, retention=retention, clock=clock)
     try:
         rounds = RoundEngine(
-            time_zone=durable.time_zone, limits=limits, clock=clock, seed=seed, durable=durable
+            time_zone=durable.time_zone,
+            limits=limits,
+            clock=clock,
+            seed=seed,
+            durable=durable,
+            routing=options,
         )
     except BaseException:
         durable.close()
@@ -144,7 +173,7 @@ def _log(event: Event) -> None:
         n = event.n_missing + event.n_unexpected + event.n_different
         said = "the audit of round %d found %d results of %s that differ: %s"
         _logger.error("eddyline: " + said, event.round_number, n, event.query, event.example, extra=IS_EVENT)
-    elif isinstance(event, QueriesSuspended):
+    elif isinstance(event, (QueriesSuspended, FunctionSuspended)):
         named = ", ".join(name for name, _ in event.queries[:10])
         said = "eddyline: %d queries suspended (%s): %s"
         _logger.warning(said, event.n_queries, named, event.message, extra=IS_EVENT)
@@ -156,6 +185,7 @@ class Engine:
     def __init__(self, rounds: RoundEngine) -> None:
         self.rounds = rounds
         rounds.listeners.append(_log)
+        self.subscribers = Subscribers(rounds)
         self._registrar = Registrar(self)
         self._control: Control | None = None
         self._access: Access | None = None
@@ -370,8 +400,8 @@ class Engine:
             ids = list(ids)
             n = self.rounds.catalog.drop(ids)
             for query_id in ids:
-                self.rounds.callbacks.pop(query_id, None)
                 self.rounds.results.forget(query_id)
+            self.subscribers.forget(ids)
             self.rounds.delivered.notify_all()
             return n
 
@@ -436,6 +466,7 @@ class Engine:
             raise SchemaError(
                 "push takes either a stream and its rows, or a dict of streams", hint="Put all into the dict."
             )
+        self.subscribers.check_may_run_round()
         while True:
             with self.rounds.lock:
                 self.rounds.check_open()
@@ -456,6 +487,7 @@ class Engine:
 
     def tick(self, now: int | None = None) -> Matches:
         """Run a round without rows, so that time passes; `now` in microseconds since 1970."""
+        self.subscribers.check_may_run_round()
         return Matches(self, self.rounds.run_round({}, now_us=now))
 
     # ----------------------------------------------------------------------------------------- looking
@@ -516,6 +548,12 @@ class Engine:
             self.rounds.check_open()
             return explain_index(self.rounds)
 
+    def explain_filters(self, stream: str | None = None, *, bound: bool = True) -> FiltersExplanation:
+        """The expensive conditions of the queries of a stream, or of all: their order and why it changed, what they cost, and
+        what sharing them saves (docs/filters.md). `bound` says whether to work out how far that is from the best possible."""
+        named = [each.name for each in self.streams()] if stream is None else [stream]
+        return FiltersExplanation([filter_facts(self.rounds, name, with_bound=bound) for name in named])
+
     def alerts(
         self, query: Query | str | int | None = None, *, owner: str | None = None, state: str | None = None
     ) -> list[Alert]:
@@ -535,9 +573,18 @@ class Engine:
         query_id = None if query is None else self.get(query, owner=owner or "").id
         return messages(self.rounds, after, newest, query_id, owner)
 
-    def on_message(self, callback: Callable[[Message], None]) -> Callable[[], None]:
-        """Call `callback` with every message of an alert, after its round is final. Returns a function that ends it."""
-        return on_message(self.rounds, callback)
+    def on_message(
+        self,
+        callback: Callable[[Message], None],
+        *,
+        queue: int | None = None,
+        when_full: WhenFull = "drop_oldest",
+    ) -> Subscription:
+        """Call `callback` with every message of an alert, after its round is final. Call what is returned to end it.
+
+        With `queue` it has a thread of its own, and so many messages may wait for it; `when_full` as for `Query.on_result`.
+        """
+        return on_message(self.rounds, self.subscribers, callback, queue, when_full)
 
     def receipt(self, result: Result | str) -> Receipt:
         """Everything a result follows from: a JSON document (docs/receipts.md). An id is round-row-query, such as 12-345-6."""
@@ -660,12 +707,14 @@ class Engine:
         return server.serve_in_thread(self, settings)
 
     def close(self) -> None:
-        """End the engine; readers that wait are woken."""
+        """End the engine; readers that wait are woken. Callbacks with a queue have some seconds to hear what is in it."""
         if self._control is not None:
             self._control.close()
             self._control = None
         self.stop_audit()
+        self.subscribers.drain()
         self.rounds.close()
+        self.subscribers.close()
 
     def __enter__(self) -> Engine:
         return self

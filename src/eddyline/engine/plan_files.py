@@ -215,6 +215,7 @@ class ReadyStage:
 
 _stages: dict[PlanNames, ReadyStage] = {}  # of this process, the last used last
 _bases: dict[StoredFile, StreamPlan] = {}
+worker_functions = Functions()  # of this process: whatever versions it reads, setup runs once
 
 
 def ready_stage(folder: Path, names: PlanNames, time_zone: str) -> ReadyStage:
@@ -236,10 +237,9 @@ def _read(store: Store, names: PlanNames, time_zone: str) -> ReadyStage:
     if base is None:
         base = _bases[names.base] = _load(store, names.base, None)
     standing: Standing = _load(store, names.overlay, base)
-    functions = Functions()
     if standing.functions is not None:
-        functions.adopt(pickle.loads(standing.functions))
-    stage = FilterStage(Context(0, time_zone, functions.call))
+        worker_functions.adopt(pickle.loads(standing.functions))
+    stage = FilterStage(Context(0, time_zone, worker_functions.call))
     parts: tuple[IndexPart, ...] = ()
     if names.index_base is not None:
         known: dict[str, Shape] = {

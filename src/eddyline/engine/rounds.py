@@ -37,6 +37,8 @@ from eddyline.delivery import ResultLog
 from eddyline.engine.alerting import Alerting
 from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
 from eddyline.engine.event_time import advanced, event_times, late_rows, latest
+from eddyline.engine.filter_events import filter_events
+from eddyline.engine.function_watch import FunctionWatch
 from eddyline.errors import (
     ClosedError,
     EddylineError,
@@ -58,10 +60,12 @@ from eddyline.events import (
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.filters.stage import Counters
-from eddyline.functions import Functions
+from eddyline.functions import FunctionKey, Functions, Observed
 from eddyline.hit_matches import HitMatches
 from eddyline.kernels.warm import compile_if_cold, warm_up
-from eddyline.model import DeadLetter, Message, Round, Stream, StreamPlan, StreamProgress
+from eddyline.model import DeadLetter, Message, Round, Stream, StreamPlan, StreamProgress, UserCall
+from eddyline.routing.router import ADAPTIVE, RoutingOptions
+from eddyline.routing.walked import Walked
 from eddyline.sources import Ingested
 from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChanged, shown_name
 from eddyline.sql import Shapes
@@ -137,6 +141,7 @@ class Work:
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
     ignored: dict[str, Mapping[str, str]] = field(default_factory=dict)  # by stream and column: why
+    functions: list[Mapping[FunctionKey, Observed]] = field(default_factory=list)  # what they did in workers
     stages: list[StageRecord] = field(default_factory=list)
     n_tasks: int = 0
     waiting_s: float = 0.0
@@ -158,6 +163,7 @@ class RoundEngine:
         clock: Callable[[], int],
         seed: int,
         durable: Durable | None = None,
+        routing: RoutingOptions = ADAPTIVE,
     ) -> None:
         self.turn = threading.RLock()  # one round at a time
         self.lock = threading.RLock()  # whatever is registered or kept
@@ -167,6 +173,7 @@ class RoundEngine:
         self.functions = Functions()
         self.shapes = Shapes(time_zone=time_zone)
         self.limits = limits
+        self.routing = routing
         self.time_zone = time_zone
         self.results = ResultLog(limits.results_per_query, limits.result_bytes)
         self.dead_letters = DeadLetters(limits.dead_letters)
@@ -190,6 +197,7 @@ class RoundEngine:
         self._tokens_with_outputs: deque[tuple[str, int]] = deque()  # and the bytes they hold
         self._remembered_bytes = 0
         self.alerting = Alerting(self.catalog, durable, time_zone)
+        self.function_watch = FunctionWatch(self.catalog, self.functions)
         self.at_step: Callable[[str], None] = _no_step  # told before every step; tests end the process there
         if durable is not None:
             self._restore(durable)
@@ -291,6 +299,8 @@ class RoundEngine:
             ended = time.perf_counter()
             self._deliver(outcome, work, ended - began)
             self._tell_messages(messages)
+            for event in self.function_watch.after(round_.number, work.functions, round_.now_us):
+                self.announce(event)
             self.records.add(_record(outcome, work, began, ended))
             if round_.number % GC_EVERY == 0:
                 self.at_step("7 gc")
@@ -361,8 +371,25 @@ class RoundEngine:
         stage = self._stages.get(name)
         if stage is None:
             context = Context(0, self.time_zone, self.functions.call)
-            stage = self._stages[name] = FilterStage(context, in_background=True)
+            stage = self._stages[name] = FilterStage(
+                context, in_background=True, options=self.routing, declared_cost=self._declared_cost
+            )
         return stage
+
+    def _declared_cost(self, call: UserCall) -> float | None:
+        declared = self.functions.find(call.function, call.version)
+        return None if declared is None else declared.cost_s
+
+    def learn(self, name: str, walked: Sequence[Walked], round_number: int) -> None:
+        """Take in what rows told workers of expensive filters, and say what that changed."""
+        with self.turn:
+            stage = self._stages.get(name)
+            if stage is None or not walked:  # the stream was dropped
+                return
+            stage.learn(walked, round_number)
+            events = list(filter_events(name, stage.decisions(), stage.router.keys))
+        for event in events:
+            self.tell(event)
 
     def _work(self, round_: Round, planned: Planned, batches: Mapping[str, TupleBatch], work: Work) -> None:
         work.outputs = {}
@@ -373,6 +400,7 @@ class RoundEngine:
             output = work.outputs[name] = stage.push(batch, round_)
             work.stages.append(_filtered(batch, output, before, stage.counters, time.thread_time() - cpu))
             work.events += stage.events()
+            work.events += filter_events(batch.stream, stage.decisions(), stage.router.keys)
             work.n_results += output.n_matches
             work.n_dead += len(output.dead.rows)
             with self.lock:
@@ -616,6 +644,7 @@ class RoundEngine:
                     stage.close()
                 self.records.close()
                 self.alerting.close()
+                self.functions.close()
                 if self.durable is not None:
                     self.durable.close()
             self.is_closed = True
@@ -627,7 +656,7 @@ class RoundEngine:
         return None if stage is None else stage.placed(query_id)
 
     def stages(self) -> Iterator[tuple[str, FilterStage]]:
-        return iter(self._stages.items())
+        return iter(list(self._stages.items()))  # a round may add one meanwhile
 
     def now_us(self) -> int:
         return self._clock()

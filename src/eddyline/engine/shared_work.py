@@ -156,6 +156,7 @@ class SharedWork:
             }
         work.last_arrival = first - 1 if first > round_.first_arrival else 0
         results = [result for share in self._shares for result in share.results]
+        work.functions = [result.functions for result in results if result.functions]
         work.stages, work.n_tasks = self._stages(), len(results)
         work.planned_at, work.worked_at = self._planned_at, self.worked_at
         longest = max((result.seconds for result in results), default=0.0)
@@ -324,6 +325,9 @@ class SharedRounds:
                 work.discard()
             raise
         rounds.tell(work.measured(outcome.round.number, began, time.perf_counter()))
+        for share in shares:
+            told = [result.walked for result in share.results if result.walked is not None]
+            rounds.learn(share.name, told, outcome.round.number)
         return outcome
 
     def _share(self, planned: Planned, name: str, offered: PlannedInput, generations: Generations) -> _Share:
@@ -340,6 +344,7 @@ class SharedRounds:
         self._durable.keep(name, names.names())
         size = self._sizes.setdefault(name, TaskSize(self._task_bytes))
         groups = by_bytes(offered.references, size.nbytes, self._most_tasks)
+        routing = stage.router.routing()
         tasks = [
             Task(
                 store=str(self._durable.store.folder.absolute()),
@@ -353,6 +358,8 @@ class SharedRounds:
                 watermark_us=planned.progress[name].watermark_us,
                 time_zone=rounds.time_zone,
                 is_last=k == len(groups) - 1,
+                routing=routing,
+                options=rounds.routing,
             )
             for k, group in enumerate(groups)
         ]

@@ -23,6 +23,8 @@ from eddyline.errors import StoreError
 from eddyline.filters import FilterOutput
 from eddyline.functions import FunctionKey, Observed
 from eddyline.model import DeadLetter, Round
+from eddyline.routing.router import RoutingOptions
+from eddyline.routing.walked import Routing, Walked, together
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.reading import read
 from eddyline.sources.references import ReadCount, Reference, UnreadableReference
@@ -51,6 +53,8 @@ class Task:
     watermark_us: int | None
     time_zone: str
     is_last: bool  # of its stream: hands back its newest rows
+    routing: Routing  # how expensive filters are run
+    options: RoutingOptions
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class TaskResult:
     ignored: dict[str, str] = field(default_factory=dict)  # columns that were not read, and why
     n_candidates: int = 0
     n_waiting_pairs: int = 0
+    walked: Walked | None = None  # what rows told of expensive filters
     functions: dict[FunctionKey, Observed] = field(default_factory=dict)  # what they did
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -98,6 +103,7 @@ def run_task(task: Task) -> TaskResult:
     """Do the work of a task. Raises StoreError if the store cannot be read or written: then it is to be tried elsewhere."""
     began, cpu = time.perf_counter(), time.process_time()
     ready = ready_stage(Path(task.store), task.plan, task.time_zone)
+    ready.stage.follow_routing(task.routing, task.options)
     work = _Work(task, ready)
     first_recent = _first_recent(task)
     place = 0
@@ -298,10 +304,12 @@ class _Work:
             )
             result.files.append((DEAD, file))
         if self._recent:
-            together = pa.concat_batches(self._recent)
-            last = together.slice(max(0, together.num_rows - RECENT_ROWS))
+            newest = pa.concat_batches(self._recent)
+            last = newest.slice(max(0, newest.num_rows - RECENT_ROWS))
             result.recent = last.take(pa.array(np.arange(last.num_rows)))  # a slice would carry all of it
         result.functions = worker_functions.drain()
+        walked = self._ready.stage.walked()
+        result.walked = together(walked) if walked else None
         after = self._ready.stage.counters
         result.n_candidates = after.n_candidates - self._before.n_candidates
         result.n_waiting_pairs = after.n_waiting_pairs - self._before.n_waiting_pairs

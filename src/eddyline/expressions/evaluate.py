@@ -78,10 +78,7 @@ def _call_user_function(expression: UserCall, frame: Frame) -> Evaluated:
     codes = np.zeros(frame.n_rows, np.int32) if argument_errors is None else argument_errors.copy()
     values = pa.nulls(frame.n_rows, expression.type)
     if len(rows) or before is None:
-        columns = [frame.array(a) for a in arguments]
-        if len(rows) < frame.n_rows:
-            columns = [c.take(pa.array(rows)) for c in columns]
-        given, failed = frame.context.call_function(expression, columns, len(rows))
+        given, failed = _called_on(expression, [frame.array(a) for a in arguments], rows, frame)
         for position, message in failed:
             codes[rows[position]] = frame.code("FUNCTION_FAILED", message)
         values = spread(given, rows, frame.n_rows)
@@ -91,6 +88,23 @@ def _call_user_function(expression: UserCall, frame: Frame) -> Evaluated:
     values = without_errors(values, codes)
     frame.called[expression] = Called(np.ones(frame.n_rows, dtype=bool), values, codes)
     return Evaluated(values, codes if codes.any() else None)
+
+
+def _called_on(
+    call: UserCall, columns: Sequence[pa.Array], rows: npt.NDArray[np.int64], frame: Frame
+) -> tuple[pa.Array, list[tuple[int, str]]]:
+    """What the function gives on some rows of the frame; rows that give it the same arguments are shown to it once."""
+    assert frame.context.call_function is not None
+    if frame.alike is None:
+        if len(rows) < frame.n_rows:
+            columns = [column.take(pa.array(rows)) for column in columns]
+        return frame.context.call_function(call, columns, len(rows))
+    _, first, back = np.unique(frame.alike(call)[rows], return_index=True, return_inverse=True)
+    columns = [column.take(pa.array(rows[first])) for column in columns]
+    given, failed = frame.context.call_function(call, columns, len(first))
+    messages = dict(failed)
+    everywhere = [(at, messages[one]) for at, one in enumerate(back.tolist()) if one in messages]
+    return given.take(pa.array(back)), everywhere
 
 
 def spread(values: pa.Array, rows: npt.NDArray[np.int64], n_rows: int) -> pa.Array:

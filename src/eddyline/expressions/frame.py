@@ -7,7 +7,7 @@ Values are Arrow arrays (or one Arrow scalar where all rows agree). Errors are k
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from eddyline.model import Expression, UserCall
 MESSAGES_PER_CALL = 100  # a batch of nothing but bad rows should not build a message for each
 
 ErrorCodes = npt.NDArray[np.int32]
+Alike = Callable[[UserCall], npt.NDArray[np.int64]]  # rows of one number give the call the same arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,16 @@ class Called:
     def take(self, rows: npt.NDArray[np.int64]) -> Called:
         return Called(self.rows[rows], self.values.take(pa.array(rows)), self.errors[rows])
 
+    def wherever_alike(self, numbers: npt.NDArray[np.int64]) -> Called:
+        """The same, known also on rows that have the number of one on which it is known."""
+        known = np.flatnonzero(self.rows)
+        if not len(known):
+            return self
+        distinct, first = np.unique(numbers[known], return_index=True)
+        at = np.minimum(np.searchsorted(distinct, numbers), len(distinct) - 1)
+        rows = distinct[at] == numbers
+        return replace(self.take(known[first][at]), rows=rows)
+
 
 @dataclass(slots=True)
 class Frame:
@@ -78,6 +89,7 @@ class Frame:
     computed: dict[Expression, Evaluated] = field(default_factory=dict)
     _codes: dict[Failure, int] = field(default_factory=dict)
     called: dict[UserCall, Called] = field(default_factory=dict)
+    alike: Alike | None = None  # where several rows may give a call the same arguments
 
     def code(self, error: str, message: str) -> int:
         """The number that stands for this failure in `errors`."""
@@ -125,7 +137,7 @@ class Frame:
 
     def take(self, rows: npt.NDArray[np.int64], columns: Collection[tuple[str, str]] | None = None) -> Frame:
         """A frame over these rows (and columns) only. Its failures are numbered as in this one."""
-        indices = pa.array(rows)
+        indices, alike = pa.array(rows), self.alike
         return Frame(
             len(rows),
             {
@@ -139,6 +151,7 @@ class Frame:
             {},
             self._codes,
             {call: called.take(rows) for call, called in self.called.items()},
+            None if alike is None else lambda call: alike(call)[rows],
         )
 
 

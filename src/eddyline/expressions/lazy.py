@@ -58,4 +58,5 @@ def _remember_calls(frame: Frame, some: Frame, positions: npt.NDArray[np.int64])
         if before is not None:
             values = pc.if_else(pa.array(new), values, before.values)
         errors[positions] = np.where(called.rows, called.errors, errors[positions])
-        frame.called[call] = Called(seen | new, values, errors)
+        now = Called(seen | new, values, errors)
+        frame.called[call] = now if frame.alike is None else now.wherever_alike(frame.alike(call))

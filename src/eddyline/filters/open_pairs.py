@@ -17,6 +17,7 @@ from eddyline.batch import PartMatches, Positions, QueryIds, TupleBatch
 from eddyline.expressions import Context, Failure
 from eddyline.expressions.frame import ErrorCodes
 from eddyline.filters.boxes import is_computed
+from eddyline.filters.filter_pool import FilterPool
 from eddyline.filters.grouped import GroupedClause, GroupedFilter, grouped_filter
 from eddyline.filters.matching import DeadPairs, no_dead_pairs
 from eddyline.filters.shared import BatchEvaluation, internal_failure
@@ -99,27 +100,60 @@ class Decided:
         self.n_waiting += other.n_waiting
 
 
-def decide(pairs: OpenPairs, evaluation: BatchEvaluation, *, serves_planes: bool) -> Decided:
-    """Settle pairs whose boxes hold, and also their planes if the structure serves those.
+def opened(
+    pairs: OpenPairs, evaluation: BatchEvaluation, pool: FilterPool, *, serves_planes: bool, is_strict: bool
+) -> tuple[OpenPairs | None, Decided]:
+    """What is left of pairs whose boxes hold, and also their planes if the structure serves those, for the filters of the pool.
 
-    A fault of ours in one expression does not stop the other queries: the rows at fault become dead letters.
+    None: everything is decided already, because a fault of ours in an expression left it to `decide`.
     """
     try:
-        return _decide(pairs, evaluation, serves_planes)
+        found = Decided([], Dead())
+        grouped = grouped_filter(pairs.segment, evaluation.context)
+        pairs = _with_constant_errors(pairs, grouped, evaluation)
+        if not serves_planes:
+            for clause in _planes(grouped.grouped):  # pairs in error there are found by `decide_in_error`
+                true, _ = clause.on_pairs(evaluation, pairs.rows, pairs.positions)
+                pairs = pairs.keep(true)
+        if is_strict:
+            return _in_text_order(pairs, grouped, evaluation, found), found
+        return _after(pool.of(pairs.segment).alone, pairs, evaluation, found), found
     except Exception:
-        rows, row_of = np.unique(pairs.rows, return_inverse=True)
-        own = replace(pairs, rows=row_of)
-        return _without_faulty_rows(own, evaluation.batch, rows, evaluation.context, serves_planes)
+        return None, decide(pairs, evaluation, serves_planes=serves_planes)
 
 
-def decide_in_error(pairs: OpenPairs, evaluation: BatchEvaluation) -> Decided:
+def closed(pairs: OpenPairs, evaluation: BatchEvaluation, pool: FilterPool, *, is_strict: bool) -> Decided:
+    """Settle pairs that all filters of the pool have let through."""
+    try:
+        found = Decided([], Dead())
+        rest = pairs if is_strict else _after(pool.of(pairs.segment).last, pairs, evaluation, found)
+        if len(rest):
+            part = _project(rest, evaluation, found.dead)
+            if len(part):
+                found.parts.append(part)
+        return found
+    except Exception:
+        return decide(
+            OpenPairs.of(pairs.segment, pairs.rows, pairs.positions), evaluation, serves_planes=False
+        )
+
+
+def decide(pairs: OpenPairs, evaluation: BatchEvaluation, *, serves_planes: bool) -> Decided:
+    """Settle pairs without sharing anything, so that a fault of ours in one expression does not stop the other queries: the rows
+    at fault become dead letters."""
+    rows, row_of = np.unique(pairs.rows, return_inverse=True)
+    own = OpenPairs.of(pairs.segment, row_of, pairs.positions)
+    return _without_faulty_rows(own, evaluation.batch, rows, evaluation.context, serves_planes)
+
+
+def decide_in_error(pairs: OpenPairs, evaluation: BatchEvaluation, *, is_strict: bool) -> Decided:
     """Settle pairs of rows on which a computed attribute is in error: which of them no condition refutes.
 
-    Pairs that match are found elsewhere; here only the dead are.
+    Pairs that match are found elsewhere; here only the dead are. In the order of the text no condition that waits is asked
+    behind one in error.
     """
-    grouped = grouped_filter(pairs.segment, evaluation.context)
-    pairs = _with_constant_errors(pairs, grouped, evaluation)
     found = Decided([], Dead())
+    grouped = grouped_filter(pairs.segment, evaluation.context)
     for clause in grouped.grouped:
         pairs = pairs.apply(*clause.on_pairs(evaluation, pairs.rows, pairs.positions))
     is_wrong = pairs.errors != 0
@@ -130,11 +164,15 @@ def decide_in_error(pairs: OpenPairs, evaluation: BatchEvaluation) -> Decided:
             wrong = evaluation.errors_of(atom.atom.attribute)
             is_wrong = is_wrong if wrong is None else is_wrong | (wrong[pairs.rows] != 0)
     pairs = pairs.keep(is_wrong)
-    pairs = _after_waiting(pairs, grouped, evaluation, found)
-    pairs = pairs.keep(pairs.errors != 0)
-    if len(pairs):
-        ids = pairs.segment.ids[pairs.positions]
-        found.dead.add(pairs.rows, ids, pairs.errors, evaluation.failures)
+    if is_strict:
+        fresh = OpenPairs.of(pairs.segment, pairs.rows, pairs.positions)
+        pairs = _with_constant_errors(fresh, grouped, evaluation)
+        pairs = _in_text_order(pairs, grouped, evaluation, found, with_grouped=True)
+    else:
+        constant = _with_constant_errors(pairs, grouped, evaluation).errors
+        pairs = replace(pairs, errors=np.where(constant != 0, constant, pairs.errors))
+        pairs = _after(grouped.waiting, pairs, evaluation, found)
+    _bury(pairs, evaluation, found)
     return found
 
 
@@ -146,7 +184,7 @@ def _decide(pairs: OpenPairs, evaluation: BatchEvaluation, serves_planes: bool) 
         for clause in _planes(grouped.grouped):  # pairs in error there are found by `decide_in_error`
             true, _ = clause.on_pairs(evaluation, pairs.rows, pairs.positions)
             pairs = pairs.keep(true)
-    pairs = _after_waiting(pairs, grouped, evaluation, found)
+    pairs = _after(grouped.waiting, pairs, evaluation, found)
     if len(pairs):
         part = _project(pairs, evaluation, found.dead)
         if len(part):
@@ -193,15 +231,50 @@ def _with_constant_errors(pairs: OpenPairs, grouped: GroupedFilter, evaluation: 
     return replace(pairs, errors=here[grouped.constant_errors[pairs.positions]])
 
 
-def _after_waiting(
-    pairs: OpenPairs, grouped: GroupedFilter, evaluation: BatchEvaluation, found: Decided
+def _after(
+    clauses: Iterable[Clause], pairs: OpenPairs, evaluation: BatchEvaluation, found: Decided
 ) -> OpenPairs:
-    for clause in grouped.waiting:
+    """Pairs that clauses leave, one after the other."""
+    for clause in clauses:
         if not len(pairs):
             break
         found.n_waiting += len(pairs)
         pairs = pairs.apply(*_waiting_clause(clause, pairs, evaluation))
     return pairs
+
+
+def _in_text_order(
+    pairs: OpenPairs,
+    grouped: GroupedFilter,
+    evaluation: BatchEvaluation,
+    found: Decided,
+    *,
+    with_grouped: bool = False,
+) -> OpenPairs:
+    """The same with clauses as they stand in the text. An error ends a pair: no later clause is asked about it.
+
+    Grouped clauses hold on the pairs, unless some may be in error.
+    """
+    waiting = set(grouped.waiting)
+    by_clause = {each.clause: each for each in grouped.grouped} if with_grouped else {}
+    pairs = _bury(pairs, evaluation, found)
+    for clause in pairs.segment.shape.condition.clauses:
+        if clause in waiting:
+            pairs = _after([clause], pairs, evaluation, found)
+        elif clause in by_clause:
+            pairs = pairs.apply(*by_clause[clause].on_pairs(evaluation, pairs.rows, pairs.positions))
+        pairs = _bury(pairs, evaluation, found)
+    return pairs
+
+
+def _bury(pairs: OpenPairs, evaluation: BatchEvaluation, found: Decided) -> OpenPairs:
+    """Pairs in error go to the dead; gives the others."""
+    wrong = pairs.errors != 0
+    if not wrong.any():
+        return pairs
+    dead = pairs.keep(wrong)
+    found.dead.add(dead.rows, dead.segment.ids[dead.positions], dead.errors, evaluation.failures)
+    return pairs.keep(~wrong)
 
 
 def _waiting_clause(
@@ -223,7 +296,7 @@ def _waiting_clause(
 
 
 def _project(pairs: OpenPairs, evaluation: BatchEvaluation, dead: Dead) -> PartMatches:
-    """Matches with the expressions they project; pairs in error go to the dead."""
+    """Matches with the expressions they project, and what is recorded of them; pairs in error go to the dead."""
     segment, errors = pairs.segment, pairs.errors
     computed: dict[Expression, pa.Array] = {}
     for projected in segment.shape.projection:
@@ -243,4 +316,6 @@ def _project(pairs: OpenPairs, evaluation: BatchEvaluation, dead: Dead) -> PartM
         fine = np.flatnonzero(~bad)
         computed = {expression: values.take(pa.array(fine)) for expression, values in computed.items()}
         pairs = pairs.keep(~bad)
+    for call in segment.recorded_calls:
+        computed[call] = evaluation.recorded.values(call, segment, pairs.rows, pairs.positions)
     return PartMatches(evaluation.batch, segment, pairs.rows, pairs.positions, computed)

@@ -2,7 +2,8 @@
 
 An expression without constants of a query is computed per row and remembered, on all rows or only on those somebody still asks
 about. One with constants is computed over (row, query) pairs; calls of users' functions inside it are still made once per row and
-constants of their own. A function that is not deterministic is called for every pair by itself.
+constants of their own. What a call gave is remembered wherever it stands, also in a branch that only some rows take. A function
+that is not deterministic is called for every pair by itself, once for each place in the text.
 
 An attribute of the predicate index is computed on all rows, once, and turned into keys. If a fault of ours in its expression
 breaks the batch, the rows at fault are found by halving; they are in error, the others have their values.
@@ -10,8 +11,9 @@ breaks the batch, the rows at fault are found by halving; they are in error, the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +22,14 @@ import pyarrow as pa
 from eddyline.batch import Positions, TupleBatch
 from eddyline.expressions import FUNCTIONS, Context, Evaluated, Failure, Frame, evaluate
 from eddyline.expressions.fold import literal_value
-from eddyline.expressions.frame import ErrorCodes, as_mask
+from eddyline.expressions.frame import Called, ErrorCodes, as_mask
 from eddyline.filters.keys import Domain, KeyColumn
+from eddyline.filters.recorded_calls import RecordedCalls
 from eddyline.model import Call, Column, Expression, Literal, Segment, Slot, UserCall
 
 PAIRS_AT_ONCE = 1 << 18  # bounds the memory of a pair frame
 _NO_ROWS = np.empty(0, np.int64)
+_NO_SEGMENT: Any = None  # nothing is asked of the segment of an expression without constants
 FEW_COMBINATIONS = 16  # of constants of a call, up to which it is made for each of them apart
 
 
@@ -52,6 +56,8 @@ class BatchEvaluation:
         default_factory=dict
     )
     _attributes: dict[Expression, tuple[pa.Array, ErrorCodes | None]] = field(default_factory=dict)
+    _called: dict[UserCall, Called] = field(default_factory=dict)  # on all rows, as far as they were asked
+    recorded: RecordedCalls = field(default_factory=RecordedCalls)
 
     def code(self, failure: Failure) -> int:
         """The number that stands for this failure in this batch."""
@@ -142,6 +148,7 @@ class BatchEvaluation:
         if len(missing):
             frame = self._frame(expression, missing, None, None)
             result = evaluate(expression, frame)
+            self._keep_calls(frame, missing)
             _learn(known, missing, frame.array(result), result.errors, len(self.batch))
         assert known.values is not None or not len(rows)
         values = (
@@ -155,22 +162,28 @@ class BatchEvaluation:
         """The value on each (row, query) pair."""
         slots = sorted({node.index for node in expression.walk() if isinstance(node, Slot)})
         calls = [node for node in expression.walk() if isinstance(node, UserCall)]
+        unsteady = [call for call in calls if not call.is_deterministic]
         spread = None
-        if all(call.is_deterministic for call in calls):
+        if not unsteady:
             if not slots:
                 return self.on_rows(expression, rows)
             if calls:
-                combinations = _combinations(segment, slots)
+                of_query = combinations(segment, slots)
                 if isinstance(expression, UserCall):
-                    used = np.unique(combinations[positions])
+                    used = np.unique(of_query[positions])
                     if len(used) <= FEW_COMBINATIONS:
-                        return self._by_combination(expression, segment, slots, rows, combinations[positions])
-                rows, positions, spread = _distinct(combinations, rows, positions)
+                        return self._by_combination(expression, segment, slots, rows, of_query[positions])
+                rows, positions, spread = _distinct(of_query, rows, positions)
         parts, codes = [], []
         for start in range(0, max(len(rows), 1), PAIRS_AT_ONCE):
             piece = slice(start, start + PAIRS_AT_ONCE)
             frame = self._frame(expression, rows[piece], segment, positions[piece])
+            if unsteady:
+                self.recorded.tell(frame, unsteady, segment, rows[piece], positions[piece])
             result = evaluate(expression, frame)
+            self._keep_calls(frame, rows[piece])
+            if unsteady:
+                self.recorded.learn(frame, unsteady, segment, rows[piece], positions[piece])
             parts.append(frame.array(result))
             codes.append(np.zeros(frame.n_rows, np.int32) if result.errors is None else result.errors)
         values, errors = pa.concat_arrays(parts), np.concatenate(codes)
@@ -182,13 +195,13 @@ class BatchEvaluation:
         self, call: UserCall, segment: Segment, slots: list[int], rows: Positions, combination: Positions
     ) -> tuple[pa.Array, ErrorCodes | None]:
         """A call with its constants written into it depends on the row alone, so queries of all shapes share it."""
-        every = _combinations(segment, slots)
+        every = combinations(segment, slots)
         places, parts = [np.empty(0, np.int64)], [pa.array([], call.type)]
         errors = np.zeros(len(rows), np.int32)
         for code in np.unique(combination):
             of_query = int(np.flatnonzero(every == code)[0])
             here = np.flatnonzero(combination == code)
-            values, wrong = self.on_rows(_with_constants(call, segment, of_query), rows[here])
+            values, wrong = self.on_rows(with_constants(call, segment, of_query), rows[here])
             places.append(here)
             parts.append(values)
             if wrong is not None:
@@ -222,6 +235,35 @@ class BatchEvaluation:
                 errors[open_] = np.where(hit if wrong is None else hit | (wrong != 0), first, 0)
         return true, errors if errors.any() else None
 
+    def truth_on_rows(
+        self, conditions: Sequence[Expression], rows: Positions
+    ) -> tuple[npt.NDArray[np.bool_], ErrorCodes | None]:
+        """Where one of the conditions is true, and where none is and one is in error. They hold no constants of a query.
+
+        A fault of ours in a condition puts the rows at fault in error, and only those.
+        """
+        true = np.zeros(len(rows), dtype=bool)
+        errors = np.zeros(len(rows), np.int32)
+        for condition in conditions:
+            open_ = np.flatnonzero(~true)
+            if not len(open_):
+                break
+            hit, wrong = self._careful_truth(condition, rows[open_])
+            if wrong is not None:
+                errors[open_] = np.where(errors[open_] != 0, errors[open_], wrong)
+            true[open_] = hit
+        errors[true] = 0
+        return true, errors if errors.any() else None
+
+    def _careful_truth(
+        self, condition: Expression, rows: Positions
+    ) -> tuple[npt.NDArray[np.bool_], ErrorCodes | None]:
+        try:
+            return self.truth_on_pairs(condition, _NO_SEGMENT, rows, rows)
+        except Exception:
+            values, errors = self._without_faulty_rows(condition, rows)
+            return as_mask(values, len(rows)), errors if errors.any() else None
+
     def _frame(
         self,
         expression: Expression | None,
@@ -251,7 +293,60 @@ class BatchEvaluation:
                 frame.computed[call] = Evaluated(
                     values, errors if errors is not None and errors.any() else None
                 )
+            if segment is not None and positions is not None:
+                frame.alike = _Alike(segment, rows, positions)
+            frame.called |= {
+                call: self._called[call].take(rows)
+                for call in expression.walk()
+                if isinstance(call, UserCall) and call in self._called
+            }
         return frame
+
+    def _keep_calls(self, frame: Frame, rows: Positions) -> None:
+        """Remember what functions gave on these rows, wherever in an expression they stand: no row is shown to one twice."""
+        for call, called in frame.called.items():
+            new = np.flatnonzero(called.rows)
+            before = self._called.get(call)
+            if before is not None:
+                new = new[~before.rows[rows[new]]]
+            if not len(new) or not _is_of_the_row(call):
+                continue
+            n = len(self.batch)
+            if before is None:
+                before = Called(np.zeros(n, bool), pa.nulls(n, call.type), np.zeros(n, np.int32))
+            is_known, errors, places = before.rows.copy(), before.errors.copy(), np.arange(n)
+            is_known[rows[new]], errors[rows[new]] = True, called.errors[new]
+            places[rows[new]] = n + np.arange(len(new))
+            together = pa.concat_arrays([before.values, called.values.take(pa.array(new))])
+            self._called[call] = Called(is_known, together.take(pa.array(places)), errors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Numbers for (row, query) pairs, equal where a call gives the same: it may have fewer constants than what it stands in."""
+
+    segment: Segment
+    rows: Positions
+    positions: Positions
+
+    def __call__(self, call: UserCall) -> Positions:
+        if not _is_steady(call):
+            return np.arange(len(self.rows))
+        slots = sorted({node.index for node in call.walk() if isinstance(node, Slot)})
+        if not slots:
+            return self.rows
+        of_query = combinations(self.segment, slots)
+        return self.rows * (int(of_query.max()) + 1) + of_query[self.positions]
+
+
+def _is_steady(call: UserCall) -> bool:
+    """Whether a call gives the same for the same arguments."""
+    return all(node.is_deterministic for node in call.walk() if isinstance(node, UserCall))
+
+
+def _is_of_the_row(call: UserCall) -> bool:
+    """Whether a call gives the same for all queries."""
+    return _is_steady(call) and not any(isinstance(node, Slot) for node in call.walk())
 
 
 def internal_failure(error: Exception) -> Failure:
@@ -271,12 +366,12 @@ def _shared_calls(expression: Expression) -> Iterator[UserCall]:
             yield from _shared_calls(child)
 
 
-def _with_constants(expression: Expression, segment: Segment, position: int) -> Expression:
+def with_constants(expression: Expression, segment: Segment, position: int) -> Expression:
     """The expression with the constants of one query written into it."""
     if isinstance(expression, Slot):
         return Literal(expression.type, literal_value(segment.slots[expression.index][position]))
     if isinstance(expression, (Call, UserCall)):
-        arguments = tuple(_with_constants(a, segment, position) for a in expression.arguments)
+        arguments = tuple(with_constants(a, segment, position) for a in expression.arguments)
         return replace(expression, arguments=arguments)
     return expression
 
@@ -298,7 +393,7 @@ def _learn(known: _Known, rows: Positions, values: pa.Array, errors: ErrorCodes 
     known.is_known[rows] = True
 
 
-def _combinations(segment: Segment, slots: list[int]) -> Positions:
+def combinations(segment: Segment, slots: list[int]) -> Positions:
     """For each query of the segment a number that stands for its values of these slots."""
     codes = segment.cache.get(f"constants {slots}")
     if codes is None:
@@ -317,11 +412,9 @@ def _combinations(segment: Segment, slots: list[int]) -> Positions:
 
 
 def _distinct(
-    combinations: Positions, rows: Positions, positions: Positions
+    of_query: Positions, rows: Positions, positions: Positions
 ) -> tuple[Positions, Positions, Positions]:
     """Pairs that differ in row or constants, and for each given pair which of them it is."""
-    width = int(combinations.max()) + 1 if len(combinations) else 1
-    _, first, spread = np.unique(
-        rows * width + combinations[positions], return_index=True, return_inverse=True
-    )
+    width = int(of_query.max()) + 1 if len(of_query) else 1
+    _, first, spread = np.unique(rows * width + of_query[positions], return_index=True, return_inverse=True)
     return rows[first], positions[first], spread

@@ -4,35 +4,49 @@ Paper: Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queri
 serves all queries and carries which of them it still concerns; here a batch does.
 
   1. the predicate index decides all conditions it knows, for all rows and queries at once;
-  2. residual conditions and functions are asked only about pairs still undecided, each distinct expression once per row;
-  3. projected expressions are computed for the pairs that match; plain columns and constants wait until somebody reads.
+  2. cheap residual conditions are asked about pairs still undecided;
+  3. expensive ones are filters: each at most once per row for all queries, in an order that follows the data
+     (shared_strategy.py);
+  4. projected expressions are computed for the pairs that match; plain columns and constants wait until somebody reads.
 
 Rows on which a computed attribute is in error walk a second, looser index, to find the pairs no decided condition settles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.batch import BitmapHits, ListHits, Positions, QueryIds, TupleBatch
 from eddyline.events import Event
 from eddyline.expressions import Context
 from eddyline.filters.bitset_blocks import BitsetBlocks
+from eddyline.filters.filter_pool import DeclaredCost, FilterPool, SegmentFilters, nothing_declared
 from eddyline.filters.index_part import Hits, IndexPart, structure_facts
 from eddyline.filters.matching import FilterOutput, merged
-from eddyline.filters.open_pairs import Dead, Decided, OpenPairs, decide, decide_in_error
+from eddyline.filters.open_pairs import Dead, Decided, OpenPairs, closed, decide_in_error, opened
 from eddyline.filters.predicate_index import PredicateIndex
 from eddyline.filters.shared import BatchEvaluation
+from eddyline.filters.shared_strategy import DecisionTree, SharedWalk
 from eddyline.model import Round, Shape, StreamPlan
+from eddyline.routing.in_order import InOrder
+from eddyline.routing.router import ADAPTIVE, Decision, Router, RoutingOptions
+from eddyline.routing.walked import Routing, Walked, together
+from eddyline.statistics.sampling import sampled, uniform_of
 
 PAIRS_AT_ONCE = 1 << 22  # of open pairs
 ID_BYTES = 4
 BITMAP_BYTES = 64 << 20
 LEAST_ROWS, MOST_ROWS = 1 << 9, 1 << 17  # at once: what a batch costs besides its rows is spread over many
+LEAST_WORN = 128  # filters and classes; fewer are not worth looking for those that nobody has any more
+FULL_VERSIONS = 64  # of the plan, between two looks at a full pool
+LEAST_SAMPLED = 32  # rows of a batch that is sampled at all
 FEW_PAIRS = 1 << 18  # copied in less time than each further list costs whoever keeps it
 
 
@@ -50,8 +64,27 @@ class Counters:
 class FilterStage:
     """The filters of one stream."""
 
-    def __init__(self, context: Context, *, in_background: bool = False) -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        in_background: bool = False,
+        options: RoutingOptions = ADAPTIVE,
+        declared_cost: DeclaredCost = nothing_declared,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._context = context
+        self._options = options
+        self._declared_cost = declared_cost
+        self._clock = clock
+        self.router = Router(options.policy, profile_rate=options.profile_rate)
+        self.learning = threading.Lock()  # held while the router learns, or another thread looks at it
+        self._routing: Routing | None = None  # of another process, which learns instead
+        self._pool = FilterPool(context, declared_cost)
+        self._worn_at, self._looked_at = LEAST_WORN, 0  # size, version of the plan
+        self._tree: tuple[object, DecisionTree] | None = None
+        self._walked: list[Walked] = []
+        self._decisions: list[Decision] = []
         self._plan: StreamPlan | None = None
         self._in_background = in_background
         self.index = PredicateIndex(context, in_background=in_background)
@@ -64,6 +97,7 @@ class FilterStage:
     def prepare(self, plan: StreamPlan, sample: TupleBatch, round_number: int) -> tuple[IndexPart, ...]:
         """Let the index stand where the plan does, judged by some rows, for whoever filters elsewhere; gives its parts."""
         self._plan = plan
+        self._forget_unused_filters(plan)
         self.index.follow(plan, BatchEvaluation(sample, self._context), round_number)
         return self.index.parts
 
@@ -77,19 +111,37 @@ class FilterStage:
         self.counters.n_rows += len(batch)
         if not len(batch):
             return FilterOutput(batch, self._plan)
+        self._forget_unused_filters(self._plan)
         context = Context(round_.now_us, self._context.time_zone, self._context.call_function)
         evaluation = BatchEvaluation(batch, context)
         self.index.follow(self._plan, evaluation, round_.number)
         hits: list[Hits] = []
         decided = Decided([], Dead())
+        waiting: list[OpenPairs] = []
+        n_waiting = 0
         for part in self.index.parts:
             for placed, found in part.probe(part.columns(evaluation), len(batch)):
                 self.counters.n_candidates += len(found)
                 if placed.is_exact:
                     hits.append(_smaller(found, len(batch)))
-                else:
-                    for pairs in self._open(part, found, None):
-                        decided.extend(decide(pairs, evaluation, serves_planes=placed.serves_planes))
+                    continue
+                for pairs in self._open(part, found, None):
+                    left, settled = opened(
+                        pairs,
+                        evaluation,
+                        self._pool,
+                        serves_planes=placed.serves_planes,
+                        is_strict=self._options.is_strict,
+                    )
+                    decided.extend(settled)
+                    if left is not None and len(left):
+                        waiting.append(left)
+                        n_waiting += len(left)
+                    if max(n_waiting, evaluation.recorded.n) > PAIRS_AT_ONCE:
+                        decided.extend(self._filtered(waiting, evaluation, round_))
+                        waiting, n_waiting = [], 0
+                        evaluation.recorded.forget()
+        decided.extend(self._filtered(waiting, evaluation, round_))
         rows = evaluation.rows_in_error()
         if len(rows):
             decided.extend(self._in_error(rows, evaluation, round_.number))
@@ -118,19 +170,26 @@ class FilterStage:
     def snapshot(self) -> dict[str, Any]:
         """Version and counters, and the index: its size, its structures, and whether a new base is being built."""
         parts = self.index.parts
+        with self.learning:
+            filters = self.router.snapshot()
         return {
+            "filters": filters,
             "version": None if self._plan is None else self._plan.version,
             "n_queries": sum(part.n_queries for part in parts),
             "n_parts": len(parts),
             "nbytes": self.index.nbytes,
             "rebuilding": self.index.is_building,
-            "structures": [
-                structure_facts(number, part, placed)
-                for number, part in enumerate(parts)
-                for placed in part.placed
-            ],
+            "structures": self.structures(),
             **{name: getattr(self.counters, name) for name in Counters.__slots__},
         }
+
+    def structures(self) -> list[dict[str, Any]]:
+        """What the index is made of."""
+        return [
+            structure_facts(number, part, placed)
+            for number, part in enumerate(self.index.parts)
+            for placed in part.placed
+        ]
 
     def placed(self, query_id: int) -> dict[str, Any] | None:
         """The structure that serves a query, or None if the index does not hold it: not built yet, or it can never match."""
@@ -146,6 +205,7 @@ class FilterStage:
                 "constants and ids differ in length"
             )
         self.index.check()
+        self.router.check()
 
     def save(self) -> Sequence[bytes]:
         """Filters keep nothing from round to round."""
@@ -159,6 +219,105 @@ class FilterStage:
         self.index.wait()
         if self._looser is not None:
             self._looser.wait()
+
+    # ----------------------------------------------------------------------------------------- expensive filters
+
+    def follow_routing(self, routing: Routing, options: RoutingOptions) -> None:
+        """Do as another process says, and leave the learning to it."""
+        known = self._routing
+        self._routing, self._options = routing, options
+        if known is None or known.keys != routing.keys or known.classes != routing.classes:
+            self._number_as(routing.keys, routing.classes)
+
+    def walked(self) -> list[Walked]:
+        """What rows told of filters since this was last asked, where another process learns."""
+        told, self._walked = self._walked, []
+        return told
+
+    def learn(self, walked: Sequence[Walked], round_number: int) -> None:
+        """Take in what rows told elsewhere."""
+        told = [each for each in walked if each.keys]
+        if told:
+            with self.learning:
+                self._decisions += self.router.learn(together(told), round_number)
+            if not self._pool.begins_with(self.router.keys, self.router.classes):
+                self._number_as(self.router.keys, self.router.classes)
+
+    def decisions(self) -> list[Decision]:
+        """What the router decided since this was last asked."""
+        made, self._decisions = self._decisions, []
+        return made
+
+    def _number_as(self, keys: Sequence[str], classes: Sequence[frozenset[int]]) -> None:
+        """Begin a new pool in which filters and classes stand where a routing has them."""
+        self._pool = FilterPool(self._context, self._declared_cost)
+        self._pool.adopt(keys, classes)
+        self._tree = None
+
+    def _forget_unused_filters(self, plan: StreamPlan) -> None:
+        """Make room where most filters were of queries that are gone. Whoever follows a routing leaves that to who made it."""
+        pool, router = self._pool, self.router
+        size = max(len(pool.filters) + len(pool.classes), len(router.keys) + len(router.classes))
+        is_due = size >= self._worn_at and plan.version != self._looked_at
+        is_due |= pool.is_full and plan.version >= self._looked_at + FULL_VERSIONS
+        if self._routing is not None or not is_due:
+            return
+        used = FilterPool(self._context, self._declared_cost, name="filters in use")
+        for segment in plan.segments:
+            if segment.n_live:
+                used.of(segment)
+        n_used = len(used.filters) + len(used.classes)
+        self._worn_at, self._looked_at = max(LEAST_WORN, 2 * n_used), plan.version
+        if 2 * n_used <= size or (pool.is_full and n_used < size):
+            with self.learning:
+                router.keep(used.keys, used.classes)
+            self._number_as(router.keys, router.classes)
+
+    def _filtered(self, waiting: Sequence[OpenPairs], evaluation: BatchEvaluation, round_: Round) -> Decided:
+        """Pairs through the filters of the pool, then to their end."""
+        decided = Decided([], Dead())
+        is_strict, pool = self._options.is_strict, self._pool
+        mine = [] if is_strict else [pairs for pairs in waiting if pool.of(pairs.segment).filters]
+        walk = self._walk(mine, evaluation, round_) if mine else None
+        for pairs in waiting:
+            entry = None if is_strict else pool.of(pairs.segment)
+            if walk is not None and entry is not None and entry.filters:
+                decided.n_waiting += len(pairs)
+                pairs = _let_through(pairs, walk, entry)
+            if len(pairs):
+                decided.extend(closed(pairs, evaluation, pool, is_strict=is_strict))
+        return decided
+
+    def _walk(self, waiting: Sequence[OpenPairs], evaluation: BatchEvaluation, round_: Round) -> SharedWalk:
+        batch, pool = evaluation.batch, self._pool
+        walk = SharedWalk(
+            pool,
+            len(batch),
+            [(pairs.rows, pool.of(pairs.segment).classes[pairs.positions]) for pairs in waiting],
+            lambda k, rows: evaluation.truth_on_rows(pool.filters[k].conditions, rows),
+            clock=self._clock,
+        )
+        routing = self.router.routing() if self._routing is None else self._routing
+        walked = walk.run(
+            routing,
+            self._tree_for(routing),
+            coins(batch.arrival, len(walk.rows), routing.rate, round_.seed),
+            small_group=self._options.small_group,
+        )
+        if self._routing is None:
+            with self.learning:
+                self._decisions += self.router.learn(walked, round_.number)
+        else:
+            self._walked.append(walked)
+        return walk
+
+    def _tree_for(self, routing: Routing) -> DecisionTree | None:
+        """The decision tree of a policy that has one, as far as it was walked."""
+        if isinstance(routing.policy, InOrder):
+            return None
+        if self._tree is None or self._tree[0] != (routing.generation, routing.policy.name):
+            self._tree = (routing.generation, routing.policy.name), DecisionTree(routing.policy)
+        return self._tree[1]
 
     # ----------------------------------------------------------------------------------------- open pairs
 
@@ -200,8 +359,36 @@ class FilterStage:
             ]
             for _, hits in part.probe(columns, len(rows)):
                 for pairs in self._open(part, hits, rows):
-                    found.extend(decide_in_error(pairs, evaluation))
+                    found.extend(decide_in_error(pairs, evaluation, is_strict=self._options.is_strict))
         return found
+
+
+def coins(
+    arrival_numbers: npt.NDArray[np.int64], n_rows: int, rate: float, seed: int
+) -> npt.NDArray[np.bool_] | None:
+    """Which rows of a batch are sampled, where `n_rows` of them meet filters.
+
+    Rather some of one batch than one of every batch: a call has a price of its own.
+    """
+    if rate <= 0 or not n_rows:
+        return None
+    expected = rate * n_rows
+    if expected < LEAST_SAMPLED:
+        if uniform_of(seed, int(arrival_numbers[0])) >= expected / LEAST_SAMPLED:
+            return None
+        rate = min(1.0, LEAST_SAMPLED / n_rows)
+    return sampled(arrival_numbers, seed, rate)
+
+
+def _let_through(pairs: OpenPairs, walk: SharedWalk, entry: SegmentFilters) -> OpenPairs:
+    """Pairs that no filter refutes, with the error of the first clause of the text that is in error."""
+    pairs = pairs.keep(walk.survive(pairs.rows, entry.classes[pairs.positions]))
+    errors = pairs.errors
+    for filters in entry.filters:
+        wrong = walk.errors(filters[pairs.positions], pairs.rows)
+        if wrong is not None:
+            errors = np.where(errors != 0, errors, wrong).astype(np.int32)
+    return replace(pairs, errors=errors)
 
 
 def _smaller(hits: Hits, n_rows: int) -> Hits:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.expressions import Context, Frame, evaluate
-from eddyline.expressions.frame import as_mask
+from eddyline.expressions.frame import Called, as_mask
 from eddyline.model import Atom, AtomKind, Call, Clause, Column, Expression, Shape
 
 
@@ -43,6 +43,7 @@ class Why:
     matches: bool
     clauses: tuple[ClauseVerdict, ...]
     error: str = ""
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.error:
@@ -50,8 +51,8 @@ class Why:
         else:
             head = f"the row {'matches' if self.matches else 'does not match'} {self.query}"
         if not self.clauses:
-            return head + ", which has no conditions"
-        return "\n".join([head, *(f"  {clause}" for clause in self.clauses)])
+            head += ", which has no conditions"
+        return "\n".join([head, *(f"  {line}" for line in (*self.notes, *self.clauses))])
 
     def __bool__(self) -> bool:
         return self.matches
@@ -96,9 +97,25 @@ def why(
     slots: Sequence[pa.Scalar],
     row: pa.RecordBatch,
     context: Context,
+    recorded: Sequence[pa.Array] = (),
 ) -> Why:
-    """Judge one row. `conditions[k]` is the text of clause k."""
+    """Judge one row. `conditions[k]` is the text of clause k, `recorded[k]` what the k-th call of a function that is not
+    deterministic gave on it; without them such functions are called again, which is noted."""
     frame = _frame(row, slots, context)
+    notes = () if recorded else _calls_again(shape)
+    for call, values in zip(shape.recorded_calls, recorded, strict=bool(recorded)):
+        frame.called[call] = Called(np.ones(1, dtype=bool), values, np.zeros(1, np.int32))
+    return _judged(query, shape, conditions, row, frame, notes)
+
+
+def _judged(
+    query: str,
+    shape: Shape,
+    conditions: Sequence[str],
+    row: pa.RecordBatch,
+    frame: Frame,
+    notes: tuple[str, ...] = (),
+) -> Why:
     verdicts = []
     for clause, text in zip(shape.condition.clauses, conditions, strict=True):
         verdict, message = _verdict(clause, frame)
@@ -109,7 +126,7 @@ def why(
     error = errors[0] if errors and not refuted else ""
     if not refuted and not error:
         error = _projection_error(shape, frame)
-    return Why(query, not refuted and not error, tuple(verdicts), error)
+    return Why(query, not refuted and not error, tuple(verdicts), error, notes)
 
 
 def why_not(
@@ -140,7 +157,10 @@ def why_not(
     if len(missed):
         best = missed[np.lexsort((distance[missed], n_stops[missed]))[0]]
         one = rows.slice(int(best), 1)
-        nearest, nearest_row = why(query, shape, conditions, slots, one, context), one.to_pylist()[0]
+        nearest = _judged(
+            query, shape, conditions, one, frame.take(np.array([best]))
+        )  # as functions found it
+        nearest_row = one.to_pylist()[0]
     return WhyNot(
         query=query,
         n_rows=n,
@@ -152,7 +172,15 @@ def why_not(
         nearest=nearest,
         nearest_row=nearest_row,
         since=since,
-        notes=tuple(notes),
+        notes=(*notes, *_calls_again(shape)),
+    )
+
+
+def _calls_again(shape: Shape) -> tuple[str, ...]:
+    names = dict.fromkeys(call.function for call in shape.recorded_calls)
+    return tuple(
+        f"{name} is not deterministic: it was called again, and may have given something else in the round"
+        for name in names
     )
 
 

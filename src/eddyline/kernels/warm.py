@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from eddyline.kernels import bitsets, counts, key_lists, leaves, places
+from eddyline.kernels import bitsets, counts, key_lists, leaves, places, shared_levels
 
 _HERE = (bitsets, key_lists)
-_BESIDE = (places, leaves)
+_BESIDE = (places, leaves, shared_levels)
 _OTHER_PROCESS = "from eddyline.kernels.warm import compile_beside; compile_beside()"
 _lock = threading.Lock()
 _is_compiled = False

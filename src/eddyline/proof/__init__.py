@@ -3,7 +3,7 @@
 In comes a receipt, plain JSON: the user's text, the rows it was asked about, the round's now(). Out comes what an independent
 engine makes of them, and where that differs. Nothing here knows the parser, the filters or the expressions of eddyline: the text
 is run as it was written, by Spark (`eddyline.spark.prove`) or, where every operator in it was found to be the same there, by
-DuckDB.
+DuckDB. What functions that are not deterministic gave comes with the receipt; no judge calls them.
 """
 
 from eddyline.proof.claims import (
@@ -13,6 +13,7 @@ from eddyline.proof.claims import (
     FunctionVersion,
     JudgeStopped,
     Proof,
+    RecordedValue,
     checksum_of,
     claim_of,
     compared,
@@ -26,6 +27,7 @@ __all__ = [
     "FunctionVersion",
     "JudgeStopped",
     "Proof",
+    "RecordedValue",
     "checksum_of",
     "claim_of",
     "compared",

@@ -56,6 +56,17 @@ class FunctionVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedValue:
+    """What a function that is not deterministic gave: `call` counts the calls of such functions in the text, from 1."""
+
+    function: str
+    version: str
+    call: int
+    type: pa.DataType
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """Of `rows`, numbered by `arrivals`, `text` gives `results`, which come of the rows `matches`, in that order."""
 
@@ -69,6 +80,7 @@ class Claim:
     functions: tuple[FunctionVersion, ...]
     matches: npt.NDArray[np.int64]  # ascending
     results: pa.Table
+    recorded: tuple[RecordedValue, ...] = ()  # on its one row
 
     def without(self, arrivals: npt.NDArray[np.int64]) -> Claim:
         """The same claim about the other rows."""
@@ -173,6 +185,7 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
         }
         rows = rows_from_json([row["row"]], schema_from_text(row["columns"])).select(row["seen"])
         results = rows_from_json([receipt["result"]], schema_from_text(receipt["columns"]))
+        recorded = tuple(_recorded(told) for told in receipt.get("recorded", ()))
     except ValueError as error:
         raise ProofError(f"result {receipt['id']} cannot be proven", detail=f"{error}.") from None
     return Claim(
@@ -186,7 +199,13 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
         functions=tuple(FunctionVersion(**called) for called in receipt["functions"]),
         matches=arrivals,
         results=results,
+        recorded=recorded,
     )
+
+
+def _recorded(told: Mapping[str, Any]) -> RecordedValue:
+    t = type_from(told["type"])
+    return RecordedValue(told["function"], told["version"], told["call"], t, from_json(told["value"], t))
 
 
 def proof_of(result_id: str, claim: Claim, found: Found, seconds: float) -> Proof:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from eddyline.errors import ProofError
 from eddyline.proof.claims import Claim, Found, JudgeStopped
 from eddyline.proof.plain_sql import plain
+from eddyline.proof.recorded import replayed
 
 _ARRIVAL = "eddyline arrival"
 _ROWS = "eddyline rows"
@@ -36,6 +37,7 @@ class DuckDbJudge:
 
     def found(self, claim: Claim) -> Found:
         """What DuckDB makes of a claim's rows. Raises ProofError if it is not to be asked, JudgeStopped if it fails on a row."""
+        claim, notes = replayed(claim)
         if claim.functions:
             raise ProofError("DuckDB does not judge functions", hint="pip install 'eddyline[spark]'")
         asked = plain(claim.text, claim.stream, claim.rows.schema, claim.params)
@@ -50,7 +52,7 @@ class DuckDbJudge:
         finally:
             self._connection.unregister(_ROWS)
         matches = np.asarray(found.column(0).to_numpy()).astype(np.int64)
-        return Found(matches, found.drop_columns([_ARRIVAL]), self._name, text)
+        return Found(matches, found.drop_columns([_ARRIVAL]), self._name, text, notes)
 
     def close(self) -> None:
         self._connection.close()

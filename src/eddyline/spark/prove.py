@@ -2,8 +2,8 @@
 
 The rows become a temporary view with the name of the stream, in a session of their own on the Spark that runs: settings, views
 and functions of the caller's session are neither seen nor changed. ANSI mode is on, the time zone is the home's, parameters are
-Spark's own, users' functions are Spark UDFs around the same Python functions. Nothing of eddyline's expressions or filters takes
-part.
+Spark's own, users' functions are Spark UDFs around the same Python functions, but for those that are not deterministic, which are
+not called again. Nothing of eddyline's expressions or filters takes part.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pyarrow as pa
 from eddyline.errors import EddylineError, ProofError
 from eddyline.functions.udf import DECLARED, UserFunction
 from eddyline.proof import Claim, Found, JudgeStopped, Proof, claim_of, proof_of
+from eddyline.proof.recorded import replayed
 from eddyline.proof.spark_text import ARRIVAL, SparkText, spark_text
 from eddyline.spark.session import local_session, stop_session
 from eddyline.spark.session_check import checked_session
@@ -49,7 +50,8 @@ def prove(
     stopped again. Functions are those of this process, unless `find_function` knows better.
     """
     claim = claim_of(receipt)
-    refuse_unjudged(claim, find_function or declared_function)  # before anything is started for it
+    asked, _ = replayed(claim)
+    refuse_unjudged(asked, find_function or declared_function)  # before anything is started for it
     with _session(session, claim.time_zone, on_wait) as spark:
         began = time.perf_counter()
         try:
@@ -60,7 +62,7 @@ def prove(
                 "their order (docs/sql.md)."
             )
             empty = claim.results.slice(0, 0)
-            found = Found(claim.matches[:0], empty, _name(spark), spark_text(claim).text, (note,))
+            found = Found(claim.matches[:0], empty, _name(spark), spark_text(asked).text, (note,))
         return proof_of(receipt["id"], claim, found, time.perf_counter() - began)
 
 
@@ -74,6 +76,7 @@ class SparkJudge:
 
     def found(self, claim: Claim) -> Found:
         """What Spark makes of a claim's rows. Raises ProofError if it cannot judge it, JudgeStopped if it fails on a row."""
+        claim, notes = replayed(claim)
         functions = refuse_unjudged(claim, self._find)
         asked = spark_text(claim)
         with _judging, _spark_errors(asked.text):
@@ -90,7 +93,7 @@ class SparkJudge:
             raise ProofError(
                 f"Spark gives {results.num_rows} results for {len(matches)} rows that match", text=asked.text
             )
-        return Found(matches, results, _name(own), asked.text, asked.notes)
+        return Found(matches, results, _name(own), asked.text, (*asked.notes, *notes))
 
     def _own_session(self) -> SparkSession:
         if self._own is None:
@@ -218,15 +221,10 @@ def declared_function(name: str, version: str) -> UserFunction | None:
 
 
 def refuse_unjudged(claim: Claim, find: FindFunction) -> dict[str, UserFunction]:
-    """The functions a claim calls. Raises ProofError if one of them cannot be called again to the same effect."""
+    """The functions a claim calls, all of them deterministic. Raises ProofError if one is not here as it was then."""
     found: dict[str, UserFunction] = {}
     for called in claim.functions:
-        if not called.is_deterministic:
-            raise ProofError(
-                f"function {called.name} is not deterministic, so it cannot be asked again",
-                detail="The values it gave are not kept with the round.",
-                hint="Declare it deterministic if the same arguments always give the same value.",
-            )
+        assert called.is_deterministic, f"{called.name} would be called again"
         function = find(called.name, called.version)
         if function is None:
             now = DECLARED.get(called.name.lower())

@@ -1,7 +1,8 @@
 """The outbox: the results of a round as one immutable file.
 
 A file holds one Arrow stream per part, each behind its length: the projected columns, and before them `_query`, `_generation`,
-`_arrival`, `_sign` and `_late`, which identify a result and say what it is.
+`_arrival`, `_sign` and `_late`, which identify a result and say what it is. Behind them stands what functions that are not
+deterministic gave, a column for each call, which is no part of the result; the metadata of the stream counts these columns.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _MARKS = pa.schema(
         ("_late", pa.bool_()),
     ]
 )
+_RECORDED = "recorded columns"  # of parts: how many of the last ones
 _FIRST, _NUMBERED = "first arrival", "arrivals"  # of captures: numbers that count up, and any others
 
 
@@ -40,6 +42,7 @@ class StoredPart:
     signs: npt.NDArray[np.int8]
     is_late: npt.NDArray[np.bool_]
     rows: pa.RecordBatch
+    recorded: pa.RecordBatch | None = None  # what calls gave, `function:k` for the k-th of the text, from 1
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -47,7 +50,8 @@ class StoredPart:
     @property
     def nbytes(self) -> int:
         marks = (self.query_ids, self.generations, self.arrivals, self.signs, self.is_late)
-        return int(self.rows.nbytes + sum(array.nbytes for array in marks))
+        recorded = 0 if self.recorded is None else self.recorded.nbytes
+        return int(self.rows.nbytes + recorded + sum(array.nbytes for array in marks))
 
     def project(self, pairs: Positions) -> pa.RecordBatch:
         return self.rows.take(pa.array(pairs)) if self.rows.num_columns else self.rows
@@ -60,6 +64,7 @@ class StoredPart:
             self.signs[pairs],
             self.is_late[pairs],
             self.project(pairs),
+            None if self.recorded is None else self.recorded.take(pa.array(pairs)),
         )
 
 
@@ -70,26 +75,51 @@ def stored_part(
     ids = part.query_ids
     everything = np.arange(len(part))
     return StoredPart(
-        ids, generations(ids), part.arrivals, part.signs, part.is_late, part.project(everything)
+        ids,
+        generations(ids),
+        part.arrivals,
+        part.signs,
+        part.is_late,
+        part.project(everything),
+        _recorded(part),
     )
+
+
+def _recorded(part: PartMatches) -> pa.RecordBatch | None:
+    calls = part.segment.recorded_calls
+    if not calls:
+        return None
+    names = [f"{call.function}:{k}" for k, call in enumerate(calls, 1)]
+    return pa.RecordBatch.from_arrays([part.computed[call] for call in calls], names=names)
 
 
 def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
     for part in parts:
         marks = [part.query_ids, part.generations, part.arrivals, part.signs, part.is_late]
         columns = [*(pa.array(mark) for mark in marks), *part.rows.columns]
-        batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema([*_MARKS, *part.rows.schema]))
-        _write_block(file, batch)
+        schema = pa.schema([*_MARKS, *part.rows.schema])
+        if part.recorded is not None:
+            columns += part.recorded.columns
+            metadata = {_RECORDED: str(part.recorded.num_columns)}
+            schema = pa.schema([*schema, *part.recorded.schema], metadata)
+        _write_block(file, pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
 def read_parts(buffer: pa.Buffer, first_arrival: int = 0) -> Iterator[StoredPart]:
     """The parts of a file, without copying where Arrow need not; `first_arrival` is added to the arrival numbers in it."""
     for batch in _blocks(buffer):
         marks = [np.asarray(batch.column(k).to_numpy(zero_copy_only=False)) for k in range(len(_MARKS))]
-        fields = list(batch.schema)[len(_MARKS) :]
-        rows = pa.RecordBatch.from_arrays(batch.columns[len(_MARKS) :], schema=pa.schema(fields))
+        n_recorded = int((batch.schema.metadata or {}).get(_RECORDED.encode(), 0))
+        end = batch.num_columns - n_recorded
+        rows = _columns(batch, len(_MARKS), end)
+        recorded = _columns(batch, end, batch.num_columns) if n_recorded else None
         arrivals = marks[2] + first_arrival if first_arrival else marks[2]
-        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows)
+        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded)
+
+
+def _columns(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+    fields = list(batch.schema)[start:end]
+    return pa.RecordBatch.from_arrays(batch.columns[start:end], schema=pa.schema(fields))
 
 
 def write_dead_letters(file: BinaryIO, letters: Sequence[DeadLetter]) -> None:

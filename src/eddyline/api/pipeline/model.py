@@ -12,6 +12,7 @@ from eddyline.delivery.sinks import Webhook
 from eddyline.engine import Limits, Retention
 from eddyline.kafka import Cluster
 from eddyline.model import Stream
+from eddyline.routing.router import AUTO
 from eddyline.secrets import Text
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.generators import ColumnGenerator
@@ -36,6 +37,8 @@ class EngineSettings:
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = None  # None: what the home was told last
     audit: float = 0.0  # the share of rounds that another engine evaluates again
+    routing: str = AUTO  # who orders expensive conditions
+    is_strict: bool = False  # they run in the order of the text
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,8 @@ def open_pipeline(pipeline: Pipeline, *, home: Path | None = None) -> Engine:
         dead_letters=limits.dead_letters,
         retention=settings.retention,
         seed=settings.seed,
+        routing=settings.routing,
+        strict=settings.is_strict,
     )
 
 

@@ -26,13 +26,14 @@ from eddyline.api.pipeline.tables import Document, Table
 from eddyline.api.shares import share_of
 from eddyline.engine import Limits, Retention
 from eddyline.errors import EddylineError, PropertyError, did_you_mean
+from eddyline.routing.router import AUTO, POLICIES
 from eddyline.sql import properties
 from eddyline.sql.properties import PROPERTY_NAMES
 
 FILE_NAME = "eddyline.toml"
 
 _TABLES = ("engine", "streams", "functions", "rules", "sinks", "limits")
-_ENGINE = ("home", "time_zone", "seed", "tick", "retention", "audit")
+_ENGINE = ("home", "time_zone", "seed", "tick", "retention", "audit", "routing", "strict")
 _RETENTION = {field.name.removesuffix("_us"): field.name for field in dataclasses.fields(Retention)}
 _MEMORY = {
     "results_per_query": "whole",
@@ -204,6 +205,8 @@ def _engine(root: Table) -> EngineSettings:
         limits=_memory_limits(root),
         retention=_retention(table),
         audit=_audit(table),
+        routing=table.choice("routing", [AUTO, *sorted(POLICIES)]) or AUTO,
+        is_strict=table.flag("strict", False),
     )
 
 

@@ -1,0 +1,409 @@
+"""Rows on their way through the expensive filters: each filter at most once per row, and only while an open query needs it.
+
+Papers: "Optimization of Continuous Queries with Shared Expensive Filters", PODS 2007: strategies and decision trees; Madden,
+Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queries over Streams", SIGMOD 2002: tuples that carry which queries
+they still concern.
+
+Level by level: one order for all rows. A filter runs on the rows on which a class that has it is open. By tree: rows with equal
+results so far are a group, and each group asks the policy for its next filter; all groups that wait for one filter share its
+call. Nodes of the tree are made when rows first get there, and the most visited stay. Where groups have become small, or the tree
+large, the rest goes level by level.
+
+A row's sequence of filters is decided by its own results alone, so it is the same as if rows came one at a time.
+
+Differs from the papers: an error lets a row pass, so that it is an error only if nothing else is false. Sampled rows run, apart
+and afterwards, every filter a class that was open on them has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.batch import Positions
+from eddyline.expressions.frame import ErrorCodes
+from eddyline.filters.filter_pool import FilterPool
+from eddyline.kernels.shared_levels import (
+    are_open,
+    close_where_dropped,
+    count_open,
+    needing_among,
+    open_pairs,
+    rows_needing,
+)
+from eddyline.routing.decision_tree import after, settled
+from eddyline.routing.learner import Learner
+from eddyline.routing.policy import FilterSet, Group
+from eddyline.routing.walked import Routing, Walked
+from eddyline.statistics.change_detection import places_of
+
+UNKNOWN, FALSE, TRUE, ERROR = 0, 1, 2, 3
+SMALL_GROUP = 64  # rows; fewer are not worth a decision of their own
+MOST_NODES = 4_096  # of the tree, kept from batch to batch
+MOST_ROOTS = 512  # distinct sets of open classes that start a tree
+MOST_SAMPLED = 1_000  # rows of a batch
+COUNTED_ROWS = 1_024
+
+Mask = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+Ask: TypeAlias = Callable[
+    [int, Positions], tuple[Mask, ErrorCodes | None]
+]  # filter, rows of the batch: true, errors
+
+
+class Node:
+    """A group of rows, the filter it runs next, and what follows. `yes` and `no` are None where nothing does."""
+
+    __slots__ = ("filter", "group", "n_rows", "no", "yes")
+
+    def __init__(self, group: Group, filter_: int) -> None:
+        self.group = group
+        self.filter = filter_
+        self.n_rows = 0.0
+        self.yes: Node | bool | None = False  # False: nobody has got there yet
+        self.no: Node | bool | None = False
+
+
+class DecisionTree:
+    """What a policy decided for the groups that were met. Good for one generation of its decisions."""
+
+    def __init__(self, policy: Learner, *, most_nodes: int = MOST_NODES) -> None:
+        self.policy = policy
+        self.filters: FilterSet = policy.filters
+        self.n_nodes = 0
+        self._most = most_nodes
+        self._roots: dict[int, Node | None] = {}
+
+    def root(self, open_classes: int) -> Node | None:
+        if open_classes not in self._roots:
+            if len(self._roots) >= MOST_ROOTS:
+                self._roots.clear()
+                self.n_nodes = 0
+            self._roots[open_classes] = self._made(settled(self.filters, Group(0, 0, open_classes)))
+        return self._roots[open_classes]
+
+    def child(self, node: Node, *, passes: bool) -> Node | None:
+        known = node.yes if passes else node.no
+        if isinstance(known, bool):
+            known = self._made(after(self.filters, node.group, node.filter, passes=passes))
+            if passes:
+                node.yes = known
+            else:
+                node.no = known
+        return known
+
+    def trim(self) -> None:
+        """Keep the nodes most rows came to. A node's parent had as many rows at least, so it stays, too."""
+        if self.n_nodes <= self._most:
+            return
+        nodes = list(self._all())
+        least = sorted((node.n_rows for node in nodes), reverse=True)[self._most // 2]
+        for node in nodes:
+            for side in ("yes", "no"):
+                child = getattr(node, side)
+                if isinstance(child, Node) and child.n_rows <= least:
+                    setattr(node, side, False)
+        self._roots = {k: node for k, node in self._roots.items() if node is None or node.n_rows > least}
+        kept = list(self._all())
+        for node in kept:
+            node.n_rows /= 2
+        self.n_nodes = len(kept)
+
+    def _made(self, group: Group) -> Node | None:
+        if not self.filters.needed(group):
+            return None
+        self.n_nodes += 1
+        return Node(group, self.policy.next(group))
+
+    def _all(self) -> list[Node]:
+        found: list[Node] = []
+        waiting = [node for node in self._roots.values() if node is not None]
+        while waiting:
+            node = waiting.pop()
+            found.append(node)
+            waiting += [child for child in (node.yes, node.no) if isinstance(child, Node)]
+        return found
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Work done, by filter."""
+
+    asked: npt.NDArray[np.int64]
+    passed: npt.NDArray[np.int64]
+    seconds: npt.NDArray[np.float64]
+    follow_asked: npt.NDArray[np.int64]
+    follow_seconds: npt.NDArray[np.float64]
+    extra: npt.NDArray[np.int64]
+    extra_s: float = 0.0
+
+    @classmethod
+    def of(cls, n: int) -> _Tally:
+        return cls(
+            asked=np.zeros(n, np.int64),
+            passed=np.zeros(n, np.int64),
+            seconds=np.zeros(n),
+            follow_asked=np.zeros(n, np.int64),
+            follow_seconds=np.zeros(n),
+            extra=np.zeros(n, np.int64),
+        )
+
+
+class SharedWalk:
+    """The rows of one batch that have open classes."""
+
+    def __init__(
+        self,
+        pool: FilterPool,
+        n_batch_rows: int,
+        pairs: Sequence[tuple[Positions, npt.NDArray[np.int64]]],
+        ask: Ask,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`pairs` are rows of the batch with a class that is open on each."""
+        self._pool = pool
+        self._ask = ask
+        self._clock = clock
+        is_here = np.zeros(n_batch_rows, dtype=bool)
+        for rows, _ in pairs:
+            is_here[rows] = True
+        self.rows: Positions = np.flatnonzero(is_here)
+        self._local = np.cumsum(is_here) - 1  # place among `rows`
+        self._members = pool.members()
+        self._words: Words = np.zeros((len(self.rows), self._members.shape[1]), np.uint64)
+        self._n_pairs = np.zeros(len(pool.classes), np.int64)
+        for rows, classes in pairs:
+            open_pairs(self._local[rows], classes, self._words)
+            self._n_pairs += np.bincount(classes, minlength=len(pool.classes))
+        self._n_open = self._counted()
+        n = len(pool.filters)
+        self._cores = pool.cores()
+        self._is_shared = np.bincount(self._cores, minlength=n) > 1
+        self._verdicts: dict[int, npt.NDArray[np.int8]] = {}
+        self._codes: dict[int, ErrorCodes] = {}
+        self._core_known: dict[int, Mask] = {}
+        self._tally = _Tally.of(n)
+        self._needing = np.empty(len(self.rows), np.int64)
+        self._is_tree = False
+        self._seconds = 0.0
+
+    def _counted(self) -> npt.NDArray[np.float64]:
+        """On how many rows each class is open, told from some."""
+        some = self._words[:: max(1, len(self.rows) // COUNTED_ROWS)]
+        counts = np.zeros(64 * self._words.shape[1], np.int64)
+        count_open(some, counts)
+        return counts[: len(self._pool.classes)] * (len(self.rows) / max(1, len(some)))
+
+    # ----------------------------------------------------------------------------------------- walking
+
+    def run(
+        self,
+        routing: Routing,
+        tree: DecisionTree | None,
+        sampled: Mask | None,
+        *,
+        small_group: int = SMALL_GROUP,
+    ) -> Walked:
+        """Decide all open pairs; `sampled` says which rows of the batch to sample."""
+        began = self._clock()
+        some = (
+            np.flatnonzero(sampled[self.rows])[:MOST_SAMPLED]
+            if sampled is not None
+            else np.empty(0, np.int64)
+        )
+        at_first = self._words[some]
+        order = routing.policy.standing
+        n_known = len(routing.keys)
+        rest = tuple(range(n_known, len(self._pool.filters)))
+        places: list[Hashable] = [(routing.generation, k) for k in range(len(self._pool.filters))]
+        if tree is None:
+            self._by_levels((*order, *rest), None)
+            places = list(places_of((*order, *rest)))
+        else:
+            self._by_tree(tree, order, small_group)
+            if rest or len(self._pool.classes) > len(routing.classes):
+                self._by_levels((*order, *rest), None)
+        self._seconds = self._clock() - began
+        walked_s = float(self._tally.seconds.sum())
+        dropped, known = self._sample(some, at_first)
+        return Walked(
+            keys=self._pool.keys,
+            cores=tuple(each.core for each in self._pool.filters),
+            declared_s=tuple(each.declared_s for each in self._pool.filters),
+            classes=tuple(self._pool.classes),
+            n_rows=len(self.rows),
+            n_pairs=self._n_pairs,
+            n_open=self._n_open,
+            asked=self._tally.asked,
+            passed=self._tally.passed,
+            seconds=self._tally.seconds,
+            follow_asked=self._tally.follow_asked,
+            follow_seconds=self._tally.follow_seconds,
+            extra=self._tally.extra,
+            extra_s=self._tally.extra_s,
+            overhead_s=max(0.0, self._seconds - walked_s),
+            is_tree=self._is_tree,
+            places=tuple(places),
+            dropped=dropped,
+            known=known,
+            open=tuple(int.from_bytes(words.tobytes(), "little") for words in at_first),
+        )
+
+    def _by_levels(self, order: Sequence[int], among: Positions | None) -> None:
+        """One filter after the other, on the rows that need it."""
+        words, needing = self._words, self._needing
+        for k in order:
+            members = self._members[k]
+            if among is None:
+                n = rows_needing(words, members, needing)
+            else:
+                n = needing_among(words, members, among, needing)
+            if n:
+                local = needing[:n].copy()
+                close_where_dropped(words, local, self._passes(k, local), members)
+
+    def _by_tree(self, tree: DecisionTree, order: Sequence[int], small_group: int) -> None:
+        """Groups of rows, each by what the policy says for it."""
+        waiting: dict[int, dict[Node, list[Positions]]] = {}
+        n_waiting: dict[int, int] = {}
+
+        def join(node: Node | None, rows: Positions) -> None:
+            if node is not None and len(rows):
+                node.n_rows += len(rows)
+                waiting.setdefault(node.filter, {}).setdefault(node, []).append(rows)
+                n_waiting[node.filter] = n_waiting.get(node.filter, 0) + len(rows)
+
+        known_classes = (1 << len(tree.filters.queries)) - 1
+        roots = _groups(self._words)
+        if len(roots) > MOST_ROOTS:
+            self._by_levels(order, None)
+            return
+        self._is_tree = True
+        for open_classes, rows in roots:
+            join(tree.root(open_classes & known_classes), rows)
+        most_nodes = tree.n_nodes + MOST_NODES
+        while waiting:
+            k = max(n_waiting, key=n_waiting.__getitem__)
+            if n_waiting[k] < small_group or tree.n_nodes > most_nodes:
+                rest = [rows for nodes in waiting.values() for parts in nodes.values() for rows in parts]
+                self._by_levels(order, np.concatenate(rest))
+                break
+            nodes = waiting.pop(k)
+            del n_waiting[k]
+            together = [np.concatenate(parts) for parts in nodes.values()]
+            local = together[0] if len(together) == 1 else np.concatenate(together)
+            passes = self._passes(k, local)
+            close_where_dropped(self._words, local, passes, self._members[k])
+            first = 0
+            for node, rows in zip(nodes, together, strict=True):
+                mine = passes[first : first + len(rows)]
+                first += len(rows)
+                join(tree.child(node, passes=True), rows[mine])
+                join(tree.child(node, passes=False), rows[~mine])
+        tree.trim()
+
+    # ----------------------------------------------------------------------------------------- asking
+
+    def _passes(self, k: int, local: Positions) -> Mask:
+        """Whether each of these rows passes the filter; it runs only on those on which it has not."""
+        verdicts = self._verdicts.get(k)
+        if verdicts is None:
+            verdicts = self._verdicts[k] = np.zeros(len(self.rows), np.int8)
+            missing = local
+        else:
+            missing = local[verdicts[local] == UNKNOWN]
+        if len(missing):
+            tally = self._tally
+            for rows, is_followed in self._by_core(k, missing):
+                elapsed = self._run(k, rows)
+                tally.seconds[k] += elapsed
+                if is_followed:
+                    tally.follow_asked[k] += len(rows)
+                    tally.follow_seconds[k] += elapsed
+            tally.asked[k] += len(missing)
+            tally.passed[k] += int(np.count_nonzero(verdicts[missing] >= TRUE))
+        return verdicts[local] >= TRUE
+
+    def _by_core(self, k: int, local: Positions) -> list[tuple[Positions, bool]]:
+        """Rows on which the dear part of the filter is still to be computed, and those on which another filter had it."""
+        core = self._cores[k]
+        if not self._is_shared[core]:
+            return [(local, False)]
+        known = self._core_known.get(core)
+        if known is None:
+            known = self._core_known[core] = np.zeros(len(self.rows), dtype=bool)
+        is_followed = known[local]
+        known[local] = True
+        parts = (local[~is_followed], False), (local[is_followed], True)
+        return [(rows, followed) for rows, followed in parts if len(rows)]
+
+    def _run(self, k: int, local: Positions) -> float:
+        """Ask the filter; gives the seconds it took."""
+        began = self._clock()
+        true, errors = self._ask(k, self.rows[local])
+        elapsed = self._clock() - began
+        verdicts = self._verdicts[k]
+        verdicts[local] = np.where(true, TRUE, FALSE)
+        if errors is not None and errors.any():
+            codes = self._codes.get(k)
+            if codes is None:
+                codes = self._codes[k] = np.zeros(len(self.rows), np.int32)
+            codes[local] = np.where(true, 0, errors)
+            verdicts[local[codes[local] != 0]] = ERROR
+        return elapsed
+
+    def _sample(self, some: Positions, at_first: Words) -> tuple[Mask, Mask]:
+        """What every filter says of sampled rows that had a class open which has it: dropped, and known at all."""
+        n = len(self._pool.filters)
+        dropped, known = np.zeros((len(some), n), bool), np.zeros((len(some), n), bool)
+        for k in range(n) if len(some) else ():
+            wanted = (at_first & self._members[k]).any(axis=1)
+            verdicts = self._verdicts.setdefault(k, np.zeros(len(self.rows), np.int8))
+            missing = some[wanted & (verdicts[some] == UNKNOWN)]
+            if len(missing):
+                self._tally.extra_s += sum(self._run(k, rows) for rows, _ in self._by_core(k, missing))
+                self._tally.extra[k] += len(missing)
+            found = verdicts[some]
+            known[:, k] = wanted & (found != UNKNOWN)
+            dropped[:, k] = wanted & (found == FALSE)
+        return dropped, known
+
+    # ----------------------------------------------------------------------------------------- what came of it
+
+    def survive(self, rows: Positions, classes: npt.NDArray[np.int64]) -> Mask:
+        """Pairs that no filter refutes."""
+        found = np.empty(len(rows), dtype=bool)
+        are_open(self._words, self._local[rows], classes, found)
+        return found
+
+    def errors(self, filters: npt.NDArray[np.int64], rows: Positions) -> ErrorCodes | None:
+        """The error of filter `filters[k]` on row `rows[k]`, 0 if there is none."""
+        wrong = [k for k in self._codes if (filters == k).any()]
+        if not wrong:
+            return None
+        found = np.zeros(len(rows), np.int32)
+        local = self._local[rows]
+        for k in wrong:
+            mine = np.flatnonzero(filters == k)
+            found[mine] = self._codes[k][local[mine]]
+        return found
+
+
+def _groups(words: Words) -> list[tuple[int, Positions]]:
+    """Rows by the classes that are open on them, as bits."""
+    if words.shape[1] == 1:
+        distinct, of_row = np.unique(words[:, 0], return_inverse=True)
+        values = [int(each) for each in distinct]
+    else:
+        wide = np.ascontiguousarray(words).view(np.dtype((np.void, 8 * words.shape[1])))[:, 0]
+        found, of_row = np.unique(wide, return_inverse=True)
+        values = [int.from_bytes(each.tobytes(), "little") for each in found]
+    order = np.argsort(of_row, kind="stable")
+    bounds = np.searchsorted(of_row[order], np.arange(len(values) + 1))
+    return [(value, order[bounds[k] : bounds[k + 1]]) for k, value in enumerate(values)]

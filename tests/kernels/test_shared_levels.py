@@ -1,0 +1,85 @@
+"""The kernels of shared filters do what plain loops over sets do."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eddyline.kernels.shared_levels import (
+    are_open,
+    close_where_dropped,
+    count_open,
+    needing_among,
+    open_pairs,
+    rows_needing,
+)
+from tests.strategies import examples
+
+
+@st.composite
+def open_classes(draw):
+    """On each row the classes that are open, and a filter's classes; up to three words of them."""
+    n = draw(st.sampled_from([1, 63, 64, 65, 130]))
+    some = st.frozensets(st.integers(0, n - 1), max_size=6)
+    return n, draw(st.lists(some, max_size=12)), draw(some)
+
+
+def words_of(n, sets):
+    words = np.zeros((len(sets), -(-n // 64)), np.uint64)
+    for row, members in enumerate(sets):
+        for member in members:
+            words[row, member // 64] |= np.uint64(1 << member % 64)
+    return words
+
+
+@given(open_classes())
+@examples(1)
+def test_pairs_become_bits(case):
+    n, rows, _ = case
+    pairs = [(row, member) for row, members in enumerate(rows) for member in sorted(members)]
+    words = np.zeros((len(rows), -(-n // 64)), np.uint64)
+    given_rows, classes = (np.array([pair[at] for pair in pairs], np.int64) for at in (0, 1))
+    open_pairs(given_rows, classes, words)
+    assert (words == words_of(n, rows)).all()
+
+
+@given(open_classes(), st.randoms(use_true_random=False))
+@examples(1)
+def test_a_filter_is_needed_where_a_class_that_has_it_is_open(case, rng):
+    n, rows, members = case
+    words, of_filter = words_of(n, rows), words_of(n, [members])[0]
+    expected = [row for row, here in enumerate(rows) if here & members]
+    needing = np.empty(len(rows) + 1, np.int64)
+    assert needing[: rows_needing(words, of_filter, needing)].tolist() == expected
+    among = sorted(rng.sample(range(len(rows)), rng.randint(0, len(rows))))
+    found = needing[: needing_among(words, of_filter, np.array(among, np.int64), needing)].tolist()
+    assert found == [row for row in expected if row in among]
+
+
+@given(open_classes(), st.randoms(use_true_random=False))
+@examples(1)
+def test_a_drop_closes_the_classes_that_have_the_filter(case, rng):
+    n, rows, members = case
+    words, of_filter = words_of(n, rows), words_of(n, [members])[0]
+    asked = sorted(rng.sample(range(len(rows)), rng.randint(0, len(rows))))
+    passes = [rng.random() < 0.5 for _ in asked]
+    close_where_dropped(words, np.array(asked, np.int64), np.array(passes, bool), of_filter)
+    dropped = {row for row, passed in zip(asked, passes, strict=True) if not passed}
+    expected = [here - members if row in dropped else here for row, here in enumerate(rows)]
+    assert (words == words_of(n, expected)).all()
+
+
+@given(open_classes())
+@examples(1)
+def test_open_classes_are_found_and_counted(case):
+    n, rows, _ = case
+    words = words_of(n, rows)
+    pairs = [(row, member) for row in range(len(rows)) for member in range(n)]
+    found = np.empty(len(pairs), bool)
+    given_rows, classes = (np.array([pair[at] for pair in pairs], np.int64) for at in (0, 1))
+    are_open(words, given_rows, classes, found)
+    assert found.tolist() == [member in rows[row] for row, member in pairs]
+    counts = np.zeros(64 * words.shape[1], np.int64)
+    count_open(words, counts)
+    assert counts[:n].tolist() == [sum(member in here for here in rows) for member in range(n)]
