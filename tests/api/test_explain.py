@@ -74,7 +74,13 @@ def test_a_text_can_be_explained_without_registering_it(engine):
     explained = engine.explain("SELECT sym FROM trades WHERE price < :limit", params={"limit": 7.5})
     assert str(explained).startswith("(not registered): paused since version 1")
     assert explained.as_dict()["conditions"] == [
-        {"text": "price < 7.5", "served_by": "index", "structure": None, "columns": ["price"]}
+        {
+            "text": "price < 7.5",
+            "served_by": "index",
+            "structure": None,
+            "columns": ["price"],
+            "filter": None,
+        }
     ]
     assert engine.n_queries == 0
 

@@ -12,11 +12,13 @@ import pyarrow.parquet
 import pytest
 
 import eddyline
-from eddyline.api.receipts import Receipt
+from eddyline.api.commands import Commands
+from eddyline.api.receipts import Receipt, prove
 from eddyline.engine.durable import OUTBOX, Retention
 from eddyline.errors import HomeError, ProofError, PropertyError, ReceiptError, UnknownNameError
-from eddyline.proof import claim_of
+from eddyline.proof import checksum_of, claim_of
 from eddyline.sources.reading import reference_from, reference_to
+from eddyline.spark import prove as spark_prove
 from tests.on_workers import opener, through_tasks
 
 NOW_US = 1_718_000_000_123_456
@@ -169,6 +171,124 @@ def test_functions_are_named_with_their_versions(engine):
     assert engine.receipt("1-1-1")["functions"] == [
         {"name": "twice_for_receipts", "version": "2024-05", "is_deterministic": True}
     ]
+
+
+# --------------------------------------------------------------------------------------------- recorded values
+
+
+@pytest.fixture
+def drawn():
+    """What draw_for_receipts gave so far: 0.5, 1.5, 2.5, …"""
+    given: list[float] = []
+
+    @eddyline.udf(returns="double", version="7", deterministic=False, scalar=True)
+    def draw_for_receipts(x):
+        given.append(len(given) + 0.5)
+        return given[-1]
+
+    return given
+
+
+DRAWING = (
+    "SELECT sym, draw_for_receipts(price) AS d FROM trades WHERE Draw_For_Receipts(price) < 1 OR qty = 7"
+)
+
+
+def tampered(receipt: Receipt, call: int, value: object) -> Receipt:
+    """Another recorded value, and a checksum that fits it."""
+    body = json.loads(json.dumps({name: part for name, part in receipt.items() if name != "checksum"}))
+    body["recorded"][call - 1]["value"] = value
+    return Receipt(body | {"checksum": checksum_of(body)})
+
+
+def test_a_receipt_tells_what_functions_that_are_not_deterministic_gave(engine, drawn):
+    engine.query(DRAWING)
+    engine.push("trades", rows(("A", 4.0, 4), ("B", 5.0, 5), ("C", 6.0, 7)))
+    receipt = engine.receipt("1-3-1")
+    assert receipt.is_intact
+    assert receipt["result"] == {"sym": "C", "d": 4.5}
+    assert receipt["columns"] == [
+        {"name": "sym", "type": "STRING", "nullable": True},
+        {"name": "d", "type": "DOUBLE", "nullable": True},
+    ]
+    assert receipt["recorded"] == [
+        {"function": "draw_for_receipts", "version": "7", "call": 1, "type": "DOUBLE", "value": 4.5},
+        {"function": "draw_for_receipts", "version": "7", "call": 2, "type": "DOUBLE", "value": 2.5},
+    ]
+    assert str(receipt).splitlines()[2:5] == [
+        "  function  draw_for_receipts, version 7",
+        "  recorded  call 1, draw_for_receipts: 4.5",
+        "  recorded  call 2, draw_for_receipts: 2.5",
+    ]
+    assert [each.value for each in claim_of(receipt).recorded] == [4.5, 2.5]
+    assert len(drawn) == 5
+
+
+def test_results_of_such_functions_are_proven_with_what_they_gave_and_no_call(engine, drawn, monkeypatch):
+    engine.query(DRAWING)
+    engine.push("trades", rows(("A", 4.0, 4), ("B", 5.0, 5), ("C", 6.0, 7)))
+    monkeypatch.setattr(spark_prove, "is_installed", lambda: False)
+    proof = engine.prove("1-1-1")
+    assert proof.is_proven, str(proof)
+    assert proof.engine.startswith("DuckDB")
+    assert "draw_for_receipts gave 3.5 (:recorded_1), draw_for_receipts gave 0.5 (:recorded_2)" in proof.note
+    receipt = engine.receipt("1-1-1")
+    assert not prove(tampered(receipt, 1, 3.25)).is_proven  # it is the result
+    refuted = prove(tampered(receipt, 2, 1.0))  # it decides whether there is one
+    assert (refuted.is_proven, refuted.found) == (False, None)
+    assert prove(tampered(receipt, 2, 0.75)).is_proven  # nothing that was promised depends on it
+    assert len(drawn) == 5
+
+
+def test_a_receipt_of_an_earlier_version_is_intact_and_refused_with_the_reason(engine, drawn, monkeypatch):
+    engine.query(DRAWING)
+    engine.push("trades", rows(("A", 4.0, 4)))
+    body = {
+        name: part for name, part in engine.receipt("1-1-1").items() if name not in ("checksum", "recorded")
+    }
+    receipt = Receipt(body | {"checksum": checksum_of(body)})
+    assert receipt.is_intact
+    with pytest.raises(ProofError, match="is not deterministic, so it cannot be asked again"):
+        prove(receipt, spark=object())  # before anything is asked of it
+    monkeypatch.setattr(spark_prove, "is_installed", lambda: False)
+    with pytest.raises(ProofError, match="there is no Spark to prove it with") as refused:
+        prove(receipt)
+    assert "draw_for_receipts is not deterministic" in refused.value.detail
+
+
+def test_values_are_recorded_by_tasks_and_kept_through_a_restart(tmp_path, drawn, monkeypatch):
+    monkeypatch.setattr(spark_prove, "is_installed", lambda: False)
+    engine = opener(tmp_path / "was", n_pieces=2)(clock=lambda: NOW_US)
+    engine.stream("trades", SCHEMA)
+    engine.query(DRAWING, name="draws")
+    engine.push("trades", rows(("A", 4.0, 7), ("B", 5.0, 7)))
+    engine.close()
+    home = next((tmp_path / "was").iterdir())
+    with eddyline.open(home) as again:
+        receipts = [again.receipt(f"1-{arrival}-1") for arrival in (1, 2)]
+        for receipt in receipts:
+            first, second = receipt["recorded"]
+            assert first["value"] == receipt["result"]["d"]
+            assert second["value"] not in (None, first["value"])
+            assert prove(receipt).is_proven
+    assert drawn == []  # it was called elsewhere, and not again here
+
+
+def test_why_says_that_such_functions_are_called_again_but_for_results(engine, drawn):
+    query = engine.query(DRAWING, name="draws")
+    engine.push("trades", rows(("A", 4.0, 4)))
+    again = "draw_for_receipts is not deterministic: it was called again, and may have given something else in the round"
+    why = query.why({"price": 4.0, "qty": 1})
+    assert why.notes == (again,)
+    assert f"\n  {again}\n" in str(why)
+    assert len(drawn) == 3  # it does not match, so nothing is asked for its result
+    why_not = query.why_not()
+    assert why_not.notes == (again,)
+    assert (why_not.n_matched, why_not.nearest.matches) == (0, False)
+    assert len(drawn) == 4
+    found = Commands(engine).why_result(result="1-1-1")
+    assert (found["matches"], found["notes"]) == (True, ())
+    assert len(drawn) == 4  # what was recorded is known
 
 
 # --------------------------------------------------------------------------------------------- where rows come from

@@ -175,6 +175,18 @@ def test_the_whole_index_is_explained_as_far_as_it_is_built(shell, home):
     assert shell("eddyline explain --all --json").json == {"streams": []}
 
 
+def test_filters_are_explained_of_one_stream_or_of_all(shell, home):
+    assert shell("eddyline explain --filters").out == (
+        "trades: 1 filter of 1 query, ordered by fixed, chosen by auto\n"
+        "    –  worth(price, qty) > 50000.0   (1 query; no row has come to it yet)\n"
+    )
+    (facts,) = shell("eddyline explain --filters trades --json").json["streams"]
+    assert (facts["stream"], facts["policy"], facts["filters"][0]["n_queries"]) == ("trades", "auto", 1)
+    assert shell("eddyline explain --filters tardes").code == 1
+    for wrong in ("eddyline explain cheap --filters", "eddyline explain --all --filters"):
+        assert shell(wrong).err.startswith("explain takes a query, --all or --filters")
+
+
 def test_why_takes_pairs_or_json_or_nothing(shell, home):
     said = shell("eddyline why cheap sector=TECH price=13")
     assert said.out == (

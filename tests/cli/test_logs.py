@@ -53,6 +53,19 @@ def test_events_are_lines_for_people_as_text(capsys):
     assert capsys.readouterr().err == "round 12: SinkFailed: sink ops, message no route to host\n"
 
 
+def test_what_routers_decide_is_told_in_words_and_only_to_who_wants_everything(capsys):
+    drifted = events.FilterDrifted(12, "posts", "lang(text) = 'de'", "pass rate", 0.48, 0.12)
+    with logging_to_stderr(wanted(), Output()):
+        tell_event(drifted)
+    with logging_to_stderr(wanted(log_level="debug"), Output()):
+        tell_event(drifted)
+    with logging_to_stderr(wanted(log_level="debug", log_format="json"), Output()):
+        tell_event(drifted)
+    text, line = capsys.readouterr().err.splitlines()
+    assert text == "round 12: FilterDrifted: posts: `lang(text) = 'de'` passes 12 % of rows, it was 48 %"
+    assert json.loads(line)["after"] == 0.12
+
+
 @pytest.mark.parametrize(
     ("level", "told"),
     [

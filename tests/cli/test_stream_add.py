@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+
 import pytest
 
 from eddyline.api.pipeline import load_pipeline
@@ -59,6 +62,36 @@ def test_a_stream_that_is_there_is_refused_in_any_spelling(shell, project):
         "hint: Give another name, or leave --write out and change the file by hand.\n"
     )
     assert (project / "eddyline.toml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        'a" } \\ x',
+        "b', 'c INT) --",
+        "d`, e INT -- ",
+        "f, g INT",
+        '"""',
+        "${env:HOME}",
+        'x"]\n[engine]\nhome = "elsewhere',
+        "\u2028[engine]",
+    ],
+)
+def test_names_in_the_data_cannot_write_anything_else_into_the_pipeline(shell, project, column):
+    """They come from whoever writes the data. Either they are the name of a column, or nothing is written."""
+    before = (project / "eddyline.toml").read_text()
+    (project / "odd.json").write_text(json.dumps({column: 1}) + "\n")
+    done = shell("eddyline stream add odd --sample odd.json --write")
+    if done.code:
+        assert done.err.count("hint: ") == 1
+        assert (project / "eddyline.toml").read_text() == before
+        return
+    read, known = tomllib.loads((project / "eddyline.toml").read_text()), tomllib.loads(before)
+    added = read["streams"].pop("odd")
+    assert read == known | {"streams": known["streams"]}
+    assert set(added) == {"schema", "source"}
+    (settings,) = [s for s in load_pipeline(project / "eddyline.toml").streams if s.stream.name == "odd"]
+    assert settings.stream.schema.names == [column]
 
 
 def test_a_file_with_other_line_ends_keeps_them(shell, project):

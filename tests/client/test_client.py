@@ -5,6 +5,9 @@ from __future__ import annotations
 import builtins
 import threading
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import eddyline
@@ -17,6 +20,7 @@ from eddyline.errors import (
     RequestError,
     UnknownNameError,
 )
+from eddyline.server import alerts
 from tests.server.served import house, on_loopback
 
 
@@ -55,6 +59,57 @@ def test_streams_are_declared_pushed_to_and_dropped(admin):
     assert [letter.row for letter in letters] == [{"sym": "B", "bid": "x"}]
     admin.drop_stream("quotes")
     assert [s.name for s in admin.streams()] == ["trades"]
+
+
+@pytest.mark.parametrize("table", [pa.table, pl.DataFrame, pd.DataFrame], ids=["arrow", "polars", "pandas"])
+def test_rows_may_be_a_table(admin, home, table):
+    pushed = admin.push("trades", table({"sym": ["X", "Y"], "price": [1.5, 2.5]}))
+    assert (pushed.n_rows, pushed.count, pushed.n_dead) == (2, 4, 0)
+    results = admin.get("cheap", owner="anna").latest(2)
+    assert [dict(result) for result in results] == [{"sym": "X", "price": 1.5}, {"sym": "Y", "price": 2.5}]
+
+
+def test_what_alerts_did_is_asked_of_one_query_or_owner(home, serving, admin):
+    with eddyline.connect(serving.url, home.tokens["bob"]) as bob:
+        dear = bob.get("dear")
+        assert dear.alert_counts == home.engine.get(2).alert_counts
+        assert dear.alert_counts.n_fired == 1
+        assert dear.suspended is None
+        assert [m["query"] for m in bob.messages(query=dear)] == ["dear"]
+    assert [a["query"] for a in admin.alerts(2)] == ["dear"]
+    assert [a["query"] for a in admin.alerts("dear", owner="bob", state="firing")] == ["dear"]
+    assert admin.alerts(owner="anna") == []
+    assert [m["query"] for m in admin.messages(owner="bob", newest=5)] == ["dear"]
+    assert admin.messages(owner="anna") == []
+
+
+def test_more_messages_than_one_answer_holds_all_come(home, serving, monkeypatch):
+    monkeypatch.setattr(alerts, "MOST_NEWEST", 2)
+    home.engine.push("trades", [{"sym": f"S{n}", "price": 99.0} for n in range(5)])
+    with eddyline.connect(serving.url, home.tokens["bob"]) as bob:
+        assert [m["id"] for m in bob.messages()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_admin_looks_at_the_engine_itself(admin, home):
+    assert (admin.version, admin.n_queries) == (home.engine.version, 3)
+    assert "RoundCommitted" in {event["event"] for event in admin.events()}
+    assert str(admin.explain_index()) == str(home.engine.explain_index())
+    assert [s.lateness_us for s in admin.streams()] == [0]
+
+
+def test_filters_are_explained_as_the_engine_explains_them_and_others_have_no_text(anna, admin, home):
+    home.engine.query("SELECT sym FROM trades WHERE sym RLIKE '^A'", name="mine", owner="anna")
+    home.engine.query("SELECT sym FROM trades WHERE sym RLIKE '^B'", name="bobs", owner="bob")
+    home.engine.push("trades", [{"sym": "ACME", "price": 1.0}])
+    assert str(admin.explain_filters()) == str(home.engine.explain_filters())
+    assert admin.explain_filters("trades").as_dict() == home.engine.explain_filters("trades").as_dict()
+    (facts,) = anna.explain_filters().streams
+    assert [each["text"] for each in facts["filters"]] == ["sym RLIKE '^A'", None]
+    assert "another owner's filter" in str(anna.explain_filters("trades", bound=False))
+    (condition,) = anna.get("mine").explain().as_dict()["conditions"]
+    assert (condition["filter"]["place"], condition["filter"]["n_filters"]) == (1, 2)
+    with pytest.raises(UnknownNameError, match="there is no stream"):
+        anna.explain_filters("tardes")
 
 
 def test_a_query_is_registered_asked_changed_and_dropped(anna, home):

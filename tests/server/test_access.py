@@ -148,6 +148,7 @@ def test_tokens_are_in_no_log_no_answer_and_no_audit_entry(tmp_path, caplog, cap
                 "/api/v1/session", json={"token": made["token"], "x": 1}, headers={"X-Eddyline": "1"}
             ),
             browser.post("/api/v1/queries", content=b"{", headers=own | {"content-type": "application/json"}),
+            browser.get(f"/api/v1/{made['token']}", headers=own),
             browser.get("/api/v1/audit", headers=own),
             browser.get("/api/v1/tokens", headers=own),
             browser.get("/api/v1/events", headers=own),

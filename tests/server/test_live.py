@@ -70,7 +70,6 @@ def home(tmp_path):
         yield found
 
 
-@pytest.mark.slow
 def test_a_client_killed_and_resumed_a_hundred_times_gets_every_result_once(home):
     """Cut at random bytes while rows are pushed; of two queries of an owner, and with what was there before."""
     rng = random.Random(SEED)
@@ -98,7 +97,7 @@ def test_a_client_killed_and_resumed_a_hundred_times_gets_every_result_once(home
             for at in range(TIMES_KILLED):
                 path = f"/api/v1/results/stream?policy={rng.choice(live.POLICIES[::2])}&queue={rng.choice([1, 20, 1000])}"
                 wire = Wire(serving.url, home.tokens["reader"], path, last_id)
-                n_bytes = rng.randrange(1, 20_000)
+                n_bytes = rng.randrange(1, 5_000)
                 wire.read(n_bytes)
                 if at + 1 == TIMES_KILLED:
                     stop.set()
@@ -205,9 +204,33 @@ def test_a_client_that_comes_back_after_retention_is_told_what_is_gone(tmp_path)
 
 def test_streams_end_when_their_token_is_dropped(home, monkeypatch):
     monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(live, "ASK_EVERY_S", 0.0)
     with on_loopback(home.engine) as serving, reading(serving, home.tokens["reader"]) as events:
         home.engine.access.tokens.drop(home.tokens["reader"].split("_")[1])
         assert list(events) == []
+
+
+def test_a_stream_that_is_never_silent_ends_with_its_token_too(home, monkeypatch):
+    monkeypatch.setattr(live, "ASK_EVERY_S", 0.0)
+    ended = threading.Event()
+
+    def push() -> None:
+        while not ended.is_set():
+            home.engine.push("trades", [{"sym": "D", "price": 1.0}])
+
+    with (
+        on_loopback(home.engine) as serving,
+        reading(serving, home.tokens["reader"], "?query=cheap&after=0") as events,
+    ):
+        pusher = threading.Thread(target=push)
+        pusher.start()
+        try:
+            next(events)
+            home.engine.access.tokens.drop(home.tokens["reader"].split("_")[1])
+            assert all(kind == "result" for kind, _, _ in events)  # until the end, which comes
+        finally:
+            ended.set()
+            pusher.join()
 
 
 def test_no_more_streams_than_there_is_room_for(home, monkeypatch):

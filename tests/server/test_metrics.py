@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import eddyline
-from eddyline.events import SinkFailed
+from eddyline.events import FiltersReordered, SinkFailed
 from eddyline.server import Settings
 from eddyline.server.metrics import metrics_text
 from tests.server.served import FAST, House, client_of, furnished, house, in_process, on_loopback
@@ -61,6 +61,20 @@ def test_numbers_of_the_engine_are_shown(home):
     assert of(text, "eddyline_store_files", kind="outbox") == 1
     assert of(text, "eddyline_ready") == 1
     assert of(text, "eddyline_build_info", version=eddyline.__version__) == 1
+
+
+def test_work_of_expensive_conditions_is_shown_by_stream(home):
+    for number in range(2):
+        home.engine.query(f"SELECT sym, {number} AS n FROM trades WHERE sym RLIKE '^A'", owner="anna")
+    home.engine.push("trades", [("ACME", 1.0, None), ("BOLT", 2.0, None)])
+    home.engine.rounds.tell(FiltersReordered(2, "Trades", "sweep", ("b", "a"), "b", "a", 0, 2.0, 1.0))
+    with in_process(home.engine) as client:
+        text = client.get("/metrics").text
+    assert of(text, "eddyline_filter_evaluations_total", stream="trades") == 2
+    assert of(text, "eddyline_filter_sampled_evaluations_total", stream="trades") == 0
+    assert of(text, "eddyline_filter_seconds_total", stream="trades") > 0
+    assert of(text, "eddyline_filter_overhead_seconds_total", stream="trades") > 0
+    assert of(text, "eddyline_filter_reorders_total", stream="trades") == 1
 
 
 def test_the_histogram_of_rounds_is_cumulative_and_ends_with_all(home):

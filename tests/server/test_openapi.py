@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import hypothesis
-import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase
 from schemathesis.checks import CHECKS
@@ -14,7 +13,7 @@ from schemathesis.checks import CHECKS
 from tests.conftest import SEED
 from tests.server.served import house, in_process
 
-EXAMPLES = 8  # of each route
+EXAMPLES = 5  # of each route
 ENDLESS = {"/api/v1/results/stream", "/api/v1/alerts/stream"}  # tests/server/test_live.py
 NEEDS_SPARK = {"/api/v1/results/{id}/prove"}
 WANTED = {
@@ -25,7 +24,6 @@ WANTED = {
 }
 
 
-@pytest.mark.slow
 def test_no_request_made_from_the_page_breaks_what_the_page_says(tmp_path):
     with house(tmp_path / "home") as home, in_process(home.engine) as client:
         schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
@@ -47,7 +45,7 @@ def test_no_request_made_from_the_page_breaks_what_the_page_says(tmp_path):
             operation = found.ok()
             if operation.path not in ENDLESS | NEEDS_SPARK:
                 limited(hypothesis.given(case=operation.as_strategy())(ask))()
-        assert len(asked) > 200, asked
+        assert len(asked) > 150, asked
 
 
 def limited(test: Callable[..., None]) -> Callable[..., None]:

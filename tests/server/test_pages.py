@@ -19,7 +19,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 def test_every_command_of_the_page_prints_what_it_shows(tmp_path):
     text = PAGE.read_text(encoding="utf-8")

@@ -19,8 +19,6 @@ import pytest
 import eddyline
 from tests.server.served import events_in
 
-pytestmark = pytest.mark.slow
-
 PIPELINE = """\
 [engine]
 home = "home"
@@ -142,6 +140,7 @@ def test_a_home_alone_is_served_and_ends_in_order(tmp_path):
         assert "edl_" not in process.text.replace(process.link, "")
 
 
+@pytest.mark.slow
 def test_a_request_under_way_is_answered_before_the_end(tmp_path):
     with serving(tmp_path, "--home", "home") as process, logged_in(process) as client:
         client.post("/api/v1/streams", json={"name": "trades", "schema": "price DOUBLE"})
@@ -171,6 +170,7 @@ def test_a_request_under_way_is_answered_before_the_end(tmp_path):
         assert engine.n_queries == 4_000
 
 
+@pytest.mark.slow
 def test_a_pipeline_runs_beside_the_server_and_ends_with_it(tmp_path):
     (tmp_path / "eddyline.toml").write_text(PIPELINE)
     (tmp_path / "rules").mkdir()
@@ -210,6 +210,7 @@ def _first(lines: Iterator[str], start: str, n: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said_in_words(tmp_path):
     with serving(tmp_path, "--home", "one") as process:
         port = process.url.rpartition(":")[2]

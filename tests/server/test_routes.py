@@ -10,6 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from eddyline.server import Service, create_app
+from eddyline.server.limits import MOST_PROOFS
 from tests.server.served import FAST, AppClient, House, house, in_process
 
 RESULT = "1-1-1"  # of cheap, which is anna's
@@ -38,6 +39,7 @@ CASES = {
     ("GET", "/api/v1/dead_letters"): Case("reader", query="query={query}", is_owned=True),
     ("GET", "/api/v1/streams"): Case("reader"),
     ("GET", "/api/v1/streams/{name}"): Case("reader"),
+    ("GET", "/api/v1/streams/{name}/filters"): Case("reader"),
     ("POST", "/api/v1/streams"): Case("admin", {"name": "quotes", "schema": "sym STRING"}, 201),
     ("DELETE", "/api/v1/streams/{name}"): Case("admin", status=422),  # queries stand on it
     ("POST", "/api/v1/streams/{name}/rows"): Case("admin", [{"sym": "D", "price": 5.0}]),
@@ -256,6 +258,27 @@ def test_a_query_of_the_same_name_belongs_to_whoever_registers_it(home):
         answer = client.get("/api/v1/queries/dear", headers=home.headers("admin"))
         assert answer.status_code == 404
         assert "q2, q4" in answer.json()["error"]["hint"]
+
+
+def test_no_more_results_are_proven_at_once_than_there_is_room_for(home):
+    with in_process(home.engine) as client:
+        path = f"/api/v1/results/{RESULT}/prove"
+        for _ in range(MOST_PROOFS):
+            assert client.service.proofs.acquire(blocking=False)
+        answer = client.post(path, headers=home.headers("author"))
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+        assert answer.json()["error"]["problem"] == "other results are being proven"
+        assert client.post(path, headers=home.headers("bob")).status_code == 404
+
+
+def test_a_name_that_is_taken_is_told_with_a_way_out_over_http(home):
+    with in_process(home.engine) as client:
+        body = {"text": "SELECT sym FROM trades WHERE price > 3", "name": "cheap"}
+        answer = client.post("/api/v1/queries", json=body, headers=home.headers("author"))
+        assert answer.status_code == 409
+        assert answer.json()["error"]["hint"] == 'Send "replace": true to change it, or another name.'
+        answer = client.post("/api/v1/queries", json=body | {"replace": True}, headers=home.headers("author"))
+        assert (answer.status_code, answer.json()["generation"]) == (201, 2)
 
 
 def test_a_result_of_a_dropped_query_stays_its_owners(home):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from eddyline.api.subscribers import Subscribers, Subscription, WhenFull
 from eddyline.catalog.alerts import StoredAlert
 from eddyline.delivery.alerts import OPEN
 from eddyline.engine import RoundEngine
@@ -128,19 +129,31 @@ def follow_messages(
             yield None
 
 
-def on_message(rounds: RoundEngine, callback: Callable[[Message], None]) -> Callable[[], None]:
-    """Call `callback` with every message from now on; returns a function that ends it."""
-
-    def tell(message: Message) -> None:
-        callback(message)
-
+def on_message(
+    rounds: RoundEngine,
+    subscribers: Subscribers,
+    callback: Callable[[Message], None],
+    queue: int | None,
+    when_full: WhenFull,
+) -> Subscription:
+    """Call `callback` with every message from now on, in the round or from a queue, until what is returned is called."""
     with rounds.lock:
         rounds.check_open()
+        queued = subscribers.open_queue(callback, queue, when_full)
+
+        def tell(message: Message) -> None:
+            if queued is None:
+                callback(message)
+            else:
+                queued.offer(message.round, 1, lambda first, last: [message][first:last])
+
         rounds.alerting.listeners.append(tell)
 
-    def stop() -> None:
+    def end() -> None:
         with rounds.lock:
             if tell in rounds.alerting.listeners:
                 rounds.alerting.listeners.remove(tell)
+            if queued is not None:
+                queued.stop()
 
-    return stop
+    return Subscription(end, queued)

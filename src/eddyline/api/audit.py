@@ -179,7 +179,7 @@ class Audit:
         letters = self._undecided(committed, dead)
         chosen = list(self._chosen(committed, outbox, letters))
         outcomes: dict[int, list[Compared]] = {each.query.id: [] for each in chosen}
-        refused: set[int] = set()
+        refused = self._unsteady(chosen)
         for batch in RoundInputs(self._rounds, committed.round):
             for each in chosen:
                 same_stream = each.query.shape.stream.lower() == batch.stream.lower()
@@ -226,6 +226,18 @@ class Audit:
             results=each.results.filter(pa.array(is_here)),
         ).without(each.undecided)
         return compared(claim, judge.found(claim))
+
+    def _unsteady(self, chosen: Iterable[_Chosen]) -> set[int]:
+        """Queries that cannot be judged on all rows, because they call functions that are not deterministic."""
+        found = set()
+        for each in chosen:
+            names = [called.name for called in functions_of(each.query.shape) if not called.is_deterministic]
+            if names:
+                found.add(each.query.id)
+                self._skip(
+                    f"function {names[0]} is not deterministic, and what it gave is stored with results only"
+                )
+        return found
 
     def _undecided(
         self, committed: CommittedRound, files: Iterable[ListedFile]

@@ -54,6 +54,7 @@ class Commands(QueryCommands, TokenCommands):
         "versions",
         "explain",
         "explain_index",
+        "explain_filters",
         "why",
         "why_not",
         "dead_letters",
@@ -146,6 +147,11 @@ class Commands(QueryCommands, TokenCommands):
     def explain_index(self) -> dict[str, Any]:
         """The predicate index of every stream."""
         found = self._engine.explain_index()
+        return found.as_dict() | {"shown": str(found)}
+
+    def explain_filters(self, *, stream: str | None = None) -> dict[str, Any]:
+        """The expensive conditions of a stream's queries, or of all, and the order in which they run."""
+        found = self._engine.explain_filters(stream)
         return found.as_dict() | {"shown": str(found)}
 
     def dead_letters(

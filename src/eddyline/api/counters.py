@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from eddyline.events import (
     Event,
+    FiltersReordered,
     ResultsDropped,
     RoundCommitted,
     RoundFailed,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from eddyline.api.deliveries import SinkStatus
     from eddyline.api.engine import Engine
     from eddyline.engine import RoundEngine
+    from eddyline.filters import FilterStage
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -80,6 +82,18 @@ class StreamCounters:
     n_queries: int
     watermark_lag_s: float | None  # how far its event time is behind the clock; None without one
     index_bytes: int
+    filters: FilterCounters
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCounters:
+    """The expensive conditions of a stream's queries, since rows first came to them in this process."""
+
+    n_evaluations: int = 0
+    n_sampled_evaluations: int = 0  # made only to know the filters better
+    seconds: float = 0.0  # in filters
+    overhead_s: float = 0.0  # of choosing among them
+    n_reorders: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +182,7 @@ class _Counted:
     sink_failures: Counter[str] = field(default_factory=Counter)
     sink_lost: Counter[str] = field(default_factory=Counter)
     sink_refused: Counter[str] = field(default_factory=Counter)
+    reorders: Counter[str] = field(default_factory=Counter)  # of filters, by stream
 
 
 class Tally:
@@ -207,6 +222,8 @@ class Tally:
                 counted.sink_lost[event.sink] += event.n_results
             case SinkRefused():
                 counted.sink_refused[event.sink] += event.n_results
+            case FiltersReordered():
+                counted.reorders[event.stream.lower()] += 1
             case _:
                 pass
 
@@ -220,6 +237,7 @@ class Tally:
                 sink_failures=counted.sink_failures.copy(),
                 sink_lost=counted.sink_lost.copy(),
                 sink_refused=counted.sink_refused.copy(),
+                reorders=counted.reorders.copy(),
             )
             return copied, self._round_seconds.frozen()
 
@@ -237,7 +255,7 @@ def counters(engine: Engine, tally: Tally) -> Counters:
         alerts = AlertNumbers(
             done.n_fired, done.n_resolved, done.n_suppressed, done.n_unformatted, alerting.n_open()
         )
-        streams = _streams(engine)
+        streams = _streams(engine, counted)
         queries = {state.value: n for state, n in rounds.catalog.n_by_state().items()}
         functions = {name: replace(each) for name, each in rounds.functions.counters.items()}
         version, last_round = engine.version, rounds.last_round
@@ -269,18 +287,33 @@ def counters(engine: Engine, tally: Tally) -> Counters:
     )
 
 
-def _streams(engine: Engine) -> tuple[StreamCounters, ...]:
+def _streams(engine: Engine, counted: _Counted) -> tuple[StreamCounters, ...]:
     rounds, now_us = engine.rounds, engine.rounds.now_us()
-    index_bytes = {name: stage.index.nbytes for name, stage in rounds.stages()}
+    stages = dict(rounds.stages())
     found = []
     for stream in engine.streams():
         watermark_us = stream.watermark_us
         lag_s = None if watermark_us is None else (now_us - watermark_us) / 1e6
-        nbytes = index_bytes.get(stream.name.lower(), 0)
+        stage = stages.get(stream.name.lower())
         found.append(
-            StreamCounters(stream.name, stream.n_rows, stream.n_late, stream.n_queries, lag_s, nbytes)
+            StreamCounters(
+                name=stream.name,
+                n_rows=stream.n_rows,
+                n_late=stream.n_late,
+                n_queries=stream.n_queries,
+                watermark_lag_s=lag_s,
+                index_bytes=0 if stage is None else stage.index.nbytes,
+                filters=_filters(stage, counted.reorders[stream.name.lower()]),
+            )
         )
     return tuple(found)
+
+
+def _filters(stage: FilterStage | None, n_reorders: int) -> FilterCounters:
+    if stage is None:
+        return FilterCounters()
+    totals = stage.router.totals
+    return FilterCounters(totals.n_asked, totals.n_extra, totals.seconds, totals.overhead_s, n_reorders)
 
 
 def _sink(status: SinkStatus, counted: _Counted) -> SinkCounters:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.api.filter_facts import clause_filters
+from eddyline.api.filter_words import duration, filter_words
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.model import Atom, AtomKind, Clause, Column
@@ -54,6 +56,8 @@ class Explanation:
         lines.append(f"  shape      shared by {f['n_sharing']} quer{'y' if f['n_sharing'] == 1 else 'ies'}")
         for condition in f["conditions"] or []:
             meaning = condition["structure"] or _MEANING[condition["served_by"]]
+            if condition["filter"] is not None:
+                meaning = filter_words(condition["filter"])
             lines.append(f"  {condition['served_by']:10s} {condition['text']}   ({meaning})")
         if not f["conditions"]:
             lines.append("  filters    none: every row matches")
@@ -64,6 +68,7 @@ class Explanation:
             lines.append(
                 f"  calls      {function['name']} version {function['version']}: {function['n_calls']} calls on "
                 f"{function['n_rows']} rows, {function['seconds']:.3f} s, {function['n_failed']} failed"
+                + (f", {function['n_lost']} calls lost" if function["n_lost"] else "")
             )
         lines.append(
             f"  results    {f['n_results']} so far, {f['n_kept']} can be read, {f['n_dropped']} dropped"
@@ -83,11 +88,22 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
     n_sharing = sum(segment.n_live for segment in plan.segments if segment.shape is record.shape)
     texts = condition_texts(record)
     placed = _rendered(rounds.placed(record.shape.stream, record.id))
-    conditions = []
-    for clause, text in zip(record.shape.condition.clauses, texts, strict=True):
+    filters = clause_filters(rounds, record)
+    conditions: list[dict[str, Any]] = []
+    for clause, text, filter_ in zip(record.shape.condition.clauses, texts, filters, strict=True):
         served, structure = _served(clause, placed)
+        if rounds.routing.is_strict and served in ("function", "residual"):
+            structure = "in the order of the text, where all before it are true"
         columns = sorted(_column_names(clause))
-        conditions.append({"text": text, "served_by": served, "structure": structure, "columns": columns})
+        conditions.append(
+            {
+                "text": text,
+                "served_by": served,
+                "structure": structure,
+                "columns": columns,
+                "filter": filter_,
+            }
+        )
     results = rounds.results
     facts = {
         "id": record.id,
@@ -170,14 +186,8 @@ def structure_text(facts: dict[str, Any]) -> str:
     n = facts["n_queries"]
     text = f"{facts['kind']}{on}, {n:,} quer{'y' if n == 1 else 'ies'} in {facts['where']}"
     if facts["n_rows"]:
-        text += f", {_duration(facts['ns_per_row'])} and {facts['hits_per_row']:.3g} matches a row"
+        text += f", {duration(facts['ns_per_row'] / 1e9)} and {facts['hits_per_row']:.3g} matches a row"
     return text
-
-
-def _duration(nanoseconds: float) -> str:
-    if nanoseconds < 1_000:
-        return f"{nanoseconds:.0f} ns"
-    return f"{nanoseconds / 1_000:.3g} µs" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:.3g} ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +230,7 @@ def explain_index(rounds: RoundEngine) -> IndexExplanation:
     found = []
     for name, stage in rounds.stages():
         facts = stage.snapshot()
+        del facts["filters"]  # `explain_filters` shows them
         structures = [_rendered(each) for each in facts["structures"]]
         found.append({"stream": rounds.catalog.stream(name).name, **facts, "structures": structures})
     return IndexExplanation(found)
@@ -246,4 +257,6 @@ def _function_facts(rounds: RoundEngine, name: str, version: str) -> dict[str, A
         "n_rows": counters.n_rows if counters else 0,
         "n_failed": counters.n_failed if counters else 0,
         "seconds": counters.seconds if counters else 0.0,
+        "n_lost": counters.n_lost if counters else 0,
+        "last_message": counters.last_message if counters else "",
     }

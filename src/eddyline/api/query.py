@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import html
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from eddyline.api.alerts import Alert
 from eddyline.api.explain import Explanation, condition_texts, explain
+from eddyline.api.subscribers import Subscription, WhenFull, call_each
 from eddyline.batch import PartMatches, Positions
 from eddyline.catalog import QueryRecord
 from eddyline.catalog.alerts import AlertCounts
@@ -57,7 +58,8 @@ class Query:
 
     @property
     def suspended(self) -> str | None:
-        """Why the engine has paused it: its source no longer has a column it needs. `resume` or `replace` lets it stand again."""
+        """Why the engine has paused it: its source no longer has a column it needs, or a function it calls only failed. `resume`
+        or `replace` lets it stand again."""
         return self._record().why or None
 
     @property
@@ -150,37 +152,50 @@ class Query:
             self._record()
             return list(self._read(newest=n))
 
-    def on_result(self, callback: Callable[[Result], None]) -> Callable[[], None]:
-        """Call `callback` with every new result, after its round is final. Returns a function that ends it.
+    def on_result(
+        self,
+        callback: Callable[[Result], None],
+        *,
+        queue: int | None = None,
+        when_full: WhenFull = "drop_oldest",
+    ) -> Subscription:
+        """Call `callback` with every new result, after its round is final. Call what is returned to end it.
+
+        queue       how many results may wait for the callback, which then has a thread of its own; without it the callback is
+                    called in the round, before `push` returns, and a slow one makes rounds slow
+        when_full   what happens to a result for which there is no room: "drop_oldest" and "drop_newest" drop one, which is
+                    counted and announced; with "block" the round waits, and the callback cannot push
 
         A callback that raises is announced as an event; it stops neither the round nor other callbacks.
         """
         with self._rounds.lock:
-            self._record()
+            name = self._record().name
+            queued = self._engine.subscribers.open_queue(
+                callback, queue, when_full, query=name, query_id=self.id
+            )
 
             def tell(round_: Round, part: PartMatches | StoredPart) -> None:
-                failed: Exception | None = None
-                for result in list(
-                    self._as_results(round_.number, round_.version, part, np.arange(len(part)))
-                ):
-                    try:
-                        callback(result)
-                    except Exception as error:  # told once for the round, after the other results
-                        failed = failed or error
-                if failed is not None:
-                    raise failed
+                def heard(first: int, last: int) -> Iterator[Result]:
+                    return self._as_results(round_.number, round_.version, part, np.arange(first, last))
+
+                if queued is None:
+                    call_each(callback, list(heard(0, len(part))))
+                else:
+                    queued.offer(round_.number, len(part), heard)
 
             self._rounds.callbacks.setdefault(self.id, []).append(tell)
 
-        def stop() -> None:
+        def end() -> None:
             with self._rounds.lock:
                 told = self._rounds.callbacks.get(self.id, [])
                 if tell in told:
                     told.remove(tell)
                 if not told:
                     self._rounds.callbacks.pop(self.id, None)
+                if queued is not None:
+                    queued.stop()
 
-        return stop
+        return Subscription(end, queued)
 
     def _read(self, *, since: int = 0, newest: int | None = None) -> Iterator[Result]:
         for entry, part, pairs in self._rounds.results.read(self.id, since=since, newest=newest):
@@ -300,8 +315,14 @@ class Query:
             return self._rounds.catalog.record(self.id)
 
 
-def why_of(rounds: RoundEngine, record: QueryRecord, row: Mapping[str, Any] | Any) -> Why:
-    """What each condition of a query, registered or not, says about a row of its stream."""
+def why_of(
+    rounds: RoundEngine,
+    record: QueryRecord,
+    row: Mapping[str, Any] | Any,
+    recorded: Sequence[pa.Array] = (),
+) -> Why:
+    """What each condition of a query, registered or not, says about a row of its stream. `recorded` is what its functions that
+    are not deterministic gave on it, if that is known."""
     stream = rounds.catalog.stream(record.shape.stream)
     ingested = ingest(stream, [dict(row)] if isinstance(row, Mapping) else row, rounds.time_zone)
     if ingested.misfits:
@@ -311,7 +332,8 @@ def why_of(rounds: RoundEngine, record: QueryRecord, row: Mapping[str, Any] | An
             f"why takes one row, not {ingested.rows.num_rows}", hint='Write why({"price": 9.5}).'
         )
     texts = condition_texts(record)
-    return why(record.name, record.shape, texts, record.constants, ingested.rows, rounds.context())
+    context = rounds.context()
+    return why(record.name, record.shape, texts, record.constants, ingested.rows, context, recorded)
 
 
 class QuerySet:

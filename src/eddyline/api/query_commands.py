@@ -11,6 +11,7 @@ from eddyline.api import rules
 from eddyline.api.engine import Engine
 from eddyline.api.explain import suspended
 from eddyline.api.query import Query, why_of
+from eddyline.api.receipts import recorded_values
 from eddyline.engine import RoundEngine
 from eddyline.errors import QueryStateError
 from eddyline.model import Properties, QueryState, is_alert
@@ -32,8 +33,9 @@ class QueryCommands:
         params: Mapping[str, Any] | None = None,
         properties: Mapping[str, Any] | None = None,
         replace: bool = False,
+        to_replace: str = "Give --replace to change it, or another --name.",
     ) -> dict[str, Any]:
-        """Register a query. Another text under a name that is taken needs `replace`."""
+        """Register a query. Another text under a name that is taken needs `replace`; `to_replace` says how to ask for that."""
         with self._rounds.lock:
             before, owner = self._engine.version, str((properties or {}).get("owner", ""))
             known = None if name is None else self._rounds.catalog.find(name, owner)
@@ -44,7 +46,7 @@ class QueryCommands:
                     raise QueryStateError(
                         f"query {name} is there already, with another text",
                         detail=f"It is {' '.join(record.text.split())}",
-                        hint="Give --replace to change it, or another --name.",
+                        hint=to_replace,
                     )
             handle = self._engine.query(text, name=name, params=params, **(properties or {}))
             return self._shown(handle) | {
@@ -253,7 +255,9 @@ class QueryCommands:
         (row,) = receipt["rows"]
         with self._rounds.lock:
             record, _ = self._engine._registrar.trial(receipt["text"], params)
-            found = why_of(self._rounds, dataclasses.replace(record, name=receipt["query"]), row["row"])
+            record = dataclasses.replace(record, name=receipt["query"])
+            recorded = recorded_values(receipt, record.shape)
+            found = why_of(self._rounds, record, row["row"], recorded)
         return dataclasses.asdict(found) | {"shown": str(found)}
 
     def receipt(self, *, result: str) -> dict[str, Any]:

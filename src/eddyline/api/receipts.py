@@ -26,7 +26,7 @@ from eddyline.functions.udf import UserFunction
 from eddyline.model import Shape, UserCall, iso_time
 from eddyline.proof import FunctionVersion, JudgeStopped, Proof, checksum_of, claim_of, proof_of
 from eddyline.proof.duckdb import DuckDbJudge
-from eddyline.proof.values import rows_to_json, schema_to_text, to_json
+from eddyline.proof.values import from_json, rows_to_json, schema_to_text, to_json, type_from
 from eddyline.proof.words import words_of
 from eddyline.spark import prove as spark_prove
 from eddyline.sql.properties import stated
@@ -63,6 +63,10 @@ class Receipt(dict[str, Any]):
             f"  :{name:<8} {json.dumps(p['value'])} ({p['type']})" for name, p in self["params"].items()
         ]
         lines += [f"  function  {f['name']}, version {f['version']}" for f in self["functions"]]
+        lines += [
+            f"  recorded  call {told['call']}, {told['function']}: {json.dumps(told['value'], ensure_ascii=False)}"
+            for told in self.get("recorded", ())
+        ]
         round_ = self["round"]
         lines += [
             f"  row       {row['stream']} {row['arrival']}: {json.dumps(row['row'], ensure_ascii=False)}",
@@ -130,6 +134,8 @@ def receipt(engine: Engine, result: str | Result) -> Receipt:
         "columns": schema_to_text(part.rows.schema),
         "result": rows_to_json(part.rows)[0],
     }
+    if part.recorded is not None:
+        body["recorded"] = _recorded(query.shape, part.recorded)
     return Receipt(body | {"checksum": checksum_of(body)})
 
 
@@ -194,6 +200,30 @@ def functions_of(shape: Shape) -> tuple[FunctionVersion, ...]:
     return tuple(
         FunctionVersion(name, version, (name, version) not in unsteady) for name, version in shape.functions
     )
+
+
+def _recorded(shape: Shape, values: pa.RecordBatch) -> list[dict[str, Any]]:
+    """What functions that are not deterministic gave on the row, in the order in which they stand in the text."""
+    calls = zip(shape.recorded_calls, values.columns, strict=True)
+    return [
+        {
+            "function": call.function,
+            "version": call.version,
+            "call": k,
+            "type": type_name(call.type),
+            "value": to_json(column[0]),
+        }
+        for k, (call, column) in enumerate(calls, 1)
+    ]
+
+
+def recorded_values(receipt: Mapping[str, Any], shape: Shape) -> tuple[pa.Array, ...]:
+    """What the calls of a shape gave according to a receipt, one value each; nothing if it tells of other calls."""
+    told = receipt.get("recorded", ())
+    if [each["function"] for each in told] != [call.function for call in shape.recorded_calls]:
+        return ()
+    types = [type_from(each["type"]) for each in told]
+    return tuple(pa.array([from_json(each["value"], t)], t) for each, t in zip(told, types, strict=True))
 
 
 def params_of(query: StoredQuery) -> dict[str, pa.Scalar]:

@@ -198,7 +198,7 @@ def rollback(engine: Engine, version: int, *, dry_run: bool = False) -> Restored
         done = engine.rounds.catalog.restore(version, engine.rounds.now_us(), dry_run=dry_run)
         if not dry_run:
             for query_id in done.dropped:
-                engine.rounds.callbacks.pop(query_id, None)
                 engine.rounds.results.forget(query_id)
+            engine.subscribers.forget(done.dropped)
             engine.rounds.delivered.notify_all()
         return done

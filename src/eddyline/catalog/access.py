@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import threading
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ AUDIT_KEPT = 100_000  # entries
 TRIMMED_EVERY = 1_000
 LONGEST_DETAIL = 4_000  # characters of an audit entry
 LONGEST_NOTE = 200
+_TEXT = re.compile(rf"({PREFIX}_[0-9a-f]+)_[A-Za-z0-9_-]+")
 _COLUMNS = "id, hash, role, owner, note, created_us, expires_us, used_us, is_single_use"
 
 
@@ -201,6 +203,11 @@ class Access:
     @classmethod
     def of(cls, database: Database, lock: threading.RLock) -> Access:
         return cls(Tokens(database, lock), AuditLog(database, lock))
+
+
+def without_tokens(text: str) -> str:
+    """A text in which tokens are shown by their ids alone."""
+    return _TEXT.sub(r"\1_…", text)
 
 
 def _token(

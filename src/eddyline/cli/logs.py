@@ -20,16 +20,22 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from eddyline.api.filter_words import event_words
 from eddyline.api.jsonable import jsonable
+from eddyline.catalog.access import without_tokens
 from eddyline.cli.output import Output
 from eddyline.events import (
     AuditDifference,
     ColumnAdded,
     Event,
+    FilterDrifted,
+    FiltersReordered,
+    FunctionSuspended,
     IndexBuildFailed,
     IndexBuilt,
     KernelsCompiling,
     MessagesLost,
+    PolicySwitched,
     QueriesSuspended,
     ResultsDropped,
     RoundCommitted,
@@ -50,6 +56,7 @@ ACCESS = "eddyline.access"  # one record for every request
 
 _LEVEL_OF = {
     **dict.fromkeys((RoundCommitted, RoundMeasured, ResultsDropped), logging.DEBUG),
+    **dict.fromkeys((FiltersReordered, FilterDrifted, PolicySwitched), logging.DEBUG),
     **dict.fromkeys((KernelsCompiling, IndexBuilt, ColumnAdded, SourceClosed, SourceStarted), logging.INFO),
     **dict.fromkeys(
         (RoundFailed, StoreFileDamaged, AuditDifference, SinkRefused, SinkOvertaken, MessagesLost),
@@ -61,14 +68,14 @@ _SAID_IN_WORDS = (
     IndexBuildFailed,
     AuditDifference,
     QueriesSuspended,
+    FunctionSuspended,
 )  # by the engine itself
-_TOKEN = re.compile(r"(edl_[0-9a-f]+)_[A-Za-z0-9_-]+")
 _AUTHORITY = re.compile(r"(://)[^/@\s]+@")  # user:password@ of an address
 
 
 def without_secrets(text: str) -> str:
     """A text with tokens, and passwords of addresses, taken out."""
-    return _AUTHORITY.sub(r"\1…@", _TOKEN.sub(r"\1_…", text))
+    return _AUTHORITY.sub(r"\1…@", without_tokens(text))
 
 
 def tell_event(event: Event) -> None:
@@ -77,7 +84,7 @@ def tell_event(event: Event) -> None:
     if logger.isEnabledFor(level):
         fields = dataclasses.asdict(event)
         number = fields.pop("round_number")
-        said = ", ".join(f"{name} {value}" for name, value in fields.items())
+        said = event_words(event) or ", ".join(f"{name} {value}" for name, value in fields.items())
         name = type(event).__name__
         extra = {
             "event": name,

@@ -158,12 +158,15 @@ def alert_text(facts: dict[str, Any]) -> str:
 
 
 def explain(args: argparse.Namespace, out: Output) -> int:
-    if args.all == (args.query is not None):
+    if sum((args.all, args.query is not None, args.filters is not None)) != 1:
         raise CommandError(
-            "explain takes a query or --all", hint="Write eddyline explain NAME, or eddyline explain --all."
+            "explain takes a query, --all or --filters",
+            hint="See eddyline explain --help.",
         )
     if args.all:
-        return _explain_all(args, out)
+        return _explain_whole(args, out, "explain_index")
+    if args.filters is not None:
+        return _explain_whole(args, out, "explain_filters", stream=args.filters or None)
     texts: Sequence[str | None] = [None]
     if args.query.lstrip()[:6].lower() == "select":
         texts = [args.query]
@@ -189,9 +192,9 @@ def explain(args: argparse.Namespace, out: Output) -> int:
     return 0
 
 
-def _explain_all(args: argparse.Namespace, out: Output) -> int:
+def _explain_whole(args: argparse.Namespace, out: Output, command: str, **named: Any) -> int:
     with session(args, out) as engine:
-        found = engine.call("explain_index")
+        found = engine.call(command, **named)
     shown = found.pop("shown")
     if out.is_json:
         out.document(found)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from eddyline.api.explain import Explanation
+from eddyline.api.control import error_from
+from eddyline.api.explain import Explanation, IndexExplanation
+from eddyline.api.filter_words import FiltersExplanation
 from eddyline.api.jsonable import jsonable
 from eddyline.client.connection import Connection
 from eddyline.client.query import (
@@ -17,6 +19,7 @@ from eddyline.client.query import (
     deadline,
     explanation_of,
     path_of,
+    word_of,
 )
 from eddyline.errors import PropertyError
 from eddyline.model import DeadLetter
@@ -71,12 +74,14 @@ class RemoteEngine:
     def drop_stream(self, name: str) -> None:
         self.connection.delete(f"/streams/{name}")
 
-    def push(self, stream: str, rows: Iterable[Mapping[str, Any]], *, token: str | None = None) -> Pushed:
-        """Run a round over rows, given as dicts. The same `token` again does nothing, so that a producer may try again."""
+    def push(self, stream: str, data: Any, *, token: str | None = None) -> Pushed:
+        """Run a round over rows: dicts, an Arrow table, a pandas or Polars DataFrame.
+
+        The same `token` again does nothing, so that a producer may try again.
+        """
         headers = {} if token is None else {"Idempotency-Key": token}
-        body = self.connection.post(
-            f"/streams/{stream}/rows", [jsonable(dict(row)) for row in rows], headers=headers
-        )
+        rows = [jsonable(dict(row)) for row in _rows(data)]
+        body = self.connection.post(f"/streams/{stream}/rows", rows, headers=headers)
         return Pushed(body["round"], body["n_rows"], body["n_results"], body["n_dead"], body["is_repeat"])
 
     # ----------------------------------------------------------------------------------------- queries
@@ -129,9 +134,9 @@ class RemoteEngine:
         )
         return RemoteQueryPage(self, body)
 
-    def get(self, query: QueryName) -> RemoteQuery:
+    def get(self, query: QueryName, *, owner: str | None = None) -> RemoteQuery:
         """A registered query by name or number."""
-        return RemoteQuery(self, self.connection.get(path_of(query), owner=self._owner))
+        return RemoteQuery(self, self.connection.get(path_of(query), owner=owner or self._owner))
 
     def replace(
         self, query: QueryName, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any
@@ -141,11 +146,12 @@ class RemoteEngine:
     def drop(self, query: QueryName) -> None:
         self.connection.delete(path_of(query), owner=self._owner)
 
-    def explain(self, text: str, *, params: Mapping[str, Any] | None = None) -> Explanation:
+    def explain(
+        self, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any
+    ) -> Explanation:
         """How a query would be answered, without registering it. Raises what registering it would raise."""
-        from eddyline.api.control import error_from
-
-        body = self.connection.post("/queries/check", {"text": text, "params": jsonable(params)})
+        asked = {"text": text, "params": jsonable(params), "properties": _properties(properties)}
+        body = self.connection.post("/queries/check", asked)
         if not body["ok"]:
             raise error_from(body["error"])
         return explanation_of(body["explain"])
@@ -161,10 +167,7 @@ class RemoteEngine:
         on_lost: Callable[[int | None], None] | None = None,
     ) -> Iterator[ReceivedResult]:
         """Results of these queries, or of all one may see, as they come, each once, across broken connections."""
-        named = [
-            f"q{q.id}" if isinstance(q, RemoteQuery) else f"q{q}" if isinstance(q, int) else q
-            for q in queries
-        ]
+        named = [word_of(query) for query in queries]
         events = self.connection.events(
             "/results/stream",
             after=after,
@@ -175,18 +178,33 @@ class RemoteEngine:
         )
         return (ReceivedResult.of(event) for event in events)
 
-    def alerts(self, *, query: QueryName | None = None, state: str | None = None) -> list[dict[str, Any]]:
-        """Alerts that are open."""
-        named = None if query is None else path_of(query).removeprefix("/queries/")
+    def alerts(
+        self, query: QueryName | None = None, *, owner: str | None = None, state: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Alerts that are open, of one query or owner, or in one state; the oldest first."""
         found: list[dict[str, Any]] = self.connection.get(
-            "/alerts", query=named, state=state, owner=self._owner
+            "/alerts", query=word_of(query), state=state, owner=owner or self._owner
         )
         return found
 
-    def messages(self, after: int = 0, *, newest: int | None = None) -> list[dict[str, Any]]:
-        """What alerts said, oldest first."""
-        body = self.connection.get("/messages", after=after, newest=newest, owner=self._owner)
-        return list(body["messages"])
+    def messages(
+        self,
+        after: int = 0,
+        *,
+        newest: int | None = None,
+        query: QueryName | None = None,
+        owner: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """What alerts said that is still kept: after an id, the `newest` alone, of one query or owner; the oldest first."""
+        found: list[dict[str, Any]] = []
+        while True:
+            body = self.connection.get(
+                "/messages", after=after, newest=newest, query=word_of(query), owner=owner or self._owner
+            )
+            found += body["messages"]
+            if newest is not None or body["is_end"]:
+                return found
+            after = body["next"]
 
     def follow_messages(
         self, *, after: int | None = None, timeout: float | None = None
@@ -204,11 +222,39 @@ class RemoteEngine:
         self, *, stream: str | None = None, query: QueryName | None = None, newest: int = 1000
     ) -> list[DeadLetter]:
         """Pairs that could not be decided and, for admins, rows that did not fit; newest last."""
-        named = None if query is None else path_of(query).removeprefix("/queries/")
         body = self.connection.get(
-            "/dead_letters", stream=stream, query=named, newest=newest, owner=self._owner
+            "/dead_letters", stream=stream, query=word_of(query), newest=newest, owner=self._owner
         )
         return [DeadLetter(**letter) for letter in body["letters"]]
+
+    def explain_index(self) -> IndexExplanation:
+        """The predicate index of every stream: its structures, how many queries each serves, what it costs a row. For admins."""
+        return IndexExplanation(self.connection.get("/index")["streams"])
+
+    def explain_filters(self, stream: str | None = None, *, bound: bool = True) -> FiltersExplanation:
+        """The expensive conditions of the queries of a stream, or of all: their order and why it changed, what they cost, and
+        what sharing them saves. Those that none of one's own queries needs have neither text nor numbers."""
+        named = [each.name for each in self.streams()] if stream is None else [stream]
+        asked = {"bound": "true" if bound else None, "owner": self._owner}
+        found = [self.connection.get(f"/streams/{name}/filters", **asked) for name in named]
+        for facts in found:
+            del facts["shown"]
+        return FiltersExplanation(found)
+
+    def events(self, *, newest: int = 1000) -> list[dict[str, Any]]:
+        """What the engine announced lately, oldest first, each with the name of its event. For admins."""
+        found: list[dict[str, Any]] = self.connection.get("/events", newest=newest)
+        return found
+
+    @property
+    def version(self) -> int:
+        """Grows by one with every change of streams or queries."""
+        return int(self.status()["version"])
+
+    @property
+    def n_queries(self) -> int:
+        """Of all owners."""
+        return int(self.status()["n_queries"])
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self.connection.get("/status")
@@ -252,12 +298,14 @@ class RemoteStream:
         self.name = str(body["name"])
         self.columns = {column["name"]: column["type"] for column in body["columns"]}
         self.time = body["time"]
+        self.lateness_us = int(body["lateness_us"])
+        self.watermark = body["watermark"]
         self.n_rows = int(body["n_rows"])
         self.n_late = int(body["n_late"])
         self.n_queries = int(body["n_queries"])
 
-    def push(self, rows: Iterable[Mapping[str, Any]], *, token: str | None = None) -> Pushed:
-        return self._engine.push(self.name, rows, token=token)
+    def push(self, data: Any, *, token: str | None = None) -> Pushed:
+        return self._engine.push(self.name, data, token=token)
 
     def __repr__(self) -> str:
         return f"<stream {self.name} ({', '.join(f'{name} {t}' for name, t in self.columns.items())})>"
@@ -274,7 +322,7 @@ def _schema_text(schema: Any) -> str:
 
 
 def _rows(params: Any) -> Any:
-    """A parameter table as JSON has it: rows, or columns by name."""
+    """A table as JSON has it: rows, or, of parameters, columns by name."""
     if params is None or isinstance(params, Mapping):
         return params
     if hasattr(params, "to_pylist"):  # an Arrow table

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from eddyline.api.explain import Explanation
+from eddyline.catalog.alerts import AlertCounts
 from eddyline.delivery import Result
 from eddyline.filters.why import ClauseVerdict, Why, WhyNot
 
@@ -70,6 +71,12 @@ class RemoteQuery:
     def state(self) -> str:
         """running, paused or suspended."""
         return str(self.facts()["state"])
+
+    @property
+    def suspended(self) -> str | None:
+        """Why the engine has paused it; `resume` or `replace` lets it stand again."""
+        found = self.facts()["suspended"]
+        return None if found is None else str(found["why"])
 
     @property
     def generation(self) -> int:
@@ -180,7 +187,13 @@ class RemoteQuery:
 
     def alerts(self) -> list[dict[str, Any]]:
         """Its alerts that are open."""
-        return self._engine.alerts(query=self)
+        return self._engine.alerts(self)
+
+    @property
+    def alert_counts(self) -> AlertCounts:
+        """How often it fired, resolved, was held back, and could not fill its message."""
+        found = self.facts()["alerts"] or {}
+        return AlertCounts(**{name: found[name] for name in AlertCounts._fields if name in found})
 
     def __repr__(self) -> str:
         return f"<query q{self.id} of {self._connection.url}>"
@@ -209,6 +222,13 @@ def path_of(query: RemoteQuery | str | int) -> str:
     return f"/queries/q{query}" if isinstance(query, int) else f"/queries/{quote(query, safe='')}"
 
 
+def word_of(query: RemoteQuery | str | int | None) -> str | None:
+    """The same as a parameter, which needs no quotation."""
+    if query is None or isinstance(query, str):
+        return query
+    return f"q{query.id if isinstance(query, RemoteQuery) else query}"
+
+
 def deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + timeout
 
@@ -217,4 +237,4 @@ def _why(body: Mapping[str, Any]) -> Why:
     clauses = tuple(
         ClauseVerdict(c["condition"], c["verdict"], dict(c["values"]), c["message"]) for c in body["clauses"]
     )
-    return Why(body["query"], body["matches"], clauses, body["error"])
+    return Why(body["query"], body["matches"], clauses, body["error"], tuple(body["notes"]))

@@ -114,6 +114,7 @@ def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
         return found
 
     caller.__name__ = f"needs_{role}"
+    caller.role = role  # type: ignore[attr-defined]  # routes.Route shows it
     return caller
 
 

@@ -49,9 +49,16 @@ def messages(
     """What alerts said: the newest messages, or the first after an id; oldest first."""
     handle = None if query is None else query_of(service, caller, query, owner)
     whose = caller.acts_for(owner)
-    found = service.engine.messages(after=after, newest=newest, query=handle, owner=whose)[:MOST_NEWEST]
-    last = max([after, *(message.id for message in found)])
-    return Answer({"messages": [jsonable(message.as_dict()) for message in found], "next": last})
+    found = service.engine.messages(after=after, newest=newest, query=handle, owner=whose)
+    shown = found[:MOST_NEWEST]
+    last = max([after, *(message.id for message in shown)])
+    return Answer(
+        {
+            "messages": [jsonable(message.as_dict()) for message in shown],
+            "next": last,
+            "is_end": len(shown) == len(found),
+        }
+    )
 
 
 @routes.get("/alerts/stream", responses=EVENTS, response_class=StreamingResponse)

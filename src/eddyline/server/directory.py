@@ -232,7 +232,7 @@ class Directory:
             index_s = sum(
                 structure["ns_per_row"] * structure["n_rows"] / 1e9
                 for _, stage in self._rounds.stages()
-                for structure in stage.snapshot()["structures"]
+                for structure in stage.structures()
             )
         return _Seconds(index_s + sum(functions.values()), functions)
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from eddyline.api.control import error_to
+from eddyline.catalog.access import without_tokens
 from eddyline.errors import (
     AccessError,
     ClosedError,
@@ -98,7 +99,7 @@ def install(app: FastAPI) -> None:
 
 def failed(method: str, path: str, error: BaseException) -> Answer:
     """A fault of ours: the log gets the trace, the caller only that it happened. Query strings, and tokens in them, stay out."""
-    _logger.error("%s %s failed", method, path, exc_info=error)
+    _logger.error("%s %s failed", method, without_tokens(path), exc_info=error)
     told = EddylineError(
         f"the server failed on this request: {type(error).__name__}",
         hint="This is a bug in eddyline; its log says more.",

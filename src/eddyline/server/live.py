@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,7 @@ from eddyline.storage.outbox import StoredPart
 POLICIES = ("catch_up", "drop", "close")
 KEEP_ALIVE_S = 15.0
 LOOK_EVERY_S = 1.0  # whether the engine was closed, or alerts came without a round
+ASK_EVERY_S = 1.0  # whether the client may still listen, also while much is sent
 CATCH_UP_THREADS = 4
 EVENTS_AT_ONCE = 500  # while catching up
 MOST_RENDERED = 20_000  # events made of one round; above, its listeners read it themselves
@@ -75,6 +77,8 @@ class Subscription:
         self.is_behind = True  # until the hub has taken it in
         self.is_over = False
         self.joined_at: Place | None = None
+        self.is_allowed: Callable[[], bool] = lambda: True
+        self._asked_s = time.monotonic()
         self._changed = asyncio.Event()
 
     def matches(self, query_id: int, owner: str | None) -> bool:
@@ -117,6 +121,14 @@ class Subscription:
         self.is_over = True
         self._changed.set()
 
+    def goes_on(self) -> bool:
+        """Whether it is neither over nor forbidden by now."""
+        now_s = time.monotonic()
+        if now_s - self._asked_s >= ASK_EVERY_S:
+            self._asked_s = now_s
+            self.is_over = self.is_over or not self.is_allowed()
+        return not self.is_over
+
     async def change(self, timeout_s: float) -> bool:
         """Wait until something changed; False if nothing did for so long."""
         with contextlib.suppress(TimeoutError):
@@ -156,10 +168,11 @@ class Hub:
     async def stream(
         self, subscription: Subscription, *, is_allowed: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[bytes]:
-        """The events of a subscription, as bytes to send, until it ends; `is_allowed` is asked when nothing came for a while."""
+        """The events of a subscription, as bytes to send, until it ends; `is_allowed` is asked now and then."""
         self._start()
         self.n_streams += 1
         sub = subscription
+        sub.is_allowed = is_allowed
         try:
             yield b"retry: 1000\n: eddyline\n\n"
             if sub.place is not None:
@@ -180,9 +193,7 @@ class Hub:
                         sub.n_lost = 0
                     if events:
                         yield events
-                    elif not await sub.change(KEEP_ALIVE_S):
-                        if not is_allowed():
-                            return
+                    elif not await sub.change(KEEP_ALIVE_S) and self._goes_on(sub):
                         yield b": still here\n\n"
         finally:
             self.n_streams -= 1
@@ -207,7 +218,7 @@ class Hub:
                 return
 
     def _goes_on(self, sub: Subscription) -> bool:
-        return not sub.is_over and not self.is_closed
+        return sub.goes_on() and not self.is_closed
 
     async def _in_pool(self, work: Callable[..., Any], *arguments: Any) -> Any:
         assert self._pool is not None, "the hub has not started"

@@ -78,6 +78,7 @@ class _Collector(Collector):
         yield from _of_rounds(found)
         yield from _of_queries(found)
         yield from _of_streams(found)
+        yield from _of_filters(found)
         yield from _of_alerts(found)
         yield from _of_sinks(found)
         yield from _of_home(found)
@@ -138,6 +139,18 @@ def _of_streams(found: Counters) -> Iterator[Metric]:
         {(s.name,): s.index_bytes for s in streams},
         "stream",
     )
+
+
+def _of_filters(found: Counters) -> Iterator[Metric]:
+    by_stream = {(stream.name,): stream.filters for stream in found.streams}
+    for name, words, values in (
+        ("filter_evaluations", "Rows on which expensive conditions ran.", "n_evaluations"),
+        ("filter_sampled_evaluations", "Rows they ran on only to be known better.", "n_sampled_evaluations"),
+        ("filter_seconds", "Time inside them.", "seconds"),
+        ("filter_overhead_seconds", "Time to choose which of them runs next.", "overhead_s"),
+        ("filter_reorders", "Changes of their order.", "n_reorders"),
+    ):
+        yield _counter(name, words, {of: getattr(f, values) for of, f in by_stream.items()}, "stream")
 
 
 def _of_alerts(found: Counters) -> Iterator[Metric]:

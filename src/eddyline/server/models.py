@@ -135,6 +135,29 @@ class StreamAnswer(Document):
     watermark: str | None
 
 
+class FilterAnswer(Document):
+    id: int | None = Field(description="Names it in the orders of `history`; None: no row has come to it.")
+    place: int | None
+    text: str | None = Field(description="None: only queries of other owners need it.")
+    cost_s: float | None
+    pass_rate: float | None
+    n_rows: int | None
+    n_queries: int | None
+
+
+class FiltersAnswer(Document):
+    stream: str
+    policy: str
+    decides: str
+    filters: list[FilterAnswer] = Field(description="In the order in which they run.")
+    n_evaluations: int
+    n_alone: int = Field(description="Evaluations if queries shared none, about.")
+    bound: dict[str, Any] | None
+    tree: dict[str, Any] | None
+    history: list[dict[str, Any]]
+    shown: str
+
+
 class Me(Document):
     id: str
     role: Literal["reader", "author", "admin"]
@@ -243,6 +266,7 @@ class WhyAnswer(Document):
     matches: bool
     clauses: list[dict[str, Any]]
     error: str
+    notes: list[str]
     shown: str
 
 
@@ -313,6 +337,7 @@ class MessageAnswer(Document):
 class MessagesAnswer(Document):
     messages: list[MessageAnswer]
     next: int
+    is_end: bool
 
 
 class ReceiptAnswer(Document):

@@ -121,7 +121,12 @@ def add(service: Serves, caller: Author, body: models.QueryBody, owner: Owner = 
     name, given = _checked(caller, body.text, body.properties, owner)
     check_new_name(body.name or name)
     made = service.commands.query_add(
-        text=body.text, name=body.name, params=body.params, properties=given, replace=body.replace
+        text=body.text,
+        name=body.name,
+        params=body.params,
+        properties=given,
+        replace=body.replace,
+        to_replace='Send "replace": true to change it, or another name.',
     )
     what = "register query" if made["is_new"] else "replace query"
     if made["is_changed"]:

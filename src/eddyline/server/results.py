@@ -163,7 +163,16 @@ def receipt(service: Serves, caller: Reader, id: str) -> Answer:
 def prove(service: Serves, caller: Author, id: str) -> Answer:
     """Execute a result again in plain Spark SQL, independently of the engine."""
     result_id = result_of(service, caller, id)
-    return Answer(jsonable(_there(lambda: service.commands.prove(result=result_id))))
+    if not service.proofs.acquire(blocking=False):
+        raise Refusal(
+            503,
+            RequestError("other results are being proven", hint="Try again in a moment."),
+            {"retry-after": "5"},
+        )
+    try:
+        return Answer(jsonable(_there(lambda: service.commands.prove(result=result_id))))
+    finally:
+        service.proofs.release()
 
 
 def _there(look: Callable[[], T]) -> T:

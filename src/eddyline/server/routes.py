@@ -47,6 +47,15 @@ class _Request(Request):
 
 
 class Route(APIRoute):
+    """A route that says in /openapi.json which role it needs, as `x-eddyline-role`; none if nobody has to say who they are."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        needed = (getattr(each.call, "role", None) for each in self.dependant.dependencies)
+        role = next(filter(None, needed), None)
+        if role is not None:
+            self.openapi_extra = (self.openapi_extra or {}) | {"x-eddyline-role": role}
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 

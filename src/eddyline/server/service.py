@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from eddyline.api.engine import Engine
 from eddyline.api.kept_results import KeptResults
 from eddyline.catalog.access import Access
 from eddyline.server.directory import Directory
-from eddyline.server.limits import Buckets
+from eddyline.server.limits import MOST_PROOFS, Buckets
 from eddyline.server.live import Hub
 from eddyline.server.rates import Rates
 
@@ -71,6 +72,7 @@ class Service:
     rates: Rates
     by_token: Buckets
     by_address: Buckets
+    proofs: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_PROOFS))
     began: float = field(default_factory=time.monotonic)
     is_draining: bool = False
     # why the rounds of a pipeline run no more, or None; asked by /ready

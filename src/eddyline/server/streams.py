@@ -6,10 +6,14 @@ import datetime
 from typing import Annotated, Any
 
 from fastapi import Header
+from fastapi import Query as Parameter
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from eddyline.api.engine import StreamHandle
+from eddyline.api.filter_facts import filter_facts
+from eddyline.api.filter_words import FiltersExplanation
+from eddyline.api.jsonable import jsonable
 from eddyline.errors import RequestError, did_you_mean
 from eddyline.server import models
 from eddyline.server.access import Admin, Caller, Reader, Serves
@@ -79,6 +83,30 @@ def streams(service: Serves, caller: Reader) -> Answer:
 def stream(service: Serves, caller: Reader, name: str) -> Answer:
     with service.engine.rounds.lock:
         return Answer(_shown(find_stream(service, name)))
+
+
+@routes.get("/streams/{name}/filters", response_model=models.FiltersAnswer)
+def filters(
+    service: Serves,
+    caller: Reader,
+    name: str,
+    bound: Annotated[
+        bool, Parameter(description="Also how far from the best possible; takes longer.")
+    ] = False,
+    owner: Annotated[
+        str | None, Parameter(description="Admins: whose filters have a text; all if not given.")
+    ] = None,
+) -> Answer:
+    """The expensive conditions of a stream's queries: their order and why it changed, what they cost, what sharing them saves.
+
+    Those that no query of one's own needs have neither text nor numbers.
+    """
+    whose = caller.acts_for(owner)
+    stream = find_stream(service, name)
+    listing = None if whose is None else service.directory.listing()
+    own = None if listing is None else listing.ids[listing.of(whose)]
+    found = filter_facts(service.engine.rounds, stream.name, own=own, with_bound=bound)
+    return Answer(jsonable(found | {"shown": str(FiltersExplanation([found]))}))
 
 
 @routes.post("/streams", status_code=201, response_model=models.StreamAnswer)

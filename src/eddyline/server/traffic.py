@@ -1,6 +1,6 @@
 """What requests took: counted by route, and one line of the access log for each.
 
-The log has the path without its query string, which may hold a token, and the id of a token, never the token.
+The log has the path without its query string, and the id of a token, never the token, wherever somebody put it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eddyline.api.counters import Histogram, Seconds
+from eddyline.catalog.access import without_tokens
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -93,7 +94,7 @@ class Traffic:
         caller = scope.get("eddyline.caller")
         fields = {
             "method": method,
-            "path": str(scope["path"])[:LONGEST_PATH],
+            "path": without_tokens(str(scope["path"]))[:LONGEST_PATH],
             "status": status,
             "ms": round(1e3 * seconds, 2),
             "bytes": n_bytes,

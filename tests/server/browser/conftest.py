@@ -6,7 +6,6 @@ The browser is whatever Chromium is installed: EDDYLINE_CHROMIUM names it, else 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,13 +15,6 @@ from tests.server.browser.people import Person, Served, Watch, chromium, new_con
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 ARGUMENTS += ["--disable-background-networking", "--disable-component-update"]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.thorough)
 
 
 @pytest.fixture(scope="module")

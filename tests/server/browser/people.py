@@ -42,11 +42,10 @@ def chromium(driver: Playwright) -> str | None:
 
 @dataclass
 class Served:
-    """A server in a process of its own, and what its tests may ask of it directly."""
+    """A server, and what its tests may ask of it directly."""
 
     url: str
     link: str
-    process: subprocess.Popen[str]
     token: str = ""
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -75,7 +74,7 @@ def running(folder: Path) -> Iterator[Served]:
         line = process.stdout.readline()
         assert line, (folder / "errors.txt").read_text(encoding="utf-8")
         said = json.loads(line)
-        yield Served(said["url"], said["link"], process)
+        yield Served(said["url"], said["link"])
     finally:
         process.send_signal(signal.SIGTERM)
         try:

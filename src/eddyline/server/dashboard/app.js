@@ -10,6 +10,7 @@ import * as access from "./access.js";
 import * as alerts from "./alerts.js";
 import * as deadLetters from "./dead_letters.js";
 import * as edit from "./edit.js";
+import * as filters from "./filters.js";
 import * as login from "./login.js";
 import * as rounds from "./rounds.js";
 import * as rule from "./rule.js";
@@ -34,6 +35,7 @@ const ROUTES = [
   [/^alerts$/, alerts, "alerts"],
   [/^rounds$/, rounds, "rounds"],
   [/^streams$/, streams, "streams"],
+  [/^streams\/([^/]+)\/filters$/, filters, "streams"],
   [/^dead-letters$/, deadLetters, "dead-letters"],
   [/^access$/, access, "access"],
   [/^login$/, login, null],

@@ -48,7 +48,7 @@ export function openResult(result, rule) {
     ),
     { isSide: true, label: `Result ${result.cursor}`, onClose: () => stop.abort() },
   );
-  load(why, () => get(`${path}/why`, null, stop), (found) => [found.error ? h("p", { class: "warning" }, found.error) : null, verdicts(found.clauses)]);
+  load(why, () => get(`${path}/why`, null, stop), (found) => [found.error ? h("p", { class: "warning" }, found.error) : null, notes(found), verdicts(found.clauses)]);
   load(receipt, () => get(`${path}/receipt`, null, stop), receiptParts);
 
   async function load(place, ask, draw) {
@@ -70,7 +70,7 @@ export function openResult(result, rule) {
 }
 
 function receiptParts(receipt) {
-  const { round = {}, rows = [], functions = [] } = receipt;
+  const { round = {}, rows = [], functions = [], recorded = [] } = receipt;
   return [
     facts([
       ["round", `${round.number ?? ""}${round.now ? `, its now() ${round.now}` : ""}`],
@@ -78,6 +78,7 @@ function receiptParts(receipt) {
       ["generation", receipt.generation],
       ["time zone", round.time_zone],
       ["functions", functions.map((f) => (Array.isArray(f) ? f.join(" ") : `${f.name} ${f.version}`)).join(", ")],
+      ["recorded", recorded.length ? pairs(Object.fromEntries(recorded.map((told) => [`${told.function}, call ${told.call}`, told.value]))) : null],
       ["parameters", receipt.params && Object.keys(receipt.params).length ? pairs(Object.fromEntries(Object.entries(receipt.params).map(([name, p]) => [name, p?.value ?? null]))) : null],
       ["checksum", receipt.checksum ? h("code", { class: "wrap" }, receipt.checksum) : null],
     ]),
@@ -92,6 +93,8 @@ function proofParts(proof) {
     : [h("p", null, `${proof.engine ?? "The other engine"} gave something else.`), shown("expected", proof.expected), shown("found", proof.found)];
   return h("div", { class: `proof ${proof.is_proven ? "yes" : "no"}` }, h("p", { class: "trouble-title" }, icon(proof.is_proven ? "shield" : "close"), proof.is_proven ? "Proven" : "Not proven"), detail, proof.note ? h("p", { class: "soft small" }, sentence(proof.note)) : null, proof.text ? h("details", { class: "small" }, h("summary", null, "what was run"), block(proof.text)) : null);
 }
+
+const notes = (found) => (found.notes ?? []).map((note) => h("p", { class: "warning" }, sentence(note)));
 
 const shown = (name, what) => (what === undefined || what === null ? null : h("p", { class: "small" }, h("span", { class: "soft" }, `${name} `), h("code", { class: "wrap" }, JSON.stringify(what))));
 
@@ -108,7 +111,7 @@ export function openTry(path, row) {
     }
     try {
       const found = await post(`${path}/why`, { row: given });
-      return fill(answer, h("p", { class: found.matches ? "good" : "warning" }, found.error || (found.matches ? "It would match." : `It would not match: ${plural(found.clauses.filter((c) => c.verdict !== "true").length, "condition")} against it.`)), verdicts(found.clauses));
+      return fill(answer, h("p", { class: found.matches ? "good" : "warning" }, found.error || (found.matches ? "It would match." : `It would not match: ${plural(found.clauses.filter((c) => c.verdict !== "true").length, "condition")} against it.`)), notes(found), verdicts(found.clauses));
     } catch (error) {
       return fill(answer, trouble(error));
     }

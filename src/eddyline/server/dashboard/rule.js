@@ -1,6 +1,6 @@
 // One rule: its text, its results as they come, why rows match or do not, what it costs and shares, its alerts.
 
-import { ApiError, drop, follow, get, post } from "./api.js";
+import { ApiError, drop, follow, get, part, post } from "./api.js";
 import { alertItem, alertKey, messageItem, updateAlert } from "./alerts.js";
 import { bars } from "./charts.js";
 import { arrows, fill, h, icon, reconcile, say, svg } from "./dom.js";
@@ -360,6 +360,15 @@ const rowPairs = (row) => h("dl", { class: "pairs" }, Object.entries(row).map(([
 
 const SERVED = { index: "index", pairs: "pairs left", residual: "computed", function: "function", constant: "once" };
 
+/** A condition that is a filter: who shares it, and where it stands. */
+function filterWords(filter, stream) {
+  const others = filter.n_others ? `shared with ${plural(filter.n_others, "other rule")}` : "of this rule alone";
+  const rate = filter.pass_rate === null || filter.pass_rate === undefined ? "" : `, passes ${percent(filter.pass_rate)}`;
+  const words = filter.place === null ? `${others}; no row has come to it yet` : `${others}; ${took(filter.cost_s)} a row${rate}`;
+  const place = filter.place === null ? "a filter" : `filter ${filter.place} of ${filter.n_filters}`;
+  return h("span", { class: "small soft filter-words" }, h("a", { href: `#/streams/${part(stream)}/filters` }, place), `, ${words}`);
+}
+
 function costParts(explained, rule) {
   const { index, conditions = [], functions = [], n_sharing: nSharing } = explained;
   const others = Math.max(0, (nSharing ?? 1) - 1);
@@ -373,7 +382,7 @@ function costParts(explained, rule) {
       index?.n_rows ? ["matches a row", short(index.hits_per_row)] : null,
       ...functions.map((f) => [`calls ${f.name}`, `${plural(f.n_calls, "call")} on ${plural(f.n_rows, "row")}, ${took(f.seconds)}${f.n_failed ? `, ${whole(f.n_failed)} failed` : ""} · version ${f.version}`]),
     ]),
-    conditions.length ? h("ul", { class: "served", "aria-label": "Who decides each condition" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), line(c.text)))) : null,
+    conditions.length ? h("ul", { class: "served", "aria-label": "Who decides each condition" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), h("span", null, line(c.text), c.filter ? filterWords(c.filter, explained.stream) : null)))) : null,
   ];
 }
 
