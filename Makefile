@@ -19,8 +19,8 @@ demo: spark ## thousands of rules over a live stream, on Spark on this machine; 
 test: environment ## the whole suite, with Spark, without the slow tests; ARGS="-k java" to choose
 	@$(PYTEST) -m "not slow" $(ARGS)
 
-test-fast: environment ## the tests that need no Spark and little time, under a minute
-	@$(PYTEST) -m "not slow and not spark and not thorough" $(ARGS)
+test-fast: environment ## the tests that need no Spark and little time, properties with few examples; about a minute
+	@EDDYLINE_PROFILE=$${EDDYLINE_PROFILE:-fast} $(PYTEST) -m "not slow and not spark and not thorough" $(ARGS)
 
 test-slow: environment ## the long ones: kills, big random runs
 	@$(PYTEST) -m slow $(ARGS)

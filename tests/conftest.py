@@ -1,7 +1,7 @@
 """What every test may use: one Spark session, one seed, and Hypothesis set to repeat itself.
 
 EDDYLINE_SEED=7 make test                  other random inputs, the same on every run with 7
-EDDYLINE_PROFILE=explore make test-slow    many more examples for properties
+EDDYLINE_PROFILE=explore make test-slow    many more examples for properties; `make test-fast` has fewer (fast)
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["broker", "real_broker"]  # fixtures
 
+TESTS = Path(__file__).parent
+THOROUGH = ("server", "client")  # folders: a server, a socket or a browser for every test
 DEFAULT_SEED = 20260101
 SEED = int(os.environ.get("EDDYLINE_SEED", DEFAULT_SEED))
 PROFILE = os.environ.get("EDDYLINE_PROFILE", "ci")
@@ -36,6 +39,7 @@ hypothesis.settings.register_profile(
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
+hypothesis.settings.register_profile("fast", hypothesis.settings.get_profile("ci"), max_examples=10)
 hypothesis.settings.register_profile(
     "explore", hypothesis.settings.get_profile("ci"), derandomize=False, max_examples=2000
 )
@@ -47,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     time.tzset()
     hypothesis.settings.load_profile(PROFILE)
     if config.getoption("--hypothesis-seed", None) is None and (
-        PROFILE != "ci" or "EDDYLINE_SEED" in os.environ
+        PROFILE == "explore" or "EDDYLINE_SEED" in os.environ
     ):
         hypothesis.core.global_force_seed = SEED
 
@@ -62,6 +66,8 @@ def pytest_report_header() -> list[str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses the session, and keep it on one test process: one Java, not one per core. One broker, too."""
     for item in items:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in THOROUGH:
+            item.add_marker("thorough")
         if "broker" in getattr(item, "fixturenames", ()) and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group("kafka"))
         if "spark" in getattr(item, "fixturenames", ()):

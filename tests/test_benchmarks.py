@@ -58,6 +58,7 @@ def test_a_bound_that_says_nothing_is_refused():
         is_held(5, "about 5")
 
 
+@pytest.mark.thorough
 def test_contenders_run_in_turn_and_their_medians_are_kept():
     ran, now = [], 0.0
 
@@ -81,6 +82,7 @@ def test_contenders_run_in_turn_and_their_medians_are_kept():
     assert found["b"].spread == 0.2
 
 
+@pytest.mark.thorough
 def test_contenders_that_answer_differently_are_not_compared():
     with pytest.raises(AssertionError, match=r"fast and slow differ in repetition 1:\n3\n4"):
         interleaved({"fast": lambda: 3, "slow": lambda: 4}, repetitions=2, same=lambda result: result)

@@ -17,6 +17,7 @@ from eddyline.functions.udf import DECLARED
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+STARTS_SOMETHING = {"client.md", "functions.md"}  # a server; processes for functions
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -40,7 +41,11 @@ def _only_the_functions_of_one_page():
     DECLARED.update(before)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.thorough] * (page.name in STARTS_SOMETHING)) for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_python_blocks_run_and_print_what_the_page_shows(page):
     """The blocks of a page run one after the other in one namespace; a `text` block right behind is their output.
 

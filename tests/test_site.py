@@ -28,6 +28,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_every_page_is_built_and_loads_nothing_from_elsewhere(project):
     shutil.rmtree(project / "docs")
     shutil.copytree(ROOT / "docs", project / "docs")
@@ -43,6 +44,17 @@ def test_every_page_is_built_and_loads_nothing_from_elsewhere(project):
         assert not loaded, f"{html.name} loads {loaded}"
 
 
+def test_the_first_page_leads_to_every_other():
+    first = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\(([\w./-]+\.md)", first))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert linked == pages | {"decisions/README.md"}
+    decisions = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "docs" / "decisions").glob("0*.md"):
+        assert path.name in decisions, path.name
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("link", ["gone.md", "index.md#gone"])
 def test_a_link_that_leads_nowhere_fails_the_build(project, link):
     (project / "docs" / "index.md").write_text(f"# Start\n\nSee [this]({link}).\n")

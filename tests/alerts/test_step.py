@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import eddyline
 import eddyline.engine.rounds
@@ -24,6 +24,7 @@ from eddyline.errors import HomeError
 from eddyline.events import AlertsDelayed, CallbackFailed
 from tests.on_workers import through_tasks
 from tests.oracles.alerts import expected
+from tests.strategies import examples
 
 S = 1_000_000
 TEXT = "SELECT key, v FROM rows_ WHERE v > 0"
@@ -481,7 +482,7 @@ def run(life, home: Path | None, *, tasks: bool = False) -> dict[str, Any]:
         world.engine.close()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(lives())
 def test_whatever_fails_or_crashes_the_alerts_are_those_of_a_life_in_memory_and_of_the_oracle(life):
     durations, rounds = life
@@ -500,7 +501,7 @@ def test_whatever_fails_or_crashes_the_alerts_are_those_of_a_life_in_memory_and_
     assert in_memory["counts"].get(2, (0, 0, 0, 0)) == counted
 
 
-@settings(max_examples=10, deadline=None)
+@examples(0.1)
 @given(lives())
 def test_rounds_worked_on_in_tasks_give_the_same_alerts(life):
     with tempfile.TemporaryDirectory() as folder:
@@ -510,7 +511,7 @@ def test_rounds_worked_on_in_tasks_give_the_same_alerts(life):
 changes = st.sampled_from(["pause", "resume", "replace", "drop", "add", "push", "push", "push", "tick"])
 
 
-@settings(max_examples=25, deadline=None)
+@examples(0.25)
 @given(st.lists(st.tuples(changes, st.integers(0, 6), st.sampled_from(["a", "b"]), places), max_size=14))
 def test_queries_that_come_and_go_resolve_alike_whatever_crashes(steps):
     found = []

@@ -252,6 +252,7 @@ def test_a_fault_of_ours_is_told_and_ends_nothing(engine, remote, monkeypatch):
     assert remote.call("cursor", {"reader": "x"}, quiet)["round"] == 0
 
 
+@pytest.mark.thorough
 def test_a_socket_left_by_a_killed_holder_is_replaced(home):
     script = (
         "import sys, time, eddyline\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.catalog import Catalog
@@ -19,6 +19,7 @@ from eddyline.functions import Functions
 from eddyline.model import Properties, QueryState, Shape, Stream
 from eddyline.sources import infer_schema
 from eddyline.sql import Shapes
+from tests.strategies import examples
 
 TRADES = Stream("trades", infer_schema("sym STRING, price DOUBLE"))
 WATCH = "SELECT sym FROM trades WHERE sym = :sym AND price < 10"
@@ -382,7 +383,7 @@ def check_forgetting(life: Life, number: int) -> None:
     assert life.facts() == life.facts_again()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(OPERATIONS, st.sampled_from([1, 2, 10_000]))
 def test_whatever_is_forgotten_every_kept_version_reads_as_before(operations, at_once):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

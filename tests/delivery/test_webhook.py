@@ -11,7 +11,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.delivery.sinks import (
@@ -29,6 +29,7 @@ from eddyline.delivery.sinks.webhook import delivery_of, signature
 from eddyline.model import Message
 from eddyline.secrets import text_with_secrets
 from tests.delivery.test_sinks import Clock, batch
+from tests.strategies import examples
 from tests.webhook_receiver import Receiver, Reply, receiver
 
 START_US = 1_767_225_600_000_000  # 2026-01-01
@@ -562,7 +563,7 @@ ACTS = st.lists(
 
 
 @given(ACTS, st.integers(1, 6))
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 def test_whatever_fails_a_receiver_that_knows_deliveries_again_has_each_message_once_and_in_order(acts, size):
     received: list[tuple[str, list[int]]] = []
     home = Home("http://127.0.0.1/hook", size)

@@ -1,10 +1,11 @@
 """Kill a process at every place it passes while alerts move; afterwards they are those of an engine nobody killed.
 
-    .venv/bin/python -m tests.durability.alert_kills --json FILE [--tasks]
+    .venv/bin/python -m tests.durability.alert_kills --json FILE [--tasks] [--every 3]
 
 Forks, so it is a process of its own. Each step of a short life is killed once at every place it passes from its commit on: before
 and after every statement, every file, every step of the protocol. The child after it opens the home, repeats the step if it has
-not happened (a push has a token), does the rest of the life, and its states, messages and counts are compared.
+not happened (a push has a token), does the rest of the life, and its states, messages and counts are compared. With `--every 3`
+it is every third place, another third in each step.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def facts(engine: Engine) -> dict[str, Any]:
     }
 
 
-def sweep(folder: Path) -> list[str]:
-    """Kill at every place; returns the places."""
+def sweep(folder: Path, every: int) -> list[str]:
+    """Kill at every place, or at one of so many; returns the places."""
     children = Children(folder)
     golden, scratch, noted = folder / "golden", folder / "scratch", folder / "places.json"
     NOW[0] = 0
@@ -112,7 +113,8 @@ def sweep(folder: Path) -> list[str]:
         first = (
             passed.index("step 4 commit") if "step 4 commit" in passed else passed.index("sql: before COMMIT")
         )
-        for nth, place in list(enumerate(passed, 1))[first:]:  # what comes before is killed elsewhere
+        after_commit = list(enumerate(passed, 1))[first:]  # what comes before is killed elsewhere
+        for nth, place in after_commit[number % every :: every]:
             _copy(golden, scratch)
             assert children.run(lambda: _killed(scratch, step, nth)), place  # noqa: B023
             children.run(lambda: _lived_on(scratch, number, wanted))  # noqa: B023
@@ -166,13 +168,14 @@ def _lived_on(home: Path, number: int, wanted: dict[str, Any]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tasks", action="store_true", help="work on rows in tasks, as workers do")
+    parser.add_argument("--every", type=int, default=1, help="kill at one of so many places")
     parser.add_argument("--json", type=Path, required=True, help="write the places to this file")
     options = parser.parse_args()
     global IN_TASKS
     IN_TASKS = options.tasks
     try:
         with work_folder() as folder:
-            places = sweep(folder)
+            places = sweep(folder, options.every)
     except AssertionError as error:
         print(error, file=sys.stderr)
         return 1

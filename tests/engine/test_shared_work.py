@@ -265,6 +265,7 @@ def _pickled_by_value(functions) -> bytes:
     return cloudpickle.dumps(list(functions))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(6))
 def test_shared_rounds_and_rounds_here_agree_while_queries_come_and_go(tmp_path, seed):
     chance = random.Random(seed)

@@ -342,6 +342,7 @@ print(json.dumps([found.rows.tolist(), found.ids.tolist()]))
 """
 
 
+@pytest.mark.thorough
 def test_a_version_is_mapped_by_another_process_as_base_and_overlay(rng, tmp_path):
     engine = eddyline.open()
     engine.stream("s", "k BIGINT, x DOUBLE, t STRING")

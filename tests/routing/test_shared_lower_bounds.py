@@ -47,6 +47,7 @@ def test_demands_that_nothing_meets_are_a_bug():
         least_cost([1.0], [Demand({0: 1.0}, 2.0)])
 
 
+@pytest.mark.thorough
 def test_the_solver_is_loaded_when_something_is_solved():
     code = "import sys, eddyline, eddyline.routing.phased; print('scipy.optimize' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -6,13 +6,14 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eddyline.model import Stream
 from eddyline.sources import infer_schema, json_lines
 from eddyline.sources.json_lines import JsonLines
 from eddyline.sources.lines import Broken
+from tests.strategies import examples
 
 TOKENS = {
     "BOOLEAN": ["true", "false", "1", '"true"'],
@@ -118,7 +119,7 @@ def any_number_of_lines(monkeypatch):
 ONE = Stream("s", infer_schema("c0 STRING"))
 
 
-@settings(max_examples=400)
+@examples(4)
 @given(cases())
 @example((ONE, "UTC", [b'{"c0": "a"}', b'{"c0": "b"}{"c0": "c"}', b"", b'{"c0": "d"}']))
 @example((ONE, "UTC", [b'{"c0": "a"', b"}", b'{"c0": "b"}{"c0": "c"}']))

@@ -289,6 +289,7 @@ def test_messages_a_worker_could_not_read_are_told_and_offered_again(broker):
     assert [each.what for each in given.plan(*ALL).references] == [reference.what]
 
 
+@pytest.mark.thorough
 def test_a_process_forked_while_readers_wait_makes_its_own(broker):
     topic = broker.topic()
     broker.write(topic, rows(1, 2, 3))

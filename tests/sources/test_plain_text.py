@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.expressions import Context
@@ -14,6 +14,7 @@ from eddyline.sources import csv_rows, infer_schema
 from eddyline.sources.csv_rows import CsvRows
 from eddyline.sources.lines import Broken
 from eddyline.sources.plain_text import plainly_converted
+from tests.strategies import examples
 
 PLAIN = {
     "TINYINT": ["0", "-7", "127"],
@@ -63,7 +64,7 @@ def same_as_sql(texts, declared, time_zone):
     return True
 
 
-@settings(max_examples=400)
+@examples(4)
 @given(columns())
 def test_what_is_converted_plainly_is_what_sql_casts_it_to(case):
     declared, texts, time_zone = case

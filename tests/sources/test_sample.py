@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.api.pipeline import load_pipeline
@@ -23,6 +23,7 @@ from eddyline.sources.json_lines import JsonLines
 from eddyline.sources.sample import SampleError, propose
 from eddyline.sql import parse_statements
 from eddyline.types import type_name
+from tests.strategies import examples
 
 
 def lines(*rows) -> io.BytesIO:
@@ -113,7 +114,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(rows)
 def test_rows_fit_what_is_proposed_unless_it_is_said_that_they_do_not(sample):
     if not any(sample):

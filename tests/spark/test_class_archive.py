@@ -124,6 +124,7 @@ def test_a_session_without_a_python_task_is_not_worth_an_archive(archive, tmp_pa
     assert others(archive) == []
 
 
+@pytest.mark.thorough
 def test_it_is_built_by_a_process_that_outlives_this_one(archive, tmp_path):
     recording = a_recording(archive, tmp_path / "java")
     program = f"""

@@ -127,6 +127,7 @@ def test_a_block_that_takes_too_long_kills_java():
     assert "killed" not in str(jvm.failed("too late").hint)  # by us, not for want of memory
 
 
+@pytest.mark.thorough
 def test_output_reaches_stderr_only_once_java_is_up():
     script = UP + "echo chatter; read word; echo later; echo more >&2"
     program = f"""

@@ -420,6 +420,7 @@ def test_the_archive_can_be_built_ahead(environ, tmp_path):
     assert re.search(rf"^ok       fast start: {re.escape(str(archive))}, \d+ MB$", out, re.MULTILINE)
 
 
+@pytest.mark.thorough
 def test_the_doctor_says_why_no_archive_is_built(environ):
     doctor = """
         from eddyline.cli.main import main

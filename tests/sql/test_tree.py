@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.errors import EddylineError, LimitError, ParseError, Span, UnsupportedError
@@ -39,6 +39,7 @@ from eddyline.sql.syntax import (
     Word,
 )
 from eddyline.sql.tree import expression_tree, query_tree
+from tests.strategies import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -383,7 +384,7 @@ def flat(node: Node) -> Node:
 
 
 @given(grouped_texts())
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 def test_needless_parentheses_change_nothing(texts: tuple[str, str]) -> None:
     full, short = texts
     assert outline(flat(expression(full))) == outline(flat(expression(short)))
@@ -723,7 +724,7 @@ WORDS = [
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=14), st.booleans())
-@settings(max_examples=400, deadline=None)
+@examples(4)
 def test_any_words_have_a_tree_or_are_refused_with_a_place(words: list[str], is_query: bool) -> None:
     text = " ".join(["SELECT", *words] if is_query else ["a", *words])
     error = refused(query if is_query else expression, text)

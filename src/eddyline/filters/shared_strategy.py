@@ -30,11 +30,12 @@ from eddyline.expressions.frame import ErrorCodes
 from eddyline.filters.filter_pool import FilterPool
 from eddyline.kernels.shared_levels import (
     are_open,
-    close_where_dropped,
     count_open,
+    mark_rows,
     needing_among,
     open_pairs,
     rows_needing,
+    settle,
 )
 from eddyline.routing.decision_tree import after, settled
 from eddyline.routing.learner import Learner
@@ -50,6 +51,7 @@ MOST_SAMPLED = 1_000  # rows of a batch
 COUNTED_ROWS = 1_024
 
 Mask = npt.NDArray[np.bool_]
+Verdicts = npt.NDArray[np.int8]
 Words = npt.NDArray[np.uint64]
 Ask: TypeAlias = Callable[
     [int, Positions], tuple[Mask, ErrorCodes | None]
@@ -140,6 +142,8 @@ class _Tally:
     follow_asked: npt.NDArray[np.int64]
     follow_seconds: npt.NDArray[np.float64]
     extra: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]  # of `asked`: rows on which nothing had run
+    first_passed: npt.NDArray[np.int64]
     extra_s: float = 0.0
 
     @classmethod
@@ -151,6 +155,8 @@ class _Tally:
             follow_asked=np.zeros(n, np.int64),
             follow_seconds=np.zeros(n),
             extra=np.zeros(n, np.int64),
+            first=np.zeros(n, np.int64),
+            first_passed=np.zeros(n, np.int64),
         )
 
 
@@ -172,33 +178,35 @@ class SharedWalk:
         self._clock = clock
         is_here = np.zeros(n_batch_rows, dtype=bool)
         for rows, _ in pairs:
-            is_here[rows] = True
+            mark_rows(rows, is_here)
         self.rows: Positions = np.flatnonzero(is_here)
+        self._is_whole = len(self.rows) == n_batch_rows
         self._local = np.cumsum(is_here) - 1  # place among `rows`
         self._members = pool.members()
-        self._words: Words = np.zeros((len(self.rows), self._members.shape[1]), np.uint64)
+        self._words: Words = np.zeros((self._members.shape[1], len(self.rows)), np.uint64)
         self._n_pairs = np.zeros(len(pool.classes), np.int64)
         for rows, classes in pairs:
-            open_pairs(self._local[rows], classes, self._words)
-            self._n_pairs += np.bincount(classes, minlength=len(pool.classes))
+            open_pairs(rows, classes, self._local, self._words, self._n_pairs)
         self._n_open = self._counted()
         n = len(pool.filters)
         self._cores = pool.cores()
         self._is_shared = np.bincount(self._cores, minlength=n) > 1
-        self._verdicts: dict[int, npt.NDArray[np.int8]] = {}
+        self._verdicts: dict[int, Verdicts] = {}
         self._codes: dict[int, ErrorCodes] = {}
         self._core_known: dict[int, Mask] = {}
         self._tally = _Tally.of(n)
         self._needing = np.empty(len(self.rows), np.int64)
         self._is_tree = False
+        self._firsts: dict[int, list[int]] = {}  # open classes of the roots that begin with a filter
         self._seconds = 0.0
 
     def _counted(self) -> npt.NDArray[np.float64]:
         """On how many rows each class is open, told from some."""
-        some = self._words[:: max(1, len(self.rows) // COUNTED_ROWS)]
-        counts = np.zeros(64 * self._words.shape[1], np.int64)
+        step = max(1, len(self.rows) // COUNTED_ROWS)
+        some = np.ascontiguousarray(self._words[:, ::step])
+        counts = np.zeros(64 * len(self._words), np.int64)
         count_open(some, counts)
-        return counts[: len(self._pool.classes)] * (len(self.rows) / max(1, len(some)))
+        return counts[: len(self._pool.classes)] * (len(self.rows) / max(1, some.shape[1]))
 
     # ----------------------------------------------------------------------------------------- walking
 
@@ -217,16 +225,17 @@ class SharedWalk:
             if sampled is not None
             else np.empty(0, np.int64)
         )
-        at_first = self._words[some]
+        at_first = np.ascontiguousarray(self._words[:, some].T)
         order = routing.policy.standing
         n_known = len(routing.keys)
         rest = tuple(range(n_known, len(self._pool.filters)))
-        places: list[Hashable] = [(routing.generation, k) for k in range(len(self._pool.filters))]
+        places: Sequence[Hashable] = places_of((*order, *rest))
         if tree is None:
             self._by_levels((*order, *rest), None)
-            places = list(places_of((*order, *rest)))
         else:
             self._by_tree(tree, order, small_group)
+            if self._is_tree:
+                places = self._first_places()
             if rest or len(self._pool.classes) > len(routing.classes):
                 self._by_levels((*order, *rest), None)
         self._seconds = self._clock() - began
@@ -242,6 +251,8 @@ class SharedWalk:
             n_open=self._n_open,
             asked=self._tally.asked,
             passed=self._tally.passed,
+            compared=self._tally.first if self._is_tree else self._tally.asked,
+            compared_passed=self._tally.first_passed if self._is_tree else self._tally.passed,
             seconds=self._tally.seconds,
             follow_asked=self._tally.follow_asked,
             follow_seconds=self._tally.follow_seconds,
@@ -265,8 +276,7 @@ class SharedWalk:
             else:
                 n = needing_among(words, members, among, needing)
             if n:
-                local = needing[:n].copy()
-                close_where_dropped(words, local, self._passes(k, local), members)
+                self._settle(k, needing[:n])
 
     def _by_tree(self, tree: DecisionTree, order: Sequence[int], small_group: int) -> None:
         """Groups of rows, each by what the policy says for it."""
@@ -286,7 +296,10 @@ class SharedWalk:
             return
         self._is_tree = True
         for open_classes, rows in roots:
-            join(tree.root(open_classes & known_classes), rows)
+            root = tree.root(open_classes & known_classes)
+            join(root, rows)
+            if root is not None:
+                self._firsts.setdefault(root.filter, []).append(open_classes & known_classes)
         most_nodes = tree.n_nodes + MOST_NODES
         while waiting:
             k = max(n_waiting, key=n_waiting.__getitem__)
@@ -298,37 +311,48 @@ class SharedWalk:
             del n_waiting[k]
             together = [np.concatenate(parts) for parts in nodes.values()]
             local = together[0] if len(together) == 1 else np.concatenate(together)
-            passes = self._passes(k, local)
-            close_where_dropped(self._words, local, passes, self._members[k])
+            passes = self._settle(k, local)[local] >= TRUE
             first = 0
             for node, rows in zip(nodes, together, strict=True):
                 mine = passes[first : first + len(rows)]
                 first += len(rows)
+                if not node.group.evaluated:
+                    self._tally.first[k] += len(rows)
+                    self._tally.first_passed[k] += int(np.count_nonzero(mine))
                 join(tree.child(node, passes=True), rows[mine])
                 join(tree.child(node, passes=False), rows[~mine])
         tree.trim()
 
+    def _first_places(self) -> list[Hashable]:
+        """In a tree a filter is compared on the rows it is first on: they are the same ones as long as the same roots have it.
+        Deeper down they differ with every change of the tree."""
+        return [tuple(sorted(self._firsts.get(k, ()))) for k in range(len(self._pool.filters))]
+
     # ----------------------------------------------------------------------------------------- asking
 
-    def _passes(self, k: int, local: Positions) -> Mask:
-        """Whether each of these rows passes the filter; it runs only on those on which it has not."""
+    def _settle(self, k: int, local: Positions) -> Verdicts:
+        """Run the filter on those of these rows on which it has not run, and close what it drops; gives its verdicts."""
         verdicts = self._verdicts.get(k)
         if verdicts is None:
             verdicts = self._verdicts[k] = np.zeros(len(self.rows), np.int8)
             missing = local
         else:
-            missing = local[verdicts[local] == UNKNOWN]
-        if len(missing):
-            tally = self._tally
-            for rows, is_followed in self._by_core(k, missing):
-                elapsed = self._run(k, rows)
-                tally.seconds[k] += elapsed
-                if is_followed:
-                    tally.follow_asked[k] += len(rows)
-                    tally.follow_seconds[k] += elapsed
-            tally.asked[k] += len(missing)
-            tally.passed[k] += int(np.count_nonzero(verdicts[missing] >= TRUE))
-        return verdicts[local] >= TRUE
+            is_missing = verdicts[local] == UNKNOWN
+            missing, known = local[is_missing], local[~is_missing]
+            passes = verdicts[known] >= TRUE
+            wrong = known[verdicts[known] == ERROR]
+            settle(self._words, known, passes, self._members[k], verdicts)
+            verdicts[wrong] = ERROR
+        tally = self._tally
+        for rows, is_followed in self._by_core(k, missing) if len(missing) else ():
+            elapsed, n_passed = self._run(k, rows)
+            tally.seconds[k] += elapsed
+            tally.passed[k] += n_passed
+            tally.asked[k] += len(rows)
+            if is_followed:
+                tally.follow_asked[k] += len(rows)
+                tally.follow_seconds[k] += elapsed
+        return verdicts
 
     def _by_core(self, k: int, local: Positions) -> list[tuple[Positions, bool]]:
         """Rows on which the dear part of the filter is still to be computed, and those on which another filter had it."""
@@ -343,20 +367,22 @@ class SharedWalk:
         parts = (local[~is_followed], False), (local[is_followed], True)
         return [(rows, followed) for rows, followed in parts if len(rows)]
 
-    def _run(self, k: int, local: Positions) -> float:
-        """Ask the filter; gives the seconds it took."""
+    def _run(self, k: int, local: Positions) -> tuple[float, int]:
+        """Ask the filter, and close what it drops; gives the seconds it took, and how many rows pass."""
         began = self._clock()
-        true, errors = self._ask(k, self.rows[local])
+        true, errors = self._ask(k, local if self._is_whole else self.rows[local])
         elapsed = self._clock() - began
-        verdicts = self._verdicts[k]
-        verdicts[local] = np.where(true, TRUE, FALSE)
-        if errors is not None and errors.any():
-            codes = self._codes.get(k)
-            if codes is None:
-                codes = self._codes[k] = np.zeros(len(self.rows), np.int32)
-            codes[local] = np.where(true, 0, errors)
-            verdicts[local[codes[local] != 0]] = ERROR
-        return elapsed
+        verdicts, members = self._verdicts[k], self._members[k]
+        if errors is None or not errors.any():
+            return elapsed, settle(self._words, local, true, members, verdicts)
+        codes = self._codes.get(k)
+        if codes is None:
+            codes = self._codes[k] = np.zeros(len(self.rows), np.int32)
+        codes[local] = np.where(true, 0, errors)
+        is_wrong = codes[local] != 0
+        n_passed = settle(self._words, local, true | is_wrong, members, verdicts)
+        verdicts[local[is_wrong]] = ERROR
+        return elapsed, n_passed
 
     def _sample(self, some: Positions, at_first: Words) -> tuple[Mask, Mask]:
         """What every filter says of sampled rows that had a class open which has it: dropped, and known at all."""
@@ -367,7 +393,7 @@ class SharedWalk:
             verdicts = self._verdicts.setdefault(k, np.zeros(len(self.rows), np.int8))
             missing = some[wanted & (verdicts[some] == UNKNOWN)]
             if len(missing):
-                self._tally.extra_s += sum(self._run(k, rows) for rows, _ in self._by_core(k, missing))
+                self._tally.extra_s += sum(self._run(k, rows)[0] for rows, _ in self._by_core(k, missing))
                 self._tally.extra[k] += len(missing)
             found = verdicts[some]
             known[:, k] = wanted & (found != UNKNOWN)
@@ -397,11 +423,11 @@ class SharedWalk:
 
 def _groups(words: Words) -> list[tuple[int, Positions]]:
     """Rows by the classes that are open on them, as bits."""
-    if words.shape[1] == 1:
-        distinct, of_row = np.unique(words[:, 0], return_inverse=True)
+    if len(words) == 1:
+        distinct, of_row = np.unique(words[0], return_inverse=True)
         values = [int(each) for each in distinct]
     else:
-        wide = np.ascontiguousarray(words).view(np.dtype((np.void, 8 * words.shape[1])))[:, 0]
+        wide = np.ascontiguousarray(words.T).view(np.dtype((np.void, 8 * len(words))))[:, 0]
         found, of_row = np.unique(wide, return_inverse=True)
         values = [int.from_bytes(each.tobytes(), "little") for each in found]
     order = np.argsort(of_row, kind="stable")

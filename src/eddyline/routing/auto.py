@@ -13,6 +13,7 @@ two that are alike do not take turns. What lost and why: docs/decisions/0016-whi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,8 +24,10 @@ from eddyline.routing.learner import Learner
 from eddyline.routing.policy import FilterSet, FloatVector, Group, Profile, Statistics
 
 MARGIN = 0.03  # of the incumbent's cost
+DEVIATIONS = 2.0  # of the mean difference: less may be chance
 LEAST_ROWS = 50
 HALF_LIFE_ROWS = 300  # of sampled rows
+KEPT_ROWS = 4 * HALF_LIFE_ROWS
 SCORED_ROWS = 64  # of a batch: the newest
 
 
@@ -43,9 +46,7 @@ class Competition:
 
     def __init__(self, incumbent: str) -> None:
         self.incumbent = incumbent
-        self._seconds: dict[str, float] = {}
-        self._weight = 0.0
-        self._n_rows = 0
+        self._seconds: dict[str, FloatVector] = {}  # of the last rows, the newest last
 
     def score(
         self,
@@ -53,40 +54,47 @@ class Competition:
         profile: Profile,
         statistics: Statistics,
         overhead_s: Mapping[str, float],
+        *,
+        most: int = SCORED_ROWS,
     ) -> Switch | None:
-        """Charge everybody for sampled rows, before they learn from them."""
-        n = min(len(profile), SCORED_ROWS)
+        """Charge everybody for sampled rows, before they learn from them: for the newest ones, `most` of them at most."""
+        n = min(len(profile), most)
         if not n:
             return None
         rows = Profile(profile.dropped[-n:], profile.known[-n:], profile.open[-n:])
-        kept = 0.5 ** (n / HALF_LIFE_ROWS)
         for name, policy in candidates.items():
-            spent = float(seconds_on(policy, rows, statistics).sum()) + n * overhead_s[name]
-            self._seconds[name] = kept * self._seconds.get(name, 0.0) + spent
-        self._weight = kept * self._weight + n
-        self._n_rows += n
+            spent = seconds_on(policy, rows, statistics) + overhead_s[name]
+            before = self._seconds.get(name, np.zeros(0))
+            self._seconds[name] = np.concatenate([before, spent])[-KEPT_ROWS:]
         return self._decided()
 
     def restart(self) -> None:
         """The data is no longer what it was: nobody has a score, the incumbent stays until others have earned one."""
-        self._seconds, self._weight, self._n_rows = {}, 0.0, 0
+        self._seconds = {}
 
     @property
     def cost_s(self) -> dict[str, float]:
         """Seconds on a row of each policy."""
-        return (
-            {name: seconds / self._weight for name, seconds in self._seconds.items()} if self._weight else {}
-        )
+        return {name: float(self._weights() @ seconds) for name, seconds in self._seconds.items()}
+
+    def _weights(self) -> FloatVector:
+        """What each row counts; all together 1."""
+        n = max(map(len, self._seconds.values()), default=0)
+        weights = 0.5 ** (np.arange(n, 0, -1) / HALF_LIFE_ROWS)
+        return weights / weights.sum()
 
     def _decided(self) -> Switch | None:
-        if self._n_rows < LEAST_ROWS:
+        mine = self._seconds[self.incumbent]
+        if len(mine) < LEAST_ROWS:
             return None
-        costs = self.cost_s
+        costs, weights = self.cost_s, self._weights()
         best = min(costs, key=lambda name: (costs[name], name != self.incumbent))
-        mine = costs[self.incumbent]
-        if costs[best] >= (1 - MARGIN) * mine:
+        saved = mine - self._seconds[best]
+        mean = float(weights @ saved)
+        deviation = math.sqrt(float(weights**2 @ (saved - mean) ** 2))
+        if mean <= max(MARGIN * costs[self.incumbent], DEVIATIONS * deviation):
             return None
-        switch = Switch(self.incumbent, best, mine, costs[best])
+        switch = Switch(self.incumbent, best, costs[self.incumbent], costs[best])
         self.incumbent = best
         return switch
 

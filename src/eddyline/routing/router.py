@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eddyline.routing.a_greedy import AGreedy
-from eddyline.routing.auto import Competition, Switch
+from eddyline.routing.auto import KEPT_ROWS, SCORED_ROWS, Competition, Switch
 from eddyline.routing.fixed import Fixed
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.following import followed
@@ -181,13 +181,13 @@ class Router:
             walked = renumbered(walked, self.keys, self.classes)
         self._count(walked)
         self._weigh(walked)
-        statistics = self._timed(walked)
         profile = Profile(walked.dropped, walked.known, walked.open)
         if self.rate == 0.0 and not walked.n_sampled:
-            self._learn(profile, statistics)
+            self._learn(profile, self._timed(walked))
             self.history.extend(made)
             return made
         drifts = self._watch(walked, profile)
+        statistics = self._timed(walked)
         made += [self._drifted(round_number, drift) for drift in drifts]
         if any(drift.what == "pass rate" for drift in drifts):
             self._window.forget()
@@ -196,24 +196,34 @@ class Router:
                 policy.forget()
         else:
             made += self._take_in(profile, statistics, round_number)
+            if drifts:
+                made += self._judge_again(statistics, round_number)
         self.history.extend(made)
         return made
 
     def _take_in(self, profile: Profile, statistics: Statistics, round_number: int) -> list[Decision]:
         self._window.append(profile.dropped, profile.known, profile.open)
-        made: list[Decision] = []
+        made = self._judge(profile, statistics, round_number)
+        changes = self._learn(profile, statistics)
+        return made + [self._reordered(round_number, change) for change in changes]
+
+    def _judge(
+        self, profile: Profile, statistics: Statistics, round_number: int, most: int = SCORED_ROWS
+    ) -> list[Decision]:
+        """Let those that compete be charged for sampled rows."""
+        if self.policy_name != AUTO:
+            return []
         overheads = {
             name: self._overhead_s[not isinstance(policy, InOrder)]
             for name, policy in self._candidates.items()
         }
-        switch = None
-        if self.policy_name == AUTO:
-            switch = self._competition.score(self._candidates, profile, statistics, overheads)
-        if switch is not None:
-            made.append(self._switched(round_number, switch))
-        changes = self._learn(profile, statistics)
-        made += [self._reordered(round_number, change) for change in changes]
-        return made
+        switch = self._competition.score(self._candidates, profile, statistics, overheads, most=most)
+        return [] if switch is None else [self._switched(round_number, switch)]
+
+    def _judge_again(self, statistics: Statistics, round_number: int) -> list[Decision]:
+        """Filters cost something else than they did and say the same of rows: charge the last sampled rows by what they cost now."""
+        self._competition.restart()
+        return self._judge(self.sampled(), statistics, round_number, KEPT_ROWS)
 
     def _learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
         """Let all candidates learn; gives what that changed for who decides."""
@@ -247,7 +257,7 @@ class Router:
         if came:
             self._costs = self._costs.widened(self._declared)
             self._follow_costs = self._follow_costs.widened([LEAST_COST_S] * len(self.keys))
-            self._widen_window()
+            self._widen_window(n_before)
         self._rebuild({k: k for k in range(n_before)})
         return [
             Decision(
@@ -290,20 +300,24 @@ class Router:
         self._costs, self._follow_costs = self._costs.narrowed(stay), self._follow_costs.narrowed(stay)
         old = self._window.rows()
         still_open = [moved_bits(each, places) for each in old.open]
-        self._begin_window(old.dropped[:, stay], old.known[:, stay], still_open)
-        self._rebuild(dict(enumerate(stay)))
+        same = dict(enumerate(stay))
+        self._begin_window(old.dropped[:, stay], old.known[:, stay], still_open, same)
+        self._rebuild(same)
 
-    def _widen_window(self) -> None:
+    def _widen_window(self, n_before: int) -> None:
         """Rows that were sampled say nothing of filters that came."""
         old = self._window.rows()
-        by = ((0, 0), (0, len(self.keys) - old.known.shape[1]))
-        self._begin_window(np.pad(old.dropped, by), np.pad(old.known, by), old.open)
+        by = ((0, 0), (0, len(self.keys) - n_before))
+        same = {k: k for k in range(n_before)}
+        self._begin_window(np.pad(old.dropped, by), np.pad(old.known, by), old.open, same)
 
-    def _begin_window(self, dropped: BoolMatrix, known: BoolMatrix, still_open: Sequence[int]) -> None:
+    def _begin_window(
+        self, dropped: BoolMatrix, known: BoolMatrix, still_open: Sequence[int], same: Mapping[int, int]
+    ) -> None:
         n = len(self.keys)
         self._window = ProfileWindow(n, costs=self._costs)
         self._window.append(dropped, known, still_open)
-        self._detector = ChangeDetector(n)
+        self._detector = self._detector.followed(n, same)
         self._rate = self._detector.rate_for(1)
 
     def _rebuild(self, same: Mapping[int, int]) -> None:
@@ -360,8 +374,8 @@ class Router:
         advice = self._detector.observe(
             Observed(
                 places=walked.places,
-                asked=walked.asked,
-                passed=walked.passed,
+                asked=walked.compared,
+                passed=walked.compared_passed,
                 cost_s=cost_s,
                 n_rows=walked.n_rows,
                 n_profiled=int(profile.dropped.any(axis=1).sum()),
@@ -372,7 +386,9 @@ class Router:
         self._rate = advice.rate
         for drift in advice.drifts:
             if drift.what == "cost":
-                self._costs.restart(drift.filter)
+                k = drift.filter
+                self._costs.restart(k)  # and goes on with what this batch told
+                self._costs.add(k, int(first_asked[k]), float(walked.seconds[k] - walked.follow_seconds[k]))
         return advice.drifts
 
     # ----------------------------------------------------------------------------------------- telling

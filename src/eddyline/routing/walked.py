@@ -43,6 +43,8 @@ class Walked:
     n_open: FloatVector  # by class: rows on which it was open, about
     asked: IntVector  # rows the filter ran on because somebody needed it
     passed: IntVector  # of those; an error passes
+    compared: IntVector  # rows by which to tell whether it changed: all it was asked about, or those it was first on
+    compared_passed: IntVector
     seconds: FloatVector
     follow_asked: IntVector  # of `asked`: rows on which its core was known
     follow_seconds: FloatVector
@@ -50,7 +52,7 @@ class Walked:
     extra_s: float
     overhead_s: float  # of choosing and bookkeeping
     is_tree: bool
-    places: tuple[Hashable, ...]  # what decides which rows each filter met
+    places: tuple[Hashable, ...]  # what decides which rows each filter is compared by
     dropped: BoolMatrix  # of sampled rows
     known: BoolMatrix
     open: tuple[int, ...]  # of sampled rows: classes that were open at first, as bits
@@ -104,6 +106,8 @@ def renumbered(part: Walked, keys: Sequence[str], classes: Sequence[frozenset[in
         n_open=_spread(part.n_open, len(classes), of_class),
         asked=_spread(part.asked, n, filters),
         passed=_spread(part.passed, n, filters),
+        compared=_spread(part.compared, n, filters),
+        compared_passed=_spread(part.compared_passed, n, filters),
         seconds=_spread(part.seconds, n, filters),
         follow_asked=_spread(part.follow_asked, n, filters),
         follow_seconds=_spread(part.follow_seconds, n, filters),
@@ -148,6 +152,8 @@ def _added(
         n_open=np.sum([part.n_open for part in parts], axis=0),
         asked=np.sum([part.asked for part in parts], axis=0),
         passed=np.sum([part.passed for part in parts], axis=0),
+        compared=np.sum([part.compared for part in parts], axis=0),
+        compared_passed=np.sum([part.compared_passed for part in parts], axis=0),
         seconds=np.sum([part.seconds for part in parts], axis=0),
         follow_asked=np.sum([part.follow_asked for part in parts], axis=0),
         follow_seconds=np.sum([part.follow_seconds for part in parts], axis=0),
