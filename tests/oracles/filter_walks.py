@@ -1,7 +1,7 @@
 """Expensive filters, one row at a time: which filters a row meets, in which order, and what becomes of it.
 
-A filter says True, False or ERROR of a row; ERROR lets it pass and spoils the queries that have the filter. Nothing is shared with
-`eddyline.filters` or `eddyline.routing` but the words a policy is asked in: bits of filters and of queries.
+A filter says True, False or ERROR of a row; ERROR lets it pass and spoils the queries that have the filter. Nothing is shared
+with `eddyline.filters` or `eddyline.routing` but the words a policy is asked in: bits of filters and of queries.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ class Router:
         return [] if switch is None else [self._switched(round_number, switch)]
 
     def _judge_again(self, statistics: Statistics, round_number: int) -> list[Decision]:
-        """Filters cost something else than they did and say the same of rows: charge the last sampled rows by what they cost now."""
+        """Filters cost something else now and say the same of rows: charge the last sampled rows by what they cost now."""
         self._competition.restart()
         return self._judge(self.sampled(), statistics, round_number, KEPT_ROWS)
 
