@@ -277,6 +277,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", [AUTO, *sorted(POLICIES)])
 def test_every_policy_rate_cut_and_group_size_gives_the_same(policy):
     rows = random_rows(240, seed=5)

@@ -6,8 +6,8 @@ they still concern.
 
 Level by level: one order for all rows. A filter runs on the rows on which a class that has it is open. By tree: rows with equal
 results so far are a group, and each group asks the policy for its next filter; all groups that wait for one filter share its
-call. Nodes of the tree are made when rows first get there, and the most visited stay. Where groups have become small, or the tree
-large, the rest goes level by level.
+call. Nodes of the tree are made when rows first get there, if enough of them do, and the most visited stay. Where groups have
+become small, or the tree large, the rest goes level by level.
 
 A row's sequence of filters is decided by its own results alone, so it is the same as if rows came one at a time.
 
@@ -44,7 +44,8 @@ from eddyline.routing.walked import Routing, Walked
 from eddyline.statistics.change_detection import places_of
 
 UNKNOWN, FALSE, TRUE, ERROR = 0, 1, 2, 3
-SMALL_GROUP = 64  # rows; fewer are not worth a decision of their own
+SMALL_GROUP = 64  # rows; fewer are not worth a decision of their own, if a filter takes
+SMALL_COST_S = 1e-6  # on a row; the dearer filters are, the fewer rows are worth one
 MOST_NODES = 4_096  # of the tree, kept from batch to batch
 MOST_ROOTS = 512  # distinct sets of open classes that start a tree
 MOST_SAMPLED = 1_000  # rows of a batch
@@ -81,17 +82,21 @@ class DecisionTree:
         self._most = most_nodes
         self._roots: dict[int, Node | None] = {}
 
-    def root(self, open_classes: int) -> Node | None:
+    def root(self, open_classes: int, *, is_worth_it: bool = True) -> Node | bool | None:
+        """Where rows begin; False if nothing is decided for them yet, and is not worth it."""
         if open_classes not in self._roots:
+            if not is_worth_it:
+                return False
             if len(self._roots) >= MOST_ROOTS:
                 self._roots.clear()
                 self.n_nodes = 0
             self._roots[open_classes] = self._made(settled(self.filters, Group(0, 0, open_classes)))
         return self._roots[open_classes]
 
-    def child(self, node: Node, *, passes: bool) -> Node | None:
+    def child(self, node: Node, *, passes: bool, is_worth_it: bool = True) -> Node | bool | None:
+        """What follows a node; False as above."""
         known = node.yes if passes else node.no
-        if isinstance(known, bool):
+        if isinstance(known, bool) and is_worth_it:
             known = self._made(after(self.filters, node.group, node.filter, passes=passes))
             if passes:
                 node.yes = known
@@ -283,8 +288,14 @@ class SharedWalk:
         waiting: dict[int, dict[Node, list[Positions]]] = {}
         n_waiting: dict[int, int] = {}
 
-        def join(node: Node | None, rows: Positions) -> None:
-            if node is not None and len(rows):
+        small: list[Positions] = []
+        cost_s = max(SMALL_COST_S, *tree.policy.statistics.cost_s.tolist(), SMALL_COST_S)
+        least = small_group * SMALL_COST_S / cost_s
+
+        def join(node: Node | bool | None, rows: Positions) -> None:
+            if isinstance(node, bool):
+                small.append(rows)
+            elif node is not None:
                 node.n_rows += len(rows)
                 waiting.setdefault(node.filter, {}).setdefault(node, []).append(rows)
                 n_waiting[node.filter] = n_waiting.get(node.filter, 0) + len(rows)
@@ -296,16 +307,15 @@ class SharedWalk:
             return
         self._is_tree = True
         for open_classes, rows in roots:
-            root = tree.root(open_classes & known_classes)
+            root = tree.root(open_classes & known_classes, is_worth_it=len(rows) >= least)
             join(root, rows)
-            if root is not None:
+            if isinstance(root, Node):
                 self._firsts.setdefault(root.filter, []).append(open_classes & known_classes)
         most_nodes = tree.n_nodes + MOST_NODES
         while waiting:
             k = max(n_waiting, key=n_waiting.__getitem__)
             if n_waiting[k] < small_group or tree.n_nodes > most_nodes:
-                rest = [rows for nodes in waiting.values() for parts in nodes.values() for rows in parts]
-                self._by_levels(order, np.concatenate(rest))
+                small += [rows for nodes in waiting.values() for parts in nodes.values() for rows in parts]
                 break
             nodes = waiting.pop(k)
             del n_waiting[k]
@@ -319,8 +329,12 @@ class SharedWalk:
                 if not node.group.evaluated:
                     self._tally.first[k] += len(rows)
                     self._tally.first_passed[k] += int(np.count_nonzero(mine))
-                join(tree.child(node, passes=True), rows[mine])
-                join(tree.child(node, passes=False), rows[~mine])
+                for is_passing, part in ((True, rows[mine]), (False, rows[~mine])):
+                    if len(part):
+                        child = tree.child(node, passes=is_passing, is_worth_it=len(part) >= least)
+                        join(child, part)
+        if small:
+            self._by_levels(order, np.concatenate(small))
         tree.trim()
 
     def _first_places(self) -> list[Hashable]:

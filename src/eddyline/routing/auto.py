@@ -3,12 +3,13 @@
 Papers: Babu, Motwani, Munagala, Nishizawa, Widom, "Adaptive Ordering of Pipelined Stream Filters", SIGMOD 2004, and "Optimization
 of Continuous Queries with Shared Expensive Filters", PODS 2007, leave open which of their algorithms to run when.
 
-The counter: for every sampled row, which knows what all filters say of it, the seconds each policy would have spent on it. That
-is the sum over the filters it would have run there, each by its measured mean, plus the measured overhead of its way of running:
+The counter: for sampled rows, which know what all filters say of them, the seconds each policy would have spent on them. That is
+the sum over the filters it would have run there, each by its measured mean, plus the measured overhead of its way of running:
 level by level, or by tree. A policy is charged before it learns from the row. Older rows count less.
 
-A challenger takes over when it is cheaper than the incumbent by `MARGIN`, on `LEAST_ROWS` rows since the data last changed. So
-two that are alike do not take turns. What lost and why: docs/decisions/0016-which-policy-decides.md.
+A challenger takes over when it is cheaper than the incumbent by `MARGIN` and by more than chance explains, on `LEAST_ROWS` rows
+since the data last changed. So two that are alike do not take turns. What lost and why:
+docs/decisions/0016-which-policy-decides.md.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ import numpy as np
 
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import FilterSet, FloatVector, Group, Profile, Statistics
+from eddyline.routing.policy import FloatVector, Group, Profile, Statistics, bits
 
 MARGIN = 0.03  # of the incumbent's cost
 DEVIATIONS = 2.0  # of the mean difference: less may be chance
 LEAST_ROWS = 50
-HALF_LIFE_ROWS = 300  # of sampled rows
+HALF_LIFE_ROWS = 100  # of sampled rows
 KEPT_ROWS = 4 * HALF_LIFE_ROWS
 SCORED_ROWS = 64  # of a batch: the newest
 
@@ -136,23 +137,28 @@ def _by_groups(policy: Learner, rows: Profile, statistics: Statistics) -> FloatV
         for each in np.packbits(rows.dropped, axis=1, bitorder="little")
     ]
     for number, dropped in enumerate(drops):
-        group = Group(0, 0, rows.open[number] if rows.open else filters.start.open)
+        still_open = rows.open[number] if rows.open else filters.start.open
+        left = {
+            q: filters.filters_of[q] for q in bits(still_open)
+        }  # filters of open classes that have not run
+        evaluated, passed, spent = 0, 0, 0.0
         seen: set[int] = set()
-        spent = 0.0
-        while filters.needed(group):
-            k = policy.next(group)
+        while still_open:
+            k = policy.next(Group(evaluated, passed, still_open))
             spent += follow_s[k] if cores[k] in seen else cost_s[k]
             seen.add(cores[k])
-            group = _after(filters, group, k, is_dropped=bool(dropped >> k & 1))
+            bit = 1 << k
+            evaluated |= bit
+            if dropped & bit:
+                still_open &= ~filters.members[k]
+                continue
+            passed |= bit
+            for q in bits(filters.members[k] & still_open):
+                left[q] &= ~bit
+                if not left[q]:
+                    still_open &= ~(1 << q)
         seconds[number] = spent
     return seconds
-
-
-def _after(filters: FilterSet, group: Group, k: int, *, is_dropped: bool) -> Group:
-    bit = 1 << k
-    if is_dropped:
-        return Group(group.evaluated | bit, group.passed, group.open & ~filters.members[k])
-    return Group(group.evaluated | bit, group.passed | bit, group.open)
 
 
 def _words(sets: tuple[int, ...], n_classes: int) -> np.ndarray:

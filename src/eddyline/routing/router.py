@@ -8,6 +8,7 @@ and classes it has not met are added as they come; candidates go on with what th
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,8 +65,10 @@ POLICIES: dict[str, type[Learner]] = {
 }
 UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
 OVERHEAD_S = {False: 1e-7, True: 5e-7}  # on a row: level by level, and by tree, until it was measured
+DECIDING_S = 2e-5  # what it takes to decide which filter a row would run next
+JUDGING_SHARE = 0.01  # of the seconds of filters
 LATEST = 0.1
-LEAST_TIMED_ROWS = 512  # a shorter call takes its time for being made
+LEAST_TIMED_ROWS = 256  # a shorter call takes its time for being made
 LEAST_WATCHED_S = 2e-7  # on a row: what costs less may move
 HISTORY = 200
 
@@ -134,6 +137,7 @@ class Router:
         self.totals = Totals()
         self.history: deque[Decision] = deque(maxlen=HISTORY)
         self._profile_rate = profile_rate
+        self._met: tuple[tuple[str, ...], tuple[frozenset[int], ...]] = (), ()  # the last
         self._cores: list[str] = []
         self._declared: list[float] = []
         self._pairs, self._open = np.zeros(0), np.zeros(0)  # by class, decayed
@@ -151,6 +155,7 @@ class Router:
         self._overhead_s = dict(OVERHEAD_S)
         self._rate = self._detector.rate_for(1)
         self._extra_s = 0.0  # on a sampled row, when one was last sampled
+        self._judging_s = math.inf  # seconds that judging may take, at most what a batch's rows take
         self._generation = 0
 
     # ----------------------------------------------------------------------------------------- deciding
@@ -192,26 +197,33 @@ class Router:
         if any(drift.what == "pass rate" for drift in drifts):
             self._window.forget()
             self._competition.restart()
+            self._judging_s = math.inf
             for policy in self._candidates.values():
                 policy.forget()
         else:
-            made += self._take_in(profile, statistics, round_number)
+            self._window.append(profile.dropped, profile.known, profile.open)
+            made += self._judge(profile, statistics, round_number, self._affordable(walked))
+            changes = self._learn(profile, statistics)
+            made += [self._reordered(round_number, change) for change in changes]
             if drifts:
                 made += self._judge_again(statistics, round_number)
         self.history.extend(made)
         return made
 
-    def _take_in(self, profile: Profile, statistics: Statistics, round_number: int) -> list[Decision]:
-        self._window.append(profile.dropped, profile.known, profile.open)
-        made = self._judge(profile, statistics, round_number)
-        changes = self._learn(profile, statistics)
-        return made + [self._reordered(round_number, change) for change in changes]
+    def _affordable(self, walked: Walked) -> int:
+        """How many sampled rows of a batch to judge by: it takes time of its own, a small share of what filters take."""
+        row_s = DECIDING_S * max(1.0, float(walked.asked.sum()) / max(1, walked.n_rows))
+        most_s = SCORED_ROWS * row_s
+        self._judging_s = min(most_s, self._judging_s + JUDGING_SHARE * float(walked.seconds.sum()))
+        n = int(self._judging_s / row_s + 1e-9)
+        self._judging_s -= min(n, walked.n_sampled) * row_s
+        return n
 
     def _judge(
-        self, profile: Profile, statistics: Statistics, round_number: int, most: int = SCORED_ROWS
+        self, profile: Profile, statistics: Statistics, round_number: int, most: int
     ) -> list[Decision]:
         """Let those that compete be charged for sampled rows."""
-        if self.policy_name != AUTO:
+        if self.policy_name != AUTO or not most:
             return []
         overheads = {
             name: self._overhead_s[not isinstance(policy, InOrder)]
@@ -236,6 +248,9 @@ class Router:
 
     def _meet(self, walked: Walked, round_number: int) -> list[Decision]:
         """Add filters and classes that are new."""
+        if (walked.keys, walked.classes) == self._met:
+            return []
+        self._met = walked.keys, walked.classes
         place_of = {key: number for number, key in enumerate(self.keys)}
         came = [number for number, key in enumerate(walked.keys) if key not in place_of]
         n_before = len(self.keys)
@@ -268,8 +283,10 @@ class Router:
     def _weigh(self, walked: Walked) -> None:
         """How many queries a class stands for on a row on which it is open, to a power of two."""
         n = len(self.classes)
-        self._pairs = (1 - LATEST) * np.pad(self._pairs, (0, n - len(self._pairs))) + walked.n_pairs
-        self._open = (1 - LATEST) * np.pad(self._open, (0, n - len(self._open))) + walked.n_open
+        if n > len(self._pairs):
+            self._pairs, self._open = (np.pad(each, (0, n - len(each))) for each in (self._pairs, self._open))
+        self._pairs = (1 - LATEST) * self._pairs + walked.n_pairs
+        self._open = (1 - LATEST) * self._open + walked.n_open
         each = np.maximum(1.0, self._pairs / np.maximum(self._open, 1e-9))
         ratios = each / np.array([*self._weights, *(1.0,) * (n - len(self._weights))])
         if (np.abs(np.log2(ratios)) > 1).any():  # half of a power is not worth new policies
@@ -278,6 +295,7 @@ class Router:
 
     def keep(self, keys: Sequence[str], classes: Sequence[frozenset[int]]) -> None:
         """Forget all filters and classes but these; `classes` are sets of places in `keys`."""
+        self._met = (), ()
         wanted = {frozenset(keys[k] for k in filters) for filters in classes}
         stay = [k for k, key in enumerate(self.keys) if key in set(keys)]
         new_of = {old: new for new, old in enumerate(stay)}
