@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["broker", "real_broker"]  # fixtures
 
 TESTS = Path(__file__).parent
-THOROUGH = ("server", "client")  # folders: a server, a socket or a browser for every test
+THOROUGH = (
+    "server",
+    "client",
+    "benchmarks",
+)  # folders: a server or a browser for every test; recipes in small
 DEFAULT_SEED = 20260101
 SEED = int(os.environ.get("EDDYLINE_SEED", DEFAULT_SEED))
 PROFILE = os.environ.get("EDDYLINE_PROFILE", "ci")

@@ -380,6 +380,31 @@ def test_templates_with_few_and_many_constants_answer_alike(policy, n_limits):
     assert told(engine) == expected_of(trees, rows)
 
 
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_a_call_in_a_branch_is_made_once_per_row_for_all_constants(is_strict):
+    """More constants than filters are made for, and rows that take one branch for some of them and the other for others."""
+    rows = random_rows(60, seed=8)
+    engine = opened(RoutingOptions(AUTO, is_strict=is_strict))
+    engine.query_many(
+        "SELECT id FROM s WHERE CASE WHEN n > :low THEN law_root(id, x) > :least ELSE law_root(id, x) < :least END",
+        params={"low": [k % 3 for k in range(90)], "least": [k / 30 for k in range(90)]},
+        name="low-{low}-{least}",
+    )
+    pushed(engine, rows)
+    assert {call for call in CALLS if call[0] == "root"} == {("root", row["id"]) for row in rows}
+
+    def truth(row: Row, low: int, least: float) -> Any:
+        above = row["n"] is not None and row["n"] > low
+        return compared(tried(_root, row["x"]), lambda v: v > least if above else v < least)
+
+    trees = {}
+    for query in engine.queries(per_page=1_000):
+        low, least = query.name.split("-")[1:]
+        leaf = Leaf("", lambda row, low=int(low), least=float(least): truth(row, low, least))
+        trees[query.name] = And((leaf,))
+    assert told(engine) == expected_of(trees, rows)
+
+
 @pytest.mark.parametrize("policy", [AUTO, "a_greedy", "shared_greedy", "sweep", "tickets"])
 def test_queries_that_come_and_go_see_whole_rounds_and_disturb_nobody(policy):
     rng, engine = random.Random(2), opened(RoutingOptions(policy, profile_rate=0.3, small_group=0))

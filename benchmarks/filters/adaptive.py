@@ -11,9 +11,9 @@ Reported  evaluations made only for sampled rows; DuckDB and Spark running the s
 
 Work is counted as evaluations times declared cost, with the evaluations of sampled rows and a stated overhead of each row
 (benchmarks/filters/_routed.py): rows go through the engine's own executor and router, answers are looked up, and the clock
-advances by what each evaluation is declared to cost. Traces are those of benchmarks/filters/_drift.py: one query of eight
-filters, and twenty queries over twelve. A ratio is the worst over five seeds and both. Only the peers are timed, by the wall, on
-one core each.
+advances by what each evaluation is declared to cost. Traces are those of benchmarks/filters/_drift.py, each with one query of
+eight filters and with twenty queries over twelve. A ratio is the worst over five seeds and both. Only the peers are timed, by the
+wall, on one core.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ from eddyline.sources import Ingested
 from eddyline.sources.schema_changes import SchemaChange, SchemaChanged
 from tests.written_files import write
 
+pytestmark = pytest.mark.thorough  # every kind of file, read here and by workers
+
 TYPED = ["parquet", "arrow", "avro"]
 
 

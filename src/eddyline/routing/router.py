@@ -68,7 +68,7 @@ OVERHEAD_S = {False: 1e-7, True: 5e-7}  # on a row: level by level, and by tree,
 DECIDING_S = 2e-5  # what it takes to decide which filter a row would run next
 JUDGING_SHARE = 0.01  # of the seconds of filters
 LATEST = 0.1
-LEAST_TIMED_ROWS = 256  # a shorter call takes its time for being made
+LEAST_TIMED_ROWS = 512  # a shorter call takes its time for being made
 LEAST_WATCHED_S = 2e-7  # on a row: what costs less may move
 HISTORY = 200
 
@@ -155,7 +155,9 @@ class Router:
         self._overhead_s = dict(OVERHEAD_S)
         self._rate = self._detector.rate_for(1)
         self._extra_s = 0.0  # on a sampled row, when one was last sampled
-        self._judging_s = math.inf  # seconds that judging may take, at most what a batch's rows take
+        self._judging_s = (
+            math.inf
+        )  # that judging may take now; what is saved is at most the price of all rows it looks at
         self._generation = 0
 
     # ----------------------------------------------------------------------------------------- deciding
@@ -213,9 +215,9 @@ class Router:
     def _affordable(self, walked: Walked) -> int:
         """How many sampled rows of a batch to judge by: it takes time of its own, a small share of what filters take."""
         row_s = DECIDING_S * max(1.0, float(walked.asked.sum()) / max(1, walked.n_rows))
-        most_s = SCORED_ROWS * row_s
-        self._judging_s = min(most_s, self._judging_s + JUDGING_SHARE * float(walked.seconds.sum()))
-        n = int(self._judging_s / row_s + 1e-9)
+        saved_s = self._judging_s + JUDGING_SHARE * float(walked.seconds.sum())
+        self._judging_s = min(saved_s, KEPT_ROWS * row_s)
+        n = min(SCORED_ROWS, int(self._judging_s / row_s + 1e-9))
         self._judging_s -= min(n, walked.n_sampled) * row_s
         return n
 

@@ -1,0 +1,121 @@
+"""Expensive conditions worked on in tasks: all tasks follow one order, and what their rows told comes back and teaches."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import eddyline
+from tests.on_workers import elsewhere, opener, through_tasks
+
+SETS = [[0, 1, 2], [1, 3], [3, 2], [0, 3], [2]]
+RATES = [0.9, 0.5, 0.7, 0.2]
+
+
+def declared(prefix: str = "") -> None:
+    for k in range(4):
+        eddyline.udf(returns="boolean", name=f"task_bit_{prefix}{k}", scalar=True, version="1", cost=1e-5)(
+            lambda bits, k=k: raises(bits) if bits >> 8 & 1 and k == 1 else bool(bits >> k & 1)
+        )
+
+
+def raises(bits):
+    raise ValueError(f"{bits} is spoiled")
+
+
+def rows_of(n: int, seed: int) -> pa.Table:
+    rng = random.Random(seed)
+    bits = [
+        sum(1 << k for k in range(4) if rng.random() < RATES[k]) | (256 if rng.random() < 0.05 else 0)
+        for _ in range(n)
+    ]
+    return pa.table({"id": list(range(n)), "bits": bits})
+
+
+def asked(engine: eddyline.Engine) -> eddyline.Engine:
+    declared()
+    engine.stream("s", "id BIGINT, bits BIGINT")
+    for number, filters in enumerate(SETS):
+        where = " AND ".join(f"task_bit_{k}(bits)" for k in filters)
+        engine.query(f"SELECT id FROM s WHERE {where}", name=f"q{number}")
+    return engine
+
+
+def told(engine: eddyline.Engine) -> tuple[dict[str, list[int]], list[tuple[str, int]]]:
+    results = {
+        query.name: sorted(result["id"] for result in query.latest(100_000)) for query in engine.queries()
+    }
+    return results, sorted((letter.query, letter.row["id"]) for letter in engine.dead_letters())
+
+
+def router_of(engine):
+    return engine.rounds.stage("s").router
+
+
+@pytest.mark.parametrize("routing", ["auto", "a_greedy", "shared_greedy", "tickets"])
+def test_tasks_find_what_one_process_finds_and_their_profiles_come_back(tmp_path, routing):
+    here = asked(eddyline.open(routing=routing, results_per_query=100_000))
+    sent = []
+
+    def run(tasks):
+        sent.append(list(tasks))
+        return elsewhere(tasks)
+
+    there = asked(opener(tmp_path, run, n_pieces=3)(routing=routing, results_per_query=100_000))
+    for seed in range(4):
+        rows = rows_of(900, seed)
+        here.push("s", rows)
+        there.push("s", rows)
+    assert told(there) == told(here)
+    assert all(len(tasks) == 3 for tasks in sent)
+    for tasks in sent:
+        assert len({task.routing.policy.standing for task in tasks}) == 1
+        assert len({task.routing.generation for task in tasks}) == 1
+    router = router_of(there)
+    assert router.totals.n_rows == 4 * 900
+    assert len(router.keys) == 4
+    if routing != "tickets":
+        assert len(router.sampled()) > 50
+        assert router.totals.n_extra > 0
+    assert sent[-1][0].routing.keys == tuple(router.keys)
+    assert sent[-1][0].routing.rate > 0
+    if routing == "a_greedy":  # filter 3 drops most; all tasks of the last round begin with it
+        first = sent[-1][0].routing.policy.standing[0]
+        assert "task_bit_3" in sent[-1][0].routing.keys[first]
+    router.check()
+
+
+@pytest.mark.parametrize("routing", ["auto", "shared_greedy", "fixed"])
+def test_a_round_in_the_drivers_process_goes_by_what_tasks_taught(tmp_path, routing):
+    """Workers have met the filters in another order than the driver does, who at first meets fewer."""
+    declared()
+    engine = eddyline.open(tmp_path / "home", routing=routing, results_per_query=100_000)
+    expected = eddyline.open(routing=routing, results_per_query=100_000)
+    for each in (engine, expected):
+        each.stream("s", "id BIGINT, bits BIGINT, part INT")
+        where = "task_bit_0(bits) AND task_bit_1(bits) AND task_bit_2(bits)"
+        each.query(f"SELECT id FROM s WHERE part = 1 AND {where}", name="three")
+        each.query("SELECT id FROM s WHERE part = 2 AND task_bit_3(bits)", name="one")
+    here = engine.rounds.run_round
+    through_tasks(engine, elsewhere, n_pieces=2)
+    in_tasks = engine.rounds.run_round
+    rounds = [
+        (in_tasks, [2]),
+        (in_tasks, [1, 2]),
+        (here, [1]),
+        (here, [1, 2]),
+        (in_tasks, [1, 2]),
+        (here, [2, 1]),
+    ]
+    for number, (run_round, parts) in enumerate(rounds):
+        rows = rows_of(400, 20 + number)
+        rows = rows.append_column("part", pa.array([parts[k % len(parts)] for k in range(400)], pa.int32()))
+        engine.rounds.run_round = run_round
+        engine.push("s", rows)
+        expected.push("s", rows)
+        assert told(engine) == told(expected), number
+        engine.rounds.stage("s").check()
+    assert [key.count("task_bit_3") for key in router_of(engine).keys] == [1, 0, 0, 0]
+    engine.close()
