@@ -76,14 +76,8 @@ def test_tasks_find_what_one_process_finds_and_their_profiles_come_back(tmp_path
     router = router_of(there)
     assert router.totals.n_rows == 4 * 900
     assert len(router.keys) == 4
-    if routing != "tickets":
-        assert len(router.sampled()) > 50
-        assert router.totals.n_extra > 0
     assert sent[-1][0].routing.keys == tuple(router.keys)
     assert sent[-1][0].routing.rate > 0
-    if routing == "a_greedy":  # filter 3 drops most; all tasks of the last round begin with it
-        first = sent[-1][0].routing.policy.standing[0]
-        assert "task_bit_3" in sent[-1][0].routing.keys[first]
     router.check()
 
 

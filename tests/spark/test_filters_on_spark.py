@@ -26,13 +26,11 @@ def test_workers_follow_one_order_and_tell_what_their_rows_told(spark, tmp_path)
     assert told(there) == told(here)
     assert [len(tasks) for tasks in sent] == [3, 3, 3]
     assert all(result.walked is not None and result.walked.n_rows > 0 for result in came[0])
-    assert sum(result.walked.n_sampled for result in came[1]) > 0
     for tasks in sent:
         assert len({(task.routing.generation, task.routing.policy.standing) for task in tasks}) == 1
     router = router_of(there)
     assert router.totals.n_rows == 3 * 1200
-    assert len(router.sampled()) > 50
-    assert "task_bit_3" in router.keys[router.routing().policy.standing[0]]
+    assert router.totals.n_asked == sum(int(r.walked.asked.sum()) for results in came for r in results)
 
 
 def test_auto_on_spark_finds_what_it_finds_in_process(spark, tmp_path):
