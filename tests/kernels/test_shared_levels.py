@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from eddyline.kernels.shared_levels import (
     are_open,
+    close_where_dropped,
     count_open,
     mark_rows,
     needing_among,
+    note,
     open_pairs,
     rows_needing,
-    settle,
 )
 from tests.strategies import examples
 
@@ -72,8 +73,9 @@ def test_a_drop_closes_the_classes_that_have_the_filter(case, rng):
     asked = sorted(rng.sample(range(len(rows)), rng.randint(0, len(rows))))
     passes = [rng.random() < 0.5 for _ in asked]
     verdicts = np.zeros(len(rows), np.int8)
-    n_passed = settle(words, np.array(asked, np.int64), np.array(passes, bool), of_filter, verdicts)
-    assert n_passed == sum(passes)
+    given_rows, given_passes = np.array(asked, np.int64), np.array(passes, bool)
+    assert close_where_dropped(words, given_rows, given_passes, of_filter) == sum(passes)
+    note(verdicts, given_rows, given_passes)
     said = dict(zip(asked, passes, strict=True))
     assert verdicts.tolist() == [0 if row not in said else 1 + said[row] for row in range(len(rows))]
     dropped = {row for row, passed in zip(asked, passes, strict=True) if not passed}

@@ -30,12 +30,13 @@ from eddyline.expressions.frame import ErrorCodes
 from eddyline.filters.filter_pool import FilterPool
 from eddyline.kernels.shared_levels import (
     are_open,
+    close_where_dropped,
     count_open,
     mark_rows,
     needing_among,
+    note,
     open_pairs,
     rows_needing,
-    settle,
 )
 from eddyline.routing.decision_tree import after, settled
 from eddyline.routing.learner import Learner
@@ -201,6 +202,7 @@ class SharedWalk:
         self._core_known: dict[int, Mask] = {}
         self._tally = _Tally.of(n)
         self._needing = np.empty(len(self.rows), np.int64)
+        self._noted: Positions | None = None  # rows whose verdicts are kept; None: all
         self._is_tree = False
         self._firsts: dict[int, list[int]] = {}  # open classes of the roots that begin with a filter
         self._seconds = 0.0
@@ -235,8 +237,10 @@ class SharedWalk:
         n_known = len(routing.keys)
         rest = tuple(range(n_known, len(self._pool.filters)))
         places: Sequence[Hashable] = places_of((*order, *rest))
-        if tree is None:
+        if tree is None:  # a filter is met once, so only sampled rows are asked about again
+            self._noted = some
             self._by_levels((*order, *rest), None)
+            self._noted = None
         else:
             self._by_tree(tree, order, small_group)
             if self._is_tree:
@@ -353,10 +357,7 @@ class SharedWalk:
         else:
             is_missing = verdicts[local] == UNKNOWN
             missing, known = local[is_missing], local[~is_missing]
-            passes = verdicts[known] >= TRUE
-            wrong = known[verdicts[known] == ERROR]
-            settle(self._words, known, passes, self._members[k], verdicts)
-            verdicts[wrong] = ERROR
+            close_where_dropped(self._words, known, verdicts[known] >= TRUE, self._members[k])
         tally = self._tally
         for rows, is_followed in self._by_core(k, missing) if len(missing) else ():
             elapsed, n_passed = self._run(k, rows)
@@ -386,17 +387,27 @@ class SharedWalk:
         began = self._clock()
         true, errors = self._ask(k, local if self._is_whole else self.rows[local])
         elapsed = self._clock() - began
-        verdicts, members = self._verdicts[k], self._members[k]
         if errors is None or not errors.any():
-            return elapsed, settle(self._words, local, true, members, verdicts)
+            self._note(k, local, true)
+            return elapsed, close_where_dropped(self._words, local, true, self._members[k])
         codes = self._codes.get(k)
         if codes is None:
             codes = self._codes[k] = np.zeros(len(self.rows), np.int32)
         codes[local] = np.where(true, 0, errors)
         is_wrong = codes[local] != 0
-        n_passed = settle(self._words, local, true | is_wrong, members, verdicts)
-        verdicts[local[is_wrong]] = ERROR
-        return elapsed, n_passed
+        self._note(k, local, true | is_wrong)
+        self._verdicts[k][local[is_wrong]] = ERROR
+        return elapsed, close_where_dropped(self._words, local, true | is_wrong, self._members[k])
+
+    def _note(self, k: int, local: Positions, passes: Mask) -> None:
+        """Keep the verdicts that somebody will ask for: of these rows, ascending, or of sampled ones alone."""
+        verdicts, some = self._verdicts[k], self._noted
+        if some is None:
+            note(verdicts, local, passes)
+        elif len(some):
+            at = np.minimum(np.searchsorted(local, some), len(local) - 1)
+            is_here = local[at] == some
+            note(verdicts, some[is_here], passes[at[is_here]])
 
     def _sample(self, some: Positions, at_first: Words) -> tuple[Mask, Mask]:
         """What every filter says of sampled rows that had a class open which has it: dropped, and known at all."""

@@ -78,17 +78,33 @@ def needing_among(words: _Words, members: _Set, rows: _Numbers, needing: _Number
 
 
 @kernel
-def settle(words: _Words, rows: _Numbers, passes: _Bits, members: _Set, verdicts: _Verdicts) -> int:
-    """Note a filter's verdicts, 2 for a pass and 1 for a drop, and close the classes that have it where it drops; the passes."""
-    n = 0
-    for k in range(len(rows)):
-        verdicts[np.uintp(rows[k])] = np.int8(1) + np.int8(passes[k])
-        n += passes[k]
-    for word in np.flatnonzero(members):
+def close_where_dropped(words: _Words, rows: _Numbers, passes: _Bits, members: _Set) -> int:
+    """Close the classes that have the filter on rows that do not pass it; gives how many pass."""
+    touched = np.flatnonzero(members)
+    first = 0
+    if len(touched) >= 2:  # two words at once: the rows are read from memory once
+        column, others = words[touched[0]], ~members[touched[0]]
+        second, rest = words[touched[1]], ~members[touched[1]]
+        for k in range(len(rows)):
+            row, kept = np.uintp(rows[k]), _NONE - np.uint64(passes[k])  # all bits, or none: no branch
+            column[row] &= kept | others
+            second[row] &= kept | rest
+        first = 2
+    for word in touched[first:]:
         column, others = words[word], ~members[word]
         for k in range(len(rows)):
             column[np.uintp(rows[k])] &= (_NONE - np.uint64(passes[k])) | others
+    n = 0
+    for k in range(len(passes)):
+        n += int(passes[k])
     return n
+
+
+@kernel
+def note(verdicts: _Verdicts, rows: _Numbers, passes: _Bits) -> None:
+    """Write down a filter's verdicts: 2 for a pass, 1 for a drop."""
+    for k in range(len(rows)):
+        verdicts[np.uintp(rows[k])] = np.int8(1) + np.int8(passes[k])
 
 
 @kernel
@@ -120,6 +136,7 @@ def warm_up() -> None:
     open_pairs(numbers, numbers, numbers, words, numbers.copy())
     rows_needing(words, members, numbers)
     needing_among(words, members, numbers, numbers)
-    settle(words, numbers, found, members, np.zeros(1, np.int8))
+    close_where_dropped(words, numbers, found, members)
+    note(np.zeros(1, np.int8), numbers, found)
     are_open(words, numbers, numbers, found)
     count_open(words, np.zeros(64, np.int64))
