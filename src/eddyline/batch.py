@@ -28,6 +28,8 @@ class TupleBatch:
     arrival: npt.NDArray[np.int64]
     sign: npt.NDArray[np.int8]
     is_late: npt.NDArray[np.bool_]
+    # rows that a join made: the arrival numbers of the rows each is made of, a column for every input of the signature
+    components: npt.NDArray[np.int64] | None = None
     _nbytes: int | None = field(default=None, init=False, repr=False)  # Arrow takes 20 us to add them up
 
     def __post_init__(self) -> None:
@@ -43,6 +45,7 @@ class TupleBatch:
     def nbytes(self) -> int:
         if self._nbytes is None:
             nbytes = self.rows.nbytes + self.arrival.nbytes + self.sign.nbytes + self.is_late.nbytes
+            nbytes += 0 if self.components is None else self.components.nbytes
             object.__setattr__(self, "_nbytes", int(nbytes))
         assert self._nbytes is not None
         return self._nbytes
@@ -55,6 +58,7 @@ class TupleBatch:
             self.arrival[rows],
             self.sign[rows],
             self.is_late[rows],
+            None if self.components is None else self.components[rows],
         )
 
     def narrowed(self, rows: Positions, columns: Collection[str]) -> TupleBatch:
@@ -64,7 +68,10 @@ class TupleBatch:
             kept = self.rows.select(names).take(pa.array(rows))
         else:  # an Arrow batch needs a column to have a length
             kept = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"])
-        return TupleBatch(self.stream, kept, self.arrival[rows], self.sign[rows], self.is_late[rows])
+        components = None if self.components is None else self.components[rows]
+        return TupleBatch(
+            self.stream, kept, self.arrival[rows], self.sign[rows], self.is_late[rows], components
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,13 @@ class PartMatches:
     def arrivals(self) -> npt.NDArray[np.int64]:
         """Arrival number of the row of each pair."""
         return self.batch.arrival[self.rows]
+
+    @property
+    def components(self) -> npt.NDArray[np.int64] | None:
+        """Arrival numbers of the rows that a join made the row of each pair of, in the order of the query's text."""
+        if self.batch.components is None:
+            return None
+        return self.batch.components[self.rows][:, self.segment.shape.written_order]
 
     @property
     def signs(self) -> npt.NDArray[np.int8]:

@@ -246,6 +246,92 @@ class Input:
     span: Span | None = field(default=None, compare=False)
 
 
+# --------------------------------------------------------------------------------------------- joins
+
+FIRST_JOINED = 1 << 52  # rows that joins make are numbered from here in every round; no row that arrives gets so far
+NO_TIME = -(1 << 62)  # the event time of a row without one: below every other, and differences stay in range
+
+# columns that rows of a join have besides those of their inputs, each behind the place of the input it is about: 0.#behind
+BEHIND = "#behind"  # how many rows of its stream came after it, up to the row that made the result
+AGE = "#age"  # microseconds between the round it came in and that of the row that made the result
+OLDER = "#older"  # microseconds by which its event time is below the latest of all rows of the result
+
+
+class Role(enum.Enum):
+    """What becomes of the rows of an input of a join."""
+
+    WINDOW = "window"  # they are kept, and later rows of other inputs meet them
+    CURRENT = "current"  # they meet what came before them and are not kept
+    TABLE = "table"  # the latest row of each key, as the row that meets it finds it
+    AS_OF = "as of"  # the row of each key that was the latest at the event time of the row that meets it
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """An input of a signature."""
+
+    stream: str
+    role: Role = Role.WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """An equality between two inputs, each side over the columns of its own stream, by their own names; both of one type."""
+
+    left: int
+    right: int
+    left_key: Expression
+    right_key: Expression
+
+    def side(self, place: int) -> Expression:
+        """What the input at this place brings."""
+        assert place in (self.left, self.right), f"{place} is neither {self.left} nor {self.right}"
+        return self.left_key if place == self.left else self.right_key
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What join queries have in common that are executed as one: the inputs and the equalities between them.
+
+    Its rows are a stream of their own, which has its name. A column of input k is called `k.name` there.
+    """
+
+    name: str
+    inputs: tuple[JoinInput, ...]
+    keys: tuple[JoinKey, ...] = ()
+    outer: str = ""  # "": only matches; left, left anti: input 0 also, or only, where nothing of input 1 matches
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of its streams, each once."""
+        return tuple(dict.fromkeys(entry.stream for entry in self.inputs))
+
+    def places(self, stream: str) -> tuple[int, ...]:
+        """The inputs that are this stream."""
+        return tuple(
+            at for at, entry in enumerate(self.inputs) if entry.stream.lower() == stream.lower()
+        )
+
+
+def joined_name(place: int, column: str) -> str:
+    """What a column of an input is called in the rows of a join."""
+    return f"{place}.{column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """What a join shape says besides its condition, which is about rows of the signature."""
+
+    signature: Signature
+    # reach_us[i][j]: the event time of input j exceeds that of input i by at most this; None: by any amount
+    reach_us: tuple[tuple[int | None, ...], ...]
+    local: tuple[Condition, ...]  # per input, what the condition says of it alone, over its stream's own columns
+    on: Condition = Condition()  # outer joins: what makes a match, besides the keys; it is not in the shape's condition
+
+
 @dataclass(frozen=True, slots=True)
 class Projected:
     """A column of the result."""
@@ -313,11 +399,23 @@ class Shape:
     having: Expression | None = None
     qualify: Expression | None = None
     functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
+    join: Join | None = None  # several inputs: they stand in the order of its signature
 
     @property
     def stream(self) -> str:
-        assert len(self.inputs) == 1, f"{len(self.inputs)} inputs"
-        return self.inputs[0].stream
+        """The stream its queries stand on; of a join, that of its rows."""
+        return self.inputs[0].stream if self.join is None else self.join.signature.name
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The declared streams it reads, each once."""
+        return tuple(dict.fromkeys(entry.stream for entry in self.inputs))
+
+    @property
+    def written_order(self) -> tuple[int, ...]:
+        """The places of its inputs as they stand in the text."""
+        starts = [entry.span.start if entry.span else at for at, entry in enumerate(self.inputs)]
+        return tuple(sorted(range(len(self.inputs)), key=starts.__getitem__))
 
     @property
     def output(self) -> pa.Schema:

@@ -9,6 +9,9 @@ import eddyline
 from eddyline import types
 from eddyline.model import Call, Column, Expression, Input, Literal, Over, Stream, UserCall, Window
 from eddyline.sql import Shapes, render, scalar
+from eddyline.sql.bind import LiteralConstants
+from eddyline.sql.parse import parse_query
+from eddyline.sql.select import BoundQuery, StreamTable, bind_query
 
 SCHEMA = pa.schema(
     [
@@ -253,8 +256,14 @@ def test_needed_columns_are_known() -> None:
 # ------------------------------------------------------------------------------------------------ what later rooms need
 
 
+def bound_query(text: str) -> BoundQuery:
+    parsed = parse_query(text)
+    constants = LiteralConstants(parsed.constants, "UTC")
+    return bind_query(parsed, StreamTable({"trades": TRADES, "news": NEWS}), constants, None)
+
+
 def test_a_join_binds_its_inputs_and_condition() -> None:
-    found = shape(
+    found = bound_query(
         "SELECT t.sym, head FROM trades t LEFT JOIN news n ON t.sym = n.sym AND t.ts > n.ts - INTERVAL 10 MINUTES"
     )
     first, second = found.inputs
@@ -277,12 +286,12 @@ def test_a_join_binds_its_inputs_and_condition() -> None:
     ],
 )
 def test_joins_are_known_by_name(words: str, join: str) -> None:
-    assert shape(f"SELECT t.sym FROM trades t {words}").inputs[1].join == join
+    assert bound_query(f"SELECT t.sym FROM trades t {words}").inputs[1].join == join
 
 
 def test_recent_is_a_window_of_rows_or_of_time() -> None:
-    rows = shape("SELECT t.sym FROM trades t JOIN recent(news, 100) n ON t.sym = n.sym").inputs[1]
-    span = shape("SELECT sym FROM recent(news, INTERVAL 5 MINUTES)").inputs[0]
+    rows = bound_query("SELECT t.sym FROM trades t JOIN recent(news, 100) n ON t.sym = n.sym").inputs[1]
+    span = bound_query("SELECT sym FROM recent(news, INTERVAL 5 MINUTES)").inputs[0]
     assert isinstance(rows, Input)
     assert (rows.window, span.window) == (Window(n_rows=100), Window(duration_us=300_000_000))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from eddyline.catalog.migrations import FORMAT
 from eddyline.catalog.versions import Kept
+from eddyline.durations import duration_text
 from eddyline.engine.durable import Durable
-from eddyline.sql.properties import duration_text
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 LOW_SPACE_BYTES = 1 << 30

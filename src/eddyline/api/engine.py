@@ -20,6 +20,7 @@ from eddyline.api.counters import Counters, Tally, counters
 from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
 from eddyline.api.filter_facts import filter_facts
 from eddyline.api.filter_words import FiltersExplanation
+from eddyline.api.join_facts import join_facts
 from eddyline.api.matches import Matches
 from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.receipts import Receipt, prove, receipt
@@ -547,6 +548,12 @@ class Engine:
         with self.rounds.lock:
             self.rounds.check_open()
             return explain_index(self.rounds)
+
+    def joins(self) -> dict[str, dict[str, Any]]:
+        """What joins keep of each stream: rows and bytes held, and the keys they are found by (docs/joins.md)."""
+        with self.rounds.lock:
+            self.rounds.check_open()
+            return join_facts(self.rounds)
 
     def explain_filters(self, stream: str | None = None, *, bound: bool = True) -> FiltersExplanation:
         """The expensive conditions of the queries of a stream, or of all: their order and why it changed, what they cost, and

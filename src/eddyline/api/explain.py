@@ -232,7 +232,7 @@ def explain_index(rounds: RoundEngine) -> IndexExplanation:
         facts = stage.snapshot()
         del facts["filters"]  # `explain_filters` shows them
         structures = [_rendered(each) for each in facts["structures"]]
-        found.append({"stream": rounds.catalog.stream(name).name, **facts, "structures": structures})
+        found.append({"stream": rounds.catalog.plan(name).stream, **facts, "structures": structures})
     return IndexExplanation(found)
 
 

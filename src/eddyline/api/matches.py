@@ -92,6 +92,7 @@ class Matches:
 
     def _output(self, stream: str | None) -> FilterOutput:
         outputs = self._outputs()
+        outputs = {name: output for name, output in outputs.items() if output.batch.components is None}
         if stream is None and len(outputs) == 1:
             return next(iter(outputs.values()))
         names = [output.batch.stream for output in outputs.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import html
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -211,7 +212,10 @@ class Query:
         else:
             generation = catalog.generation(self.id, version)
         marks = zip(part.arrivals[pairs], part.signs[pairs], part.is_late[pairs], strict=True)
-        for row, (arrival, sign, is_late) in zip(part.project(pairs).to_pylist(), marks, strict=True):
+        made_of = itertools.repeat(()) if part.components is None else part.components[pairs].tolist()
+        for row, (arrival, sign, is_late), arrivals in zip(
+            part.project(pairs).to_pylist(), marks, made_of, strict=False
+        ):
             yield Result(
                 row,
                 query=name,
@@ -221,6 +225,7 @@ class Query:
                 arrival=int(arrival),
                 change="insert" if sign > 0 else "delete",
                 is_late=bool(is_late),
+                arrivals=tuple(arrivals),
             )
 
     def alerts(self) -> list[Alert]:

@@ -12,11 +12,12 @@ from eddyline.api.engine import Engine
 from eddyline.api.explain import suspended
 from eddyline.api.query import Query, why_of
 from eddyline.api.receipts import recorded_values
+from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
 from eddyline.errors import QueryStateError
 from eddyline.model import Properties, QueryState, is_alert
 from eddyline.spark.prove import running_session
-from eddyline.sql.properties import FIELDS, duration_text
+from eddyline.sql.properties import FIELDS
 
 
 class QueryCommands:

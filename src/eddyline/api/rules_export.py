@@ -22,11 +22,12 @@ from eddyline.api.engine import Engine
 from eddyline.api.rules_files import RULES_TABLE, core_text
 from eddyline.api.rules_table import NAME
 from eddyline.catalog.members import MemberGroup, is_same_shape, member_groups
+from eddyline.durations import duration_text
 from eddyline.errors import EddylineError, PropertyError
 from eddyline.model import Properties, Shape, Stream
 from eddyline.secrets import is_secret
 from eddyline.sql import Shapes
-from eddyline.sql.properties import duration_text, stated
+from eddyline.sql.properties import stated
 from eddyline.sql.render import quoted
 from eddyline.types import type_name
 

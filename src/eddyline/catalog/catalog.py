@@ -24,7 +24,17 @@ from eddyline.catalog.families import Family
 from eddyline.catalog.queries import QueryRecord, Registration
 from eddyline.catalog.streams import evolved
 from eddyline.errors import QueryStateError, SchemaError, UnknownNameError, did_you_mean
-from eddyline.model import Changes, Properties, QueryState, Shape, Stream, StreamPlan, ascending
+from eddyline.model import (
+    Changes,
+    Properties,
+    QueryState,
+    Segment,
+    Shape,
+    Signature,
+    Stream,
+    StreamPlan,
+    ascending,
+)
 
 if TYPE_CHECKING:
     from eddyline.catalog.restore import Restored
@@ -75,6 +85,7 @@ class Catalog:
         self._streams: dict[str, Stream] = {}
         self._families: dict[Shape, Family] = {}
         self._shapes_of: dict[str, dict[Shape, None]] = {}  # stream -> its shapes, in order of appearance
+        self._signatures: dict[str, Signature] = {}  # of the joins that stand, by the stream of their rows
         self._plans: dict[str, StreamPlan] = {}
         self._changes: dict[str, Changes] = {}  # by stream
         self._unplanned = Changes()  # of queries that stand nowhere, which no plan shows
@@ -166,7 +177,7 @@ class Catalog:
     def _users(self, stream_key: str) -> Iterator[tuple[str, Shape]]:
         for query_id in self.ids():
             made = self._registration(query_id)
-            if made.shape.stream.lower() == stream_key:
+            if any(name.lower() == stream_key for name in made.shape.streams):
                 yield made.name(query_id), made.shape
 
     # ----------------------------------------------------------------------------------------- queries
@@ -488,9 +499,28 @@ class Catalog:
         if plan is None:
             segments = [s for shape in self._shapes_of.get(key, {}) for s in self._families[shape].segments()]
             changes = self._changes.setdefault(key, Changes(self.version))
-            plan = StreamPlan(self.stream(stream).name, self.version, tuple(segments), changes)
+            joined = self._signatures.get(key)
+            name = self.stream(stream).name if joined is None else joined.name
+            plan = StreamPlan(name, self.version, tuple(segments), changes)
             self._plans[key] = plan
         return plan
+
+    def signatures(self) -> tuple[Signature, ...]:
+        """What the joins that stand now have in common, each once."""
+        return tuple(self._signatures.values())
+
+    def first_versions(self, segment: Segment) -> npt.NDArray[np.int64]:
+        """The version from which on each query of a segment sees rows; 0 for those that no longer stand there."""
+        found = segment.cache.get("first versions")
+        if found is None:
+            found = np.zeros(len(segment), np.int64)
+            for at in np.flatnonzero(segment.is_live):
+                query_id = int(segment.ids[at])
+                fate = self._fates.get(query_id)
+                found[at] = self._registration(query_id).version if fate is None else fate.version
+            segment.cache["first versions"] = found
+        known: npt.NDArray[np.int64] = found
+        return known
 
     def families(self) -> Iterator[Family]:
         return iter(self._families.values())
@@ -621,6 +651,8 @@ class Catalog:
         if family is None:
             family = self._families[shape] = Family(shape)
             self._shapes_of.setdefault(shape.stream.lower(), {})[shape] = None
+            if shape.join is not None:
+                self._signatures.setdefault(shape.stream.lower(), shape.join.signature)
         return family
 
     def _stop(
@@ -661,6 +693,8 @@ class Catalog:
         if not len(self._families[shape]):
             del self._families[shape]
             self._shapes_of[key].pop(shape, None)
+            if not self._shapes_of[key]:
+                self._signatures.pop(key, None)
 
     def _note_unplanned(self, shape: Shape, ids: Sequence[int]) -> None:
         """Queries changed without standing before or after, so that no plan is another."""

@@ -23,10 +23,15 @@ from eddyline.model import (
     Condition,
     Expression,
     Input,
+    Join,
+    JoinInput,
+    JoinKey,
     Literal,
     Projected,
     Properties,
+    Role,
     Shape,
+    Signature,
     Slot,
     SlotInfo,
     Stream,
@@ -197,35 +202,72 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
         "key": shape.key,
         "inputs": [_input_to(entry, spans) for entry in shape.inputs],
         "projection": [[p.name, expression_to(p.expression, spans=spans)] for p in shape.projection],
-        "clauses": [
-            [_span_to(c.tokens) if spans else None, [_atom_to(atom, spans) for atom in c.atoms]]
-            for c in shape.condition.clauses
-        ],
+        "clauses": _clauses_to(shape.condition, spans),
         "never": _all_to(shape.condition.never, spans),
         "slots": [[slot.index, type_name(slot.type), slot.name, slot.is_list] for slot in shape.slots],
         "group_by": _all_to(shape.group_by, spans),
         "having": _optional_to(shape.having, spans),
         "qualify": _optional_to(shape.qualify, spans),
         "functions": [list(function) for function in shape.functions],
+        **({} if shape.join is None else {"join": _join_to(shape.join, spans)}),
     }
 
 
 def shape_from(stored: str) -> Shape:
     s = json.loads(stored)
-    clauses = tuple(
-        Clause(tuple(_atom_from(a) for a in atoms), _span_from(span)) for span, atoms in s["clauses"]
-    )
     return Shape(
         key=s["key"],
         inputs=tuple(_input_from(entry) for entry in s["inputs"]),
         projection=tuple(Projected(name, expression_from(e)) for name, e in s["projection"]),
-        condition=Condition(clauses, tuple(expression_from(e) for e in s["never"])),
+        condition=_condition_from(s["clauses"], s["never"]),
         slots=tuple(SlotInfo(index, type_from(t), name, is_list) for index, t, name, is_list in s["slots"]),
         group_by=_all_from(s["group_by"]),
         having=_optional_from(s["having"]),
         qualify=_optional_from(s["qualify"]),
         functions=tuple((name, version) for name, version in s["functions"]),
+        join=_join_from(s["join"]) if "join" in s else None,
     )
+
+
+def _clauses_to(condition: Condition, spans: bool) -> list[Any]:
+    return [
+        [_span_to(c.tokens) if spans else None, [_atom_to(atom, spans) for atom in c.atoms]]
+        for c in condition.clauses
+    ]
+
+
+def _condition_to(condition: Condition, spans: bool) -> list[Any]:
+    return [_clauses_to(condition, spans), _all_to(condition.never, spans)]
+
+
+def _condition_from(clauses: list[Any], never: list[Any]) -> Condition:
+    found = tuple(Clause(tuple(_atom_from(a) for a in atoms), _span_from(span)) for span, atoms in clauses)
+    return Condition(found, _all_from(never))
+
+
+def _join_to(join: Join, spans: bool) -> dict[str, Any]:
+    signature = join.signature
+    return {
+        "name": signature.name,
+        "inputs": [[entry.stream, entry.role.value] for entry in signature.inputs],
+        "keys": [[k.left, k.right, *_all_to((k.left_key, k.right_key), spans)] for k in signature.keys],
+        "outer": signature.outer,
+        "reach_us": [list(row) for row in join.reach_us],
+        "local": [_condition_to(condition, spans) for condition in join.local],
+        "on": _condition_to(join.on, spans),
+    }
+
+
+def _join_from(stored: dict[str, Any]) -> Join:
+    signature = Signature(
+        stored["name"],
+        tuple(JoinInput(stream, Role(role)) for stream, role in stored["inputs"]),
+        tuple(JoinKey(left, right, *_all_from(sides)) for left, right, *sides in stored["keys"]),
+        stored["outer"],
+    )
+    reach_us = tuple(tuple(row) for row in stored["reach_us"])
+    local = tuple(_condition_from(*condition) for condition in stored["local"])
+    return Join(signature, reach_us, local, _condition_from(*stored["on"]))
 
 
 def _input_to(entry: Input, spans: bool) -> list[Any]:

@@ -73,8 +73,12 @@ class RoundLog:
         positions: Mapping[str, object],
         at_us: int,
         inputs: Iterable[ReadInput] = (),
+        gone: Sequence[str] = (),
     ) -> None:
-        """Step 4. Refuses if another process has opened the home since, or if another round came between."""
+        """Step 4. Refuses if another process has opened the home since, or if another round came between.
+
+        `gone` are files that are listed no longer.
+        """
         with self._database.transaction():
             last = int(self._connection.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
             if last != done.round.number - 1:
@@ -124,7 +128,8 @@ class RoundLog:
                     if i.n_rows
                 ],
             )
-        self._count_files((file.kind, 1, file.nbytes) for file in files)
+            unlisted = self._unlist(gone)
+        self._count_files([*((file.kind, 1, file.nbytes) for file in files), *unlisted])
 
     def get(self, number: int) -> CommittedRound | None:
         """A round by its number, or None if it is forgotten or was never."""
@@ -252,14 +257,19 @@ class RoundLog:
         self._count_files([(file.kind, 1, file.nbytes)])
 
     def unlist(self, names: Iterable[str]) -> None:
+        with self._database.transaction():
+            gone = self._unlist(names)
+        self._count_files(gone)
+
+    def _unlist(self, names: Iterable[str]) -> list[tuple[str, int, int]]:
+        """Inside a transaction; gives kind, minus one file and minus its bytes."""
         named = [(name,) for name in names]
         gone: list[tuple[str, int, int]] = []
-        with self._database.transaction():
-            for name in named:
-                rows = self._connection.execute("SELECT kind, -1, -nbytes FROM files WHERE name = ?", name)
-                gone += rows.fetchall()
-            self._connection.executemany("DELETE FROM files WHERE name = ?", named)
-        self._count_files(gone)
+        for name in named:
+            rows = self._connection.execute("SELECT kind, -1, -nbytes FROM files WHERE name = ?", name)
+            gone += rows.fetchall()
+        self._connection.executemany("DELETE FROM files WHERE name = ?", named)
+        return gone
 
     def kept_files(self) -> dict[str, tuple[int, int]]:
         """How many files of each kind are listed, and their bytes; after the first time without looking at them."""

@@ -57,10 +57,11 @@ class Result(dict[str, Any]):
     """A row of a query's answer: a dict of its columns, with where it came from as attributes.
 
     `change` is `insert` for a row that appeared and `delete` for one that left; `arrival` is the arrival number of the input row,
-    which together with query and generation identifies the result.
+    which together with query and generation identifies the result. A join has made its row itself: `arrival` then is the number of
+    that in its round, and `arrivals` are those of the rows it is made of, in the order of FROM.
     """
 
-    __slots__ = ("arrival", "change", "generation", "is_late", "query", "query_id", "round_number")
+    __slots__ = ("arrival", "arrivals", "change", "generation", "is_late", "query", "query_id", "round_number")
 
     def __init__(
         self,
@@ -73,8 +74,10 @@ class Result(dict[str, Any]):
         arrival: int,
         change: str,
         is_late: bool,
+        arrivals: tuple[int, ...] = (),
     ) -> None:
         super().__init__(row)
+        self.arrivals = arrivals or (arrival,)
         self.query = query
         self.query_id = query_id
         self.generation = generation

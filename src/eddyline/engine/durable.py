@@ -2,7 +2,7 @@
 
     OPEN      take the lock; epoch += 1, committed; clear files that no round lists; forget versions and rounds past retention
     CAPTURE   the rows as they were pushed, one new file
-    WORK      results and dead letters, new files
+    WORK      results, dead letters and what joins keep, new files
     COMMIT    one transaction lists the files and lets positions and watermarks advance: the only commit point
     ABORT     the files of a round that could not commit are removed
     GC        files past retention are unlisted, then removed; versions and rounds past retention are forgotten
@@ -47,8 +47,9 @@ from eddyline.storage.outbox import (
     write_parts,
 )
 from eddyline.storage.store import Store, StoredFile
+from eddyline.storage.stored_windows import WindowBlock, read_windows, write_windows
 
-CAPTURE, OUTBOX, DEAD = "capture", "outbox", "dead"
+CAPTURE, OUTBOX, DEAD, WINDOW = "capture", "outbox", "dead", "window"
 _DAY_US = 86_400_000_000
 GC_EVERY = 64  # rounds
 LEFT_S = 24 * 3600  # after which a file no round lists belongs to no round that still runs
@@ -196,10 +197,13 @@ class Durable:
         files: Sequence[ListedFile],
         positions: Mapping[str, object],
         inputs: Sequence[ReadInput] = (),
+        gone: Sequence[str] = (),
     ) -> None:
-        """Step 4."""
-        self.rounds.commit(done, progress, files, positions, self._clock(), inputs)
+        """Step 4. Files that are gone from now on are unlisted with it, then removed."""
+        self.rounds.commit(done, progress, files, positions, self._clock(), inputs, gone)
         self._written.clear()
+        with contextlib.suppress(EddylineError):  # the round has happened; an opening clears what is left
+            self._remove_files(gone)
 
     def write_letters(self, round_: Round, letters: Sequence[DeadLetter]) -> list[ListedFile]:
         """Dead letters of a round, if there are any."""
@@ -208,6 +212,19 @@ class Durable:
         return [
             self._put(DEAD, round_.number, lambda file: write_dead_letters(file, letters), suffix="jsonl")
         ]
+
+    def write_windows(self, round_number: int, blocks: Sequence[WindowBlock]) -> ListedFile:
+        """Rows that joins keep."""
+        return self._put(WINDOW, round_number, lambda file: write_windows(file, blocks))
+
+    def window_files(self) -> list[ListedFile]:
+        """Files of rows that joins keep, in order."""
+        return self.rounds.files(WINDOW)
+
+    def windows(self, file: ListedFile) -> list[WindowBlock]:
+        """The rows of such a file; none if it is damaged."""
+        buffer = self._read(file)
+        return [] if buffer is None else list(read_windows(buffer))
 
     def keep(self, whose: str, names: Iterable[str]) -> None:
         """Files that no round lists and workers need now, such as those of a plan. Those before the last are removed."""

@@ -34,6 +34,12 @@ def latest(times: pa.Array | None, before: int | None) -> int | None:
     return newest if before is None else max(before, newest)
 
 
+def _above(before: int | None, max_time_us: int | None, lateness_us: int) -> int | None:
+    """A watermark never falls: one of an idle stream may have been lifted, and lateness may have grown."""
+    now = None if max_time_us is None else max_time_us - lateness_us
+    return now if before is None else before if now is None else max(before, now)
+
+
 def advanced(
     before: StreamProgress, stream: Stream, n_rows: int, n_late: int, max_time_us: int | None
 ) -> StreamProgress:
@@ -41,6 +47,6 @@ def advanced(
     return StreamProgress(
         n_rows=before.n_rows + n_rows,
         max_time_us=max_time_us,
-        watermark_us=None if max_time_us is None else max_time_us - stream.lateness_us,
+        watermark_us=_above(before.watermark_us, max_time_us, stream.lateness_us),
         n_late=before.n_late + n_late,
     )

@@ -5,7 +5,7 @@ A push, or a tick, is a round. It walks through the same steps as on Spark:
   0 skip      a token seen before returns the round it belonged to
   1 plan      pin the catalog version, where each stream stands, now() and the seed
   2 capture   the rows as the stream's schema has them, numbered in order of arrival; rows that do not fit set apart
-  3 work      filters; what they build is held apart
+  3 work      filters, then joins (joining.py) and the filters of what they make; what they build is held apart
   4 commit    the only point from which anything has happened: numbers advance, results and dead letters are kept
   4b alert    the results move alerts (alerting.py)
   5 deliver   callbacks are told, readers are woken
@@ -39,6 +39,7 @@ from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
 from eddyline.engine.event_time import advanced, event_times, late_rows, latest
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.function_watch import FunctionWatch
+from eddyline.engine.joining import Joining, PlannedJoins
 from eddyline.errors import (
     ClosedError,
     EddylineError,
@@ -118,6 +119,7 @@ class Planned:
     plans: dict[str, StreamPlan]
     last_rounds: dict[str, int]  # of each stream: no other may come between
     births: dict[str, int]  # of each stream: one dropped and declared anew is another
+    joins: PlannedJoins | None = None  # None: there are none
 
 
 @dataclass(slots=True)
@@ -130,6 +132,7 @@ class Work:
     n_dead: int = 0
     n_late: int = 0
     last_arrival: int = 0  # 0: there are no rows
+    is_numbered: bool = False  # the rows brought arrival numbers of their own
     recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
     matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
     letters: list[DeadLetter] = field(default_factory=list)  # to keep
@@ -137,6 +140,7 @@ class Work:
         default_factory=list
     )  # error, query, how many: to count
     files: list[ListedFile] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)  # files that are listed no longer
     inputs: list[ReadInput] = field(default_factory=list)  # rows that were read where they lie
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
@@ -198,6 +202,14 @@ class RoundEngine:
         self._remembered_bytes = 0
         self.alerting = Alerting(self.catalog, durable, time_zone)
         self.function_watch = FunctionWatch(self.catalog, self.functions)
+        self.joining = Joining(
+            self.catalog,
+            self._context(),
+            self._new_stage,
+            policy=routing.policy,
+            seed=seed,
+            durable=durable,
+        )
         self.at_step: Callable[[str], None] = _no_step  # told before every step; tests end the process there
         if durable is not None:
             self._restore(durable)
@@ -321,6 +333,7 @@ class RoundEngine:
             plans={name: self.catalog.plan(name) for name in names},
             last_rounds={name: self._last_rounds.get(name, 0) for name in names},
             births={name: self._births.get(name, 0) for name in names},
+            joins=self.joining.plan(self.progress),
         )
 
     def _capture(
@@ -329,6 +342,7 @@ class RoundEngine:
         arrivals = _arrival_numbers(inputs, round_.first_arrival)
         batches: dict[str, TupleBatch] = {}
         work = Work(round_.n_rows)
+        work.is_numbered = any(each.arrival is not None for each in inputs.values())
         for name, ingested in inputs.items():
             stream, before, n = planned.streams[name], planned.progress[name], ingested.rows.num_rows
             times = event_times(stream, ingested.rows)
@@ -370,11 +384,16 @@ class RoundEngine:
         """The filters of a stream in this process; whoever uses them has the turn."""
         stage = self._stages.get(name)
         if stage is None:
-            context = Context(0, self.time_zone, self.functions.call)
-            stage = self._stages[name] = FilterStage(
-                context, in_background=True, options=self.routing, declared_cost=self._declared_cost
-            )
+            stage = self._stages[name] = self._new_stage()
         return stage
+
+    def _context(self) -> Context:
+        return Context(0, self.time_zone, self.functions.call)
+
+    def _new_stage(self) -> FilterStage:
+        return FilterStage(
+            self._context(), in_background=True, options=self.routing, declared_cost=self._declared_cost
+        )
 
     def _declared_cost(self, call: UserCall) -> float | None:
         declared = self.functions.find(call.function, call.version)
@@ -394,23 +413,59 @@ class RoundEngine:
     def _work(self, round_: Round, planned: Planned, batches: Mapping[str, TupleBatch], work: Work) -> None:
         work.outputs = {}
         for name, batch in batches.items():
-            stage = self.stage(name)
-            stage.build(planned.plans[name])
-            before, cpu = replace(stage.counters), time.thread_time()
-            output = work.outputs[name] = stage.push(batch, round_)
-            work.stages.append(_filtered(batch, output, before, stage.counters, time.thread_time() - cpu))
-            work.events += stage.events()
-            work.events += filter_events(batch.stream, stage.decisions(), stage.router.keys)
-            work.n_results += output.n_matches
-            work.n_dead += len(output.dead.rows)
-            with self.lock:
-                self._add_letters(round_, batch, output, work)
+            work.outputs[name] = self._filter(name, planned.plans[name], batch, round_, work)
+        if planned.joins is not None:
+            self._join(round_, planned.joins, batches, work)
+            work.progress |= self.joining.lifted(planned.joins, work.progress, round_.now_us)
         if self.durable is None:
             work.matches = [each for output in work.outputs.values() for each in output.unread()]
         else:
             parts = (part for output in work.outputs.values() for part in output.all_parts())
             files, work.matches = self.durable.write(round_, parts, work.letters, self._generations)
             work.files += files
+            if planned.joins is not None:
+                files, work.gone = self.joining.save(round_.number)
+                work.files += files
+
+    def _filter(
+        self,
+        name: str,
+        plan: StreamPlan,
+        batch: TupleBatch,
+        round_: Round,
+        work: Work,
+        seen: Callable[[FilterOutput], FilterOutput] | None = None,
+    ) -> FilterOutput:
+        """What the queries of a plan make of a batch; `seen` narrows that to what each of them may see."""
+        stage = self.stage(name)
+        stage.build(plan)
+        before, cpu = replace(stage.counters), time.thread_time()
+        output = stage.push(batch, round_)
+        if seen is not None:
+            output = seen(output)
+        work.stages.append(_filtered(batch, output, before, stage.counters, time.thread_time() - cpu))
+        work.events += stage.events()
+        work.events += filter_events(batch.stream, stage.decisions(), stage.router.keys)
+        work.n_results += output.n_matches
+        work.n_dead += len(output.dead.rows)
+        with self.lock:
+            self._add_letters(round_, batch, output, work)
+        return output
+
+    def _join(
+        self, round_: Round, planned: PlannedJoins, batches: Mapping[str, TupleBatch], work: Work
+    ) -> None:
+        assert work.outputs is not None
+        for number, joined in enumerate(self.joining.work(round_, planned, batches)):
+            name = joined.signature
+            work.outputs[f"{name} ({number})"] = self._filter(
+                name.lower(),
+                planned.plans[name],
+                joined.batch,
+                round_,
+                work,
+                lambda output, joined=joined: self.joining.seen(planned, joined, output),  # type: ignore[misc]
+            )
 
     def _generations(self, ids: npt.NDArray[np.int32], version: int) -> npt.NDArray[np.int32]:
         with self.lock:
@@ -427,11 +482,13 @@ class RoundEngine:
         last_arrival = max(self._last_arrival, work.last_arrival)
         if self.durable is not None:
             done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late)
-            self.durable.commit(done, progress, work.files, positions, work.inputs)
+            self.durable.commit(done, progress, work.files, positions, work.inputs, work.gone)
         self._last_round, self._last_arrival = round_.number, last_arrival
         self._last_now_us = max(self._last_now_us, round_.now_us)
         self._last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
+        if planned.joins is not None:
+            self.joining.commit(round_, planned.joins, self.progress, is_numbered=work.is_numbered)
         for name, rows in work.recent.items():
             if name in progress:
                 self._recent(name).append(round_.version, rows)
@@ -460,6 +517,7 @@ class RoundEngine:
 
     def _abort(self) -> None:
         """A round that failed leaves nothing behind. What cannot be removed now is cleared at the next opening."""
+        self.joining.rollback()
         if self.durable is not None:
             with self.lock, contextlib.suppress(EddylineError):  # the round's own error is the one to tell
                 self.durable.abort()
@@ -590,6 +648,7 @@ class RoundEngine:
             self._last_round, self._last_arrival = last.round.number, last.last_arrival
             self._last_now_us = last.round.now_us
         self.progress = durable.rounds.progress()
+        self.joining.restore(self.progress, self._last_now_us)
         for file in durable.newest(OUTBOX, self.limits.result_bytes):
             for part in durable.parts(file):
                 self.results.append(file.round_number, durable.rounds.version_of(file.round_number), part)
@@ -625,6 +684,7 @@ class RoundEngine:
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing: declared again, it starts anew."""
         self._stages.pop(name, None)
+        self.joining.forget_stream(name)
         self._births[name] = self._births.get(name, 0) + 1
         self._last_rounds.pop(name, None)
         self._told.pop(name, None)
@@ -642,6 +702,7 @@ class RoundEngine:
             if not self.is_closed:
                 for stage in self._stages.values():
                     stage.close()
+                self.joining.close()
                 self.records.close()
                 self.alerting.close()
                 self.functions.close()

@@ -67,7 +67,7 @@ def _eight_bytes(typing: Any, data: Any, at: Any) -> Any:
 
 
 @_inlined
-def _word(data: Bytes, at: Int, end: Int) -> np.uint64:
+def word_at(data: Bytes, at: Int, end: Int) -> np.uint64:
     """The word from `at` on of a string that ends at `end`."""
     n_bytes = min(max(end - at, 0), 8)
     if n_bytes == 0:
@@ -83,7 +83,7 @@ def _order(left: Bytes, left_at: Int, left_end: Int, right: Bytes, right_at: Int
     """Below 0 where the left string comes first, 0 where both are equal, above 0 else."""
     a, b = left_at, right_at
     while a < left_end or b < right_end:
-        x, y = _word(left, a, left_end), _word(right, b, right_end)
+        x, y = word_at(left, a, left_end), word_at(right, b, right_end)
         if x != y:
             return -1 if x < y else 1
         a += 8
@@ -96,7 +96,7 @@ def words_at(offsets: Offsets, data: Bytes, strings: Keys, depths: Keys, words: 
     """Write the word of each of these strings at its depth."""
     for k in range(len(words)):
         string = strings[k]
-        words[k] = _word(data, offsets[string] + depths[k], np.int64(offsets[string + 1]))
+        words[k] = word_at(data, offsets[string] + depths[k], np.int64(offsets[string + 1]))
 
 
 @_kernel
@@ -220,7 +220,7 @@ def byte_places(
             begin, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
             first, depth = nodes[node, FIRST], nodes[node, DEPTH]
             like, shared = np.int64(constant_offsets[first]), known[k]
-            while shared < depth and _word(data, begin + shared, min(end, begin + depth)) == _word(
+            while shared < depth and word_at(data, begin + shared, min(end, begin + depth)) == word_at(
                 constant_data, like + shared, like + depth
             ):
                 shared += 8
@@ -229,7 +229,7 @@ def byte_places(
                 places[row] = 2 * first if order < 0 else 2 * (first + nodes[node, COUNT])
                 continue
             rows[n_inside], entered[n_inside] = row, node
-            sought[n_inside] = _word(data, begin + depth, end)
+            sought[n_inside] = word_at(data, begin + depth, end)
             found[n_inside], sizes[n_inside] = nodes[node, START], nodes[node, COUNT]
             most = max(most, sizes[n_inside])
             n_inside += 1
@@ -269,7 +269,7 @@ def byte_places(
             if (
                 length == ends[k] - begins[k]
                 and length <= behind + 8
-                and _word(data, begin + behind, end) == _word(constant_data, begins[k] + behind, ends[k])
+                and word_at(data, begin + behind, end) == word_at(constant_data, begins[k] + behind, ends[k])
             ):
                 places[row] = 2 * constant + 1
             elif length >= behind and children[at] != NO_CHILD:

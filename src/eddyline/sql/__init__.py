@@ -15,13 +15,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from eddyline.durations import duration_us
 from eddyline.errors import EddylineError, Span
 from eddyline.model import Expression
 from eddyline.sql.bind import Binder, Functions, LiteralConstants
 from eddyline.sql.lexer import scan, text_of
 from eddyline.sql.normalise import normalise
 from eddyline.sql.parse import deep_recursion, parse_expression
-from eddyline.sql.properties import duration_us, properties, size_bytes
+from eddyline.sql.properties import properties, size_bytes
 from eddyline.sql.render import render
 from eddyline.sql.scope import Scope, Source
 from eddyline.sql.statements import (

@@ -43,7 +43,7 @@ from eddyline.types import BOOLEAN
 MAX_CLAUSES = 256
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NULL_TESTS = {"is null": "is not null", "is not null": "is null"}
 TRUE = Literal(BOOLEAN, True)
 
@@ -223,10 +223,10 @@ def _indexable(condition: Expression, nullable_slots: frozenset[int]) -> Atom | 
         constant = next((a for a in arguments if _is_constant(a)), None)
         if constant is not None and _is_never_null(constant, nullable_slots):
             name, condition = "=", call("=", arguments, span=condition.span)
-    if name in _FLIPPED:
+    if name in FLIPPED:
         left, right = arguments
         if _is_constant(left):
-            left, right, name = right, left, _FLIPPED[name]
+            left, right, name = right, left, FLIPPED[name]
             condition = call(name, [left, right], span=condition.span)
         if _is_attribute(left) and _is_constant(right):
             return Atom(AtomKind.COMPARE, condition, left, name, right)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
+from eddyline.durations import amount, duration_text, duration_us
 from eddyline.errors import PropertyError, UnknownNameError, did_you_mean
 from eddyline.model import Properties
 
-_UNITS_US = {
-    **dict.fromkeys(("us", "microsecond"), 1),
-    **dict.fromkeys(("ms", "milli", "millisecond"), 1_000),
-    **dict.fromkeys(("s", "sec", "second"), 1_000_000),
-    **dict.fromkeys(("m", "min", "minute"), 60_000_000),
-    **dict.fromkeys(("h", "hr", "hour"), 3_600_000_000),
-    **dict.fromkeys(("d", "day"), 86_400_000_000),
-    **dict.fromkeys(("w", "week"), 604_800_000_000),
-}
 _UNITS_BYTES = {
     "b": 1,
     "byte": 1,
@@ -29,7 +19,6 @@ _UNITS_BYTES = {
     "mib": 1 << 20,
     "gib": 1 << 30,
 }
-_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*(?:,|and\b)?", re.IGNORECASE)
 _EMITS = ("changes", "final", "request")
 SEVERITIES = ("info", "warning", "error", "critical")
 
@@ -54,53 +43,13 @@ def properties(given: Mapping[str, Any]) -> Properties:
     return Properties(**found)
 
 
-def duration_us(value: Any) -> int:
-    """Microseconds of a duration: '5 minutes', '1 hour 30 seconds', '500 ms', a timedelta, or a number of seconds."""
-    if isinstance(value, bool):
-        raise PropertyError(f"{value} is not a duration", hint="Write a duration such as '5 minutes'.")
-    if isinstance(value, timedelta):
-        us = value // timedelta(microseconds=1)
-    elif isinstance(value, (int, float)):
-        us = round(value * 1_000_000)
-    elif isinstance(value, str):
-        us = round(_amount(value.strip().removeprefix("INTERVAL "), _UNITS_US, "a duration", "5 minutes"))
-    else:
-        raise PropertyError(f"{value!r} is not a duration", hint="Write a duration such as '5 minutes'.")
-    if us < 0:
-        raise PropertyError(f"{value!r} is negative", hint="Write a duration such as '5 minutes'.")
-    return us
-
-
-def duration_text(us: int) -> str:
-    """5 minutes, not 300000000 microseconds."""
-    for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
-        if us % _UNITS_US[unit] == 0:
-            n = us // _UNITS_US[unit]
-            return f"{n} {unit}{'s' if n != 1 else ''}"
-    raise AssertionError(us)
-
-
 def size_bytes(value: Any) -> int:
     """Bytes of a size: '64 MB', or a number of bytes."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     if not isinstance(value, str):
         raise PropertyError(f"{value!r} is not a size", hint="Write a size such as '64 MB'.")
-    return round(_amount(value, _UNITS_BYTES, "a size", "64 MB"))
-
-
-def _amount(text: str, units: Mapping[str, int], what: str, example: str) -> float:
-    total, at = 0.0, 0
-    for match in _AMOUNT.finditer(text):
-        unit = match[2].lower()
-        factor = units.get(unit) or units.get(unit.removesuffix("s"))
-        if match.start() != at or factor is None:
-            break
-        total += float(match[1]) * factor
-        at = match.end()
-    if not at or text[at:].strip():
-        raise PropertyError(f"{text!r} is not {what}", hint=f"Write {what} such as '{example}'.")
-    return total
+    return round(amount(value, _UNITS_BYTES, "a size", "64 MB"))
 
 
 def _flag(value: Any) -> bool:

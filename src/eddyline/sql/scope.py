@@ -35,10 +35,12 @@ class Scope:
 
     sources: Sequence[Source]
     is_joined: bool = False  # columns then say which input they are of
+    absent: Sequence[Source] = ()  # inputs of which results have no row
 
     def column(self, parts: Sequence[str], span: Span) -> Expression:
         """The column, or the field of a struct column, that dotted names mean."""
         if len(parts) > 1:
+            self._check_present(parts[0], span)
             for source in self.sources:
                 if source.alias.lower() == parts[0].lower():
                     found = self._in(source, parts[1])
@@ -72,6 +74,7 @@ class Scope:
     def star(self, alias: str | None, span: Span | None) -> list[Column]:
         """All columns, or those of one input."""
         sources = [s for s in self.sources if alias is None or s.alias.lower() == alias.lower()]
+        self._check_present(alias or "", span)
         if not sources:
             raise UnknownNameError(
                 f"there is no input {alias}",
@@ -79,6 +82,14 @@ class Scope:
                 hint=did_you_mean(alias or "", [s.alias for s in self.sources], noun="input"),
             )
         return [self._as_column(s, f) for s in sources for f in s.schema]
+
+    def _check_present(self, alias: str, span: Span | None) -> None:
+        if any(source.alias.lower() == alias.lower() for source in self.absent):
+            raise UnknownNameError(
+                f"results have no row of {alias}: LEFT ANTI JOIN keeps rows that have no match",
+                span=span,
+                hint=f"Name columns of {self.sources[0].alias}, or write LEFT JOIN.",
+            )
 
     def _names(self) -> list[str]:
         return [name for source in self.sources for name in source.schema.names]

@@ -85,7 +85,7 @@ def bind_query(
     inputs = tuple(
         _input(node, sources[: at + 1], found[at], binder, constants) for at, node in enumerate(query.inputs)
     )
-    binder.scope = Scope(sources, is_joined=len(sources) > 1)
+    binder.scope = _result_scope(query.inputs, sources)
     where = None if query.where is None else binder.condition(query.where, "WHERE")
     projection = _projection(parsed, binder, constants)
     group_by = _group_by(query, binder, projection)
@@ -133,6 +133,13 @@ def _input(
         on = _using(node, sources)
     window = None if node.recent is None else _window(node.recent, constants)
     return Input(node.alias, stream.name, window, node.join, on, span=node.span)
+
+
+def _result_scope(nodes: Sequence[syntax.InputNode], sources: Sequence[Source]) -> Scope:
+    """What SELECT and WHERE see: all inputs, but not those of which there must be no match."""
+    absent = [source for node, source in zip(nodes, sources, strict=True) if node.join == "left anti"]
+    present = [source for source in sources if source not in absent]
+    return Scope(present, is_joined=len(sources) > 1, absent=absent)
 
 
 def _using(node: syntax.InputNode, sources: Sequence[Source]) -> Expression:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from eddyline.durations import duration_us
 from eddyline.errors import (
     EddylineError,
     ParseError,
@@ -32,10 +33,10 @@ from eddyline.sql.bind import written_type
 from eddyline.sql.cursor import Cursor
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
-from eddyline.sql.properties import duration_us
 from eddyline.sql.reading import RESERVED, type_end
 from eddyline.sql.refusals import STATEMENTS
 from eddyline.sql.syntax import TypeText
+from eddyline.stream_properties import checked_join_properties
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -244,7 +245,7 @@ class _Grammar(Cursor):
             options,
             tuple(said.items()),
         )
-        return CreateStream(self._whole(), stream, replace, if_not_exists)
+        return CreateStream(self._whole(), checked_join_properties(stream), replace, if_not_exists)
 
     def _columns(self) -> tuple[list[pa.Field], list[tuple[str, Span]]]:
         fields: list[pa.Field] = []

@@ -31,11 +31,13 @@ from eddyline.expressions import NeedsLiteral, common_type, fold
 from eddyline.model import Expression, Literal, Projected, Shape, Slot, SlotInfo, Stream
 from eddyline.sql import lexer, syntax
 from eddyline.sql.bind import Functions, convert, list_like, meeting_type, typed
+from eddyline.sql.joins import joined_shape
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
 from eddyline.sql.normalise import normalise
 from eddyline.sql.parse import Parsed, deep_recursion, parse_query
 from eddyline.sql.select import BoundQuery, Streams, StreamTable, bind_query, slots_in, with_slots
+from eddyline.stream_properties import window_of
 
 
 class Pin(Exception):
@@ -339,6 +341,8 @@ class Shapes:
         return self._keep(key, parsed, pinned, constants, shape, bound.streams)
 
     def _shape(self, bound: BoundQuery, constants: SlotConstants, tokens: Sequence[Token]) -> Shape:
+        if len(bound.inputs) > 1:
+            return joined_shape(bound, tuple(constants.slots), time_zone=self.time_zone, tokens=tokens)
         nullable = frozenset(slot.index for slot in constants.slots if slot.name is not None)
         condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone, tokens=tokens)
         projection = tuple(
@@ -392,11 +396,18 @@ def _is_current(entry: _Entry, streams: Streams, functions: Functions | None) ->
         now = streams.find_stream(stream.name)
         if now is not stream and (now is None or not now.schema.equals(stream.schema)):
             return False
+        if entry.shape.join is not None and now is not stream and not _joins_alike(now, stream):
+            return False
     for name, version in entry.shape.functions:
         function = functions.get(name) if functions is not None else None
         if function is None or function.version != version:
             return False
     return True
+
+
+def _joins_alike(a: Stream, b: Stream) -> bool:
+    """Whether a join would be bound to both in the same way, given that they have the same columns."""
+    return (a.time, a.key, window_of(a)) == (b.time, b.key, window_of(b))
 
 
 def _check_parameters(parsed: Parsed[syntax.QueryNode], params: Mapping[str, pa.DataType]) -> None:

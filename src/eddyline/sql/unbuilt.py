@@ -6,6 +6,7 @@ from eddyline.errors import NotBuiltError, Span
 from eddyline.model import Aggregate, Over, Properties, Shape, Stream
 from eddyline.sql.alert_properties import check_alert_properties
 from eddyline.sql.properties import FIELDS
+from eddyline.stream_properties import checked_join_properties
 
 _BUILT = (
     "owner",
@@ -30,14 +31,11 @@ def refuse_unbuilt(
 ) -> None:
     """Raise NotBuiltError for the first thing this version does not do. `text` is what the shape was bound from.
 
-    Properties that do not go together, or not with the shape, are refused as well.
+    Properties that do not go together, or not with the shape or the stream, are refused as well.
     """
     try:
-        if stream is not None and stream.is_keyed:
-            raise _not_built(
-                f"stream {stream.name} has a key; keyed streams",
-                hint="Leave out PRIMARY KEY or key= to make it append-only.",
-            )
+        if stream is not None:
+            checked_join_properties(stream)
         if properties is not None:
             _check_properties(properties)
         if shape is not None:
@@ -60,9 +58,7 @@ def _check_properties(properties: Properties) -> None:
 
 
 def _check_shape(shape: Shape) -> None:
-    if len(shape.inputs) > 1:
-        raise _not_built("joins", span=shape.inputs[1].span, hint="Read one stream per query.")
-    if shape.inputs[0].window is not None:
+    if shape.join is None and shape.inputs[0].window is not None:
         raise _not_built("windows (recent)", span=shape.inputs[0].span, hint="Name the stream alone.")
     if shape.qualify is not None:
         raise _not_built("window conditions (QUALIFY)", span=shape.qualify.span)

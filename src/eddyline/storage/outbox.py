@@ -1,8 +1,9 @@
 """The outbox: the results of a round as one immutable file.
 
 A file holds one Arrow stream per part, each behind its length: the projected columns, and before them `_query`, `_generation`,
-`_arrival`, `_sign` and `_late`, which identify a result and say what it is. Behind them stands what functions that are not
-deterministic gave, a column for each call, which is no part of the result; the metadata of the stream counts these columns.
+`_arrival`, `_sign` and `_late`, which identify a result and say what it is. Behind them stands what is no part of the result and
+the metadata of the stream counts: what functions that are not deterministic gave, a column for each call; of joins, the arrival
+numbers of the rows a result is made of, a column for each input.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from eddyline.batch import PartMatches, Positions
 from eddyline.model import DeadLetter
+from eddyline.storage.arrow_blocks import read_blocks, write_block
 
 _MARKS = pa.schema(
     [
@@ -28,7 +30,8 @@ _MARKS = pa.schema(
         ("_late", pa.bool_()),
     ]
 )
-_RECORDED = "recorded columns"  # of parts: how many of the last ones
+_RECORDED = "recorded columns"  # of parts: how many there are behind the result
+_COMPONENTS = "component columns"  # and behind those
 _FIRST, _NUMBERED = "first arrival", "arrivals"  # of captures: numbers that count up, and any others
 
 
@@ -43,6 +46,7 @@ class StoredPart:
     is_late: npt.NDArray[np.bool_]
     rows: pa.RecordBatch
     recorded: pa.RecordBatch | None = None  # what calls gave, `function:k` for the k-th of the text, from 1
+    components: npt.NDArray[np.int64] | None = None  # of joins: arrival numbers, a column for each input
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -50,8 +54,9 @@ class StoredPart:
     @property
     def nbytes(self) -> int:
         marks = (self.query_ids, self.generations, self.arrivals, self.signs, self.is_late)
-        recorded = 0 if self.recorded is None else self.recorded.nbytes
-        return int(self.rows.nbytes + recorded + sum(array.nbytes for array in marks))
+        more = 0 if self.recorded is None else self.recorded.nbytes
+        more += 0 if self.components is None else self.components.nbytes
+        return int(self.rows.nbytes + more + sum(array.nbytes for array in marks))
 
     def project(self, pairs: Positions) -> pa.RecordBatch:
         return self.rows.take(pa.array(pairs)) if self.rows.num_columns else self.rows
@@ -65,6 +70,7 @@ class StoredPart:
             self.is_late[pairs],
             self.project(pairs),
             None if self.recorded is None else self.recorded.take(pa.array(pairs)),
+            None if self.components is None else self.components[pairs],
         )
 
 
@@ -82,6 +88,7 @@ def stored_part(
         part.is_late,
         part.project(everything),
         _recorded(part),
+        part.components,
     )
 
 
@@ -97,24 +104,37 @@ def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
     for part in parts:
         marks = [part.query_ids, part.generations, part.arrivals, part.signs, part.is_late]
         columns = [*(pa.array(mark) for mark in marks), *part.rows.columns]
-        schema = pa.schema([*_MARKS, *part.rows.schema])
+        fields, metadata = [*_MARKS, *part.rows.schema], {}
         if part.recorded is not None:
             columns += part.recorded.columns
-            metadata = {_RECORDED: str(part.recorded.num_columns)}
-            schema = pa.schema([*schema, *part.recorded.schema], metadata)
-        _write_block(file, pa.RecordBatch.from_arrays(columns, schema=schema))
+            fields += part.recorded.schema
+            metadata[_RECORDED] = str(part.recorded.num_columns)
+        if part.components is not None:
+            n_inputs = part.components.shape[1]
+            columns += [pa.array(part.components[:, k]) for k in range(n_inputs)]
+            fields += [pa.field(f"_arrival:{k}", pa.int64()) for k in range(n_inputs)]
+            metadata[_COMPONENTS] = str(n_inputs)
+        write_block(file, pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata or None)))
 
 
 def read_parts(buffer: pa.Buffer, first_arrival: int = 0) -> Iterator[StoredPart]:
     """The parts of a file, without copying where Arrow need not; `first_arrival` is added to the arrival numbers in it."""
-    for batch in _blocks(buffer):
+    for batch in read_blocks(buffer):
         marks = [np.asarray(batch.column(k).to_numpy(zero_copy_only=False)) for k in range(len(_MARKS))]
-        n_recorded = int((batch.schema.metadata or {}).get(_RECORDED.encode(), 0))
-        end = batch.num_columns - n_recorded
+        metadata = batch.schema.metadata or {}
+        n_recorded, n_inputs = (int(metadata.get(name.encode(), 0)) for name in (_RECORDED, _COMPONENTS))
+        first_input = batch.num_columns - n_inputs
+        end = first_input - n_recorded
         rows = _columns(batch, len(_MARKS), end)
-        recorded = _columns(batch, end, batch.num_columns) if n_recorded else None
+        recorded = _columns(batch, end, first_input) if n_recorded else None
+        components = _components(batch, first_input, first_arrival) if n_inputs else None
         arrivals = marks[2] + first_arrival if first_arrival else marks[2]
-        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded)
+        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded, components)
+
+
+def _components(batch: pa.RecordBatch, start: int, first_arrival: int) -> npt.NDArray[np.int64]:
+    columns = [np.asarray(column.to_numpy()) for column in batch.columns[start:]]
+    return np.stack(columns, axis=1) + first_arrival
 
 
 def _columns(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
@@ -172,7 +192,7 @@ def write_capture(
             else:
                 metadata[_NUMBERED] = "last column"
                 rows = rows.append_column(_NUMBERED, pa.array(numbers))
-        _write_block(file, rows.replace_schema_metadata(metadata))
+        write_block(file, rows.replace_schema_metadata(metadata))
 
 
 def read_capture(buffer: pa.Buffer) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -180,7 +200,7 @@ def read_capture(buffer: pa.Buffer) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def read_numbered_capture(buffer: pa.Buffer) -> Iterator[NumberedRows]:
-    for batch in _blocks(buffer):
+    for batch in read_blocks(buffer):
         metadata = {key.decode(): value.decode() for key, value in batch.schema.metadata.items()}
         rows, arrivals = batch.replace_schema_metadata(None), None
         if _NUMBERED in metadata:
@@ -190,22 +210,3 @@ def read_numbered_capture(buffer: pa.Buffer) -> Iterator[NumberedRows]:
             first = int(metadata[_FIRST])
             arrivals = np.arange(first, first + rows.num_rows, dtype=np.int64)
         yield NumberedRows(metadata["stream"], rows, arrivals)
-
-
-def _write_block(file: BinaryIO, batch: pa.RecordBatch) -> None:
-    """A batch as an Arrow stream of its own, behind its length."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    block = sink.getvalue()
-    file.write(block.size.to_bytes(8, "little"))
-    file.write(block)
-
-
-def _blocks(buffer: pa.Buffer) -> Iterator[pa.RecordBatch]:
-    at = 0
-    while at < buffer.size:
-        length = int.from_bytes(buffer.slice(at, 8).to_pybytes(), "little")
-        with pa.ipc.open_stream(buffer.slice(at + 8, length)) as reader:
-            yield reader.read_next_batch()
-        at += 8 + length

@@ -1,0 +1,62 @@
+"""Durations and other amounts as users write them: '5 minutes', '1 hour 30 seconds', '64 MB'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from eddyline.errors import PropertyError
+
+_UNITS_US = {
+    **dict.fromkeys(("us", "microsecond"), 1),
+    **dict.fromkeys(("ms", "milli", "millisecond"), 1_000),
+    **dict.fromkeys(("s", "sec", "second"), 1_000_000),
+    **dict.fromkeys(("m", "min", "minute"), 60_000_000),
+    **dict.fromkeys(("h", "hr", "hour"), 3_600_000_000),
+    **dict.fromkeys(("d", "day"), 86_400_000_000),
+    **dict.fromkeys(("w", "week"), 604_800_000_000),
+}
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*(?:,|and\b)?", re.IGNORECASE)
+
+
+def duration_us(value: Any) -> int:
+    """Microseconds of a duration: '5 minutes', '1 hour 30 seconds', '500 ms', a timedelta, or a number of seconds."""
+    if isinstance(value, bool):
+        raise PropertyError(f"{value} is not a duration", hint="Write a duration such as '5 minutes'.")
+    if isinstance(value, timedelta):
+        us = value // timedelta(microseconds=1)
+    elif isinstance(value, (int, float)):
+        us = round(value * 1_000_000)
+    elif isinstance(value, str):
+        us = round(amount(value.strip().removeprefix("INTERVAL "), _UNITS_US, "a duration", "5 minutes"))
+    else:
+        raise PropertyError(f"{value!r} is not a duration", hint="Write a duration such as '5 minutes'.")
+    if us < 0:
+        raise PropertyError(f"{value!r} is negative", hint="Write a duration such as '5 minutes'.")
+    return us
+
+
+def duration_text(us: int) -> str:
+    """5 minutes, not 300000000 microseconds."""
+    for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
+        if us % _UNITS_US[unit] == 0:
+            n = us // _UNITS_US[unit]
+            return f"{n} {unit}{'s' if n != 1 else ''}"
+    raise AssertionError(us)
+
+
+def amount(text: str, units: Mapping[str, int], what: str, example: str) -> float:
+    """The sum of the amounts that a text names, each with one of these units."""
+    total, at = 0.0, 0
+    for match in _AMOUNT.finditer(text):
+        unit = match[2].lower()
+        factor = units.get(unit) or units.get(unit.removesuffix("s"))
+        if match.start() != at or factor is None:
+            break
+        total += float(match[1]) * factor
+        at = match.end()
+    if not at or text[at:].strip():
+        raise PropertyError(f"{text!r} is not {what}", hint=f"Write {what} such as '{example}'.")
+    return total

@@ -1,0 +1,119 @@
+"""Which streams are joined with each other, and how far each of them can be taken to have come.
+
+A group is what joins connect, directly or over others. What is kept of one stream depends on the watermarks of its partners:
+
+  own        the largest event time of the stream's committed rows, less its lateness
+  ordered    where all rows of a group so far came with numbers of their own (`_arrival`) and times that never fall, what is to
+             come of any of its streams is not below the latest time of all, less that stream's lateness
+  idle       a stream with a property `idle` that has brought no row for that long is lifted to its partners: what comes below
+             that afterwards is late
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from eddyline.joins.plan import Arrived
+from eddyline.model import NO_TIME, Signature, Stream, StreamProgress
+from eddyline.stream_properties import idle_us
+
+
+def groups_of(signatures: Iterable[Signature]) -> list[frozenset[str]]:
+    """The streams that joins connect, by name in lower case, each in one group."""
+    groups: list[set[str]] = []
+    for signature in signatures:
+        mine = {name.lower() for name in signature.streams}
+        for other in [group for group in groups if group & mine]:
+            mine |= other
+            groups.remove(other)
+        groups.append(mine)
+    return [frozenset(group) for group in groups]
+
+
+class JoinClock:
+    """Watermarks of streams that are joined."""
+
+    def __init__(self) -> None:
+        self._unordered: set[str] = (
+            set()
+        )  # streams whose rows do not come in order, or whose past is not known
+        self._last_seen_us: dict[str, int] = {}  # by stream: now() of the last round with rows of it
+
+    def note(
+        self,
+        groups: Iterable[frozenset[str]],
+        arrived: Mapping[str, Arrived],
+        before: Mapping[str, StreamProgress],
+        now_us: int,
+        *,
+        is_numbered: bool,
+    ) -> None:
+        """Rows came; `before` is where the streams stood."""
+        for group in groups:
+            came = {name: rows for name, rows in arrived.items() if name in group}
+            for name in group:
+                self._last_seen_us.setdefault(name, now_us)
+            if came and not (is_numbered and _is_in_order(came, [before[name] for name in group])):
+                self._unordered |= came.keys()
+            self._last_seen_us.update(dict.fromkeys(came, now_us))
+
+    def forget(self, stream: str) -> None:
+        """The stream was dropped: another of its name has no past."""
+        self._unordered.discard(stream)
+        self._last_seen_us.pop(stream, None)
+
+    def distrust(self, streams: Iterable[str]) -> None:
+        """What came of these streams earlier is not known."""
+        self._unordered |= set(streams)
+
+    def watermarks(
+        self,
+        groups: Iterable[frozenset[str]],
+        streams: Mapping[str, Stream],
+        progress: Mapping[str, StreamProgress],
+    ) -> dict[str, int | None]:
+        """Below which no row of a stream counts any more."""
+        found = {name: progress[name].watermark_us for name in streams}
+        for group in groups:
+            times = [t for name in group if (t := progress[name].max_time_us) is not None]
+            if times and not group & self._unordered and all(streams[n].time is not None for n in group):
+                for name in group:
+                    own = found[name]
+                    ordered = max(times) - streams[name].lateness_us
+                    found[name] = ordered if own is None else max(own, ordered)
+        return found
+
+    def lifted(
+        self,
+        groups: Iterable[frozenset[str]],
+        streams: Mapping[str, Stream],
+        progress: Mapping[str, StreamProgress],
+        now_us: int,
+    ) -> dict[str, StreamProgress]:
+        """Where idle streams are taken to stand: as far as those of their group that are not."""
+        found: dict[str, StreamProgress] = {}
+        for group in groups:
+            idle = {name for name in group if self._is_idle(streams[name], name, now_us)}
+            busy = [progress[name].watermark_us for name in group - idle if streams[name].time is not None]
+            if not idle or not busy or None in busy:
+                continue
+            horizon = min(time for time in busy if time is not None)
+            for name in idle:
+                own = progress[name].watermark_us
+                if streams[name].time is not None and (own is None or own < horizon):
+                    found[name] = replace(progress[name], watermark_us=horizon)
+        return found
+
+    def _is_idle(self, stream: Stream, name: str, now_us: int) -> bool:
+        limit = idle_us(stream)
+        return limit is not None and now_us - self._last_seen_us.get(name, now_us) > limit
+
+
+def _is_in_order(came: Mapping[str, Arrived], before: Iterable[StreamProgress]) -> bool:
+    arrival = np.concatenate([rows.batch.arrival for rows in came.values()])
+    times = np.concatenate([rows.time_us for rows in came.values()])[np.argsort(arrival)]
+    latest = max((at.max_time_us for at in before if at.max_time_us is not None), default=NO_TIME)
+    return bool(times[0] >= latest and (np.diff(times) >= 0).all() and times[0] != NO_TIME)

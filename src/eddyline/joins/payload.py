@@ -1,0 +1,262 @@
+"""Columns that grow at one end and shrink at the other, each in one stretch of memory.
+
+Rows are appended in small batches, fetched from anywhere and forgotten from the oldest on. An Arrow column would be thousands of
+chunks by then, so numbers and texts are copied into arrays with room behind; nested values stay in Arrow, in few chunks.
+
+A column is told where to read and write. Rows are counted from the first one its arrays have room for, which only `move` changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.joins.keys import null_mask, stored_numbers, text_buffers
+from eddyline.kernels.byte_codes import gather_bytes, gathered_offsets
+from eddyline.types import BINARY, BOOLEAN, STRING, is_nested
+
+Ints = npt.NDArray[np.int64]
+
+MOST_TEXT = (1 << 31) - 1  # bytes in an Arrow array of texts
+_LEAST_BYTES = 256  # room for texts
+_MARGIN = 1.25  # room for texts, in terms of those held
+_MOST_SPARE = 4  # times the texts held
+_BY_WIDTH: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64, 128: np.complex128}
+
+
+class Column(Protocol):
+    """The values of one column."""
+
+    type: pa.DataType
+
+    def append(self, at: int, values: pa.Array) -> None:
+        """Have these values as rows from `at` on. There is room for them; what stood there is forgotten."""
+
+    def take(self, rows: Ints) -> pa.Array:
+        """The values of these rows, in this order."""
+
+    def move(self, start: int, end: int, room: int) -> None:
+        """Rows `start` to `end` become the first ones, with room for so many in all."""
+
+    def keep(self, rows: Ints, room: int) -> None:
+        """These rows become the first ones, with room for so many in all."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+def column_of(t: pa.DataType, room: int) -> Column:
+    """A column with room for so many rows."""
+    if t in (STRING, BINARY):
+        return TextColumn(t, room)
+    if is_nested(t) or t.id == pa.null().id or not _has_width(t):
+        return ArrowColumn(t)
+    return FixedColumn(t, room)
+
+
+def _has_width(t: pa.DataType) -> bool:
+    return (
+        t == BOOLEAN or (pa.types.is_primitive(t) and t.bit_width in _BY_WIDTH) or pa.types.is_decimal128(t)
+    )
+
+
+class _Validity:
+    """Which rows are not NULL; takes no memory until one is."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._is_known: npt.NDArray[np.uint8] | None = None
+
+    def append(self, at: int, values: pa.Array) -> None:
+        is_null = null_mask(values)
+        if is_null is not None and self._is_known is None:
+            self._is_known = np.ones(self._room, np.uint8)
+        if self._is_known is not None:
+            self._is_known[at : at + len(values)] = 1 if is_null is None else ~is_null
+
+    def taken(self, rows: Ints) -> pa.Buffer | None:
+        if self._is_known is None:
+            return None
+        return pa.py_buffer(np.packbits(self._is_known[rows], bitorder="little"))
+
+    def move(self, start: int, end: int, room: int) -> None:
+        self._room = room
+        if self._is_known is not None:
+            self._is_known = moved(self._is_known, start, end, room)
+
+    def keep(self, rows: Ints, room: int) -> None:
+        self._room = room
+        if self._is_known is not None:
+            self._is_known = gathered(self._is_known, rows, room)
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._is_known is None else self._is_known.nbytes
+
+
+class FixedColumn:
+    """Values that take equally much memory each."""
+
+    def __init__(self, t: pa.DataType, room: int) -> None:
+        self.type = t
+        self._dtype = (
+            np.uint8 if t == BOOLEAN else _BY_WIDTH[t.bit_width]
+        )  # 16 bytes are moved as a complex number
+        self._values = np.empty(room, self._dtype)
+        self._validity = _Validity(room)
+
+    def append(self, at: int, values: pa.Array) -> None:
+        n = len(values)
+        if not n:
+            return
+        if self.type == BOOLEAN:
+            self._values[at : at + n] = values.cast(pa.uint8()).fill_null(0).to_numpy()
+        else:
+            self._values[at : at + n] = stored_numbers(values, self._dtype)
+        self._validity.append(at, values)
+
+    def take(self, rows: Ints) -> pa.Array:
+        found = self._values[rows]
+        if self.type == BOOLEAN:
+            found = np.packbits(found, bitorder="little")
+        return pa.Array.from_buffers(self.type, len(rows), [self._validity.taken(rows), pa.py_buffer(found)])
+
+    def move(self, start: int, end: int, room: int) -> None:
+        self._values = moved(self._values, start, end, room)
+        self._validity.move(start, end, room)
+
+    def keep(self, rows: Ints, room: int) -> None:
+        self._values = gathered(self._values, rows, room)
+        self._validity.keep(rows, room)
+
+    @property
+    def nbytes(self) -> int:
+        return self._values.nbytes + self._validity.nbytes
+
+
+class TextColumn:
+    """Texts, or bytes. Those of row k lie from `_ends[k]` to `_ends[k + 1]`, less what was in memory before and has gone."""
+
+    def __init__(self, t: pa.DataType, room: int) -> None:
+        self.type = t
+        self._ends = np.zeros(room + 1, np.int64)
+        self._data = np.zeros(_LEAST_BYTES, np.uint8)
+        self._gone = 0
+        self._validity = _Validity(room)
+
+    def append(self, at: int, values: pa.Array) -> None:
+        n = len(values)
+        if not n:
+            return
+        offsets, data = text_buffers(values)
+        begin, end = int(offsets[0]), int(offsets[n])
+        start = int(self._ends[at])
+        self._ends[at + 1 : at + n + 1] = offsets[1:]
+        self._ends[at + 1 : at + n + 1] += start - begin
+        stop = start + end - begin - self._gone
+        if stop > len(self._data):
+            self._make_room(at, stop)
+            stop = start + end - begin - self._gone
+        self._data[start - self._gone : stop] = data[begin:end]
+        self._validity.append(at, values)
+
+    def _make_room(self, at: int, stop: int) -> None:
+        """Texts before that of the first row are gone: let those of the rows up to `at` begin in memory, and room follow."""
+        first, last = int(self._ends[0]), int(self._ends[at])
+        needed = stop - (first - self._gone)
+        is_fitting = _MARGIN * needed <= len(self._data) <= _MOST_SPARE * needed
+        room = len(self._data) if is_fitting else int(_MARGIN * needed) + _LEAST_BYTES
+        self._data = moved(self._data, first - self._gone, last - self._gone, room)
+        self._gone = first
+
+    def take(self, rows: Ints) -> pa.Array:
+        offsets = np.empty(len(rows) + 1, np.int32)
+        n_bytes = gathered_offsets(self._ends, rows, offsets)
+        assert n_bytes <= MOST_TEXT, f"{n_bytes:,} bytes of text in one array"
+        found = np.empty(n_bytes, np.uint8)
+        gather_bytes(self._ends, self._data, self._gone, rows, offsets, found)
+        buffers = [self._validity.taken(rows), pa.py_buffer(offsets), pa.py_buffer(found)]
+        return pa.Array.from_buffers(self.type, len(rows), buffers)
+
+    def move(self, start: int, end: int, room: int) -> None:
+        self._ends = moved(self._ends, start, end + 1, room + 1)
+        self._validity.move(start, end, room)
+        n_bytes = int(self._ends[end - start] - self._ends[0])
+        if len(self._data) > _MOST_SPARE * n_bytes + _LEAST_BYTES:
+            self._make_room(end - start, n_bytes + int(self._ends[0]) - self._gone)
+
+    def keep(self, rows: Ints, room: int) -> None:
+        lengths = np.diff(self._ends)[rows]
+        held = self.take(rows)
+        self._ends = np.zeros(room + 1, np.int64)
+        np.cumsum(lengths, out=self._ends[1 : len(rows) + 1])
+        self._validity.keep(rows, room)
+        self._data, self._gone = np.zeros(int(_MARGIN * lengths.sum()) + _LEAST_BYTES, np.uint8), 0
+        _, data = text_buffers(held)
+        self._data[: self._ends[len(rows)]] = data[: self._ends[len(rows)]]
+
+    @property
+    def nbytes(self) -> int:
+        return self._ends.nbytes + self._data.nbytes + self._validity.nbytes
+
+
+class ArrowColumn:
+    """Nested values, as Arrow has them, in chunks. One is joined with the one before it while that is less than twice as long."""
+
+    def __init__(self, t: pa.DataType) -> None:
+        self.type = t
+        self._chunks: list[pa.Array] = []
+
+    def append(self, at: int, values: pa.Array) -> None:
+        self._cut(at)
+        if len(values):
+            self._chunks.append(values)
+        while len(self._chunks) > 1 and len(self._chunks[-2]) < 2 * len(self._chunks[-1]):
+            self._chunks[-2:] = [pa.concat_arrays(self._chunks[-2:])]
+
+    def _cut(self, end: int) -> None:
+        n = sum(len(chunk) for chunk in self._chunks)
+        assert end <= n, f"row {end} behind the last of {n}"
+        while n > end:
+            last = self._chunks.pop()
+            n -= len(last)
+            if n < end:
+                self._chunks.append(last.slice(0, end - n))
+                n = end
+
+    def take(self, rows: Ints) -> pa.Array:
+        taken = pa.chunked_array(self._chunks, self.type).take(pa.array(rows))
+        return taken.combine_chunks() if taken.num_chunks != 1 else taken.chunk(0)
+
+    def move(self, start: int, end: int, room: int) -> None:
+        self._cut(end)
+        while start:
+            first = self._chunks.pop(0)
+            if len(first) > start:
+                self._chunks.insert(0, first.slice(start))
+                break
+            start -= len(first)
+
+    def keep(self, rows: Ints, room: int) -> None:
+        self._chunks = [self.take(rows)] if len(rows) else []
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(chunk.nbytes) for chunk in self._chunks)
+
+
+def moved(array: npt.NDArray[Any], start: int, end: int, room: int) -> npt.NDArray[Any]:
+    """Elements `start` to `end` at the beginning of an array of that length; of the same one, if it is."""
+    target = array if len(array) == room else np.empty((room, *array.shape[1:]), array.dtype)
+    target[: end - start] = array[start:end]
+    return target
+
+
+def gathered(array: npt.NDArray[Any], rows: Ints, room: int) -> npt.NDArray[Any]:
+    """These elements at the beginning of a new array of that length."""
+    target = np.empty((room, *array.shape[1:]), array.dtype)
+    target[: len(rows)] = array[rows]
+    return target

@@ -1,0 +1,109 @@
+"""What the joins that stand want of the streams: which rows, which columns, for how long.
+
+Windows differ from query to query and all queries of a signature share what is kept, so a *need* is said once for each shape:
+queries of one shape have the same window. A stored row stays as long as one need still covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.batch import TupleBatch
+from eddyline.model import NO_TIME, Role, Signature
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """For how long the queries of one shape want a row of one input, once it has come. What is None does not bound it."""
+
+    first_version: (
+        int  # of the oldest of these queries: what came in rounds of earlier versions none of them sees
+    )
+    n_rows: int | None = None  # it is among the newest of its stream
+    age_us: int | None = None  # it came in a round not longer ago than this
+    # by partner: a later row of it can be above this one's event time by no more than this, inclusive
+    reach_us: tuple[tuple[int, int], ...] = ()
+    # by partner: this one's event time can be above a later row of it by no more than this, inclusive
+    back_us: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class SignaturePlan:
+    """One signature and what its queries need."""
+
+    signature: Signature
+    columns: tuple[frozenset[str], ...]  # per input, of its own stream, for results and conditions
+    marks: tuple[frozenset[str], ...]  # per input
+    needs: tuple[tuple[Need, ...], ...]  # per input; () for those that are not kept
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    @cached_property
+    def first_version(self) -> int:
+        """What came in rounds of earlier versions nobody sees."""
+        return min((need.first_version for needs in self.needs for need in needs), default=0)
+
+    def kept_columns(self, place: int) -> frozenset[str]:
+        """Columns of an input that have to be kept with its rows: also those its keys are computed from."""
+        keys = [key.side(place) for key in self.signature.keys if place in (key.left, key.right)]
+        return self.columns[place].union(
+            node.name for key in keys for node in key.walk() if hasattr(node, "name")
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class JoinPlan:
+    """All joins as of one version."""
+
+    version: int
+    signatures: tuple[SignaturePlan, ...] = ()
+    schemas: Mapping[str, pa.Schema] = field(default_factory=dict)  # by stream, in lower case
+
+    def kept(self, stream: str) -> list[tuple[SignaturePlan, int]]:
+        """The inputs for which rows of a stream are kept."""
+        return [
+            (plan, place)
+            for plan in self.signatures
+            for place in plan.signature.places(stream)
+            if plan.signature.inputs[place].role is Role.WINDOW
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Rows of one stream in a round, as joins see them."""
+
+    batch: TupleBatch
+    time_us: Numbers  # NO_TIME where there is none
+    position: Numbers  # how many rows of the stream have counted before it, and it; late rows do not count
+
+    def times(self, rows: Numbers) -> Numbers:
+        return self.time_us[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far the streams of a round have come, by name in lower case."""
+
+    n_before: Mapping[str, int]  # rows that counted, before this round
+    watermarks_us: Mapping[str, int | None]  # after it
+
+
+def arrived(batch: TupleBatch, times: pa.Array | None, n_before: int) -> Arrived:
+    """The rows of a batch; `times` are their event times in microseconds."""
+    if times is None:
+        time_us = np.full(len(batch), NO_TIME, np.int64)
+    else:
+        time_us = np.asarray(times.fill_null(NO_TIME).to_numpy(zero_copy_only=False)).astype(np.int64)
+    return Arrived(batch, time_us, n_before + np.cumsum(~batch.is_late))

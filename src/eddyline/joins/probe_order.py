@@ -1,0 +1,327 @@
+"""In which order a new row looks for partners: the probe first that leaves most rows without any.
+
+Papers: Babu, Motwani, Munagala, Nishizawa, Widom, "Adaptive Ordering of Pipelined Stream Filters", SIGMOD 2004: A-Greedy, and
+drop probing of multiway joins. Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queries over Streams",
+SIGMOD 2002: tickets, and their accounting for SteMs.
+
+    paper              here               meaning
+    filter F_k         path to input k    drops a row of the origin if nothing along the path matches it
+    t_k                cost_s             mean seconds of the last probe of the path, on one row of the origin
+    profile window     DroppedRows        which paths drop each sampled row that was dropped
+    alpha              slack              how much worse a path may be than a later one before that one takes its place
+    credit, debit      weight             join predicates of a probe; gained by a row that enters, lost by one that comes back
+
+    policy             order
+    a_greedy           the best dropper per second of what the earlier ones leave, on sampled rows
+    tickets            drawn: chances are won by dropping rows
+    random             drawn: all alike
+    fixed              that of the signature
+
+An input stands behind its parent in every order. Whatever the order, the results are the same.
+
+Differs from the papers: where paths have prefixes, one that may stand somewhere is worth the best path it begins, all probes to
+the end of it paid for; picked for itself, a parent that drops nothing would keep a child that drops everything waiting. A
+violation is mended while the order is gone through, so that orders within the slack stay as they are to the end. Tickets decay
+by half in a thousand rows while a batch goes by, not behind it. Rows come back from a probe once, however many partners they
+found there: partners are not listed before all probes are passed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.joins.join_tree import JoinTree
+from eddyline.routing.a_greedy import MIN_FILL, MIN_SUPPORT, SLACK, WINDOW_ROWS
+from eddyline.routing.dropped_rows import DroppedRows
+from eddyline.routing.pipeline import Costs, ratio
+from eddyline.routing.tickets import DECAY, DECAY_ROWS, FLOOR
+from eddyline.statistics.change_detection import ChangeDetector, Observed, places_of
+from eddyline.statistics.decayed import LONG_ROWS, UNKNOWN_S, DecayedCosts
+from eddyline.statistics.sampling import uniform_of
+
+A_GREEDY = "a_greedy"
+OWN_POLICIES = frozenset(
+    {"fixed", "random", "tickets"}
+)  # any other name of a routing policy means a_greedy here
+RATE_ROWS = 10_000  # entered rows after which the share that passed counts a half
+
+IntVector = npt.NDArray[np.int64]
+FloatVector = npt.NDArray[np.float64]
+BoolMatrix = npt.NDArray[np.bool_]
+
+
+# --------------------------------------------------------------------------------------------- orders under precedence
+
+
+def allowed(tree: JoinTree, waiting: Sequence[int]) -> list[int]:
+    """Which of the inputs still to be probed may be next: those whose parent is not among them."""
+    return [place for place in waiting if tree.parents[place] not in waiting]
+
+
+def has_choice(tree: JoinTree) -> bool:
+    """Whether there is more than one order: some input, or the origin, is parent of two."""
+    return any(len(children) > 1 for children in tree.children)
+
+
+def drawn_order(tree: JoinTree, chances: Sequence[float], draws: Sequence[float]) -> tuple[int, ...]:
+    """An order drawn input by input; `chances` are by input, `draws` numbers in [0, 1), one for each place of the order."""
+    waiting, order = list(tree.others), list[int]()
+    for draw in draws:
+        offered = allowed(tree, waiting)
+        upto = list(accumulate(chances[place] for place in offered))
+        order.append(offered[min(bisect_right(upto, draw * upto[-1]), len(offered) - 1)])
+        waiting.remove(order[-1])
+    return tuple(order)
+
+
+def likeliest_order(tree: JoinTree, chances: Sequence[float]) -> tuple[int, ...]:
+    """The order in which each draw has the likeliest outcome."""
+    waiting, order = list(tree.others), list[int]()
+    while waiting:
+        order.append(max(allowed(tree, waiting), key=chances.__getitem__))
+        waiting.remove(order[-1])
+    return tuple(order)
+
+
+def greedy_path_order(
+    tree: JoinTree,
+    columns: Sequence[int],
+    rows: int,
+    cost_s: Costs,
+    start: Sequence[int],
+    *,
+    slack: float = 1.0,
+    min_support: int = 0,
+) -> tuple[int, ...]:
+    """The order that greed picks, starting from one that stands: an input gives way only to one clearly better.
+
+    `columns` has the rows that the path to each input drops, as bits; `rows` are all rows. Slack 1 and no support asked for is
+    plain greed, which leaves ties as they stand in `start`.
+    """
+    assert tree.is_order(start), (start, tree.parents)
+    waiting, order, alive = list(start), list[int](), rows
+    while waiting:
+        chosen, own = waiting[0], 0.0
+        rivals: dict[int, float] = {}
+        for place in waiting:
+            path = [step for step in tree.paths[place] if step in waiting]
+            drops = (alive & columns[place]).bit_count()  # a path drops whatever its prefixes drop
+            value = ratio(drops, sum(cost_s[step] for step in path))
+            if path[0] == chosen:
+                own = max(own, value)
+            elif drops >= min_support:
+                rivals[path[0]] = max(rivals.get(path[0], 0.0), value)
+        if rivals and own < slack * max(rivals.values()):
+            chosen = max(rivals, key=rivals.__getitem__)  # the first of the best
+        order.append(chosen)
+        waiting.remove(chosen)
+        alive ^= alive & columns[chosen]
+    return tuple(order)
+
+
+# --------------------------------------------------------------------------------------------- the policies
+
+
+class ProbeOrder:
+    """The order of probes of one origin. Vectors are by input; what stands at the origin is not looked at.
+
+    There is no clock, and chance comes of the seed alone: the same calls give the same orders. Where only one order is possible
+    nothing is sampled or learned.
+    """
+
+    def __init__(self, tree: JoinTree, policy: str, seed: int, *, start: Sequence[int] | None = None) -> None:
+        """`policy` is a name of the routing options; `start` is the order to begin with, that of the signature if not given."""
+        self.tree = tree
+        self.policy = policy if policy in OWN_POLICIES else A_GREEDY
+        self.seed = seed
+        self.is_open = has_choice(tree)
+        self.standing = tree.first_order if start is None else tuple(start)
+        assert tree.is_order(self.standing), (self.standing, tree.parents)
+        self.n_reordered = 0
+        self.n_drifted = 0
+        self._others = np.array(tree.others, np.int64)
+        self._weights = np.array([max(1, len(keys)) for keys in tree.child_keys], np.float64)
+        self._n_drawn = self._n_sampled = 0
+        self._entered, self._passed = np.zeros(len(tree)), np.zeros(len(tree))  # by input, decayed
+        self._costs = DecayedCosts(len(tree))
+        self._is_timed = np.zeros(len(tree), bool)
+        self._tickets = np.full(len(tree), FLOOR)
+        self._window = DroppedRows(len(tree), WINDOW_ROWS)
+        self._detector = ChangeDetector(len(self._others), window_rows=WINDOW_ROWS)
+        self._n_profiled = 0  # since the last batch told what it met
+
+    # ----------------------------------------------------------------------------------------- deciding
+
+    def order(self, n_rows: int) -> tuple[int, ...]:
+        """In which order the next rows probe the other inputs; parents come before children.
+
+        Where orders are drawn, every call draws another: ask once for some hundred rows.
+        """
+        if not self.is_open or n_rows == 0 or self.policy not in ("random", "tickets"):
+            return self.standing
+        self._n_drawn += 1
+        chances = self._chances if self.policy == "tickets" else [1.0] * len(self.tree)
+        draws = [uniform_of(self.seed, self._n_drawn, at) for at in range(len(self._others))]
+        return drawn_order(self.tree, chances, draws)
+
+    def sample(self, n_rows: int) -> int:
+        """How many of the next rows are to take all paths, dropped or not. Which ones must not depend on their values."""
+        if not self.is_open or self.policy != A_GREEDY:
+            return 0
+        self._n_sampled += 1
+        wanted = self._detector.rate_for(n_rows) * n_rows
+        return min(n_rows, int(wanted + uniform_of(self.seed, -self._n_sampled)))
+
+    # ----------------------------------------------------------------------------------------- learning
+
+    def learn(
+        self, order: Sequence[int], entered: IntVector, passed: IntVector, seconds: FloatVector
+    ) -> None:
+        """Take in what rows met that went by this order: how many came to each probe, how many had a partner, what it took.
+
+        A sampled row counts until it is dropped, as any other does.
+        """
+        n_rows = int(entered[order[0]]) if order else 0
+        if not self.is_open or n_rows == 0:
+            return
+        kept = 0.5 ** (entered / RATE_ROWS)
+        self._entered = kept * self._entered + entered
+        self._passed = kept * self._passed + passed
+        for place in order:
+            if entered[place] >= LONG_ROWS:
+                self._costs.add(place, int(entered[place]), float(seconds[place]))
+                self._is_timed[place] = True
+        if self.policy == "tickets":
+            self._account(n_rows, entered - passed)
+            self.standing = likeliest_order(self.tree, self._chances)
+        if self.policy == A_GREEDY:
+            self._watch(order, n_rows, entered, passed, seconds)
+            self._reorder()
+
+    def profile(self, matched: BoolMatrix) -> None:
+        """Take in sampled rows: for each whether every path had a match, all the way to the input at its end."""
+        if not self.is_open or self.policy != A_GREEDY:
+            return
+        dropped = ~matched
+        dropped[:, self.tree.origin] = False
+        self._n_profiled += self._window.append(dropped)
+        self._reorder()
+
+    @property
+    def cost_s(self) -> FloatVector:
+        """Seconds of each probe on one row of the origin.
+
+        Of few rows the call itself takes most, whatever the order. So short calls are not timed, and a probe that has had no
+        long one is taken to cost what the others do.
+        """
+        is_timed = self._is_timed
+        cost_s = self._costs.cost_s
+        return np.where(is_timed, cost_s, cost_s[is_timed].mean() if is_timed.any() else UNKNOWN_S)
+
+    @property
+    def _chances(self) -> list[float]:
+        chances: list[float] = (self._tickets / self.cost_s).tolist()
+        return chances
+
+    def _account(self, n_rows: int, n_dropped: IntVector) -> None:
+        """Tickets come in while they decay; of a batch of many rows what its last thousands won is left."""
+        kept = DECAY ** (n_rows / DECAY_ROWS)
+        lasting = DECAY_ROWS * (1 - kept) / -np.log(DECAY)  # rows whose tickets are left, counted whole
+        gained = self._weights * n_dropped / n_rows
+        self._tickets = np.maximum(FLOOR, kept * self._tickets + lasting * gained)
+
+    def _watch(
+        self, order: Sequence[int], n_rows: int, entered: IntVector, passed: IntVector, seconds: FloatVector
+    ) -> None:
+        """Compare shares with what they were; after a move the sampled rows of before say nothing any more."""
+        number_of = {place: number for number, place in enumerate(self._others.tolist())}
+        useful_s = float(seconds[self._others].sum()) / n_rows
+        advice = self._detector.observe(
+            Observed(
+                places=places_of([number_of[place] for place in order]),
+                asked=entered[self._others],
+                passed=passed[self._others],
+                cost_s=np.full(len(self._others), np.nan),  # costs decay by themselves
+                n_rows=n_rows,
+                n_profiled=self._n_profiled,
+                extra_s=float(self.cost_s[self._others].sum()) if useful_s else 0.0,
+                useful_s=useful_s,
+            )
+        )
+        self._n_profiled = 0
+        if advice.forget:
+            self.n_drifted += 1
+            self._window.clear()
+
+    def _reorder(self) -> None:
+        if len(self._window) < MIN_FILL:
+            return
+        columns, rows, cost_s = self._window.columns, self._window.all, self.cost_s.tolist()
+        before = self.standing
+        self.standing = greedy_path_order(
+            self.tree, columns, rows, cost_s, before, slack=SLACK, min_support=MIN_SUPPORT
+        )
+        self.n_reordered += before != self.standing
+
+    # ----------------------------------------------------------------------------------------- telling
+
+    def snapshot(self) -> dict[str, Any]:
+        """The order and the evidence for it, ready for JSON; figures stand in the order.
+
+        Drop rates are those of the rows that came to a probe, in the orders taken.
+        """
+        order, cost_s = self.standing, self.cost_s.tolist()
+        told: dict[str, Any] = {
+            "policy": self.policy,
+            "origin": self.tree.origin,
+            "order": list(order),
+            "drop_rate": [self._drop_rate(place) for place in order],
+            "cost_s": [cost_s[place] for place in order],
+            "is_open": self.is_open,
+        }
+        if self.policy == "tickets":
+            total = float(self._tickets[self._others].sum())
+            told["share"] = [float(self._tickets[place]) / total for place in order]
+        if self.policy == A_GREEDY:
+            told |= {
+                "sampled_rows": len(self._window),
+                "reordered": self.n_reordered,
+                "drifted": self.n_drifted,
+            }
+        return told
+
+    def why(self, names: Sequence[str] = ()) -> str:
+        """The order in words; `names` are what to call the inputs."""
+        called = {place: names[place] if names else f"input {place}" for place in self.standing}
+        if not self.is_open:
+            return f"{', '.join(called.values())}: no other order is possible"
+        steps = [f"{name} ({self._evidence(place)})" for place, name in called.items()]
+        reason = {
+            "fixed": "as the query has it",
+            "random": "drawn anew for every few rows",
+            "tickets": "drawn anew for every few rows, by what dropped most lately",
+            A_GREEDY: f"most dropped per second first, by {len(self._window)} sampled rows",
+        }[self.policy]
+        return f"{', '.join(steps)}: {reason}"
+
+    def check(self) -> None:
+        assert self.tree.is_order(self.standing), (self.standing, self.tree.parents)
+        assert self._tickets.min() >= FLOOR, self._tickets
+        self._window.check()
+
+    def _drop_rate(self, place: int) -> float | None:
+        """None: no row came there yet."""
+        n = float(self._entered[place])
+        return 1 - float(self._passed[place]) / n if n else None
+
+    def _evidence(self, place: int) -> str:
+        rate = self._drop_rate(place)
+        if rate is None:
+            return "no row came there yet"
+        return f"drops {rate:.0%}, {1e6 * float(self.cost_s[place]):.2g} us a row"

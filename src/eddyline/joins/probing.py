@@ -1,0 +1,255 @@
+"""From new rows of one input to the combinations they make with what other inputs hold.
+
+Papers: Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queries over Streams", SIGMOD 2002 (SteMs, probes);
+Babu, Motwani, Munagala, Nishizawa, Widom, "Adaptive Ordering of Pipelined Stream Filters", SIGMOD 2004 (drop probing).
+
+    papers           here       meaning
+    driver, s_0      driver     the new row that looks for partners; the latest of its combination
+    drop probing     _probe     inputs are probed in turn; a driver that finds nothing is dropped before the next
+    output phase     _expand    the matches that were found become combinations; nothing is probed again
+
+A combination is made by its latest row alone: a partner must have come before the driver or, in a self-join, be the driver's own
+row at an earlier place of the signature. No intermediate result outlives a batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.joins.join_tree import JoinTree
+from eddyline.joins.keys import same
+from eddyline.joins.plan import Numbers
+from eddyline.joins.probe_order import ProbeOrder
+from eddyline.joins.stem import Key, Matches
+from eddyline.model import Expression
+
+MOST_COMBINATIONS = 1 << 17  # made at a time
+MOST_PAIRS = 1 << 22  # of drivers with all rows of an input that has no key
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """New rows of the origin that look for partners, in order of arrival."""
+
+    rows: pa.RecordBatch
+    arrival: Numbers
+    time_us: Numbers
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def take(self, places: Numbers) -> Drivers:
+        return Drivers(self.rows.take(pa.array(places)), self.arrival[places], self.time_us[places])
+
+
+class Partner(Protocol):
+    """What an input holds, seen from one origin."""
+
+    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> Matches:
+        """Rows that match `values` and may join: value k was asked for by driver `of[k]`. Pairs by value, ascending."""
+
+    def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
+        """What expressions over the input's columns give on some of its rows."""
+
+
+@dataclass(slots=True)
+class Combinations:
+    """What some drivers made: for each input the rows of its partner, side by side; of the origin the drivers' places."""
+
+    rows: dict[int, Numbers]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.rows.values())))
+
+
+@dataclass(slots=True)
+class ProbeCounters:
+    """Work done, for explain and benchmarks."""
+
+    n_drivers: int = 0
+    n_probes: int = 0  # rows with which an input was probed
+    n_matches: int = 0  # partners found, before further conditions
+    n_combinations: int = 0
+
+
+@dataclass(slots=True)
+class _Level:
+    """Partners found in one input: behind which partner of the parent (or driver), for which driver, and which row."""
+
+    parent: Numbers
+    driver: Numbers
+    row: Numbers
+
+
+@dataclass(slots=True)
+class Origin:
+    """Probes from one input of a signature."""
+
+    tree: JoinTree
+    order: ProbeOrder
+    evaluate: Callable[[Expression, pa.RecordBatch], pa.Array]
+    clock: Callable[[], float] = time.perf_counter
+    counters: ProbeCounters = field(default_factory=ProbeCounters)
+
+    def join(self, drivers: Drivers, partners: dict[int, Partner]) -> Iterator[Combinations]:
+        """All combinations of these drivers, some at a time."""
+        self.counters.n_drivers += len(drivers)
+        for piece in self._pieces(drivers):
+            some = drivers if len(piece) == len(drivers) else drivers.take(piece)
+            first = int(piece[0])
+            self._profile(some, partners)
+            order = self.order.order(len(some))
+            alive, levels = self._probe(some, partners, order)
+            for found in self._expand(alive, levels, order, some, partners):
+                found.rows[self.tree.origin] += first
+                self.counters.n_combinations += len(found)
+                yield found
+
+    def _pieces(self, drivers: Drivers) -> Iterator[Numbers]:
+        for first in range(0, len(drivers), MOST_COMBINATIONS):
+            yield np.arange(first, min(first + MOST_COMBINATIONS, len(drivers)))
+
+    # ----------------------------------------------------------------------------------------- probing
+
+    def _profile(self, drivers: Drivers, partners: dict[int, Partner]) -> None:
+        """Let some drivers probe everything, also behind a probe that drops them, for the order to learn from."""
+        n = min(self.order.sample(len(drivers)), len(drivers))
+        if not n:
+            return
+        some = drivers.take(np.linspace(0, len(drivers) - 1, n).astype(np.int64))
+        matched = np.zeros((n, len(self.tree)), dtype=bool)
+        matched[:, self.tree.origin] = True
+        levels: dict[int, _Level] = {}
+        for place in self.tree.first_order:
+            levels[place] = self._step(place, np.arange(n), levels, some, partners)
+            matched[levels[place].driver, place] = True
+        self.order.profile(matched)
+
+    def _probe(
+        self, drivers: Drivers, partners: dict[int, Partner], order: Sequence[int]
+    ) -> tuple[Numbers, dict[int, _Level]]:
+        """The drivers that found partners everywhere, and those partners."""
+        alive = np.arange(len(drivers))
+        levels: dict[int, _Level] = {}
+        entered, passed = np.zeros(len(self.tree), np.int64), np.zeros(len(self.tree), np.int64)
+        seconds = np.zeros(len(self.tree))
+        for place in order:
+            entered[place] = len(alive)
+            began = self.clock()
+            if len(alive):
+                levels[place] = level = self._step(place, alive, levels, drivers, partners)
+                alive = _distinct(level.driver, len(drivers))
+            seconds[place] = self.clock() - began
+            passed[place] = len(alive)
+        self.order.learn(order, entered, passed, seconds)
+        return alive, levels
+
+    def _step(
+        self,
+        place: int,
+        alive: Numbers,
+        levels: dict[int, _Level],
+        drivers: Drivers,
+        partners: dict[int, Partner],
+    ) -> _Level:
+        """Probe one input with the rows its parent has for drivers that are alive."""
+        tree = self.tree
+        parent = tree.parents[place]
+        if parent == tree.origin:
+            entries, of = alive, alive
+            rows = drivers.rows if len(alive) == len(drivers) else drivers.rows.take(pa.array(alive))
+            values = [self.evaluate(key, rows) for key in tree.parent_keys[place]]
+        else:
+            above = levels[parent]
+            is_alive = np.zeros(len(drivers), dtype=bool)
+            is_alive[alive] = True
+            entries = np.flatnonzero(is_alive[above.driver])
+            of = above.driver[entries]
+            values = partners[parent].values(above.row[entries], tree.parent_keys[place])
+        self.counters.n_probes += len(entries)
+        found = partners[place].find(tree.child_keys[place], values, drivers, of)
+        self.counters.n_matches += len(found.rows)
+        return _Level(entries[found.probes], of[found.probes], found.rows)
+
+    # ----------------------------------------------------------------------------------------- output
+
+    def _expand(
+        self,
+        alive: Numbers,
+        levels: dict[int, _Level],
+        order: Sequence[int],
+        drivers: Drivers,
+        partners: dict[int, Partner],
+    ) -> Iterator[Combinations]:
+        if not len(alive):
+            return
+        totals = np.cumsum(self._totals(alive, levels, order, len(drivers)))
+        first = 0
+        while first < len(alive):
+            before = int(totals[first - 1]) if first else 0
+            stop = max(first + 1, int(np.searchsorted(totals, before + MOST_COMBINATIONS, side="right")))
+            found = self._combined(alive[first:stop], levels, order)
+            found = self._checked(found, drivers, partners)
+            if len(found):
+                yield found
+            first = stop
+
+    def _totals(
+        self, alive: Numbers, levels: dict[int, _Level], order: Sequence[int], n_drivers: int
+    ) -> Numbers:
+        """How many combinations each driver makes."""
+        tree = self.tree
+        n_entries = {place: len(level.row) for place, level in levels.items()} | {tree.origin: n_drivers}
+        ways = {place: np.ones(n, np.int64) for place, n in n_entries.items()}
+        for place in reversed(order):  # children before parents
+            parent, level = tree.parents[place], levels[place]
+            below = np.bincount(level.parent, weights=ways[place], minlength=n_entries[parent])
+            ways[parent] *= below.astype(np.int64)
+        return ways[tree.origin][alive]
+
+    def _combined(self, drivers: Numbers, levels: dict[int, _Level], order: Sequence[int]) -> Combinations:
+        tree = self.tree
+        entries = {tree.origin: drivers}  # by input: which of its partners each combination has
+        for place in order:
+            level, above = levels[place], entries[tree.parents[place]]
+            low = np.searchsorted(level.parent, above, side="left")
+            counts = np.searchsorted(level.parent, above, side="right") - low
+            again = np.repeat(np.arange(len(above)), counts)
+            within = np.arange(len(again)) - np.repeat(np.cumsum(counts) - counts, counts)
+            entries = {which: each[again] for which, each in entries.items()}
+            entries[place] = low[again] + within
+        rows = {place: levels[place].row[entries[place]] for place in order}
+        return Combinations({tree.origin: entries[tree.origin], **rows})
+
+    def _checked(self, found: Combinations, drivers: Drivers, partners: dict[int, Partner]) -> Combinations:
+        """Those for which equalities that no probe has checked hold, too."""
+        for key in self.tree.residual:
+            sides = []
+            for place in (key.left, key.right):
+                rows = found.rows[place]
+                if place == self.tree.origin:
+                    sides.append([self.evaluate(key.side(place), drivers.rows.take(pa.array(rows)))])
+                else:
+                    sides.append(partners[place].values(rows, [key.side(place)]))
+            everything = np.arange(len(found))
+            kept = np.flatnonzero(same(sides[0], everything, sides[1], everything))
+            found = Combinations({place: rows[kept] for place, rows in found.rows.items()})
+        return found
+
+
+def crossed(n_values: int, rows: Numbers) -> Matches:
+    """Every value with every row."""
+    return Matches(np.repeat(np.arange(n_values), len(rows)), np.tile(rows, n_values))
+
+
+def _distinct(numbers: Numbers, n: int) -> npt.NDArray[np.int64]:
+    is_there = np.zeros(n, dtype=bool)
+    is_there[numbers] = True
+    return np.flatnonzero(is_there)

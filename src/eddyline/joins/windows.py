@@ -1,0 +1,76 @@
+"""The stored rows of one stream as partners: what a SteM finds, less what came too late or lies in nobody's window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.joins.plan import Need, Numbers
+from eddyline.joins.probing import MOST_PAIRS, Drivers, crossed
+from eddyline.joins.retention import near
+from eddyline.joins.stem import Key, Matches, Stem
+from eddyline.model import Column, Expression
+
+
+@dataclass(slots=True)
+class WindowPartner:
+    """An input with stored rows, as one origin sees it in one round."""
+
+    stem: Stem
+    evaluate: Callable[[Expression, pa.RecordBatch], pa.Array]
+    place: int
+    origin: int
+    meets_own: bool  # whether a row may stand here and at the origin at once: it counts at one of both only
+    bit: int  # of `wants`: rows without it are of no use to the signature here
+    first_version: int
+    needs: tuple[Need, ...]
+    now_us: int
+    n_counted: Callable[[Numbers], Numbers]  # by arrival number of a driver: rows of the stream up to it
+
+    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> Matches:
+        if key:
+            return self._usable(self.stem.probe(key, values), drivers, of)
+        rows = self.stem.every_row()
+        if not len(rows):
+            return Matches(np.empty(0, np.int64), np.empty(0, np.int64))
+        step = max(1, MOST_PAIRS // len(rows))
+        found = []
+        for first in range(0, len(of), step):
+            mine = of[first : first + step]
+            some = self._usable(crossed(len(mine), rows), drivers, mine)
+            found.append(Matches(some.probes + first, some.rows))
+        return Matches(
+            np.concatenate([each.probes for each in found]), np.concatenate([each.rows for each in found])
+        )
+
+    def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
+        names = sorted({n.name for e in expressions for n in e.walk() if isinstance(n, Column)})
+        batch = pa.RecordBatch.from_arrays(self.stem.take(rows, names), names=names)
+        return [self.evaluate(expression, batch) for expression in expressions]
+
+    def _usable(self, found: Matches, drivers: Drivers, of: Numbers) -> Matches:
+        """Matches that came before their driver, that the signature wanted, and that some window may hold."""
+        stem, rows = self.stem, found.rows
+        if not len(rows):
+            return found
+        driver = of[found.probes]
+        came, latest = stem.arrival[rows], drivers.arrival[driver]
+        mask = came <= latest if self.meets_own else came < latest
+        mask &= (stem.wants[rows, self.bit // 64] >> np.uint64(self.bit % 64) & np.uint64(1)) != 0
+        mask &= stem.version[rows] >= self.first_version
+        n_rows = any(need.n_rows is not None for need in self.needs)
+        behind = self.n_counted(latest) - stem.position[rows] if n_rows else rows
+        in_window = near(
+            self.needs,
+            self.origin,
+            behind,
+            self.now_us - stem.now_us[rows],
+            stem.time_us[rows],
+            drivers.time_us[driver],
+        )
+        if in_window is not None:
+            mask &= in_window
+        return found if mask.all() else Matches(found.probes[mask], rows[mask])

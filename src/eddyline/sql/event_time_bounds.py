@@ -1,0 +1,229 @@
+"""Event-time conditions of a join: how far the times of its inputs can be apart.
+
+A comparison that is linear in the times of two inputs, such as `a.ts < b.ts + INTERVAL 10 MINUTES`, bounds their difference from
+above or below. Bounds over a chain of inputs add up, so the tightest ones are shortest paths. Where time is an instant and the
+session's zone changes its clocks, a day is not always a day: such a condition bounds the difference loosely, never too tightly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.expressions import NeedsLiteral, call, cast, fold
+from eddyline.expressions.civil import DAY_US
+from eddyline.model import Call, Clause, Column, Expression, Literal, Slot, joined_name
+from eddyline.sql.normalise import FLIPPED, atom
+from eddyline.types import BIGINT, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, is_integer
+
+Reach = tuple[tuple[int | None, ...], ...]  # reach[i][j]: the time of j exceeds that of i by at most this
+
+_MICROSECOND = timedelta(microseconds=1)
+_SHORTEST_MONTH_DAYS, _LONGEST_MONTH_DAYS = 28, 31
+_ZONE_US = 2 * DAY_US  # two offsets of one zone differ by less
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The time of input `to` exceeds that of input `origin` by at most `most_us`."""
+
+    origin: int
+    to: int
+    most_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A comparison as `time(left) - time(right) operator c`, with c from `low` to `high`, and left < right."""
+
+    left: int
+    right: int
+    operator: str
+    low: int
+    high: int
+
+    @property
+    def is_exact(self) -> bool:
+        return self.low == self.high
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """What it says of how far the two are apart."""
+        strict = 1 if self.operator in ("<", ">") else 0
+        above = Bound(self.right, self.left, self.high - strict)
+        below = Bound(self.left, self.right, -self.low - strict)
+        return {"=": (above, below), "<": (above,), "<=": (above,)}.get(self.operator, (below,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    """A sum of times, each with a factor, and an amount from `low` to `high`."""
+
+    factors: Mapping[int, int]
+    low: int = 0
+    high: int = 0
+    slots: tuple[int, ...] = ()  # constants in it, taken as 0
+
+    def plus(self, other: _Linear, sign: int) -> _Linear:
+        factors = dict(self.factors)
+        for place, factor in other.factors.items():
+            factors[place] = factors.get(place, 0) + sign * factor
+        low, high = (other.low, other.high) if sign > 0 else (-other.high, -other.low)
+        kept = {place: factor for place, factor in factors.items() if factor}
+        return _Linear(kept, self.low + low, self.high + high, self.slots + other.slots)
+
+    def loosened(self, by: int) -> _Linear:
+        return replace(self, low=self.low - by, high=self.high + by)
+
+
+class EventTimes:
+    """The times of a join's inputs, and what conditions over its rows say of them."""
+
+    def __init__(
+        self,
+        times: Sequence[tuple[str, pa.DataType] | None],
+        *,
+        has_fixed_zone: bool,
+        parameters: frozenset[int] = frozenset(),
+    ) -> None:
+        """`times` has the name and type of each input's time; `parameters` are slots that cannot become literals."""
+        self._columns = [
+            None if time is None else Column(time[1], joined_name(at, time[0]))
+            for at, time in enumerate(times)
+        ]
+        self._places = {column: at for at, column in enumerate(self._columns) if column is not None}
+        self._has_fixed_zone = has_fixed_zone
+        self._parameters = parameters
+
+    def difference(self, clause: Clause) -> Difference | None:
+        """What a clause says of two inputs' times, if it is one comparison that is linear in them.
+
+        Raises NeedsLiteral for a constant in it, because how long rows are kept depends on its value.
+        """
+        condition = clause.atoms[0].condition
+        if len(clause.atoms) > 1 or not isinstance(condition, Call) or condition.function not in FLIPPED:
+            return None
+        left, right = (self._linear(argument) for argument in condition.arguments)
+        if condition.function == "!=" or left is None or right is None:
+            return None
+        whole = left.plus(right, -1)
+        if sorted(whole.factors.values()) != [-1, 1] or len(self._types(whole)) > 1:
+            return None
+        for slot in whole.slots:
+            raise NeedsLiteral(slot)
+        a, b = sorted(whole.factors)
+        if whole.factors[a] == 1:
+            return Difference(a, b, condition.function, -whole.high, -whole.low)
+        return Difference(a, b, FLIPPED[condition.function], whole.low, whole.high)
+
+    def rewritten(self, clause: Clause, said: Difference) -> Clause:
+        """The same clause as a comparison of one attribute, the difference of two times, with a constant, where that is exact."""
+        first, second = self._columns[said.left], self._columns[said.right]
+        assert first is not None, said
+        assert second is not None, said
+        if not said.is_exact or abs(said.low) > _LARGEST:
+            return clause
+        constant: Literal
+        if first.type == TIMESTAMP_NTZ or (first.type == TIMESTAMP and self._has_fixed_zone):
+            constant = Literal(INTERVAL, timedelta(microseconds=said.low))
+        else:
+            constant = Literal(BIGINT, said.low)
+        apart = self._apart(first, second, constant.type)
+        span = clause.atoms[0].condition.span
+        return replace(clause, atoms=(atom(call(said.operator, [apart, constant], span=span)),))
+
+    def _apart(self, first: Column, second: Column, t: pa.DataType) -> Expression:
+        if t == INTERVAL:
+            return call("-", [first, second])
+        if (
+            first.type == TIMESTAMP
+        ):  # the difference of two instants is what wall clocks show, that of these is not
+            return call("-", [call("unix_micros", [first]), call("unix_micros", [second])])
+        return call("-", [cast(first, BIGINT), cast(second, BIGINT)])
+
+    def _types(self, whole: _Linear) -> set[pa.DataType]:
+        columns = [self._columns[place] for place in whole.factors]
+        return {BIGINT if is_integer(c.type) else c.type for c in columns if c is not None}
+
+    def _linear(self, e: Expression) -> _Linear | None:
+        if isinstance(e, Column):
+            place = self._places.get(e)
+            return None if place is None else _Linear({place: 1})
+        if isinstance(e, Literal):
+            return _amount(e.type, e.value)
+        if isinstance(e, Slot):
+            known = is_integer(e.type) and e.index not in self._parameters
+            return _Linear({}, slots=(e.index,)) if known else None
+        if not isinstance(e, Call):
+            return None
+        if e.function == "cast" and is_integer(e.type) and is_integer(e.arguments[0].type):
+            return self._linear(e.arguments[0])
+        parts = [self._linear(argument) for argument in e.arguments]
+        known_parts = [part for part in parts if part is not None]
+        if len(known_parts) < len(parts):
+            return None
+        if e.function == "negate":
+            return _Linear({}).plus(known_parts[0], -1)
+        if e.function not in ("+", "-") or len(parts) != 2:
+            return None
+        left, right = known_parts
+        found = left.plus(right, 1 if e.function == "+" else -1)
+        return found if self._is_exact(e) else found.loosened(_ZONE_US)
+
+    def _is_exact(self, e: Call) -> bool:
+        """Whether this sum or difference is one of microseconds, whatever the session's zone is."""
+        first, second = e.arguments
+        if first.type != TIMESTAMP or self._has_fixed_zone:
+            return True
+        if second.type != INTERVAL:
+            return False
+        step = fold(second)
+        return isinstance(step, Literal) and step.value is not None and abs(_us(step.value)) < DAY_US
+
+
+def _amount(t: pa.DataType, value: Any) -> _Linear | None:
+    if value is None:
+        return None
+    if is_integer(t):
+        return _Linear({}, value, value)
+    if t == INTERVAL:
+        return _Linear({}, _us(value), _us(value))
+    if t == MONTHS:
+        ends = [value[0] * days * DAY_US for days in (_SHORTEST_MONTH_DAYS, _LONGEST_MONTH_DAYS)]
+        return _Linear({}, min(ends), max(ends))
+    return None
+
+
+def _us(value: Any) -> int:
+    return value // _MICROSECOND if isinstance(value, timedelta) else int(value)
+
+
+# ------------------------------------------------------------------------------------------------ shortest paths
+
+
+def reach_of(n_inputs: int, bounds: Iterable[Bound]) -> Reach | None:
+    """The tightest bound between any two inputs, or None if no times fulfil all bounds."""
+    most: list[list[int | None]] = [[None] * n_inputs for _ in range(n_inputs)]
+    for place in range(n_inputs):
+        most[place][place] = 0
+    for bound in bounds:
+        known = most[bound.origin][bound.to]
+        if known is None or bound.most_us < known:
+            most[bound.origin][bound.to] = bound.most_us
+    for via in range(n_inputs):
+        for i in range(n_inputs):
+            first = most[i][via]
+            if first is None:
+                continue
+            for j in range(n_inputs):
+                second, known = most[via][j], most[i][j]
+                if second is not None and (known is None or first + second < known):
+                    most[i][j] = first + second
+    if any((most[place][place] or 0) < 0 for place in range(n_inputs)):
+        return None
+    return tuple(tuple(row) for row in most)

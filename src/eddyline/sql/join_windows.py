@@ -1,0 +1,252 @@
+"""Which rows of each input a join keeps, and joins that would have to keep rows for ever.
+
+An input with a key is a table at its latest rows. Any other is bounded by `recent(…)`, else by event-time conditions, else by
+the window its stream was declared with. One input may have none of these if all others are tables, or windows of a count or of
+arrival time: its rows then meet what came before them, and are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eddyline.errors import Span, UnsupportedError
+from eddyline.expressions import call
+from eddyline.model import (
+    AGE,
+    BEHIND,
+    OLDER,
+    Call,
+    Clause,
+    Column,
+    Expression,
+    Input,
+    JoinKey,
+    Literal,
+    Role,
+    Stream,
+    Window,
+    joined_name,
+)
+from eddyline.sql.event_time_bounds import Bound, Difference, Reach
+from eddyline.sql.normalise import atom
+from eddyline.stream_properties import window_of
+from eddyline.types import BIGINT
+
+TABLES = (Role.TABLE, Role.AS_OF)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An input of a query and the stream it reads."""
+
+    input: Input
+    stream: Stream
+
+    @property
+    def called(self) -> str:
+        """As a message names it: news n."""
+        alias, name = self.input.alias, self.stream.name
+        return name if alias.lower() == name.lower() else f"{name} {alias}"
+
+    @property
+    def window(self) -> Window | None:
+        """What it is bounded by apart from conditions: recent(…), or what the stream was declared with."""
+        return self.input.window or (None if self.stream.is_keyed else window_of(self.stream))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What becomes of the rows of each input, the conditions that windows are, and what these say of event time.
+
+    `windows` are those of a count or of arrival time; one of event time is nothing but conditions.
+    """
+
+    roles: tuple[Role, ...]
+    windows: tuple[Window | None, ...]
+    clauses: tuple[Clause, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+
+
+def kept_rows(
+    entries: Sequence[Entry],
+    keys: Sequence[JoinKey],
+    reach: Reach | None,
+    differences: Sequence[Difference],
+) -> Kept:
+    """Roles and windows of the inputs. Raises UnsupportedError for what cannot be kept, or makes no sense.
+
+    `reach` is what conditions say of event time; None: no times fulfil them.
+    """
+    roles = [_table_role(at, entry, entries, keys, differences) for at, entry in enumerate(entries)]
+    streams = [at for at, role in enumerate(roles) if role is None]
+    windows: list[Window | None] = [None] * len(entries)
+    clauses: list[Clause] = []
+    bounds: list[Bound] = []
+    unbounded: list[int] = []
+    for at in streams if len(streams) > 1 else ():
+        entry, others = entries[at], [other for other in streams if other != at]
+        is_reached = reach is None or all(reach[at][other] is not None for other in others)
+        window = entry.input.window or (None if is_reached else entry.window)
+        roles[at] = Role.WINDOW
+        if window is None and not is_reached:
+            unbounded.append(at)
+        elif window is not None and window.duration_us is not None and _is_of_event_time(entry):
+            clauses.append(_below(at, OLDER, window.duration_us, entry.input.span))
+            bounds += [Bound(at, other, window.duration_us - 1) for other in others]
+        elif window is not None:
+            mark, limit = (BEHIND, window.n_rows) if window.n_rows is not None else (AGE, window.duration_us)
+            assert limit is not None, window
+            clauses.append(_below(at, mark, limit, entry.input.span))
+            windows[at] = window
+    if len(streams) == 1:
+        roles[streams[0]] = Role.CURRENT
+    elif unbounded:
+        timed = {place for bound in bounds for place in (bound.origin, bound.to)}
+        timed |= {p for d in differences if {d.left, d.right} <= set(streams) for p in (d.left, d.right)}
+        if len(unbounded) > 1 or unbounded[0] in timed:
+            raise _kept_for_ever(entries, unbounded, streams)
+        roles[unbounded[0]] = Role.CURRENT
+    found = tuple(role for role in roles if role is not None)
+    assert len(found) == len(entries), roles
+    return Kept(found, tuple(windows), tuple(clauses), tuple(bounds))
+
+
+def _is_of_event_time(entry: Entry) -> bool:
+    """Whether minutes of its window are those of event time: recent(…) always means arrival."""
+    return entry.input.window is None and entry.stream.time is not None
+
+
+def _below(place: int, mark: str, limit: int, span: Span | None) -> Clause:
+    column = Column(BIGINT, joined_name(place, mark))
+    return Clause((atom(call("<", [column, Literal(BIGINT, limit)], span=span)),))
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+def _table_role(
+    at: int,
+    entry: Entry,
+    entries: Sequence[Entry],
+    keys: Sequence[JoinKey],
+    differences: Sequence[Difference],
+) -> Role | None:
+    """TABLE or AS_OF for a keyed stream, None for any other."""
+    stream = entry.stream
+    if stream.is_keyed and entry.input.window is not None:
+        raise UnsupportedError(
+            f"recent does not take {stream.name}, which has a key",
+            span=entry.input.span,
+            detail="A keyed stream is kept at its latest rows, one for each key, however old they are.",
+            hint=f"Write {stream.name} alone.",
+        )
+    if entry.input.join == "asof":
+        _check_as_of(at, entry, entries, keys, differences)
+        return Role.AS_OF
+    return Role.TABLE if stream.is_keyed else None
+
+
+def _check_as_of(
+    at: int,
+    entry: Entry,
+    entries: Sequence[Entry],
+    keys: Sequence[JoinKey],
+    differences: Sequence[Difference],
+) -> None:
+    stream, span = entry.stream, entry.input.span
+    if not stream.is_keyed or stream.time is None:
+        missing = [
+            word for word, is_there in (("key", stream.is_keyed), ("time", stream.time)) if not is_there
+        ]
+        raise UnsupportedError(
+            f"ASOF JOIN finds the row of a key that was the latest at a time; {stream.name} has no {' and no '.join(missing)}",
+            span=span,
+            hint=f"Declare {stream.name} with PRIMARY KEY and TBLPROPERTIES (time='…'), or write JOIN.",
+        )
+    lefts = [other for other in entries if not other.stream.is_keyed]
+    if len(lefts) != 1 or lefts[0].stream.time is None:
+        raise UnsupportedError(
+            f"ASOF JOIN needs one stream without a key, and with a time at which {stream.name} is looked up",
+            span=span,
+            hint="Join one stream with tables: FROM trades t ASOF JOIN quotes q ON t.sym = q.sym.",
+        )
+    sides = {_bare(key.side(at)) for key in keys if at in (key.left, key.right)}
+    left_out = [column for column in stream.key if column not in sides]
+    if left_out:
+        raise UnsupportedError(
+            f"ASOF JOIN needs an equality for each column of the key of {stream.name}; there is none for {left_out[0]}",
+            span=span,
+            hint=f"Add AND {lefts[0].input.alias}.… = {entry.input.alias}.{left_out[0]}.",
+        )
+    left = entries.index(lefts[0])
+    for said in differences:
+        later = (said.left, said.right) == (left, at)
+        accepted = (">=", "=") if later else ("<=", "=")
+        is_plain = {said.left, said.right} == {left, at} and said.low == said.high == 0
+        if is_plain and said.operator not in accepted:
+            raise UnsupportedError(
+                f"ASOF JOIN takes the latest row of {stream.name} at or before the time of {lefts[0].called}",
+                span=span,
+                hint=f"Write {lefts[0].input.alias}.{lefts[0].stream.time} >= {entry.input.alias}.{stream.time}, "
+                "or leave it out.",
+            )
+
+
+def _bare(e: Expression) -> str | None:
+    """The column that a key is, perhaps cast to another type."""
+    while isinstance(e, Call) and e.function == "cast":
+        e = e.arguments[0]
+    return e.name if isinstance(e, Column) else None
+
+
+# ------------------------------------------------------------------------------------------------ for ever
+
+
+def _kept_for_ever(
+    entries: Sequence[Entry], unbounded: Sequence[int], streams: Sequence[int]
+) -> UnsupportedError:
+    first = entries[unbounded[0]]
+    other = entries[next(at for at in streams if at != unbounded[0])]
+    names = " and ".join(dict.fromkeys(entries[at].stream.name for at in unbounded))
+    ways = []
+    if first.stream.time is not None and other.stream.time is not None:
+        a, b = (f"{e.input.alias}.{e.stream.time}" for e in (first, other))
+        ways.append(f"add AND {b} BETWEEN {a} AND {a} + INTERVAL 10 MINUTES")
+    ways.append(f"write recent({first.stream.name}, 100)")
+    ways.append(f"declare a key for {first.stream.name}, so that only the latest row of each is kept")
+    return UnsupportedError(
+        "the query would need unbounded memory",
+        span=first.input.span,
+        detail=f"Each row of {names} may match a row still to come, so it would have to be kept for ever.",
+        hint=f"Bound it: {', or '.join(ways)}.",
+    )
+
+
+def refuse_undecided(entries: Sequence[Entry], outer: str, roles: Sequence[Role], reach: Reach) -> None:
+    """Refuse an outer join in which it is never known that a row of the left has no match."""
+    left, right = entries
+    join = f"{outer.upper()} JOIN"
+    if roles[0] in TABLES and roles[1] not in TABLES:
+        raise UnsupportedError(
+            f"{join} of {left.stream.name}, which has a key, takes a right side that has one too",
+            span=right.input.span,
+            detail=f"A row of {left.stream.name} may find a match as long as it is there.",
+            hint=f"Put the stream first: FROM {right.stream.name} … {join} {left.stream.name}, or write JOIN.",
+        )
+    if roles[1] in TABLES or roles[0] is Role.CURRENT or reach[0][1] is not None:
+        return
+    ways = []
+    if left.stream.time is not None and right.stream.time is not None:
+        a, b = f"{left.input.alias}.{left.stream.time}", f"{right.input.alias}.{right.stream.time}"
+        ways.append(f"add AND {b} <= {a} + INTERVAL 10 MINUTES to ON")
+    if left.window is None:
+        ways.append(f"write recent({right.stream.name}, 100)")
+    raise UnsupportedError(
+        f"{join} cannot tell that a row of {left.called} will never find a match",
+        span=right.input.span,
+        detail=f"A row of {right.stream.name} that matches may always come later.",
+        hint=f"Say how much later: {', or '.join(ways)}."
+        if ways
+        else "Declare a time for both, and bound it in ON.",
+    )

@@ -1,0 +1,323 @@
+"""Joins: a bound query over several inputs as a shape over the rows of its signature.
+
+The inputs get a canonical order, and every column the name it has in joined rows: `0.price` is the price of input 0. Equalities
+between two inputs become the keys of the signature, which queries share whatever else they ask; what is left is the shape's
+condition, windows included. `join_windows` says which rows of each input must be kept, and refuses what would be kept for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from eddyline.errors import LimitError, UnsupportedError
+from eddyline.expressions import NeedsLiteral, call, fold, is_volatile
+from eddyline.expressions.lowerings.zones import zone_table
+from eddyline.model import (
+    Aggregate,
+    Atom,
+    Call,
+    Clause,
+    Column,
+    Condition,
+    Expression,
+    Input,
+    Join,
+    JoinInput,
+    JoinKey,
+    Literal,
+    Over,
+    Projected,
+    Role,
+    Shape,
+    Signature,
+    Slot,
+    SlotInfo,
+    Stream,
+    UserCall,
+    joined_name,
+)
+from eddyline.sql.event_time_bounds import Bound, Difference, EventTimes, Reach, reach_of
+from eddyline.sql.join_windows import Entry, Kept, kept_rows, refuse_undecided
+from eddyline.sql.lexer import Token
+from eddyline.sql.normalise import normalise
+from eddyline.sql.select import BoundQuery
+from eddyline.types import BOOLEAN, type_name
+
+MAX_INPUTS = 8
+
+_SIGNS = {"": "⋈", "left": "⟕", "left anti": "▷"}
+_DIGEST_BYTES = 6  # of the name; two signatures of the same streams must not get the same
+
+
+def joined_shape(
+    bound: BoundQuery, slots: tuple[SlotInfo, ...], *, time_zone: str, tokens: Sequence[Token] = ()
+) -> Shape:
+    """The shape of a query over two inputs or more, without its key.
+
+    Raises UnsupportedError or LimitError, and NeedsLiteral for a constant on which the signature depends.
+    """
+    outer = _outer(bound.inputs)
+    entries = _in_order(bound, outer)
+    place_of = {entry.input.alias: at for at, entry in enumerate(entries)}
+    parameters = frozenset(slot.index for slot in slots if slot.name is not None)
+
+    def normalised(parts: Iterable[Expression | None]) -> Condition:
+        return normalise(
+            _all_of([to_joined(part, place_of) for part in parts if part is not None]),
+            nullable_slots=parameters,
+            time_zone=time_zone,
+            tokens=tokens,
+        )
+
+    ons = [entry.on for entry in bound.inputs]
+    matching = normalised(ons if outer else [*ons, bound.where])
+    times = EventTimes(
+        [_time(entry.stream) for entry in entries],
+        has_fixed_zone=len(zone_table(time_zone).offset_us) == 1,
+        parameters=parameters,
+    )
+    keys, left, differences = _taken_apart(matching.clauses, times, parameters)
+    bounds = [found for said in differences for found in said.bounds]
+    _refuse_unconnected(entries, matching.clauses)
+    kept = kept_rows(entries, keys, reach_of(len(entries), bounds), differences)
+    matching, reach = _bounded(replace(matching, clauses=left), kept, [*bounds, *kept.bounds])
+    if outer:
+        refuse_undecided(entries, outer, kept.roles, reach)
+        _refuse_unrepeatable(left, outer)
+    signature = _signature(entries, kept.roles, keys, outer)
+    condition = normalised([bound.where]) if outer else matching
+    # Of an outer join's left only WHERE can leave out rows, of its right only ON.
+    local = tuple(
+        _local(place, condition.clauses if outer and not place else left) for place in range(len(entries))
+    )
+    return Shape(
+        "",
+        tuple(replace(e.input, window=window) for e, window in zip(entries, kept.windows, strict=True)),
+        tuple(
+            Projected(p.name, fold(to_joined(p.expression, place_of), time_zone=time_zone))
+            for p in bound.projection
+        ),
+        condition,
+        slots,
+        tuple(to_joined(e, place_of) for e in bound.group_by),
+        None if bound.having is None else to_joined(bound.having, place_of),
+        None if bound.qualify is None else to_joined(bound.qualify, place_of),
+        bound.functions,
+        Join(signature, reach, local, matching if outer else Condition()),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ inputs
+
+
+def _outer(inputs: Sequence[Input]) -> str:
+    if len(inputs) > MAX_INPUTS:
+        raise LimitError(
+            f"a query joins at most {MAX_INPUTS} inputs, this one {len(inputs)}",
+            span=inputs[MAX_INPUTS].span,
+            hint="Leave some out, or join their rows before they come here.",
+        )
+    found = next((entry for entry in inputs if entry.join.startswith("left")), None)
+    if found is None:
+        return ""
+    if len(inputs) > 2:
+        raise UnsupportedError(
+            f"{found.join.upper()} JOIN takes two inputs, this query has {len(inputs)}",
+            span=found.span,
+            hint="Join two inputs per query, or write JOIN where a match is needed anyway.",
+        )
+    return found.join
+
+
+def _in_order(bound: BoundQuery, outer: str) -> list[Entry]:
+    """The inputs as the signature has them: by stream, those of one stream as in FROM; left before right if that matters."""
+    entries = [Entry(entry, stream) for entry, stream in zip(bound.inputs, bound.streams, strict=True)]
+    return entries if outer else sorted(entries, key=lambda entry: entry.stream.name.lower())
+
+
+def _time(stream: Stream) -> tuple[str, pa.DataType] | None:
+    return None if stream.time is None else (stream.time, stream.schema.field(stream.time).type)
+
+
+def _refuse_unconnected(entries: Sequence[Entry], clauses: Sequence[Clause]) -> None:
+    """Refuse an input that no condition connects to another, unless all are windowed: then it is meant."""
+    connected: set[int] = set()
+    for clause in clauses:
+        places = _places(*_conditions(clause))
+        connected |= places if len(places) > 1 else set()
+    if len(connected) == len(entries) or all(entry.window is not None for entry in entries):
+        return
+    alone = [entry for at, entry in enumerate(entries) if at not in connected]
+    last = max(alone, key=lambda entry: entry.input.span.start if entry.input.span is not None else 0)
+    raise UnsupportedError(
+        f"no condition connects {last.called} to the rest of the query",
+        span=last.input.span,
+        detail="Each of its rows would meet every row of the others.",
+        hint="Add a condition such as ON a.id = b.id. If every pair is meant, say of how many rows: recent(stream, 100).",
+    )
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+
+def to_joined(e: Expression, place_of: Mapping[str, int]) -> Expression:
+    """The expression over joined rows; `place_of` has the place of each input by its alias."""
+
+    def renamed(column: Column) -> Column:
+        return replace(column, name=joined_name(place_of[column.input], column.name), input="")
+
+    return _with_columns(e, renamed)
+
+
+def _to_own(e: Expression) -> Expression:
+    """The expression over the columns of the one stream whose columns are in it."""
+    return _with_columns(e, lambda column: replace(column, name=column.name.partition(".")[2]))
+
+
+def _with_columns(e: Expression, renamed: Callable[[Column], Column]) -> Expression:
+    if isinstance(e, Column):
+        return renamed(e)
+    if isinstance(e, (Call, UserCall, Aggregate)):
+        return replace(e, arguments=tuple(_with_columns(a, renamed) for a in e.arguments))
+    if isinstance(e, Over):
+        return replace(
+            e,
+            aggregate=_with_columns(e.aggregate, renamed),
+            partition_by=tuple(_with_columns(a, renamed) for a in e.partition_by),
+            order_by=tuple(_with_columns(a, renamed) for a in e.order_by),
+        )
+    return e
+
+
+def _places(*expressions: Expression) -> set[int]:
+    """The inputs whose columns are in these."""
+    columns = (node.name for e in expressions for node in e.walk() if isinstance(node, Column))
+    return {int(name.partition(".")[0]) for name in columns}
+
+
+def _conditions(clause: Clause) -> tuple[Expression, ...]:
+    return tuple(atom.condition for atom in clause.atoms)
+
+
+def _all_of(parts: Sequence[Expression]) -> Expression | None:
+    return None if not parts else parts[0] if len(parts) == 1 else call("and", parts)
+
+
+# ------------------------------------------------------------------------------------------------ conditions
+
+
+def _taken_apart(
+    clauses: Sequence[Clause], times: EventTimes, parameters: frozenset[int]
+) -> tuple[tuple[JoinKey, ...], tuple[Clause, ...], list[Difference]]:
+    """The equalities between inputs, the clauses that are left, and what all of them say of event time."""
+    keys: set[JoinKey] = set()
+    left: dict[tuple[Atom, ...], Clause] = {}
+    differences: list[Difference] = []
+    for clause in clauses:
+        said = times.difference(clause)
+        if said is not None:
+            differences.append(said)
+        key = _key(clause, parameters)
+        if key is not None:
+            keys.add(key)
+            continue
+        if said is not None:
+            clause = times.rewritten(clause, said)
+        left.setdefault(clause.atoms, clause)
+    return tuple(sorted(keys, key=_key_text)), tuple(left.values()), differences
+
+
+def _key(clause: Clause, parameters: frozenset[int]) -> JoinKey | None:
+    """The equality of two inputs that a clause is. Raises NeedsLiteral for a constant in it: it is part of the signature."""
+    condition = clause.atoms[0].condition
+    if len(clause.atoms) > 1 or not isinstance(condition, Call) or condition.function != "=":
+        return None
+    sides = sorted(condition.arguments, key=lambda side: sorted(_places(side)))
+    places = [_places(side) for side in sides]
+    if any(len(found) != 1 for found in places) or places[0] == places[1] or is_volatile(condition):
+        return None
+    slots = [node.index for node in condition.walk() if isinstance(node, Slot)]
+    if parameters.intersection(slots):
+        return None
+    for slot in slots:
+        raise NeedsLiteral(slot)
+    return JoinKey(places[0].pop(), places[1].pop(), _to_own(sides[0]), _to_own(sides[1]))
+
+
+def _bounded(matching: Condition, kept: Kept, bounds: Sequence[Bound]) -> tuple[Condition, Reach]:
+    """The condition with its windows, and how far event times can be apart. Where no times fulfil it, it is never true."""
+    n_inputs = len(kept.roles)
+    reach = reach_of(n_inputs, bounds)
+    never = matching.never
+    if reach is None:
+        never = tuple(dict.fromkeys((*never, Literal(BOOLEAN, True))))
+        reach = ((0,) * n_inputs,) * n_inputs
+    return Condition((*matching.clauses, *kept.clauses), never), reach
+
+
+def _refuse_unrepeatable(clauses: Sequence[Clause], outer: str) -> None:
+    """Refuse functions that answer anew each time where it must stay known that there was no match."""
+    for clause in clauses:
+        for node in (node for e in _conditions(clause) for node in e.walk()):
+            if isinstance(node, UserCall) and not node.is_deterministic:
+                raise UnsupportedError(
+                    f"{node.function} is not deterministic and cannot stand in ON of {outer.upper()} JOIN",
+                    span=node.span,
+                    detail="Whether a row has no match is decided over many rounds, and must not change in between.",
+                    hint="Write it in WHERE, or declare the function deterministic.",
+                )
+
+
+def _local(place: int, clauses: Sequence[Clause]) -> Condition:
+    """What is said of one input alone, over its own columns. What changes from round to round is not."""
+    return Condition(
+        tuple(
+            _own_clause(clause)
+            for clause in clauses
+            if _places(*_conditions(clause)) == {place} and not any(map(is_volatile, _conditions(clause)))
+        )
+    )
+
+
+def _own_clause(clause: Clause) -> Clause:
+    return replace(clause, atoms=tuple(_own_atom(atom) for atom in clause.atoms))
+
+
+def _own_atom(atom: Atom) -> Atom:
+    attribute = None if atom.attribute is None else _to_own(atom.attribute)
+    return replace(atom, condition=_to_own(atom.condition), attribute=attribute)
+
+
+# ------------------------------------------------------------------------------------------------ signatures
+
+
+def _signature(
+    entries: Sequence[Entry], roles: Sequence[Role], keys: tuple[JoinKey, ...], outer: str
+) -> Signature:
+    inputs = tuple(JoinInput(entry.stream.name, role) for entry, role in zip(entries, roles, strict=True))
+    said = [f"{entry.stream.lower()} {entry.role.value}" for entry in inputs]
+    said += [" ".join(map(str, _key_text(key))) for key in keys]
+    digest = hashlib.blake2s("\n".join([outer, *said]).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    streams = f" {_SIGNS[outer]} ".join(entry.stream for entry in inputs)
+    return Signature(f"{streams} #{digest}", inputs, keys, outer)
+
+
+def _key_text(key: JoinKey) -> tuple[int, int, str, str]:
+    return key.left, key.right, _text(key.left_key), _text(key.right_key)
+
+
+def _text(e: Expression) -> str:
+    """A text that differs for expressions that differ, types and versions included."""
+    if isinstance(e, Column):
+        said = repr(e.name)
+    elif isinstance(e, Literal):
+        said = f"={e.value!r}"
+    else:
+        assert isinstance(e, (Call, UserCall)), f"{type(e).__name__} in a key"
+        version = f"@{e.version}" if isinstance(e, UserCall) else ""
+        said = f"{e.function}{version}({', '.join(map(_text, e.arguments))})"
+    return f"{said}:{type_name(e.type)}"

@@ -1,0 +1,59 @@
+"""Random joins over random streams give, round by round, what a twin finds that tries every combination of rows."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from tests.joins.lives import Lived, expected, lived, told
+from tests.joins.made_joins import Case, Maker
+from tests.oracles.joins import Twin
+from tests.strategies import examples
+
+sources_of_numbers = st.randoms(use_true_random=False)
+
+
+def judged(case: Case, **options: object) -> None:
+    """Raises AssertionError at the first round in which the engine says something else than the twin."""
+    twin, life = Twin(case.streams), Lived(case, **options)
+    for number, step in enumerate(case.steps):
+        due, heard = told(twin, step), life.do(step)
+        assert heard == due, f"step {number} of\n{case}"
+    life.engine.close()
+
+
+@given(sources_of_numbers)
+def test_joins_that_come_and_go_are_told_what_the_twin_finds(rng):
+    case = Maker(rng).case(n_steps=8, most_rows=7)
+    note(str(case))
+    assert lived(case) == expected(case)
+
+
+@examples(0.5)
+@given(sources_of_numbers)
+def test_rows_without_numbers_arrive_a_stream_after_the_other(rng):
+    case = Maker(rng).case(n_steps=6, most_rows=7).unnumbered()
+    note(str(case))
+    assert lived(case, numbers_rows=False) == expected(case)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_joins_of_many_small_lives_are_told_what_the_twin_finds(seed):
+    for more in range(10):
+        judged(Maker(random.Random(1_000 * seed + more)).case(n_steps=10, most_rows=8))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(12))
+def test_joins_of_long_lives_are_told_what_the_twin_finds(seed):
+    judged(Maker(random.Random(seed)).case(n_steps=40, most_rows=25))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_joins_of_very_many_lives_are_told_what_the_twin_finds(seed):
+    for more in range(50):
+        judged(Maker(random.Random(1_000 * seed + more)).case(n_steps=14, most_rows=12))

@@ -1,0 +1,476 @@
+"""A keyed stream as a table: its latest rows, what they were before, and what changes changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from eddyline.expressions import Frame, call, evaluate
+from eddyline.joins import table as table_module
+from eddyline.joins import table_index as index_module
+from eddyline.joins.keys import Codes, codes_of
+from eddyline.joins.table import Table
+from eddyline.joins.table_changes import Changes, Deltas, is_identical
+from eddyline.model import NO_TIME, Column, Expression
+from eddyline.types import BIGINT, STRING
+from tests.oracles.tables import PlainTable
+
+SCHEMA = pa.schema([("sym", STRING), ("sector", STRING), ("bid", BIGINT), ("ts", BIGINT)])
+SYM, SECTOR, BID = Column(STRING, "sym"), Column(STRING, "sector"), Column(BIGINT, "bid")
+
+
+def computed(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
+    columns = {("", name): batch.column(name) for name in batch.schema.names}
+    frame = Frame(batch.num_rows, columns)
+    return frame.array(evaluate(expression, frame))
+
+
+def quotes(**options: Any) -> Table:
+    return Table(SCHEMA, ("sym",), computed, **options)
+
+
+def changes(*rows: tuple[Any, ...], first: int = 1) -> Changes:
+    """Rows (sym, sector, bid, ts) or, for deletes, (sym, ts); numbered from `first`."""
+    full = [row if len(row) == 4 else (row[0], None, None, row[1]) for row in rows]
+    columns = [pa.array([row[k] for row in full], f.type) for k, f in enumerate(SCHEMA)]
+    return Changes(
+        pa.RecordBatch.from_arrays(columns, schema=SCHEMA),
+        np.arange(first, first + len(rows)),
+        np.array([NO_TIME if row[3] is None else row[3] for row in full], np.int64),
+        np.array([len(row) == 2 for row in rows], dtype=bool),
+    )
+
+
+def told(deltas: Deltas) -> list[tuple[Any, ...]]:
+    rows = [tuple(row.values()) for row in deltas.rows.to_pylist()]
+    return list(zip(deltas.arrival.tolist(), deltas.sign.tolist(), rows, strict=True))
+
+
+def rows_of(table: Table, rows: Any, column: str = "bid") -> list[Any]:
+    return table.take(np.asarray(rows, np.int64), [column])[0].to_pylist()
+
+
+def texts(*values: str | None) -> list[pa.Array]:
+    return [pa.array(values, STRING)]
+
+
+def numbers(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+# --------------------------------------------------------------------------------------------- the latest row
+
+
+def test_an_update_is_the_old_row_leaving_and_the_new_one_coming_at_the_same_number():
+    table = quotes()
+    assert told(table.apply(changes(("A", "tech", 10, None), ("B", "tech", 20, None)))) == [
+        (1, 1, ("A", "tech", 10, None)),
+        (2, 1, ("B", "tech", 20, None)),
+    ]
+    assert told(table.apply(changes(("A", "tech", 11, None), ("B", None), first=3))) == [
+        (3, -1, ("A", "tech", 10, None)),
+        (3, 1, ("A", "tech", 11, None)),
+        (4, -1, ("B", "tech", 20, None)),
+    ]
+    assert rows_of(table, table.current()) == [11]
+    assert table.n_rows == 1
+
+
+def test_an_older_row_that_comes_late_does_not_replace_a_newer_one():
+    table = quotes()
+    table.apply(changes(("A", "tech", 10, 500)))
+    assert told(table.apply(changes(("A", "tech", 9, 400), ("A", "tech", 12, 500), first=2))) == [
+        (3, -1, ("A", "tech", 10, 500)),
+        (3, 1, ("A", "tech", 12, 500)),
+    ]
+
+
+def test_a_row_older_than_the_delete_of_its_key_does_not_come_back():
+    table = quotes()
+    table.apply(changes(("A", "tech", 10, 500), ("A", 600)))
+    table.commit()
+    assert told(table.apply(changes(("A", "tech", 9, 550), first=3))) == []
+    assert told(table.apply(changes(("A", "tech", 9, 650), first=4))) == [(4, 1, ("A", "tech", 9, 650))]
+
+
+def test_a_delete_of_a_key_that_never_was_keeps_older_rows_out():
+    table = quotes()
+    assert told(table.apply(changes(("A", 600), ("A", "tech", 9, 550)))) == []
+    assert table.n_rows == 0
+
+
+def test_a_delete_without_a_time_deletes_what_is_there():
+    table = quotes()
+    assert told(table.apply(changes(("A", "tech", 10, 500), ("A", None))))[1:] == [
+        (2, -1, ("A", "tech", 10, 500))
+    ]
+    assert told(table.apply(changes(("A", "tech", 9, 400), first=3))) == []
+
+
+def test_a_row_equal_to_the_current_one_changes_nothing():
+    table = quotes()
+    table.apply(changes(("A", "tech", 10, 500)))
+    assert told(table.apply(changes(("A", "tech", 10, 500), ("A", "tech", 10, 500), first=2))) == []
+    assert table.arrival[table.current()].tolist() == [1]
+    assert [d[1] for d in told(table.apply(changes(("A", "tech", 10, 501), first=4)))] == [-1, 1]
+
+
+def test_changes_without_a_key_are_handed_back_and_change_nothing():
+    table = quotes()
+    deltas = table.apply(changes((None, "tech", 1, None), ("A", "tech", 2, None), (None, None)))
+    assert deltas.misfits.tolist() == [0, 2]
+    assert told(deltas) == [(2, 1, ("A", "tech", 2, None))]
+
+
+def test_a_delete_of_nothing_leaves_nothing_behind():
+    table = quotes()
+    deltas = table.apply(changes(*[(f"key {k}", None) for k in range(100)]))
+    assert len(deltas) == 0
+    assert table.n_versions == 0
+
+
+def test_a_key_of_several_columns_is_equal_where_all_are():
+    schema = pa.schema([("a", BIGINT), ("x", pa.float64()), ("v", BIGINT)])
+    table = Table(schema, ("a", "x"), computed)
+    columns = [[1, 1, 2, 1], [0.0, -0.0, float("nan"), float("nan")], [1, 2, 3, 4]]
+    arrays = [pa.array(values, f.type) for values, f in zip(columns, schema, strict=True)]
+    rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    table.apply(Changes(rows, numbers(1, 2, 3, 4), np.full(4, NO_TIME), np.zeros(4, dtype=bool)))
+    assert rows_of(table, table.current(), "v") == [2, 3, 4]
+    key = (Column(pa.float64(), "x"), Column(BIGINT, "a"))  # in another order
+    asked = [pa.array([float("nan"), 0.0], pa.float64()), pa.array([2, 1], BIGINT)]
+    found = table.probe_at(key, asked, numbers(9, 9))
+    assert (found.probes.tolist(), rows_of(table, found.rows, "v")) == ([0, 1], [3, 2])
+
+
+# --------------------------------------------------------------------------------------------- look-ups
+
+
+def test_a_row_sees_the_table_as_it_was_when_it_came():
+    table = quotes()
+    table.apply(changes(("A", "tech", 10, None), first=10))
+    table.commit()
+    table.apply(changes(("A", "tech", 11, None), ("A", None), ("A", "tech", 13, None), first=20))
+    found = table.probe_at((SYM,), texts(*"AAAAA"), numbers(15, 20, 21, 22, 23))
+    assert list(zip(found.probes.tolist(), rows_of(table, found.rows), strict=True)) == [
+        (0, 10),
+        (1, 10),
+        (2, 11),
+        (4, 13),
+    ]
+    found = table.probe_at((SYM,), texts(*"AAA"), numbers(20, 21, 22), includes_own=True)
+    assert list(zip(found.probes.tolist(), rows_of(table, found.rows), strict=True)) == [(0, 11), (2, 13)]
+
+
+def test_the_row_as_of_a_time_is_the_latest_of_those_that_had_come():
+    table = quotes(keeps_history_us=0)
+    table.apply(
+        changes(("A", "t", 10, 1000), ("A", "t", 11, 1005), ("A", "t", 12, 1002), ("A", "t", 13, 1003))
+    )
+    table.apply(changes(("A", 1007), first=5))
+    asked = [(1004, 4), (1004, 5), (1004, 9), (1005, 9), (1006, 9), (1007, 9), (999, 9), (1000, 9)]
+    found = table.probe_as_of(
+        (SYM,), texts(*"A" * len(asked)), numbers(*[t for t, _ in asked]), numbers(*[g for _, g in asked])
+    )
+    assert dict(zip(found.probes.tolist(), rows_of(table, found.rows), strict=True)) == {
+        0: 12,
+        1: 13,
+        2: 13,
+        3: 11,
+        4: 11,
+        7: 10,
+    }
+
+
+def test_rows_and_look_ups_without_a_time_meet_nothing_as_of():
+    table = quotes(keeps_history_us=0)
+    table.apply(changes(("A", "tech", 10, None), ("B", "tech", 20, 5)))
+    found = table.probe_as_of((SYM,), texts("A", "B", "B"), numbers(9, NO_TIME, 9), numbers(9, 9, 9))
+    assert found.probes.tolist() == [2]
+
+
+def test_other_keys_find_rows_as_they_were_and_no_row_twice():
+    table = quotes()
+    table.set_keys([(SECTOR,), (call("+", [BID, BID]),)])
+    table.apply(
+        changes(
+            ("A", "tech", 1, None), ("B", "tech", 2, None), ("A", "food", 3, None), ("A", "tech", 4, None)
+        )
+    )
+    found = table.probe_at((SECTOR,), texts("tech", "food", "tech", None), numbers(9, 9, 3, 9))
+    assert list(zip(found.probes.tolist(), rows_of(table, found.rows), strict=True)) == [
+        (0, 2),
+        (0, 4),
+        (2, 1),
+        (2, 2),
+    ]
+    found = table.probe_at((call("+", [BID, BID]),), [pa.array([8, 6, 4], BIGINT)], numbers(9, 9, 9))
+    assert rows_of(table, found.rows, "sym") == ["A", "B"]
+
+
+def test_an_empty_key_asks_for_all_rows():
+    table = quotes()
+    table.apply(changes(("A", "tech", 1, None), ("B", "tech", 2, None), ("A", None)))
+    found = table.probe_at((), [], numbers(2, 3, 4))
+    assert list(zip(found.probes.tolist(), rows_of(table, found.rows), strict=True)) == [
+        (0, 1),
+        (1, 1),
+        (1, 2),
+        (2, 2),
+    ]
+
+
+def test_an_index_that_is_asked_for_later_knows_what_is_there():
+    table = quotes()
+    table.apply(changes(("A", "tech", 1, None), ("B", "food", 2, None), ("C", "tech", 3, None)))
+    table.commit()
+    table.set_keys([(SECTOR,)])
+    assert rows_of(table, table.probe_at((SECTOR,), texts("tech"), numbers(9)).rows) == [1, 3]
+    table.set_keys([])
+    assert table.keys == ()
+
+
+def test_a_new_column_is_null_on_rows_already_there():
+    table = quotes()
+    table.apply(changes(("A", "tech", 1, None)))
+    table.commit()
+    table.reshape(SCHEMA.append(pa.field("venue", STRING)))
+    assert rows_of(table, table.current(), "venue") == [None]
+
+
+# --------------------------------------------------------------------------------------------- what stays
+
+
+def test_superseded_rows_go_with_the_commit():
+    table = quotes()
+    table.apply(changes(*[("A", "tech", k, None) for k in range(100)]))
+    assert table.n_versions == 100
+    table.commit()
+    assert table.n_versions == 1
+    table.check()
+
+
+def test_history_is_kept_as_long_as_it_may_be_asked_for():
+    table = quotes(keeps_history_us=100)
+    table.apply(changes(*[("A", "tech", k, 10 * k) for k in range(30)]))
+    table.commit()
+    table.forget(250)  # look-ups may still ask for times from 150 on
+    assert table.n_versions == 15
+    found = table.probe_as_of((SYM,), texts("A", "A"), numbers(150, 159), numbers(99, 99))
+    assert rows_of(table, found.rows) == [15, 15]
+    table.keep_history(None)
+    assert table.n_versions == 1
+
+
+def test_a_delete_is_forgotten_with_its_time():
+    table = quotes()
+    table.apply(changes(("A", "tech", 1, 100), ("A", 200), ("B", "tech", 2, 100)))
+    table.commit()
+    table.forget(199)
+    assert table.n_versions == 2
+    table.forget(200)
+    assert table.n_versions == 1
+
+
+def test_a_rolled_back_round_has_not_happened():
+    table = quotes()
+    table.set_keys([(SECTOR,)])
+    table.apply(changes(("A", "tech", 1, None), ("B", "tech", 2, None)))
+    table.commit()
+    table.apply(changes(("A", None), ("B", "food", 5, None), ("C", "tech", 6, None), first=3))
+    table.rollback()
+    table.check()
+    assert rows_of(table, table.current()) == [1, 2]
+    assert rows_of(table, table.probe_at((SECTOR,), texts("tech"), numbers(9)).rows) == [1, 2]
+    table.apply(changes(("C", "tech", 7, None), first=3))
+    assert rows_of(table, table.probe_at((SECTOR,), texts("tech"), numbers(9)).rows) == [1, 2, 7]
+
+
+def test_what_was_saved_makes_the_same_table():
+    table = quotes(keeps_history_us=50)
+    table.apply(
+        changes(("A", "t", 1, 100), ("A", "t", 2, 90), ("B", "t", 3, 100), ("B", 120), ("A", "t", 4, 110))
+    )
+    table.commit()
+    again = quotes(keeps_history_us=50)
+    again.apply(table.saved())
+    again.commit()
+    again.check()
+    for each in (table, again):
+        found = each.probe_as_of((SYM,), texts(*"AAABB"), numbers(95, 105, 115, 110, 130), numbers(*[9] * 5))
+        assert list(zip(found.probes.tolist(), rows_of(each, found.rows), strict=True)) == [
+            (0, 2),
+            (1, 1),
+            (2, 4),
+            (3, 3),
+        ]
+    assert again.snapshot()["versions"] == table.snapshot()["versions"] == 5
+
+
+def test_rows_are_compared_value_by_value_in_every_type():
+    nan = float("nan")
+    left = {
+        "x": pa.array([0.0, nan, None, 1.0]),
+        "l": pa.array([[1, 2], [nan], None, [1.0]], pa.list_(pa.float64())),
+        "s": pa.array([{"a": 1, "b": ["x"]}, None, {"a": None, "b": []}, {"a": 1, "b": None}]),
+        "m": pa.array([[("k", 1)], [("k", None)], None, []], pa.map_(STRING, BIGINT)),
+        "n": pa.nulls(4),
+    }
+    batch = pa.record_batch(left)
+    assert is_identical(batch, batch).all()
+    for name, value in (("x", -0.0), ("l", [1.0, 3.0]), ("s", {"a": 1, "b": ["y"]}), ("m", [("k", 2)])):
+        other = pa.record_batch({**left, name: pa.array([value] * 4, left[name].type)})
+        assert not is_identical(batch, other).any(), name
+        assert is_identical(other, other).all(), name
+        assert (
+            is_identical(other.slice(1, 2), other.slice(2, 2)).sum()
+            == is_identical(
+                pa.record_batch({name: other.column(name)}), pa.record_batch({name: other.column(name)})
+            ).sum()
+            - 4
+            + is_identical(batch.slice(1, 2), batch.slice(2, 2)).sum()
+        ), name
+
+
+# --------------------------------------------------------------------------------------------- against the slow twin
+
+KEYS = ["A", "B", "a key longer than seven bytes", "another key of more than seven"]
+SECTORS = ["tech", "food", "a sector with a long name", None]
+TIMES = [None, *range(8)]
+
+one_change = st.tuples(
+    st.sampled_from(KEYS),
+    st.sampled_from(SECTORS),
+    st.integers(0, 2),
+    st.sampled_from(TIMES),
+    st.booleans() | st.just(False),
+)
+one_round = st.tuples(
+    st.lists(st.lists(one_change, max_size=6), max_size=3),
+    st.sampled_from(["commit", "commit", "rollback"]),
+    st.none() | st.integers(0, 4),
+)
+
+
+@pytest.fixture(params=["as they are", "few codes"])
+def few_codes(request, monkeypatch):
+    """Tables that clear away at once; and, in a second run, keys that nearly all have the same code."""
+    monkeypatch.setattr(table_module, "FEW", 2)
+    monkeypatch.setattr(index_module, "LEAST_BUCKETS", 2)
+    if request.param == "few codes":
+
+        def colliding(arrays):
+            codes = codes_of(arrays)
+            return Codes(codes.codes % 2, codes.is_null, is_exact=False)
+
+        monkeypatch.setattr(table_module, "codes_of", colliding)
+
+
+@pytest.mark.parametrize("has_history", [False, True])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rounds=st.lists(one_round, max_size=6), key_from=st.integers(0, 3), is_timed=st.booleans())
+def test_a_table_is_what_its_slow_twin_is(few_codes, has_history, rounds, key_from, is_timed):
+    table = quotes(keeps_history_us=0 if has_history else None)
+    twin = PlainTable()
+    arrival, horizon = 0, 0
+    for number, (pushes, outcome, step) in enumerate(rounds):
+        if number == key_from:
+            table.set_keys([(SECTOR,), (SECTOR, SYM)])
+        first, begin = arrival + 1, arrival
+        for push in pushes:
+            rows = [(*row[:3], row[3] if is_timed else None, row[4]) for row in push]
+            came = _as_changes(rows, arrival + 1)
+            expected = []
+            for sym, sector, bid, ts, is_delete in rows:
+                arrival += 1
+                row = (sym, sector, bid, ts)
+                expected += [(arrival, *delta) for delta in twin.apply(sym, arrival, ts, row, is_delete)]
+            assert told(table.apply(came)) == expected
+            table.check()
+        asked_at = range(first if not has_history else max(begin - 3, 0), arrival + 3)
+        _compare(table, twin, asked_at, range(horizon, 9) if has_history else (), has_keys=number >= key_from)
+        if outcome == "commit":
+            table.commit()
+            twin.commit()
+            if step is not None:
+                horizon += step
+                table.forget(horizon)
+                twin.forget(horizon)
+        else:
+            table.rollback()
+            twin.rollback()
+            arrival = begin
+        table.check()
+        after = arrival + 1
+        times = range(horizon, 9) if has_history else ()
+        _compare(table, twin, [after], times, has_keys=number >= key_from)
+        again = quotes(keeps_history_us=0 if has_history else None)
+        again.apply(table.saved())
+        again.commit()
+        _compare(again, twin, [after], times, has_keys=False)
+
+
+def _as_changes(rows: list[tuple[Any, ...]], first: int) -> Changes:
+    columns = [pa.array([row[k] for row in rows], f.type) for k, f in enumerate(SCHEMA)]
+    return Changes(
+        pa.RecordBatch.from_arrays(columns, schema=SCHEMA),
+        np.arange(first, first + len(rows)),
+        np.array([NO_TIME if row[3] is None else row[3] for row in rows], np.int64),
+        np.array([row[4] for row in rows], dtype=bool),
+    )
+
+
+def _compare(table: Table, twin: PlainTable, arrivals: Any, times: Any, *, has_keys: bool) -> None:
+    """Ask both for everything there is to know."""
+    asked = [(g, own) for g in arrivals for own in (False, True)]
+    for g, own in asked:
+        known = twin.at(g, includes_own=own)
+        _compare_look_ups(
+            table,
+            known,
+            has_keys,
+            lambda key, a, g=g, own=own: table.probe_at(key, a, _n(a, g), includes_own=own),
+        )
+        if not own:
+            for t in times:
+                _compare_look_ups(
+                    table,
+                    twin.as_of(t, g),
+                    has_keys,
+                    lambda key, a, g=g, t=t: table.probe_as_of(key, a, _n(a, t), _n(a, g)),
+                )
+
+
+def _n(arrays: list[pa.Array], value: int) -> np.ndarray:
+    return np.full(len(arrays[0]) if arrays else 1, value, np.int64)
+
+
+def _compare_look_ups(table: Table, known: list[Any], has_keys: bool, probe: Any) -> None:
+    pairs = [(sym, sector) for sym in [*KEYS, None] for sector in SECTORS]
+    asked = {
+        (): [()],
+        (SYM,): [(sym,) for sym in [*KEYS, None, "absent"]],
+        **(
+            {(SECTOR,): [(s,) for s in SECTORS], (SECTOR, SYM): [(b, a) for a, b in pairs]}
+            if has_keys
+            else {}
+        ),
+    }
+    place = {SYM: 0, SECTOR: 1}
+    for key, values in asked.items():
+        found = probe(key, [pa.array(column, STRING) for column in zip(*values, strict=True)])
+        columns = table.take(found.rows, SCHEMA.names)
+        rows = list(zip(*(column.to_pylist() for column in columns), strict=True)) if len(found) else []
+        got = list(zip(found.probes.tolist(), table.arrival[found.rows].tolist(), rows, strict=True))
+        expected = [
+            (k, g, row)
+            for k, value in enumerate(values)
+            for g, row in known
+            if all(v is not None and row[place[part]] == v for part, v in zip(key, value, strict=True))
+        ]
+        assert got == expected, (key, got, expected)
