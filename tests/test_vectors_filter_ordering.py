@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from eddyline.joins.join_tree import join_tree
+from eddyline.joins.plan import Drivers
 from eddyline.joins.probe_order import ProbeOrder
-from eddyline.joins.probing import Drivers, Origin
+from eddyline.joins.probing import Origin
 from eddyline.joins.stem import Stem, StoredRows
 from eddyline.model import NO_TIME, Column, JoinInput, JoinKey, Signature
 from eddyline.routing import AGreedy, FilterSet, Profile, Statistics, independent, local_swaps, sweep
@@ -222,11 +223,12 @@ def test_a_row_probes_until_nothing_is_found(given, expected):
     order = ProbeOrder(tree, "fixed", seed=0, start=[1 + k for k in given["order"]])
     origin = Origin(tree, order, by_name)
     partners = {1 + k: Window(window) for k, window in enumerate(given["windows"])}
-    one, probes, outputs = np.ones(1, np.int64), [], []
+    one, sign, probes, outputs = np.ones(1, np.int64), np.ones(1, np.int8), [], []
     for values in given["tuples"]:
         row = pa.record_batch({f"k{k}": pa.array([value], pa.int64()) for k, value in enumerate(values)})
         before = origin.counters.n_probes
-        outputs.append(sum(len(found) for found in origin.join(Drivers(row, one, one), partners)))
+        drivers = Drivers(row, one, one, one, sign)
+        outputs.append(sum(len(found) for found in origin.join(drivers, partners)))
         probes.append(origin.counters.n_probes - before)
     assert (probes, outputs) == (expected["probes"], expected["outputs"])
     dropped_at = [None if made else n_probed - 1 for made, n_probed in zip(outputs, probes, strict=True)]

@@ -6,8 +6,8 @@ Baseline  that order; the order of the query for ever; an order drawn for every 
 Control   `best of each segment`: the best order between any two drifts, which nobody can know; and `neutral`, where all inputs
           match alike and no order helps
 
-Five inputs: rows of one look for partners in four others, one value for each. What share of them finds one changes from segment to
-segment, `permuted` at random, `swapped` first for last, `creeping` a little at a time, `one at a time` for a single input;
+Five inputs: rows of one look for partners in four others, one value for each. What share of them finds one changes from segment
+to segment, `permuted` at random, `swapped` first for last, `creeping` a little at a time, `one at a time` for a single input;
 `correlated` inputs match together, in pairs that change. Rows go through the engine's own probing and are counted there. Only
 who matches is given instead of looked up, and a probe of a row takes a microsecond of a clock that nothing else moves.
 """
@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from benchmarks.harness import Benchmark, main
 from eddyline.joins.join_tree import join_tree
-from eddyline.joins.plan import Numbers
+from eddyline.joins.plan import Drivers, Numbers
 from eddyline.joins.probe_order import ProbeOrder
-from eddyline.joins.probing import Drivers, Origin
+from eddyline.joins.probing import Origin, PartnerMarks
 from eddyline.joins.stem import Key, Matches
 from eddyline.model import Column, Expression, JoinInput, JoinKey, Signature
 
@@ -133,6 +133,12 @@ class Known:
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
         raise AssertionError("nothing is probed with rows of a leaf")
 
+    def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
+        raise AssertionError("results are counted, not made")
+
+    def marks(self, rows: Numbers) -> PartnerMarks:
+        raise AssertionError("results are counted, not made")
+
 
 def origin_of(policy: str, seed: int, clock: list[float]) -> Origin:
     keys = tuple(
@@ -155,7 +161,8 @@ def probed(trace: Trace, policy: str, seed: int) -> Origin:
         batch = matched[first : first + BATCH_ROWS]
         rows = pa.record_batch({f"k{k}": pa.array(batch[:, k]) for k in range(N_OTHERS)})
         numbers = np.arange(first, first + len(batch))
-        n_made += sum(len(found) for found in origin.join(Drivers(rows, numbers, numbers), partners))
+        drivers = Drivers(rows, numbers, numbers, numbers, np.ones(len(batch), np.int8))
+        n_made += sum(len(found) for found in origin.join(drivers, partners))
     assert n_made == int(matched.all(axis=1).sum()), (policy, n_made)
     return origin
 

@@ -265,6 +265,10 @@ class Role(enum.Enum):
     TABLE = "table"  # the latest row of each key, as the row that meets it finds it
     AS_OF = "as of"  # the row of each key that was the latest at the event time of the row that meets it
 
+    @property
+    def is_table(self) -> bool:
+        return self in (Role.TABLE, Role.AS_OF)
+
 
 @dataclass(frozen=True, slots=True)
 class JoinInput:
@@ -429,7 +433,8 @@ class Shape:
     def expressions(self) -> Iterator[Expression]:
         for projected in self.projection:
             yield projected.expression
-        for clause in self.condition.clauses:
+        matching = () if self.join is None else self.join.on.clauses
+        for clause in (*self.condition.clauses, *matching):
             for atom in clause.atoms:
                 yield atom.condition
 

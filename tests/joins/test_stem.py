@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -146,8 +146,8 @@ def test_rows_are_not_purged_while_their_round_may_fail():
     s.build(stored({"k": [1]}, first=0))
     with pytest.raises(AssertionError, match="rows are purged while 1 rows are uncommitted"):
         s.purge(np.array([False]))
+    s.commit()
     with pytest.raises(AssertionError, match="1 rows, and 2 words on them"):
-        s.commit()
         s.purge(np.array([False, True]))
 
 
@@ -300,10 +300,12 @@ KEYS: dict[tuple[Expression, ...], Any] = {
 some_sets = st.sets(st.sampled_from(list(KEYS)), min_size=1)
 COLUMNS = {"k": pa.int64(), "t": pa.string(), "d": pa.float64(), "l": pa.list_(pa.int64()), "b": pa.bool_()}
 ASKED = [
-    (key, text, number)
-    for key in (None, 0, 1, 2**40)
-    for text in (None, "", "A", LONG, LONG.upper())
-    for number in (None, -0.0, float("nan"))
+    (0, "", -0.0),
+    (1, "A", float("nan")),
+    (2**40, LONG, 1.5),
+    (None, LONG.upper(), float("inf")),
+    (0, None, None),
+    (1, LONG, float("nan")),
 ]
 
 
@@ -327,7 +329,7 @@ class AgainstAList(RuleBasedStateMachine):
 
     @rule(rows=some_rows, is_repeated=st.booleans(), word=st.integers(0, 2))
     def build(self, rows, is_repeated, word):
-        rows = rows * 40 if is_repeated else rows
+        rows = rows * 5 if is_repeated else rows
         made = []
         for offset, (key, text, number) in enumerate(rows):
             arrival = self.next_arrival + offset
@@ -425,6 +427,7 @@ class InSmallParts(AgainstAList):
 
 TestAgainstAList = AgainstAList.TestCase
 TestInSmallParts = InSmallParts.TestCase
+TestAgainstAList.settings = TestInSmallParts.settings = settings(stateful_step_count=20)
 
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.lists(st.integers(0, 3), max_size=10))

@@ -427,50 +427,39 @@ def _as_changes(rows: list[tuple[Any, ...]], first: int) -> Changes:
 
 def _compare(table: Table, twin: PlainTable, arrivals: Any, times: Any, *, has_keys: bool) -> None:
     """Ask both for everything there is to know."""
-    asked = [(g, own) for g in arrivals for own in (False, True)]
-    for g, own in asked:
-        known = twin.at(g, includes_own=own)
-        _compare_look_ups(
-            table,
-            known,
-            has_keys,
-            lambda key, a, g=g, own=own: table.probe_at(key, a, _n(a, g), includes_own=own),
-        )
-        if not own:
-            for t in times:
-                _compare_look_ups(
-                    table,
-                    twin.as_of(t, g),
-                    has_keys,
-                    lambda key, a, g=g, t=t: table.probe_as_of(key, a, _n(a, t), _n(a, g)),
-                )
-
-
-def _n(arrays: list[pa.Array], value: int) -> np.ndarray:
-    return np.full(len(arrays[0]) if arrays else 1, value, np.int64)
+    asked = numbers(*arrivals)
+    before = [twin.at(g, includes_own=False) for g in arrivals]
+    _compare_look_ups(table, before, has_keys, lambda k, a, at: table.probe_at(k, a, asked[at]))
+    after = [twin.at(g, includes_own=True) for g in arrivals]
+    _compare_look_ups(
+        table, after, has_keys, lambda k, a, at: table.probe_at(k, a, asked[at], includes_own=True)
+    )
+    both = [(t, g) for t in times for g in arrivals]
+    time_us, arrival = numbers(*[t for t, _ in both]), numbers(*[g for _, g in both])
+    known = [twin.as_of(t, g) for t, g in both]
+    _compare_look_ups(
+        table, known, has_keys, lambda k, a, at: table.probe_as_of(k, a, time_us[at], arrival[at])
+    )
 
 
 def _compare_look_ups(table: Table, known: list[Any], has_keys: bool, probe: Any) -> None:
-    pairs = [(sym, sector) for sym in [*KEYS, None] for sector in SECTORS]
-    asked = {
-        (): [()],
-        (SYM,): [(sym,) for sym in [*KEYS, None, "absent"]],
-        **(
-            {(SECTOR,): [(s,) for s in SECTORS], (SECTOR, SYM): [(b, a) for a, b in pairs]}
-            if has_keys
-            else {}
-        ),
-    }
+    """Every value of every key, asked for at every place of which it is known what is there."""
+    pairs = [(sector, sym) for sym in [*KEYS, None] for sector in SECTORS]
+    every: dict[Any, list[Any]] = {(): [()], (SYM,): [(sym,) for sym in [*KEYS, None, "absent"]]}
+    if has_keys:
+        every |= {(SECTOR,): [(sector,) for sector in SECTORS], (SECTOR, SYM): pairs}
     place = {SYM: 0, SECTOR: 1}
-    for key, values in asked.items():
-        found = probe(key, [pa.array(column, STRING) for column in zip(*values, strict=True)])
+    for key, values in every.items():
+        asked = [(at, value) for at in range(len(known)) for value in values]
+        arrays = [pa.array([value[k] for _, value in asked], STRING) for k in range(len(key))]
+        found = probe(key, arrays, numbers(*[at for at, _ in asked]))
         columns = table.take(found.rows, SCHEMA.names)
-        rows = list(zip(*(column.to_pylist() for column in columns), strict=True)) if len(found) else []
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
         got = list(zip(found.probes.tolist(), table.arrival[found.rows].tolist(), rows, strict=True))
         expected = [
             (k, g, row)
-            for k, value in enumerate(values)
-            for g, row in known
+            for k, (at, value) in enumerate(asked)
+            for g, row in known[at]
             if all(v is not None and row[place[part]] == v for part, v in zip(key, value, strict=True))
         ]
         assert got == expected, (key, got, expected)

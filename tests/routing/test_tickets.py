@@ -42,6 +42,14 @@ def test_predicates_gain_by_open_queries_and_tuples_by_all():
     assert gained == {"predicate": [11.0, 1.0], "tuple": [12.0, 1.0]}
 
 
+def test_a_row_whose_queries_are_all_decided_is_not_given_back():
+    filters = FilterSet((frozenset({0}), frozenset({0, 1})), 2)
+    statistics = Statistics.of_costs([1e-9, 1.0])  # filter 0 is drawn first
+    policy = Tickets(filters, start=(0, 1), statistics=statistics, accounting="tuple")
+    assert policy.walk([False, True], 0b11) == 2  # one query delivered, the other rejected by filter 1
+    assert policy.tickets == [1.0, 2.0]
+
+
 def test_a_filter_that_gives_rows_back_gains_nothing():
     policy = Tickets(FilterSet.conjunction(2), start=(0, 1), statistics=Statistics.of_costs([1.0, 1.0]))
     for _ in range(50):

@@ -204,7 +204,8 @@ def test_what_changes_with_the_time_is_not_local() -> None:
 
 def test_contradictions_are_found_over_joined_rows() -> None:
     shape = shape_of(
-        "SELECT t.sym FROM trades t JOIN recent(news, 5) n ON t.sym = n.sym WHERE t.price > 10 AND t.price < n.price AND t.price < 3"
+        "SELECT t.sym FROM trades t JOIN recent(news, 5) n ON t.sym = n.sym"
+        " WHERE t.price > 10 AND t.price < n.price AND t.price < 3"
     )
     assert [render(e) for e in shape.condition.never] == ["?1 >= ?2"]
 
@@ -276,6 +277,7 @@ def test_a_left_join_keeps_what_makes_a_match_apart_from_where() -> None:
         "`0.ts` - `1.ts` >= INTERVAL '-3600' SECONDS",
     ]
     assert shown(shape.condition.clauses) == ["`0.price` < ?3", "`1.sym` IS NULL", "`0.id` = `1.id`"]
+    assert shape.columns >= {"1.ts", "1.price", "0.id"}  # those of ON as well
     assert [shown(c.clauses) for c in shape.join.local] == [["price < ?3"], ["price > ?1"]]
 
 

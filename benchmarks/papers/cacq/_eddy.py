@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -148,8 +148,16 @@ def expected(filters: FilterSet, pass_rates: Sequence[float], choice: Choice) ->
     return below(filters.start)
 
 
-def in_order(filters: FilterSet) -> Choice:
-    return lambda group: [min(bits(filters.needed(group)))]
+def in_order(filters: FilterSet, order: Sequence[int] | None = None) -> Choice:
+    """The first of an order that is needed; a to e if none is given."""
+    order = range(filters.n_filters) if order is None else order
+    return lambda group: [next(k for k in order if filters.needed(group) >> k & 1)]
+
+
+def best_fixed(filters: FilterSet, pass_rates: Sequence[float]) -> float:
+    """Filters a row enters by the best of all orders."""
+    orders = permutations(range(filters.n_filters))
+    return min(expected(filters, pass_rates, in_order(filters, order)) for order in orders)
 
 
 def any_needed(filters: FilterSet) -> Choice:

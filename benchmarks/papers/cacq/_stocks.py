@@ -11,8 +11,9 @@ and the queries a price satisfies are those up to its place. They are written wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,6 @@ import numpy.typing as npt
 import eddyline
 
 N_STOCKS = 2_250
-QUERY = (
-    "SELECT s.sym, s.price, a.n FROM recent(stocks, 10000000) s JOIN recent(articles, 10000000) a ON s.sym = a.sym "
-    "WHERE s.price > :x"
-)
-
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
@@ -127,38 +123,44 @@ def pull_up(update: Update, limits: Floats) -> Callable[[], Counted]:
 # --------------------------------------------------------------------------------------------- ours
 
 
-def declared(engine: eddyline.Engine) -> None:
-    engine.stream("stocks", "sym BIGINT, price DOUBLE")
-    engine.stream("articles", "sym BIGINT, n BIGINT")
+class Shared:
+    """An engine with all queries. Every update begins with new articles, as many as the window holds: the old ones leave.
 
+    Stocks only drive, so that an update is the same every time. `conditions` are one for each query, about a stock `s`.
+    """
 
-def shared(update: Update, limits: Floats) -> Callable[[], Counted]:
-    """An engine with all queries; each turn begins with empty windows and ends with all pairs of rows and queries."""
+    def __init__(self, update: Update, conditions: Sequence[str] | str, params: Any = None) -> None:
+        self.engine = eddyline.open()
+        self._update = update
+        self.engine.stream("stocks", "sym BIGINT, price DOUBLE")
+        self.engine.stream("articles", "sym BIGINT, n BIGINT")
+        n_articles = update.n_stocks * update.per_stock
+        text = f"SELECT s.sym, s.price, a.n FROM stocks s JOIN recent(articles, {n_articles}) a ON s.sym = a.sym WHERE "
+        if isinstance(conditions, str):
+            self.engine.query_many(text + conditions, params=params)
+        else:
+            self.engine.query_many([text + condition for condition in conditions])
+        self._articles, self._stocks = update.articles(), update.stocks()
+        self._counted = (0, 0)
 
-    def run() -> Counted:
-        engine = eddyline.open()
-        declared(engine)
-        engine.query_many(QUERY, params={"x": limits})
-        return pushed(engine, update)
+    def run(self) -> Counted:
+        """One update: two rounds."""
+        self.engine.push("articles", self._articles)
+        matches = self.engine.push("stocks", self._stocks)
+        before, self._counted = self._counted, (n_probes(self.engine), n_selected(self.engine))
+        return Counted(matches.count, self._counted[0] - before[0], self._counted[1] - before[1])
 
-    return run
-
-
-def pushed(engine: eddyline.Engine, update: Update) -> Counted:
-    """Articles, then stocks, through an engine that has its queries."""
-    engine.push("articles", update.articles())
-    matches = engine.push("stocks", update.stocks())
-    matches.pairs()
-    return Counted(matches.count, n_probes(engine), update.n_stocks)
+    def close(self) -> None:
+        self.engine.close()
 
 
 def n_probes(engine: eddyline.Engine) -> int:
-    """Rows with which the window of articles was probed so far."""
-    stage = engine.rounds.joining.stage
-    origins = stage.snapshot()["origins"]
-    by_stream = {
-        (plan.name, place): entry.stream
-        for plan in stage.plan.signatures
-        for place, entry in enumerate(plan.signature.inputs)
-    }
-    return sum(facts["n_probes"] for key, facts in origins.items() if by_stream[key] == "stocks")
+    """Rows with which windows were probed so far."""
+    return sum(facts["n_probes"] for facts in engine.rounds.joining.snapshot()["origins"].values())
+
+
+def n_selected(engine: eddyline.Engine) -> int:
+    """Rows that selections of all queries were asked about: stocks before the join, and rows of the join after it."""
+    local = engine.rounds.joining._locals.values()
+    after = [stage for name, stage in engine.rounds.stages() if name not in ("stocks", "articles")]
+    return sum(stage.counters.n_rows for stage in [*local, *after])

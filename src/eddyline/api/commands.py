@@ -15,6 +15,7 @@ from eddyline.api import doctor, rules, rules_export
 from eddyline.api.alerts import follow_messages
 from eddyline.api.counters import busiest
 from eddyline.api.engine import Engine
+from eddyline.api.join_facts import join_facts
 from eddyline.api.jsonable import jsonable
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.query_commands import QueryCommands, instant
@@ -55,6 +56,7 @@ class Commands(QueryCommands, TokenCommands):
         "explain",
         "explain_index",
         "explain_filters",
+        "explain_joins",
         "why",
         "why_not",
         "dead_letters",
@@ -153,6 +155,15 @@ class Commands(QueryCommands, TokenCommands):
         """The expensive conditions of a stream's queries, or of all, and the order in which they run."""
         found = self._engine.explain_filters(stream)
         return found.as_dict() | {"shown": str(found)}
+
+    def explain_joins(self, *, own: Any = None) -> dict[str, Any]:
+        """What joins keep of each stream, over time too, and which joins there are: of the queries `own`, if they are given."""
+        with self._rounds.lock:
+            self._rounds.check_open()
+            found = join_facts(self._rounds, own=own)
+            history = self._engine.join_history.points()
+        points = [{**point, "at": instant(point["at_us"])} for point in history]
+        return found.as_dict() | {"history": points, "shown": str(found)}
 
     def dead_letters(
         self, *, query: str | None = None, stream: str | None = None, newest: int = 20, owner: str = ""

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TextIO
 import pyarrow as pa
 
 from eddyline.api.engine import Engine
+from eddyline.api.join_words import stream_words
 from eddyline.api.pace import Pace
 from eddyline.api.pipeline.mistakes import Mistake, PipelineError
 from eddyline.api.pipeline.model import (
@@ -400,7 +401,7 @@ class KnownQueries:
             if standing is not None:
                 return self._facts(standing.name, standing.shape, standing.properties)
             known = None if durable is None else durable.database.past_query(query_id)
-            name, stream = (None, "") if known is None else (known[0], known[1].stream)
+            name, stream = (None, "") if known is None else (known[0], stream_words(known[1]))
             return QueryFacts(name or f"q{query_id}", stream)
 
     def _standing(self, query_id: int) -> QueryRecord | None:
@@ -414,4 +415,5 @@ class KnownQueries:
             if sink not in self._sinks and (name, sink) not in self._told and len(self._told) < MOST_TOLD:
                 self._told.add((name, sink))
                 self._rounds.announce(SinkUnknown(self._rounds.last_round, name, sink))
-        return QueryFacts(name, shape.stream, stated.deliver, stated.resolve_us is not None)
+        joins = () if shape.join is None else shape.streams
+        return QueryFacts(name, stream_words(shape), stated.deliver, stated.resolve_us is not None, joins)

@@ -20,7 +20,7 @@ from eddyline.api.counters import Counters, Tally, counters
 from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
 from eddyline.api.filter_facts import filter_facts
 from eddyline.api.filter_words import FiltersExplanation
-from eddyline.api.join_facts import join_facts
+from eddyline.api.join_facts import JoinHistory, JoinsExplanation, join_facts
 from eddyline.api.matches import Matches
 from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.receipts import Receipt, prove, receipt
@@ -61,6 +61,7 @@ from eddyline.sql import (
     parse_statements,
     refuse_unbuilt,
 )
+from eddyline.stream_properties import with_join_properties
 from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ class Engine:
             for event in rounds.events:  # of opening the home
                 self._tally.heard(event)
             rounds.listeners.append(self._tally.heard)
+            self.join_history = JoinHistory(rounds)
+            rounds.listeners.append(self.join_history.heard)
 
     # ----------------------------------------------------------------------------------------- streams
 
@@ -208,6 +211,9 @@ class Engine:
         time: str | None = None,
         lateness: Any = 0,
         key: str | Sequence[str] | None = None,
+        window: Any = None,
+        idle: Any = None,
+        delete: str | None = None,
     ) -> StreamHandle:
         """Declare a stream, or add nullable columns to one that is there.
 
@@ -215,12 +221,15 @@ class Engine:
         time       the column that says when a row happened
         lateness   how far behind the newest a row may be before it counts as late, such as "5 seconds"
         key        the column or columns that identify a row, for a table kept at its latest rows
+        window     what joins look back on if they do not say: "100 rows" or "10 minutes" (docs/joins.md)
+        idle       after how long without rows joins no longer wait for this stream, such as "1 minute"
+        delete     the BOOLEAN column that is true in rows that delete the row of their key
         """
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         declared = Stream(
             name, infer_schema(schema), time=time, lateness_us=duration_us(lateness or 0), key=keys
         )
-        return self._declare(declared)
+        return self._declare(with_join_properties(declared, window=window, idle=idle, delete=delete))
 
     def _declare(self, stream: Stream) -> StreamHandle:
         stream = checked_stream(stream)
@@ -549,8 +558,9 @@ class Engine:
             self.rounds.check_open()
             return explain_index(self.rounds)
 
-    def joins(self) -> dict[str, dict[str, Any]]:
-        """What joins keep of each stream: rows and bytes held, and the keys they are found by (docs/joins.md)."""
+    def joins(self) -> JoinsExplanation:
+        """What joins keep of each stream: rows and bytes held, and the keys they are found by; and which joins there are, and
+        in which order new rows look for partners (docs/joins.md)."""
         with self.rounds.lock:
             self.rounds.check_open()
             return join_facts(self.rounds)
@@ -791,7 +801,9 @@ class StreamHandle:
     @property
     def n_queries(self) -> int:
         """Queries that stand on it now."""
-        return self._engine.rounds.catalog.plan(self.name).n_queries
+        catalog = self._engine.rounds.catalog
+        joined = [each.name for each in catalog.signatures() if each.places(self.name)]
+        return sum(catalog.plan(name).n_queries for name in (self.name, *joined))
 
     def push(self, data: Any, *, token: str | None = None) -> Matches:
         return self._engine.push(self.name, data, token=token)

@@ -11,9 +11,19 @@ import pyarrow as pa
 
 from eddyline.api.filter_facts import clause_filters
 from eddyline.api.filter_words import duration, filter_words
+from eddyline.api.join_facts import query_join_facts, query_join_lines
+from eddyline.api.join_words import (
+    atom_words,
+    column_words,
+    signature_text,
+    signature_words,
+    spoken,
+    stream_words,
+    streams_of,
+)
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
-from eddyline.model import Atom, AtomKind, Clause, Column
+from eddyline.model import Atom, AtomKind, Clause, Column, Expression, Segment, Shape, Signature
 from eddyline.sql import render, words
 from eddyline.types import type_name
 
@@ -52,7 +62,10 @@ class Explanation:
         if f["suspended"] is not None:
             lines.append(f"  suspended  {suspended_text(f['suspended'])}")
         lines += [f"  {line}" for line in self.text.strip().splitlines()]
-        lines.append(f"  stream     {f['stream']}")
+        if f["join"] is None:
+            lines.append(f"  stream     {f['stream']}")
+        else:
+            lines += query_join_lines(f["join"])
         lines.append(f"  shape      shared by {f['n_sharing']} quer{'y' if f['n_sharing'] == 1 else 'ies'}")
         for condition in f["conditions"] or []:
             meaning = condition["structure"] or _MEANING[condition["served_by"]]
@@ -60,7 +73,8 @@ class Explanation:
                 meaning = filter_words(condition["filter"])
             lines.append(f"  {condition['served_by']:10s} {condition['text']}   ({meaning})")
         if not f["conditions"]:
-            lines.append("  filters    none: every row matches")
+            every = "every row matches" if f["join"] is None else "every pair that the join finds is a result"
+            lines.append(f"  filters    none: {every}")
         if f["index"] is not None:
             lines.append(f"  served by  {structure_text(f['index'])}")
         lines.append("  gives      " + ", ".join(f"{c['name']} {c['type']}" for c in f["columns"]))
@@ -84,17 +98,18 @@ class Explanation:
 
 def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Explanation:
     """Explain a registered query."""
-    plan = rounds.catalog.plan(record.shape.stream)
-    n_sharing = sum(segment.n_live for segment in plan.segments if segment.shape is record.shape)
+    shape = record.shape
+    segments = _segments(rounds, shape)
+    n_sharing = sum(segment.n_live for segment in segments if segment.shape is shape)
     texts = condition_texts(record)
-    placed = _rendered(rounds.placed(record.shape.stream, record.id))
+    placed = _rendered(rounds.placed(shape.stream, record.id), shape)
     filters = clause_filters(rounds, record)
     conditions: list[dict[str, Any]] = []
     for clause, text, filter_ in zip(record.shape.condition.clauses, texts, filters, strict=True):
-        served, structure = _served(clause, placed)
+        served, structure = _served(clause, placed, shape)
         if rounds.routing.is_strict and served in ("function", "residual"):
             structure = "in the order of the text, where all before it are true"
-        columns = sorted(_column_names(clause))
+        columns = sorted(column_words(shape, name) for name in _column_names(clause))
         conditions.append(
             {
                 "text": text,
@@ -111,7 +126,9 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "suspended": suspended(record),
         "version": record.version_from,
         "generation": record.generation,
-        "stream": record.shape.stream,
+        "stream": stream_words(shape),
+        "streams": list(streams_of(shape)),
+        "join": query_join_facts(rounds, record),
         "n_sharing": n_sharing,
         "index": placed,
         "conditions": conditions,
@@ -156,10 +173,18 @@ def condition_texts(record: QueryRecord) -> list[str]:
 
 def _atom_text(atom: Atom, record: QueryRecord) -> str:
     values = [c.as_py() if isinstance(c, pa.Scalar) else c for c in record.constants]
-    return render(atom.condition, values=values)
+    return atom_words(atom, record.shape, values)
 
 
-def _served(clause: Clause, placed: dict[str, Any] | None) -> tuple[str, str | None]:
+def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:
+    """Those of its stream; none of a join that does not stand yet."""
+    signatures = rounds.catalog.signatures()
+    if shape.join is not None and all(each.name != shape.stream for each in signatures):
+        return ()
+    return rounds.catalog.plan(shape.stream).segments
+
+
+def _served(clause: Clause, placed: dict[str, Any] | None, shape: Shape) -> tuple[str, str | None]:
     """Who decides the clause, and in which structure of the index, if it is one and is built."""
     kinds = {_SERVED_BY[atom.kind] for atom in clause.atoms}
     served = next(kind for kind in ("function", "residual", "index", "constant") if kind in kinds)
@@ -168,7 +193,7 @@ def _served(clause: Clause, placed: dict[str, Any] | None) -> tuple[str, str | N
     if served != "index" or placed is None:
         return served, None
     is_interval = len(clause.atoms) == 1 and clause.atoms[0].operator not in ("in", "!=", "is null")
-    attributes = [render(a.attribute) for a in clause.atoms if a.attribute is not None]
+    attributes = [_attribute_text(a.attribute, shape) for a in clause.atoms if a.attribute is not None]
     if (
         placed["key"] is not None
         and attributes == [placed["key"]]
@@ -227,21 +252,44 @@ class IndexExplanation:
 
 def explain_index(rounds: RoundEngine) -> IndexExplanation:
     """The index of every stream."""
+    signatures = {each.name.lower(): each for each in rounds.catalog.signatures()}
     found = []
     for name, stage in rounds.stages():
         facts = stage.snapshot()
         del facts["filters"]  # `explain_filters` shows them
         structures = [_rendered(each) for each in facts["structures"]]
-        found.append({"stream": rounds.catalog.plan(name).stream, **facts, "structures": structures})
+        signature = signatures.get(name)
+        if signature is not None:
+            structures = [_of_streams(each, signature) for each in structures]
+        elif rounds.catalog.find_stream(name) is None:
+            continue  # of a join that no longer stands
+        stream = rounds.catalog.plan(name).stream if signature is None else signature_words(signature)
+        found.append({"stream": stream, **facts, "structures": structures})
     return IndexExplanation(found)
 
 
-def _rendered(facts: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The facts of a structure with its attributes as SQL."""
+def _rendered(facts: dict[str, Any] | None, shape: Shape | None = None) -> dict[str, Any] | None:
+    """The facts of a structure with its attributes as SQL, of a join in the words of one of its queries."""
     if facts is None:
         return None
-    key = None if facts["key"] is None else render(facts["key"])
-    return facts | {"key": key, "attributes": [render(attribute) for attribute in facts["attributes"]]}
+    key = None if facts["key"] is None else _attribute_text(facts["key"], shape)
+    attributes = [_attribute_text(attribute, shape) for attribute in facts["attributes"]]
+    return facts | {"key": key, "attributes": attributes}
+
+
+def _attribute_text(attribute: Expression, shape: Shape | None) -> str:
+    if shape is None or shape.join is None:
+        return render(attribute)
+    if isinstance(attribute, Column):
+        return column_words(shape, attribute.name)
+    return render(spoken(attribute, shape.inputs))
+
+
+def _of_streams(facts: dict[str, Any] | None, signature: Signature) -> dict[str, Any]:
+    """A structure over rows of a join that several queries share, with the names of streams."""
+    assert facts is not None
+    key = None if facts["key"] is None else signature_text(signature, facts["key"])
+    return facts | {"key": key, "attributes": [signature_text(signature, a) for a in facts["attributes"]]}
 
 
 def _column_names(clause: Clause) -> set[str]:

@@ -138,6 +138,10 @@ def clause_filters(rounds: RoundEngine, record: QueryRecord) -> list[dict[str, A
     dear = [number for number, clause in enumerate(clauses) if is_dear(clause)]
     if not dear or rounds.routing.is_strict:
         return found
+    if record.shape.join is not None and all(
+        each.name != record.shape.stream for each in rounds.catalog.signatures()
+    ):
+        return found  # the first of its join, which does not stand yet
     plan = rounds.catalog.plan(record.shape.stream)
     stage = dict(rounds.stages()).get(record.shape.stream.lower())
     needed = _needed(rounds, stage, plan, None)

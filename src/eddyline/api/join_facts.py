@@ -1,13 +1,307 @@
-"""What joins keep and do, as facts: for `engine.joins()`, explain and the dashboard."""
+"""What joins keep and do, as facts: for `engine.joins()`, explain, metrics and the dashboard.
+
+By stream: the rows that are kept of it, once for all joins that read it. By signature: the queries that are executed as one join,
+what its inputs are found by, and in which order a new row looks for partners.
+"""
 
 from __future__ import annotations
 
+import html
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.api.doctor import size_text
+from eddyline.api.join_words import input_words, kept_words, signature_words
+from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
+from eddyline.events import Event, RoundCommitted
+from eddyline.joins.join_tree import can_drive
+from eddyline.model import Role, Signature, StreamPlan, iso_time
+from eddyline.sql import render
+
+HISTORY_POINTS = 240  # of sizes; when there are more, every second one goes
+FIRST_SPACING_US = 1_000_000  # of round time, between two of them
+_KEPT = (Role.WINDOW, Role.TABLE, Role.AS_OF)
+_COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")
 
 
-def join_facts(rounds: RoundEngine) -> dict[str, dict[str, Any]]:
-    """By stream, what is kept of it for joins. The lock is held."""
-    stems = rounds.joining.snapshot()["stems"]
-    return {rounds.catalog.stream(name).name: facts for name, facts in stems.items()}
+Ids = npt.NDArray[np.int32]
+
+
+class JoinsExplanation(dict[str, dict[str, Any]]):
+    """What is kept for joins, by stream; `signatures` says what is done with it. `as_dict()` has both for programs."""
+
+    def __init__(self, streams: Mapping[str, dict[str, Any]], signatures: list[dict[str, Any]]) -> None:
+        super().__init__(streams)
+        self.signatures = signatures
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"streams": dict(self), "signatures": self.signatures}
+
+    def __str__(self) -> str:
+        if not self and not self.signatures:
+            return "there are no joins"
+        lines = [line for name, facts in self.items() for line in _stream_lines(name, facts)]
+        lines += [line for facts in self.signatures for line in _signature_lines(facts)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def join_facts(rounds: RoundEngine, *, own: Ids | None = None) -> JoinsExplanation:
+    """All joins. The lock is held.
+
+    `own` are the queries of somebody who may see no others: joins that none of them has are not told, nor what streams are found
+    by.
+    """
+    catalog = rounds.catalog
+    signatures = [
+        _signature_facts(rounds, signature)
+        for signature in catalog.signatures()
+        if own is None or _is_read_by(catalog.plan(signature.name), own)
+    ]
+    held = held_facts(rounds)
+    names = {entry.stream.lower() for each in catalog.signatures() for entry in each.inputs}
+    names = {name for name in names if _sharing(rounds, name)} | held.keys()
+    return JoinsExplanation(
+        {
+            catalog.stream(name).name: _stream_facts(rounds, name, held.get(name))
+            | ({} if own is None else {"found_by": []})
+            for name in sorted(names)
+            if catalog.find_stream(name) is not None
+        },
+        signatures,
+    )
+
+
+def _is_read_by(plan: StreamPlan, own: Ids) -> bool:
+    return any(np.isin(segment.ids[segment.is_live], own).any() for segment in plan.segments)
+
+
+# --------------------------------------------------------------------------------------------- streams
+
+
+def held_facts(rounds: RoundEngine) -> dict[str, dict[str, Any]]:
+    """Sizes of what is held, by stream in lower case. The lock is held."""
+    stage = rounds.joining.stage
+    stems = {name: stem.snapshot() for name, stem in stage.stems.items()}
+    return stems | {name: table.snapshot() for name, table in stage.tables.items()}
+
+
+def _stream_facts(rounds: RoundEngine, name: str, held: Mapping[str, Any] | None) -> dict[str, Any]:
+    sharing = _sharing(rounds, name)
+    stage = rounds.joining.stage
+    stem, table = stage.stems.get(name), stage.tables.get(name)
+    keys = stem.keys if stem is not None else table.keys if table is not None else ()
+    facts: dict[str, Any] = {
+        "rows": 0,
+        "nbytes": 0,
+        **(held or {}),
+        "kind": "table" if rounds.catalog.stream(name).is_keyed else "window",
+        "keys": len(keys),
+        "found_by": [", ".join(render(part) for part in key) for key in keys],
+        "n_signatures": len(sharing),
+        "n_queries": sum(rounds.catalog.plan(each.name).n_queries for each in sharing),
+        "oldest": None,
+        "oldest_age_s": None,
+    }
+    if stem is not None and stem.n_rows:
+        oldest_us = int(stem.now_us[stem.every_row()[0]])
+        facts["oldest"] = iso_time(oldest_us)
+        facts["oldest_age_s"] = max(0.0, (rounds.now_us() - oldest_us) / 1e6)
+    return facts
+
+
+def _sharing(rounds: RoundEngine, name: str) -> list[Signature]:
+    """The signatures that look up rows that are kept of a stream."""
+    return [
+        signature
+        for signature in rounds.catalog.signatures()
+        if any(signature.inputs[place].role in _KEPT for place in signature.places(name))
+    ]
+
+
+def _stream_lines(name: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    what = "at its latest rows" if facts["kind"] == "table" else "window"
+    yield (
+        f"{name}: {what}, {plural(facts['rows'], 'row')}, {size_text(facts['nbytes'])}, shared by "
+        f"{plural(facts['n_queries'], 'query')} of {plural(facts['n_signatures'], 'join')}"
+    )
+    if facts["found_by"]:
+        yield f"  found by   {'; '.join(facts['found_by'])}"
+    if facts["oldest"] is not None:
+        yield f"  oldest     {facts['oldest']}"
+
+
+# --------------------------------------------------------------------------------------------- signatures
+
+
+def _signature_facts(rounds: RoundEngine, signature: Signature) -> dict[str, Any]:
+    plan = rounds.catalog.plan(signature.name)
+    names = [entry.stream for entry in signature.inputs]
+    live = [segment for segment in plan.segments if segment.n_live]
+    return {
+        "name": signature.name,
+        "words": signature_words(signature),
+        "outer": signature.outer,
+        "inputs": [{"stream": entry.stream, "role": entry.role.value} for entry in signature.inputs],
+        "keys": key_words(signature, names),
+        "n_queries": plan.n_queries,
+        "n_shapes": len({segment.shape for segment in live}),
+        "origins": origin_facts(rounds, signature, names),
+    }
+
+
+def key_words(signature: Signature, names: Sequence[str]) -> list[str]:
+    """The equalities, with what the inputs are called."""
+    return [
+        f"{names[key.left]}.{render(key.left_key)} = {names[key.right]}.{render(key.right_key)}"
+        for key in signature.keys
+    ]
+
+
+def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]) -> list[dict[str, Any]]:
+    """From each input whose new rows look for partners: in which order, why, and what came of it so far."""
+    known = rounds.joining.stage.origins
+    found = []
+    for place in range(len(signature)):
+        if not can_drive(signature, place):
+            continue
+        facts: dict[str, Any] = {"input": place, "name": names[place], "order": None, "why": None}
+        facts |= dict.fromkeys(_COUNTED, 0)
+        origin = known.get((signature.name, place))
+        if origin is not None:
+            facts |= {name: int(getattr(origin.counters, name)) for name in _COUNTED}
+            if origin.counters.n_drivers:
+                facts["order"] = [names[other] for other in origin.order.standing]
+                facts["why"] = origin.order.why(names)
+        found.append(facts)
+    return found
+
+
+def origin_line(facts: Mapping[str, Any]) -> str:
+    """One of them in a line."""
+    if facts["why"] is None:
+        return f"no row of {facts['name']} has looked for partners yet"
+    return (
+        f"rows of {facts['name']} look in {facts['why']}; {plural(facts['n_drivers'], 'row')} looked, "
+        f"{plural(facts['n_probes'], 'probe')}, {plural(facts['n_matches'], 'partner')}, "
+        f"{facts['n_combinations']:,} joined"
+    )
+
+
+def _signature_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    outer = f", {facts['outer']}" if facts["outer"] else ""
+    yield f"{facts['words']}{outer}: {plural(facts['n_queries'], 'query')}, executed as one join"
+    yield f"  on         {' AND '.join(facts['keys']) or 'no equality: every row meets every other'}"
+    for origin in facts["origins"]:
+        yield f"  probes     {origin_line(origin)}"
+
+
+# --------------------------------------------------------------------------------------------- one query
+
+
+def query_join_facts(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any] | None:
+    """A join query's inputs, keys and probe orders in its own words; None for any other query. The lock is held."""
+    shape = record.shape
+    if shape.join is None:
+        return None
+    signature, held = shape.join.signature, held_facts(rounds)
+    aliases = [entry.alias for entry in shape.inputs]
+    inputs = []
+    for place in shape.written_order:
+        entry, name = shape.inputs[place], shape.inputs[place].stream.lower()
+        facts: dict[str, Any] = {
+            "alias": entry.alias,
+            "stream": entry.stream,
+            "words": input_words(entry),
+            "role": signature.inputs[place].role.value,
+            "kept": kept_words(shape, place),
+            "held": None,
+        }
+        if signature.inputs[place].role in _KEPT:
+            known = held.get(name, {"rows": 0, "nbytes": 0})
+            n_queries = sum(rounds.catalog.plan(each.name).n_queries for each in _sharing(rounds, name))
+            facts["held"] = {"rows": known["rows"], "nbytes": known["nbytes"], "n_queries": n_queries}
+        inputs.append(facts)
+    is_known = any(each.name == signature.name for each in rounds.catalog.signatures())
+    return {
+        "signature": signature.name,
+        "outer": signature.outer,
+        "n_queries": rounds.catalog.plan(signature.name).n_queries if is_known else 0,
+        "inputs": inputs,
+        "keys": key_words(signature, aliases),
+        "origins": origin_facts(rounds, signature, aliases),
+    }
+
+
+def query_join_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The same for people."""
+    for entry in facts["inputs"]:
+        yield f"  input      {entry['words']}: {entry['kept']}"
+        if entry["held"] is not None:
+            held = entry["held"]
+            yield (
+                f"    held     {plural(held['rows'], 'row')}, {size_text(held['nbytes'])}, "
+                f"shared by {plural(held['n_queries'], 'query')}"
+            )
+    outer = {"left": "LEFT ", "left anti": "LEFT ANTI "}.get(facts["outer"], "")
+    yield f"  {outer + 'join':10s} {' AND '.join(facts['keys']) or 'of every row with every other: no equality'}"
+    if facts["n_queries"] > 1:
+        yield f"  executed   as one join with {plural(facts['n_queries'] - 1, 'other query')}"
+    for origin in facts["origins"]:
+        yield f"  probes     {origin_line(origin)}"
+
+
+def plural(n: int, noun: str) -> str:
+    """1 row, 2 rows, 3 queries."""
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n:,} {noun[:-1]}ies" if noun.endswith("y") else f"{n:,} {noun}s"
+
+
+# --------------------------------------------------------------------------------------------- over time
+
+
+class JoinHistory:
+    """Sizes of what joins hold, over time: some hundred points, however long the engine runs."""
+
+    def __init__(self, rounds: RoundEngine) -> None:
+        self._rounds = rounds
+        self._points: list[dict[str, Any]] = []
+        self._spacing_us = FIRST_SPACING_US
+
+    def heard(self, event: Event) -> None:
+        """Told of every round, with the lock held."""
+        if isinstance(event, RoundCommitted) and (self._points or not self._rounds.joining.is_idle):
+            now_us = self._rounds.context().now_us
+            if self._points and now_us - self._points[-1]["at_us"] < self._spacing_us:
+                return
+            self._points.append(self._point(event.round_number, now_us))
+            if len(self._points) > HISTORY_POINTS:
+                del self._points[1::2]
+                self._spacing_us *= 2
+
+    def points(self) -> list[dict[str, Any]]:
+        """The oldest first, how it is now last. The lock is held."""
+        last = self._rounds.last_round
+        if not self._points or self._points[-1]["round"] == last:
+            return list(self._points)
+        return [
+            *self._points,
+            self._point(last, max(self._rounds.context().now_us, self._points[-1]["at_us"])),
+        ]
+
+    def _point(self, round_number: int, now_us: int) -> dict[str, Any]:
+        catalog = self._rounds.catalog
+        held = held_facts(self._rounds)
+        sizes = {
+            stream.name: {"rows": held[name]["rows"], "nbytes": held[name]["nbytes"]}
+            for name in sorted(held)
+            if (stream := catalog.find_stream(name)) is not None
+        }
+        return {"round": round_number, "at_us": now_us, "streams": sizes}

@@ -256,6 +256,7 @@ def _documents(
         part.project(pairs).to_pylist(),
         strict=True,
     )
+    made_of = [None] * len(pairs) if part.components is None else part.components[pairs].tolist()
     return [
         {
             "query": names[query_id],
@@ -263,12 +264,13 @@ def _documents(
             "generation": generation,
             "round": round_number,
             "arrival": arrival,
+            **({} if arrivals is None else {"arrivals": arrivals}),
             "change": "insert" if sign > 0 else "delete",
             "is_late": is_late,
             "row": jsonable(row),
             "cursor": f"{round_number}-{arrival}-{query_id}",
         }
-        for query_id, arrival, generation, sign, is_late, row in marks
+        for (query_id, arrival, generation, sign, is_late, row), arrivals in zip(marks, made_of, strict=True)
     ]
 
 

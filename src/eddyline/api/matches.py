@@ -92,7 +92,7 @@ class Matches:
 
     def _output(self, stream: str | None) -> FilterOutput:
         outputs = self._outputs()
-        outputs = {name: output for name, output in outputs.items() if output.batch.components is None}
+        outputs = {name: output for name, output in outputs.items() if name in self._outcome.round.n_rows}
         if stream is None and len(outputs) == 1:
             return next(iter(outputs.values()))
         names = [output.batch.stream for output in outputs.values()]

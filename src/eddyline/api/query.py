@@ -86,7 +86,7 @@ class Query:
         for never in record.shape.condition.never:
             if frame.array(evaluate(never, frame))[0].as_py() is True:
                 return ["this query can never match: its conditions contradict each other"]
-        if not record.shape.condition.clauses:
+        if not record.shape.condition.clauses and record.shape.join is None:
             return ["this query matches every row"]
         return []
 

@@ -10,6 +10,7 @@ from typing import Any
 from eddyline.api import rules
 from eddyline.api.engine import Engine
 from eddyline.api.explain import suspended
+from eddyline.api.join_words import stream_words, streams_of
 from eddyline.api.query import Query, why_of
 from eddyline.api.receipts import recorded_values
 from eddyline.durations import duration_text
@@ -92,7 +93,8 @@ class QueryCommands:
             record = self._rounds.catalog.record(query_id)
             return self._shown(Query(self._engine, query_id)) | {
                 "registered": instant(record.registered_us),
-                "stream": record.shape.stream,
+                "stream": stream_words(record.shape),
+                "streams": list(streams_of(record.shape)),
                 "cost": rules.cost_class(record.shape),
                 "n_dead": self._rounds.dead_letters.by_query[query_id],
             }

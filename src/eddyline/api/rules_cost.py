@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.api.join_words import stream_words
 from eddyline.expressions import Context, Frame, evaluate, is_volatile
 from eddyline.model import AtomKind, Call, Clause, Shape, UserCall
 
@@ -23,9 +24,11 @@ def cost_class(shape: Shape) -> str:
     residual           an expression is computed, on rows the index has not ruled out
     function           a function of the user is called, likewise
     matches everything no condition at all: every row is a result
+
+    That rows of streams are joined is no part of it.
     """
     if not shape.condition.clauses:
-        return "matches everything"
+        return "matches everything" if shape.join is None else "index"
     kinds = {atom.kind for clause in shape.condition.clauses for atom in clause.atoms}
     if AtomKind.FUNCTION in kinds or any(_functions(clause) for clause in shape.condition.clauses):
         return "function"
@@ -36,7 +39,8 @@ def rule_warnings(shape: Shape, constants: Sequence[Any] | None, context: Contex
     """What is probably not meant. Without `constants` only what holds for every query of the shape."""
     clauses = shape.condition.clauses
     if not clauses:
-        yield "matches every row"
+        if shape.join is None:
+            yield "matches every row"
         return
     if constants is not None and _can_never_match(shape, constants, context):
         yield "can never match"
@@ -45,9 +49,13 @@ def rule_warnings(shape: Shape, constants: Sequence[Any] | None, context: Contex
         return
     functions = sorted({name for clause in clauses for name in _functions(clause)})
     if functions:
-        yield f"calls {', '.join(functions)} on every row of {shape.stream}: no condition narrows it first"
+        yield f"calls {', '.join(functions)} on every row of {_read(shape)}: no condition narrows it first"
     elif any(_has_regular_expression(clause) for clause in clauses):
-        yield f"matches a regular expression on every row of {shape.stream}: no condition narrows it first"
+        yield f"matches a regular expression on every row of {_read(shape)}: no condition narrows it first"
+
+
+def _read(shape: Shape) -> str:
+    return stream_words(shape) if shape.join is None else f"the join of {stream_words(shape)}"
 
 
 def _can_never_match(shape: Shape, constants: Sequence[Any], context: Context) -> bool:

@@ -20,7 +20,7 @@ Run standing SQL queries over streams.
   stream add NAME        propose a stream from a sample of its data
   query ACTION           add, drop, list, show, pause or resume a query
   tail, alerts [QUERY]   results as they come; alerts that are open, what they said
-  explain QUERY | SQL    how a query is answered; --all, --filters: all of it
+  explain QUERY | SQL    how a query is answered; --all, --filters, --joins: all of it
   why QUERY [ROW]        why a row matches or does not; without a row: why so few do
   receipt ID, prove ID   what a result follows from; does plain Spark SQL find the same?
   deadletters            rows that did not fit and pairs that could not be decided
@@ -189,6 +189,11 @@ def build() -> Parser:
         const="",
         metavar="STREAM",
         help="the expensive conditions of a stream, or of all: their order and what sharing them saves",
+    )
+    one.add_argument(
+        "--joins",
+        action="store_true",
+        help="what joins keep of each stream, and in which order rows look for partners",
     )
     _owner(one)
 

@@ -158,13 +158,15 @@ def alert_text(facts: dict[str, Any]) -> str:
 
 
 def explain(args: argparse.Namespace, out: Output) -> int:
-    if sum((args.all, args.query is not None, args.filters is not None)) != 1:
+    if sum((args.all, args.joins, args.query is not None, args.filters is not None)) != 1:
         raise CommandError(
-            "explain takes a query, --all or --filters",
+            "explain takes a query, --all, --filters or --joins",
             hint="See eddyline explain --help.",
         )
     if args.all:
         return _explain_whole(args, out, "explain_index")
+    if args.joins:
+        return _explain_whole(args, out, "explain_joins")
     if args.filters is not None:
         return _explain_whole(args, out, "explain_filters", stream=args.filters or None)
     texts: Sequence[str | None] = [None]

@@ -10,6 +10,7 @@ from typing import Any
 from eddyline.api.control import error_from
 from eddyline.api.explain import Explanation, IndexExplanation
 from eddyline.api.filter_words import FiltersExplanation
+from eddyline.api.join_facts import JoinsExplanation
 from eddyline.api.jsonable import jsonable
 from eddyline.client.connection import Connection
 from eddyline.client.query import (
@@ -240,6 +241,11 @@ class RemoteEngine:
         for facts in found:
             del facts["shown"]
         return FiltersExplanation(found)
+
+    def joins(self) -> JoinsExplanation:
+        """What joins keep of each stream, and in which order new rows look for partners."""
+        found = self.connection.get("/joins", owner=self._owner)
+        return JoinsExplanation(found["streams"], found["signatures"])
 
     def events(self, *, newest: int = 1000) -> list[dict[str, Any]]:
         """What the engine announced lately, oldest first, each with the name of its event. For admins."""

@@ -39,6 +39,7 @@ class ReceivedResult(Result):
             arrival=body["arrival"],
             change=body["change"],
             is_late=body["is_late"],
+            arrivals=tuple(body.get("arrivals", ())),
         )
 
 

@@ -47,9 +47,10 @@ from eddyline.storage.outbox import (
     write_parts,
 )
 from eddyline.storage.store import Store, StoredFile
+from eddyline.storage.stored_tables import TableBlock, read_table, write_table
 from eddyline.storage.stored_windows import WindowBlock, read_windows, write_windows
 
-CAPTURE, OUTBOX, DEAD, WINDOW = "capture", "outbox", "dead", "window"
+CAPTURE, OUTBOX, DEAD, WINDOW, TABLE = "capture", "outbox", "dead", "window", "table"
 _DAY_US = 86_400_000_000
 GC_EVERY = 64  # rounds
 LEFT_S = 24 * 3600  # after which a file no round lists belongs to no round that still runs
@@ -225,6 +226,19 @@ class Durable:
         """The rows of such a file; none if it is damaged."""
         buffer = self._read(file)
         return [] if buffer is None else list(read_windows(buffer))
+
+    def write_table(self, round_number: int, blocks: Sequence[TableBlock]) -> ListedFile:
+        """Changes of a table."""
+        return self._put(TABLE, round_number, lambda file: write_table(file, blocks))
+
+    def table_files(self) -> list[ListedFile]:
+        """Files of changes of tables, in order."""
+        return self.rounds.files(TABLE)
+
+    def table(self, file: ListedFile) -> list[TableBlock]:
+        """The changes in such a file; none if it is damaged."""
+        buffer = self._read(file)
+        return [] if buffer is None else list(read_table(buffer))
 
     def keep(self, whose: str, names: Iterable[str]) -> None:
         """Files that no round lists and workers need now, such as those of a plan. Those before the last are removed."""

@@ -1,7 +1,7 @@
 """From the queries that stand on joins to what is to be done for them: what is kept of each input, and who wants which rows.
 
 A *local* plan is what the queries of a signature say of one input alone. Rows of its stream that nobody wants by it are neither
-kept nor joined there.
+kept nor joined there. Outer joins have two more: what makes a match, and what is asked of matches.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from eddyline.model import (
     BEHIND,
     OLDER,
     Changes,
+    Condition,
     Input,
     Join,
     Role,
@@ -54,8 +55,8 @@ def signature_plan(signature: Signature, plan: StreamPlan, catalog: Catalog) -> 
         since = [catalog.first_versions(each)[each.is_live] for each in segments if each.n_live]
         if since:
             first = min(int(each.min()) for each in since)
-            for place, need in _needs(shape, first):
-                needs[place][need] = None
+            for at, need in _needs(shape, first):
+                needs[at][need] = None
     return SignaturePlan(
         signature,
         tuple(map(frozenset, columns)),
@@ -94,70 +95,84 @@ def _bounds(join: Join, place: int, partners: list[int]) -> tuple[tuple[int, int
     return found if len(found) == len(reaches) else ()
 
 
-# --------------------------------------------------------------------------------------------- local plans
+# --------------------------------------------------------------------------------------------- plans that follow from others
+
+MATCH = "match"  # an outer join: what makes a row of input 1 a partner
+BOTH = "both"  # and what the query asks of the two together
 
 
-class LocalPlans:
-    """The local plans of the inputs of all signatures, made once for each plan."""
+def local(place: int) -> str:
+    """What is said of one input alone."""
+    return f"input {place}"
+
+
+class DerivedPlans:
+    """Plans for the same queries with another condition, made once for each plan."""
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[str, int], tuple[StreamPlan, StreamPlan | None]] = {}
-        self._shapes: dict[tuple[Shape, int], Shape] = {}
+        self._plans: dict[tuple[str, str], tuple[StreamPlan, StreamPlan]] = {}
+        self._shapes: dict[tuple[Shape, str], Shape] = {}
 
-    def of(self, plan: StreamPlan, place: int) -> StreamPlan | None:
-        """Who wants which rows of an input, or None: somebody wants them all."""
-        known = self._plans.get((plan.stream, place))
+    def of(self, plan: StreamPlan, variant: str) -> StreamPlan:
+        known = self._plans.get((plan.stream, variant))
         if known is None or known[0] is not plan:
-            known = self._plans[plan.stream, place] = plan, self._plan(plan, place)
+            known = self._plans[plan.stream, variant] = plan, self._plan(plan, variant)
         return known[1]
+
+    def wants_all(self, plan: StreamPlan, place: int) -> bool:
+        """Whether some query has nothing to say of an input alone, so that it wants all of its rows."""
+        return any(not s.shape.condition.clauses for s in self.of(plan, local(place)).segments if s.n_live)
 
     def keep(self, plans: Mapping[str, StreamPlan]) -> None:
         """Forget what no longer stands."""
         self._plans = {key: made for key, made in self._plans.items() if key[0] in plans}
         standing = {shape for plan in plans.values() for shape in plan.by_shape}
-        self._shapes = {key: local for key, local in self._shapes.items() if key[0] in standing}
+        self._shapes = {key: shape for key, shape in self._shapes.items() if key[0] in standing}
 
-    def _plan(self, plan: StreamPlan, place: int) -> StreamPlan | None:
+    def _plan(self, plan: StreamPlan, variant: str) -> StreamPlan:
         segments = []
         for segment in plan.segments:
-            if not segment.n_live:
-                continue
-            shape = self.shape(segment.shape, place)
-            if not shape.condition.clauses:
-                return None
-            cache: dict[str, Any] = segment.cache.setdefault(f"local {place}", {})
+            cache: dict[str, Any] = segment.cache.setdefault(variant, {})
+            shape = self.shape(segment.shape, variant)
             segments.append(Segment(shape, segment.ids, segment.slots, segment.is_live, cache))
-        changes = _LocalChanges(plan.changes, place, self)
-        return StreamPlan(f"{plan.stream}/{place}", plan.version, tuple(segments), changes)
+        changes = _DerivedChanges(plan.changes, variant, self)
+        return StreamPlan(f"{plan.stream}/{variant}", plan.version, tuple(segments), changes)
 
-    def shape(self, shape: Shape, place: int) -> Shape:
-        """What a shape says of one input: the same object for the same shape."""
-        known = self._shapes.get((shape, place))
+    def shape(self, shape: Shape, variant: str) -> Shape:
+        """The same object for the same shape."""
+        known = self._shapes.get((shape, variant))
         if known is None:
-            assert shape.join is not None, shape.key
-            entry = shape.inputs[place]
-            known = self._shapes[shape, place] = replace(
-                shape,
-                key=f"{shape.key}; input {place}",
-                inputs=(Input(entry.alias, entry.stream),),
-                projection=(),
-                condition=shape.join.local[place],
-                join=None,
-            )
+            known = self._shapes[shape, variant] = _derived(shape, variant)
         return known
 
 
-class _LocalChanges(Changes):
-    """The same changes, of the local shapes."""
+def _derived(shape: Shape, variant: str) -> Shape:
+    join = shape.join
+    assert join is not None, shape.key
+    key = f"{shape.key}; {variant}"
+    if variant == MATCH:
+        return replace(shape, key=key, projection=(), condition=join.on)
+    if variant == BOTH:
+        both = shape.condition
+        condition = Condition((*join.on.clauses, *both.clauses), (*join.on.never, *both.never))
+        return replace(shape, key=key, condition=condition)
+    place = int(variant.removeprefix("input "))
+    entry = shape.inputs[place]
+    inputs = (Input(entry.alias, entry.stream),)
+    return replace(shape, key=key, inputs=inputs, projection=(), condition=join.local[place], join=None)
 
-    def __init__(self, changes: Changes, place: int, plans: LocalPlans) -> None:
+
+class _DerivedChanges(Changes):
+    """The same changes, of the shapes that follow."""
+
+    def __init__(self, changes: Changes, variant: str, plans: DerivedPlans) -> None:
         super().__init__(changes.since)
         self._of = changes
-        self._place = place
+        self._variant = variant
         self._plans = plans
 
     def between(self, after: int, until: int) -> dict[Shape, npt.NDArray[np.int32]] | None:
         found = self._of.between(after, until)
         if found is None:
             return None
-        return {self._plans.shape(shape, self._place): ids for shape, ids in found.items()}
+        return {self._plans.shape(shape, self._variant): ids for shape, ids in found.items()}

@@ -1,7 +1,8 @@
-"""Joins in a round: who wants which rows, what they meet, and which queries see what comes of it.
+"""Joins and tables in a round: who wants which rows, what they meet, and which queries see what comes of it.
 
 plan      the plans of all signatures are pinned, with the version
-work      local filters say which rows each input wants (join_plans.py); the join stage builds and probes (joins/stage.py)
+work      tables change; local filters say which rows each input wants (join_plans.py); the join stage builds and probes
+          (joins/stage.py); what comes of it are rows of streams of their own, for the filters of these
 commit    what was built stays, and what nobody can want any more leaves
 abort     what was built is undone
 """
@@ -16,27 +17,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.batch import ListHits, TupleBatch
+from eddyline.batch import ListHits, PartMatches, QueryIds, TupleBatch
 from eddyline.catalog import Catalog
 from eddyline.catalog.rounds import ListedFile
 from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import event_times
 from eddyline.engine.join_groups import JoinClock, groups_of
-from eddyline.engine.join_plans import LocalPlans, join_plan
+from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, join_plan, local
+from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.window_files import WindowFiles, stored_rows
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.filters.matching import DeadPairs, merged
+from eddyline.joins.joined_rows import Joined
+from eddyline.joins.outer import Deciding
 from eddyline.joins.plan import Arrived, JoinPlan, Standing, arrived
-from eddyline.joins.stage import Joined, JoinStage
-from eddyline.model import Round, Stream, StreamPlan, StreamProgress
+from eddyline.joins.stage import JoinStage
+from eddyline.joins.table_changes import Deltas
+from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
 
 Mask = npt.NDArray[np.bool_]
+Seen = Callable[[FilterOutput], FilterOutput]
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedJoins:
-    """What a round does about joins."""
+    """What a round does about joins and tables."""
 
     plan: JoinPlan
     plans: dict[str, StreamPlan]  # of the signatures' streams, by name
@@ -44,10 +50,21 @@ class PlannedJoins:
     progress: dict[str, StreamProgress]
     first_versions: dict[str, npt.NDArray[np.int64]]  # by signature and query id: since when it sees rows
     groups: list[frozenset[str]]  # streams that joins connect
+    tables: PlannedTables | None = None  # None: there are none
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Rows that a round has made besides those that came, for the queries of a plan; `seen` narrows what they see of it."""
+
+    stage: str  # whose filters decide
+    plan: StreamPlan
+    batch: TupleBatch
+    seen: Seen | None = None
 
 
 class Joining:
-    """The joins of one engine."""
+    """The joins and tables of one engine."""
 
     def __init__(
         self,
@@ -60,32 +77,32 @@ class Joining:
         durable: Durable | None = None,
     ) -> None:
         self._catalog = catalog
-        self._files = None if durable is None else WindowFiles(durable)
         self._make_filters = make_filters
         self.stage = JoinStage(context, policy=policy, seed=seed)
+        self.tables = Tables(catalog, self.stage.evaluate, durable)
+        self.stage.tables = self.tables.tables
+        self._files = None if durable is None else WindowFiles(durable)
         self._known: tuple[tuple[object, ...], PlannedJoins] | None = None
-        self._locals: dict[tuple[str, int], FilterStage] = {}
-        self._local_plans = LocalPlans()
+        self._locals: dict[tuple[str, str], FilterStage] = {}  # by signature and variant of its plan
+        self._derived = DerivedPlans()
         self._clock = JoinClock()
         self._came: dict[str, Arrived] = {}  # in the round that is running
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is no join."""
-        return not self._catalog.signatures() and not self.stage.stems
+        self.letters: list[DeadLetter] = []  # the same: rows without a key
 
     # ----------------------------------------------------------------------------------------- step 1
 
     def plan(self, progress: Mapping[str, StreamProgress]) -> PlannedJoins | None:
-        """What joins want, as of now; None if there are none."""
+        """What joins and tables want, as of now; None if there are none."""
         catalog = self._catalog
-        if self.is_idle:
-            return None
+        tables = self.tables.plan()
         signatures = catalog.signatures()
+        if not signatures and not self.stage.stems and tables is None:
+            return None
         plans = {signature.name: catalog.plan(signature.name) for signature in signatures}
         names = {name.lower() for signature in signatures for name in signature.streams}
         streams = {name: catalog.stream(name) for name in sorted(names)}
-        key = (*plans.values(), *streams.values())
+        keyed = () if tables is None else tables.streams.values()
+        key = (*plans.values(), *streams.values(), *keyed)
         if self._known is None or not _all_same(self._known[0], key):
             version = 0 if self._known is None else self._known[1].plan.version + 1
             made = PlannedJoins(
@@ -98,7 +115,7 @@ class Joining:
             )
             self._known = key, made
         where = {name: progress.get(name, StreamProgress()) for name in streams}
-        return replace(self._known[1], progress=where)
+        return replace(self._known[1], progress=where, tables=tables)
 
     def _first_versions(self, plan: StreamPlan) -> npt.NDArray[np.int64]:
         last = max((int(each.ids[-1]) for each in plan.segments if len(each)), default=0)
@@ -111,29 +128,52 @@ class Joining:
     # ----------------------------------------------------------------------------------------- step 3
 
     def work(
-        self, round_: Round, planned: PlannedJoins, batches: Mapping[str, TupleBatch]
-    ) -> Iterator[Joined]:
-        """Rows of all signatures; all of them must be taken."""
+        self,
+        round_: Round,
+        planned: PlannedJoins,
+        batches: Mapping[str, TupleBatch],
+        plans: Mapping[str, StreamPlan],
+        deletes: Mapping[str, Mask],
+    ) -> Iterator[Made]:
+        """What the round makes besides the rows that came; all of it must be taken. `plans` are those of the rows' streams."""
         self._build(planned)
-        came = self._came = {
-            name: arrived(
-                batch, event_times(planned.streams[name], batch.rows), _n_counted(planned.progress[name])
-            )
-            for name, batch in batches.items()
-            if name in planned.streams and len(batch)
-        }
-        if came:
-            before = Standing({name: _n_counted(at) for name, at in planned.progress.items()}, {})
-            yield from self.stage.push(came, self._wanted(planned, came, round_), before, round_)
+        self.stage.begin()
+        self.letters = []
+        before = Standing({name: _n_counted(at) for name, at in planned.progress.items()}, {})
+        if planned.tables is not None:
+            yield from self._answers(planned, planned.tables, before, round_)
+        came: dict[str, Arrived] = {}
+        for name, batch in batches.items():
+            if planned.tables is not None and name in planned.tables.streams:
+                deltas = self._change(round_, planned.tables.streams[name], batch, deletes.get(name))
+                came[name] = _as_rows(name, deltas)
+                yield Made(name, plans[name], self._changed(name, deltas))
+            elif name in planned.streams and len(batch):
+                times = event_times(planned.streams[name], batch.rows)
+                came[name] = arrived(batch, times, _n_counted(planned.progress[name]))
+        self._came = {name: rows for name, rows in came.items() if name in planned.streams}
+        if self._came:
+            wanted = self._wanted(planned, self._came, round_)
+            for made in self.stage.push(self._came, wanted, before, round_):
+                yield from self._made(planned, made, round_)
+
+    def decide(
+        self, round_: Round, planned: PlannedJoins, progress: Mapping[str, StreamProgress]
+    ) -> Iterator[Made]:
+        """Rows of outer joins for which no partner can come any more, given where the streams of the round will stand."""
+        after = {name: progress.get(name, at) for name, at in planned.progress.items()}
+        for deciding in self.stage.decide(self._standing(planned, after), round_):
+            yield from self._made(planned, deciding, round_)
 
     def _build(self, planned: PlannedJoins) -> None:
         if planned.plan is self.stage.plan:
             return
+        if planned.tables is not None:
+            self.tables.fit(planned.tables)
         self.stage.build(planned.plan)
-        inputs = {(each.name, at) for each in planned.plan.signatures for at in range(len(each.signature))}
-        for gone in self._locals.keys() - inputs:
+        for gone in [key for key in self._locals if key[0] not in planned.plans]:
             self._locals.pop(gone).close()
-        self._local_plans.keep(planned.plans)
+        self._derived.keep(planned.plans)
 
     def _wanted(
         self, planned: PlannedJoins, came: Mapping[str, Arrived], round_: Round
@@ -143,28 +183,104 @@ class Joining:
             for place, entry in enumerate(each.signature.inputs):
                 rows = came.get(entry.stream.lower())
                 if rows is not None:
-                    who = each.name, place
-                    wanted[who] = self._wanted_by(who, planned.plans[each.name], rows.batch, round_)
+                    plan = planned.plans[each.name]
+                    wanted[each.name, place] = self._wanted_by(plan, place, rows.batch, round_)
         return wanted
 
-    def _wanted_by(self, who: tuple[str, int], plan: StreamPlan, batch: TupleBatch, round_: Round) -> Mask:
-        local = self._local_plans.of(plan, who[1])
-        if local is None:
+    def _wanted_by(self, plan: StreamPlan, place: int, batch: TupleBatch, round_: Round) -> Mask:
+        if self._derived.wants_all(plan, place):
             return np.ones(len(batch), dtype=bool)
-        stage = self._locals.get(who)
-        if stage is None:
-            stage = self._locals[who] = self._make_filters()
-        stage.build(local)
-        output = stage.push(batch, round_)
+        output = self._decided(plan, local(place), batch, round_)
         wanted = np.diff(output.offsets) > 0
         wanted[output.dead.rows] = True  # not refuted: whoever meets it finds the error again
         return wanted
 
-    def seen(self, planned: PlannedJoins, joined: Joined, output: FilterOutput) -> FilterOutput:
-        """What is left if every query sees only rows whose parts all came since it did."""
-        return visible(output, joined.version, planned.first_versions[joined.signature])
+    def _decided(self, plan: StreamPlan, variant: str, batch: TupleBatch, round_: Round) -> FilterOutput:
+        """What the queries of a plan that follows from another say of rows."""
+        stage = self._locals.get((plan.stream, variant))
+        if stage is None:
+            stage = self._locals[plan.stream, variant] = self._make_filters()
+        stage.build(self._derived.of(plan, variant))
+        return stage.push(batch, round_)
+
+    def _made(self, planned: PlannedJoins, made: Joined | Deciding, round_: Round) -> Iterator[Made]:
+        """What the stage yields, as rows for filters."""
+        name = made.signature
+        plan, first = planned.plans[name], planned.first_versions[name]
+        if isinstance(made, Joined):
+            outer = next(s.signature.outer for s in planned.plan.signatures if s.name == name)
+            if outer != "left anti":
+                shown = self._derived.of(plan, BOTH) if outer else plan
+                seen = functools.partial(visible, versions=made.version, first_versions=first)
+                yield Made(shown.stream.lower(), shown, made.batch, seen)
+            return
+        matched = self._matched(plan, made, round_)
+        asked = _with_reach(plan, made.reach_us)
+        seen = functools.partial(
+            _unmatched, versions=made.version, first_versions=first, matched=matched, asked=asked
+        )
+        yield Made(name.lower(), plan, made.alone, seen)
+
+    def _matched(self, plan: StreamPlan, deciding: Deciding, round_: Round) -> npt.NDArray[np.int64]:
+        """Which rows have a partner, for which queries: row and query in one number, ascending."""
+        found = [np.empty(0, np.int64)]
+        for joined in deciding.matched:
+            output = self._decided(plan, MATCH, joined.batch, round_)
+            offsets, ids = output.pairs()
+            rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+            found.append(_pair_numbers(joined.driver[rows], ids))
+        return np.unique(np.concatenate(found))
+
+    # ----------------------------------------------------------------------------------------- tables
+
+    def _answers(
+        self, planned: PlannedJoins, tables: PlannedTables, standing: Standing, round_: Round
+    ) -> Iterator[Made]:
+        """The answers of queries that are new to tables, as these stood before the round."""
+        by_name = {each.name: each for each in planned.plan.signatures}
+        for name, (plan, ids) in tables.newcomers.items():
+            seen = functools.partial(_only, ids=ids)
+            if name in tables.streams:
+                batch = self.tables.current(name)
+                if len(batch):
+                    yield Made(name, plan, self._numbered(batch, batch.arrival), seen)
+            else:
+                first = by_name[name].signature.inputs[0].stream.lower()
+                rows = self.tables.current(first)
+                if len(rows):
+                    came = Arrived(rows, self.tables.times(first), np.zeros(len(rows), np.int64))
+                    for joined in self.stage.answer(by_name[name], came, standing, round_):
+                        yield Made(name.lower(), plan, joined.batch, seen)
+
+    def _change(self, round_: Round, stream: Stream, batch: TupleBatch, is_delete: Mask | None) -> Deltas:
+        if is_delete is None:
+            is_delete = np.zeros(len(batch), dtype=bool)
+        deltas = self.tables.apply(stream, batch, is_delete)
+        self.letters += self.tables.letters(round_, stream, batch, deltas.misfits)
+        return deltas
+
+    def _changed(self, name: str, deltas: Deltas) -> TupleBatch:
+        """What changed in a table as rows of its stream, for queries over it alone."""
+        n = len(deltas)
+        batch = TupleBatch(name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool))
+        return self._numbered(batch, deltas.arrival)
+
+    def _numbered(self, batch: TupleBatch, arrival: npt.NDArray[np.int64]) -> TupleBatch:
+        """Rows with numbers of their own: one change may be two rows, and an answer repeats rows of earlier rounds."""
+        first, n = self.stage.numbers(len(batch)), len(batch)
+        numbers = np.arange(first, first + n, dtype=np.int64)
+        stream = self._catalog.stream(batch.stream).name
+        return TupleBatch(stream, batch.rows, numbers, batch.sign, batch.is_late, arrival[:, None])
 
     # ----------------------------------------------------------------------------------------- step 4
+
+    def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
+        """Files of what the round has kept, and those that are listed no longer once it has committed."""
+        files, gone = self.tables.save(round_number)
+        if self._files is not None:
+            files += self._files.write(round_number, self.stage)
+            gone += self._files.gone
+        return files, gone
 
     def commit(
         self,
@@ -178,8 +294,11 @@ class Joining:
         after = {name: progress.get(name, at) for name, at in planned.progress.items()}
         self._build(planned)
         self._clock.note(planned.groups, self._came, planned.progress, round_.now_us, is_numbered=is_numbered)
-        self._came = {}
-        self.stage.commit(self._standing(planned, after), round_)
+        self._came, self.letters = {}, []
+        standing = self._standing(planned, after)
+        self.stage.commit(standing, round_)
+        signatures = [each.signature for each in planned.plan.signatures]
+        self.tables.commit(round_, horizons(signatures, standing.watermarks_us))
         if self._files is not None:
             self._files.commit()
 
@@ -191,37 +310,39 @@ class Joining:
         found = self._clock.lifted(planned.groups, planned.streams, after, now_us)
         return {name: at for name, at in found.items() if name not in self._came}
 
-    def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
-        """Files of what the round has stored, and those that are listed no longer once it has committed."""
-        if self._files is None:
-            return [], []
-        files = self._files.write(round_number, self.stage)
-        return files, self._files.gone
+    def rollback(self) -> None:
+        self._came, self.letters = {}, []
+        self.stage.rollback()
+        self.tables.rollback()
+        if self._files is not None:
+            self._files.rollback()
 
-    def restore(self, progress: Mapping[str, StreamProgress], now_us: int) -> None:
-        """After opening a home: what the SteMs held after the last committed round."""
+    def restore(self, progress: Mapping[str, StreamProgress], version: int, now_us: int) -> None:
+        """After opening a home: what was kept after the last committed round, which saw this version."""
         assert self._files is not None
         blocks = list(self._files.restore())
         planned = self.plan(progress)
         self._clock.distrust(name for name, at in progress.items() if at.n_rows)
         if planned is None:
+            self.tables.restore(version)
             return
-        self._build(planned)
+        self._build(planned)  # so that tables know whether to keep history
+        self.tables.restore(version)
         for block in blocks:
             self.stage.restore(block.stream, functools.partial(stored_rows, block))
         self.stage.commit(self._standing(planned, planned.progress), Round(0, 0, now_us, 0, 0, {}))
 
     def _standing(self, planned: PlannedJoins, progress: Mapping[str, StreamProgress]) -> Standing:
+        outer = {
+            name.lower() for s in planned.plan.signatures if s.signature.outer for name in s.signature.streams
+        }
+        ordered = [
+            group for group in planned.groups if not group & outer
+        ]  # what is decided stays so after a restart
         return Standing(
             {name: _n_counted(at) for name, at in progress.items()},
-            self._clock.watermarks(planned.groups, planned.streams, progress),
+            self._clock.watermarks(ordered, planned.streams, progress),
         )
-
-    def rollback(self) -> None:
-        self._came = {}
-        self.stage.rollback()
-        if self._files is not None:
-            self._files.rollback()
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""
@@ -230,7 +351,7 @@ class Joining:
     # ----------------------------------------------------------------------------------------- looking at it
 
     def snapshot(self) -> dict[str, Any]:
-        return self.stage.snapshot()
+        return self.stage.snapshot() | {"tables": self.tables.snapshot()}
 
     def close(self) -> None:
         for stage in self._locals.values():
@@ -246,7 +367,34 @@ def _n_counted(at: StreamProgress) -> int:
     return at.n_rows - at.n_late
 
 
+def _as_rows(name: str, deltas: Deltas) -> Arrived:
+    """What changed in a table, at the numbers of the changes."""
+    n = len(deltas)
+    batch = TupleBatch(name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool))
+    return Arrived(batch, deltas.time_us, np.zeros(n, np.int64))
+
+
 # --------------------------------------------------------------------------------------------- who sees what
+
+
+def narrowed(output: FilterOutput, keeps: Callable[[npt.NDArray[np.int64], QueryIds], Mask]) -> FilterOutput:
+    """The matches of which a function of rows and query ids says so."""
+    hits = merged(len(output.batch), output.hits)
+    pairs = np.flatnonzero(keeps(hits.rows, hits.ids))
+    kept: list[PartMatches] = []
+    for part in output.parts:
+        mine = np.flatnonzero(keeps(part.rows, part.query_ids))
+        if len(mine):
+            kept.append(part.take(mine))
+    dead = output.dead
+    alive = np.flatnonzero(keeps(dead.rows, dead.query_ids))
+    return FilterOutput(
+        output.batch,
+        output.plan,
+        (ListHits(np.searchsorted(pairs, hits.offsets), hits.ids[pairs]),) if len(pairs) else (),
+        tuple(kept),
+        DeadPairs(dead.rows[alive], dead.query_ids[alive], tuple(dead.failures[k] for k in alive.tolist())),
+    )
 
 
 def visible(
@@ -255,18 +403,40 @@ def visible(
     """The matches of rows whose version is not below the one from which on the query sees rows."""
     if not len(versions) or versions.min() >= first_versions.max(initial=0):
         return output
-    hits = merged(len(output.batch), output.hits)
-    pairs = np.flatnonzero(versions[hits.rows] >= first_versions[hits.ids])
-    parts = [
-        part.take(np.flatnonzero(versions[part.rows] >= first_versions[part.query_ids]))
-        for part in output.parts
+    return narrowed(output, lambda rows, ids: versions[rows] >= first_versions[ids])
+
+
+def _only(output: FilterOutput, ids: QueryIds) -> FilterOutput:
+    return narrowed(output, lambda _, found: np.isin(found, ids))
+
+
+def _unmatched(
+    output: FilterOutput,
+    versions: npt.NDArray[np.int64],
+    first_versions: npt.NDArray[np.int64],
+    matched: npt.NDArray[np.int64],
+    asked: QueryIds | None,
+) -> FilterOutput:
+    """The matches of rows for queries that are asked now and for which nothing matches the row."""
+
+    def keeps(rows: npt.NDArray[np.int64], ids: QueryIds) -> Mask:
+        is_kept = (versions[rows] >= first_versions[ids]) & ~np.isin(_pair_numbers(rows, ids), matched)
+        return is_kept if asked is None else is_kept & np.isin(ids, asked)
+
+    return narrowed(output, keeps)
+
+
+def _pair_numbers(rows: npt.NDArray[np.int64], ids: QueryIds) -> npt.NDArray[np.int64]:
+    return (rows.astype(np.int64) << 32) | ids.astype(np.int64)
+
+
+def _with_reach(plan: StreamPlan, reach_us: int | None) -> QueryIds | None:
+    """The queries of an outer join that decide at this reach; None: all of them."""
+    if reach_us is None:
+        return None
+    found = [
+        segment.ids
+        for segment in plan.segments
+        if segment.shape.join is not None and segment.shape.join.reach_us[0][1] == reach_us
     ]
-    dead = output.dead
-    alive = np.flatnonzero(versions[dead.rows] >= first_versions[dead.query_ids])
-    return FilterOutput(
-        output.batch,
-        output.plan,
-        (ListHits(np.searchsorted(pairs, hits.offsets), hits.ids[pairs]),) if len(pairs) else (),
-        tuple(part for part in parts if len(part)),
-        DeadPairs(dead.rows[alive], dead.query_ids[alive], tuple(dead.failures[k] for k in alive.tolist())),
-    )
+    return np.concatenate([np.empty(0, np.int32), *found])

@@ -39,7 +39,8 @@ from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
 from eddyline.engine.event_time import advanced, event_times, late_rows, latest
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.function_watch import FunctionWatch
-from eddyline.engine.joining import Joining, PlannedJoins
+from eddyline.engine.join_letters import joined_letter
+from eddyline.engine.joining import Joining, Made, PlannedJoins
 from eddyline.errors import (
     ClosedError,
     EddylineError,
@@ -140,6 +141,9 @@ class Work:
         default_factory=list
     )  # error, query, how many: to count
     files: list[ListedFile] = field(default_factory=list)
+    deletes: dict[str, npt.NDArray[np.bool_]] = field(
+        default_factory=dict
+    )  # by keyed stream: which rows delete
     gone: list[str] = field(default_factory=list)  # files that are listed no longer
     inputs: list[ReadInput] = field(default_factory=list)  # rows that were read where they lie
     events: list[Event] = field(default_factory=list)
@@ -413,10 +417,10 @@ class RoundEngine:
     def _work(self, round_: Round, planned: Planned, batches: Mapping[str, TupleBatch], work: Work) -> None:
         work.outputs = {}
         for name, batch in batches.items():
-            work.outputs[name] = self._filter(name, planned.plans[name], batch, round_, work)
+            if not planned.streams[name].is_keyed:
+                work.outputs[name] = self._filter(name, planned.plans[name], batch, round_, work)
         if planned.joins is not None:
-            self._join(round_, planned.joins, batches, work)
-            work.progress |= self.joining.lifted(planned.joins, work.progress, round_.now_us)
+            self._join(round_, planned, planned.joins, batches, work)
         if self.durable is None:
             work.matches = [each for output in work.outputs.values() for each in output.unread()]
         else:
@@ -453,19 +457,27 @@ class RoundEngine:
         return output
 
     def _join(
-        self, round_: Round, planned: PlannedJoins, batches: Mapping[str, TupleBatch], work: Work
+        self,
+        round_: Round,
+        planned: Planned,
+        joins: PlannedJoins,
+        batches: Mapping[str, TupleBatch],
+        work: Work,
     ) -> None:
+        """What joins and tables make of the rows, and the queries of that."""
+        for made in self.joining.work(round_, joins, batches, planned.plans, work.deletes):
+            self._take(made, round_, work)
+        work.progress |= self.joining.lifted(joins, work.progress, round_.now_us)
+        for made in self.joining.decide(round_, joins, work.progress):
+            self._take(made, round_, work)
+        work.letters += self.joining.letters
+        work.n_dead += len(self.joining.letters)
+
+    def _take(self, made: Made, round_: Round, work: Work) -> None:
         assert work.outputs is not None
-        for number, joined in enumerate(self.joining.work(round_, planned, batches)):
-            name = joined.signature
-            work.outputs[f"{name} ({number})"] = self._filter(
-                name.lower(),
-                planned.plans[name],
-                joined.batch,
-                round_,
-                work,
-                lambda output, joined=joined: self.joining.seen(planned, joined, output),  # type: ignore[misc]
-            )
+        output = self._filter(made.stage, made.plan, made.batch, round_, work, made.seen)
+        name = made.stage if made.stage not in work.outputs else f"{made.stage} ({len(work.outputs)})"
+        work.outputs[name] = output
 
     def _generations(self, ids: npt.NDArray[np.int32], version: int) -> npt.NDArray[np.int32]:
         with self.lock:
@@ -538,11 +550,14 @@ class RoundEngine:
             work.more_dead.append((dead.failures[at].error, int(dead.query_ids[at]), 1))
         for at in range(n_older, len(dead.rows)):
             row, query_id = int(dead.rows[at]), int(dead.query_ids[at])
+            stream, values = batch.stream, batch.rows.slice(row, 1).to_pylist()[0]
+            if batch.components is not None:
+                stream, values = joined_letter(output.plan, query_id, values)
             work.letters.append(
                 DeadLetter(
                     round_number=round_.number,
-                    stream=batch.stream,
-                    row=batch.rows.slice(row, 1).to_pylist()[0],
+                    stream=stream,
+                    row=values,
                     error=dead.failures[at].error,
                     message=dead.failures[at].message,
                     query_id=query_id,
@@ -648,7 +663,7 @@ class RoundEngine:
             self._last_round, self._last_arrival = last.round.number, last.last_arrival
             self._last_now_us = last.round.now_us
         self.progress = durable.rounds.progress()
-        self.joining.restore(self.progress, self._last_now_us)
+        self.joining.restore(self.progress, 0 if last is None else last.round.version, self._last_now_us)
         for file in durable.newest(OUTBOX, self.limits.result_bytes):
             for part in durable.parts(file):
                 self.results.append(file.round_number, durable.rounds.version_of(file.round_number), part)

@@ -35,6 +35,7 @@ Mask = npt.NDArray[np.bool_]
 RING_PAIRS = 32_768  # benchmarks/joins/probe.py: more cost more to probe, fewer to be merged
 LEAST_PAIRS = 1_024  # room in a ring
 MOST_GONE = 2  # times the pairs whose rows are there, and LEAST_PAIRS: when a ring is made anew
+LEAST_THERE = 0.25  # of the rows of a segment, or it is made anew
 _NONE = np.empty(0, dtype=bool)
 
 
@@ -157,6 +158,13 @@ class KeyIndex:
             self._segments.append(self._segment([(self._ring, self._n_ring)], held, low, high))
             self._start_ring(RING_PAIRS)
             is_changed = True
+        for at, segment in enumerate(self._segments):
+            if LEAST_THERE * segment.n_pairs > segment.n_there(held.first):
+                low = max(segment.low, held.first)
+                self._segments[at] = self._segment(
+                    [(segment.pairs, segment.n_pairs)], held, low, segment.high
+                )
+                is_changed = True
         while len(self._segments) > 1:
             older, newer = self._segments[-2:]
             if older.n_there(held.first) >= 2 * newer.n_there(held.first):

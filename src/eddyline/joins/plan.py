@@ -81,6 +81,29 @@ class JoinPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Drivers:
+    """New rows of the origin that look for partners, in order of arrival."""
+
+    rows: pa.RecordBatch
+    arrival: Numbers
+    time_us: Numbers
+    position: Numbers
+    sign: npt.NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def take(self, places: Numbers) -> Drivers:
+        return Drivers(
+            self.rows.take(pa.array(places)),
+            self.arrival[places],
+            self.time_us[places],
+            self.position[places],
+            self.sign[places],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Arrived:
     """Rows of one stream in a round, as joins see them."""
 
@@ -88,8 +111,16 @@ class Arrived:
     time_us: Numbers  # NO_TIME where there is none
     position: Numbers  # how many rows of the stream have counted before it, and it; late rows do not count
 
-    def times(self, rows: Numbers) -> Numbers:
-        return self.time_us[rows]
+    def drivers(self, rows: Numbers) -> Drivers:
+        """Some of them, to look for partners."""
+        batch = self.batch
+        return Drivers(
+            batch.rows.take(pa.array(rows)),
+            batch.arrival[rows],
+            self.time_us[rows],
+            self.position[rows],
+            batch.sign[rows],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +133,11 @@ class Standing:
 
 def arrived(batch: TupleBatch, times: pa.Array | None, n_before: int) -> Arrived:
     """The rows of a batch; `times` are their event times in microseconds."""
+    return Arrived(batch, times_of(times, len(batch)), n_before + np.cumsum(~batch.is_late))
+
+
+def times_of(times: pa.Array | None, n_rows: int) -> Numbers:
+    """Event times in microseconds as they are kept with rows."""
     if times is None:
-        time_us = np.full(len(batch), NO_TIME, np.int64)
-    else:
-        time_us = np.asarray(times.fill_null(NO_TIME).to_numpy(zero_copy_only=False)).astype(np.int64)
-    return Arrived(batch, time_us, n_before + np.cumsum(~batch.is_late))
+        return np.full(n_rows, NO_TIME, np.int64)
+    return np.asarray(times.fill_null(NO_TIME).to_numpy(zero_copy_only=False)).astype(np.int64)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from eddyline.joins.join_tree import JoinTree
 from eddyline.joins.keys import same
-from eddyline.joins.plan import Numbers
+from eddyline.joins.plan import Drivers, Numbers
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.stem import Key, Matches
 from eddyline.model import Expression
@@ -34,19 +34,14 @@ MOST_COMBINATIONS = 1 << 17  # made at a time
 MOST_PAIRS = 1 << 22  # of drivers with all rows of an input that has no key
 
 
-@dataclass(frozen=True, slots=True)
-class Drivers:
-    """New rows of the origin that look for partners, in order of arrival."""
+class PartnerMarks(NamedTuple):
+    """What is known of rows besides their columns, one entry each."""
 
-    rows: pa.RecordBatch
     arrival: Numbers
     time_us: Numbers
-
-    def __len__(self) -> int:
-        return len(self.arrival)
-
-    def take(self, places: Numbers) -> Drivers:
-        return Drivers(self.rows.take(pa.array(places)), self.arrival[places], self.time_us[places])
+    version: Numbers  # of the round they came in
+    position: Numbers
+    now_us: Numbers
 
 
 class Partner(Protocol):
@@ -58,6 +53,12 @@ class Partner(Protocol):
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
         """What expressions over the input's columns give on some of its rows."""
 
+    def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
+        """Columns of some of its rows."""
+
+    def marks(self, rows: Numbers) -> PartnerMarks:
+        """What else is known of them."""
+
 
 @dataclass(slots=True)
 class Combinations:
@@ -66,7 +67,7 @@ class Combinations:
     rows: dict[int, Numbers]
 
     def __len__(self) -> int:
-        return len(next(iter(self.rows.values())))
+        return len(self.rows[next(iter(self.rows))])
 
 
 @dataclass(slots=True)

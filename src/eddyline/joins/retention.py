@@ -1,7 +1,8 @@
 """Which stored rows some query may still want.
 
-A row stays while one need covers it: the query could see its round, and its window, whichever kind it is, has not passed. A window
-in event time has passed once every stream that could still bring a partner has a watermark above the row's time plus the reach.
+A row stays while one need covers it: the query could see its round, and its window, whichever kind it is, has not passed. A
+window in event time has passed once every stream that could still bring a partner has a watermark above the row's time plus the
+reach.
 """
 
 from __future__ import annotations
@@ -63,11 +64,35 @@ def _horizon(reach_us: Sequence[tuple[int, int]], plan: SignaturePlan, standing:
     """Rows up to this time have no partner to come: for every partner, its watermark is above their time plus the reach."""
     horizon = _NOTHING_LATER
     for partner, reach in reach_us:
-        watermark = standing.watermarks_us.get(plan.signature.inputs[partner].stream.lower())
+        watermark = _watermark(plan, partner, standing)
         if watermark is None:
             return -_NOTHING_LATER
         horizon = min(horizon, watermark - reach - 1)
     return horizon
+
+
+def _watermark(plan: SignaturePlan, place: int, standing: Standing) -> int | None:
+    """What is still to come of an input is not below this.
+
+    Rows of input 0 of an outer join also come once more, when it is decided whether they have a partner.
+    """
+    signature = plan.signature
+    own = standing.watermarks_us.get(signature.inputs[place].stream.lower())
+    if not signature.outer or place != 0 or own is None:
+        return own
+    horizons = [decided_until(plan, reach, standing) for reach in reaches(plan)]
+    return min([own, *(-_NOTHING_LATER if horizon is None else horizon + 1 for horizon in horizons)])
+
+
+def reaches(plan: SignaturePlan) -> set[int]:
+    """Of an outer join of two streams: by how much a partner's time may be above that of a row of input 0, in all queries."""
+    return {reach for need in plan.needs[0] for partner, reach in need.reach_us if partner == 1}
+
+
+def decided_until(plan: SignaturePlan, reach: int, standing: Standing) -> int | None:
+    """Up to which event time it is decided which rows of input 0 have no partner within this reach."""
+    watermark = standing.watermarks_us.get(plan.signature.inputs[1].stream.lower())
+    return None if watermark is None else watermark - reach - 1
 
 
 def near(

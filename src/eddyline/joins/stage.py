@@ -6,7 +6,8 @@ stream, shared by all queries.
   1. wanted rows of all streams are built into their SteMs, before any probe;
   2. from every input that has new rows, its signature is probed (probing.py): each combination once, by its latest row;
   3. combinations become rows of the signature's own stream, which the filters of that stream decide for all queries at once;
-  4. rows no query can want any more leave.
+  4. outer joins: rows of input 0 are decided once no partner can come any more (outer.py);
+  5. rows no query can want any more leave.
 
 What a round builds is undone by `rollback`, and stays with `commit`.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,39 +26,31 @@ import pyarrow as pa
 from eddyline.batch import TupleBatch
 from eddyline.expressions import Context, Frame, evaluate
 from eddyline.joins.join_tree import can_drive, join_tree
-from eddyline.joins.plan import Arrived, JoinPlan, Mask, Numbers, SignaturePlan, Standing
+from eddyline.joins.joined_rows import Counter, Joined, joined_rows, lonely_rows
+from eddyline.joins.outer import Deciding, is_decided_at_once
+from eddyline.joins.partners import ALWAYS, TablePartner, WindowPartner
+from eddyline.joins.plan import Arrived, Drivers, JoinPlan, Mask, Numbers, SignaturePlan, Standing
 from eddyline.joins.probe_order import ProbeOrder
-from eddyline.joins.probing import Combinations, Drivers, Origin, Partner
-from eddyline.joins.retention import RowMarks, covered
-from eddyline.joins.stem import Stem, StoredRows
-from eddyline.joins.windows import WindowPartner
+from eddyline.joins.probing import Origin, Partner
+from eddyline.joins.retention import RowMarks, covered, decided_until, reaches
+from eddyline.joins.stem import Key, Stem, StoredRows
+from eddyline.joins.table import Table
 from eddyline.model import (
-    AGE,
-    BEHIND,
     FIRST_JOINED,
     NO_TIME,
-    OLDER,
     Column,
     Expression,
+    Role,
     Round,
-    joined_name,
 )
 
 SMALL_STEM = 4_096  # rows, up to which a SteM is looked through after every round
 GROWN_BY = 0.125  # of its rows, after which a larger one is
+DECIDED_AT_ONCE = 1 << 16  # rows of an outer join
 
 Wanted = Mapping[
     tuple[str, int], Mask
 ]  # by signature and place: which of its stream's new rows some query wants
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """Rows that a signature made. Queries that first see a later version than `version` do not see the row."""
-
-    signature: str
-    batch: TupleBatch
-    version: Numbers
 
 
 class JoinStage:
@@ -77,9 +70,13 @@ class JoinStage:
         self._clock = clock
         self.plan = JoinPlan(-1)
         self.stems: dict[str, Stem] = {}  # by stream, in lower case
+        self.tables: dict[str, Table] = {}  # the same; whoever feeds them puts them here
         self._bits: dict[str, dict[tuple[str, int], int]] = {}  # by stream: which bit of `wants` is whose
         self._origins: dict[tuple[str, int], Origin] = {}
-        self._n_joined = 0  # of this round
+        self._n_made = 0  # rows, in this round
+        self._decided: dict[
+            tuple[str, int], int
+        ] = {}  # outer joins, by signature and reach: up to which event time
         self._built_since: dict[str, int] = {}  # rows, since a SteM was last looked through
         self._is_new_plan = False
         self.built: dict[str, StoredRows] = {}  # by stream, in the round that is running
@@ -91,6 +88,7 @@ class JoinStage:
         self.plan, self._is_new_plan = plan, True
         standing = {each.name for each in plan.signatures}
         self._origins = {key: origin for key, origin in self._origins.items() if key[0] in standing}
+        self._decided = {key: until for key, until in self._decided.items() if key[0] in standing}
         kept: dict[str, list[tuple[SignaturePlan, int]]] = {}
         for each in plan.signatures:
             for stream in each.signature.streams:
@@ -101,6 +99,24 @@ class JoinStage:
             self._built_since.pop(gone, None)
         for stream, inputs in kept.items():
             self._fit(stream, inputs)
+        for stream, table in self.tables.items():
+            table.set_keys(self._table_keys(stream))
+            table.keep_history(0 if self._is_asked_as_of(stream) else None)
+
+    def _is_asked_as_of(self, stream: str) -> bool:
+        """Whether a table is looked up at event times, so that rows it had earlier are wanted."""
+        inputs = [entry for plan in self.plan.signatures for entry in plan.signature.inputs]
+        return any(entry.stream.lower() == stream and entry.role is Role.AS_OF for entry in inputs)
+
+    def _table_keys(self, stream: str) -> set[Key]:
+        """The keys by which a table is looked up."""
+        return {
+            self._origin(plan, origin).tree.child_keys[place]
+            for plan in self.plan.signatures
+            for place in plan.signature.places(stream)
+            for origin in range(len(plan.signature))
+            if origin != place and can_drive(plan.signature, origin)
+        } - {()}
 
     def _fit(self, stream: str, inputs: list[tuple[SignaturePlan, int]]) -> None:
         """Let a SteM hold what these inputs need, under the keys by which they are probed."""
@@ -109,7 +125,7 @@ class JoinStage:
         schema = pa.schema([entry for entry in declared if entry.name in names])
         stem = self.stems.get(stream)
         if stem is None:
-            stem = self.stems[stream] = Stem(schema, self._evaluate)
+            stem = self.stems[stream] = Stem(schema, self.evaluate)
         stem.reshape(schema)
         stem.set_keys(
             {
@@ -134,11 +150,11 @@ class JoinStage:
         if origin is None:
             tree = join_tree(plan.signature, place)
             order = ProbeOrder(tree, self._policy, self._seed)
-            origin = Origin(tree, order, self._evaluate, self._clock)
+            origin = Origin(tree, order, self.evaluate, self._clock)
             self._origins[plan.name, place] = origin
         return origin
 
-    def _evaluate(self, expression: Expression, rows: pa.RecordBatch) -> pa.Array:
+    def evaluate(self, expression: Expression, rows: pa.RecordBatch) -> pa.Array:
         """The value of a key on rows of its stream; NULL where it is in error, so that it matches nothing."""
         if isinstance(expression, Column):
             return rows.column(expression.name)
@@ -148,12 +164,14 @@ class JoinStage:
 
     # ----------------------------------------------------------------------------------------- a round
 
+    def begin(self) -> None:
+        """A round begins."""
+        self._n_made, self.built = 0, {}
+
     def push(
         self, arrived: Mapping[str, Arrived], wanted: Wanted, standing: Standing, round_: Round
-    ) -> Iterator[Joined]:
-        """Build what came, then join it. All that it yields must be taken before `purge`."""
-        self._n_joined = 0
-        self.built = {}
+    ) -> Iterator[Joined | Deciding]:
+        """Build what came, then join it. All that it yields must be taken before `commit`."""
         for stream, rows in arrived.items():
             if stream in self.stems:
                 self._store(stream, rows, wanted, round_)
@@ -163,9 +181,12 @@ class JoinStage:
                 if rows_of is not None and can_drive(plan.signature, place):
                     mask = wanted[plan.name, place] & ~rows_of.batch.is_late
                     if mask.any():
-                        yield from self._drive(
-                            plan, place, rows_of, np.flatnonzero(mask), arrived, standing, round_
-                        )
+                        drivers = rows_of.drivers(np.flatnonzero(mask))
+                        made = self._drive(plan, place, drivers, arrived, standing, round_)
+                        if is_decided_at_once(plan.signature):
+                            yield from self._decided_now(plan, drivers, made, round_)
+                        else:
+                            yield from made
 
     def _store(self, stream: str, rows: Arrived, wanted: Wanted, round_: Round) -> None:
         bits = self._bits[stream]
@@ -193,104 +214,105 @@ class JoinStage:
         self,
         plan: SignaturePlan,
         origin: int,
-        rows: Arrived,
-        driving: Numbers,
+        drivers: Drivers,
         arrived: Mapping[str, Arrived],
         standing: Standing,
         round_: Round,
     ) -> Iterator[Joined]:
-        batch = rows.batch
-        drivers = Drivers(batch.rows.take(pa.array(driving)), batch.arrival[driving], rows.time_us[driving])
         partners: dict[int, Partner] = {}
-        counted: dict[int, Callable[[Numbers], Numbers]] = {}
+        counted: dict[int, Counter] = {}
         for place, entry in enumerate(plan.signature.inputs):
             counted[place] = _counter(entry.stream.lower(), arrived, standing)
             if place != origin:
                 partners[place] = self._partner(plan, place, origin, counted[place], round_)
         for found in self._origin(plan, origin).join(drivers, partners):
-            yield self._joined(plan, origin, drivers, rows.position[driving], found, counted, round_)
+            first = self.numbers(len(found))
+            yield joined_rows(plan, origin, drivers, partners, found, counted, round_, first)
+
+    def numbers(self, n: int) -> int:
+        """The first of so many numbers for rows that are made in this round."""
+        first = FIRST_JOINED + self._n_made
+        self._n_made += n
+        return first
+
+    def answer(
+        self, plan: SignaturePlan, rows: Arrived, standing: Standing, round_: Round
+    ) -> Iterator[Joined]:
+        """What a signature of tables makes of the rows they have, given those of the first input."""
+        everything = rows.drivers(np.arange(len(rows.batch)))
+        now = replace(everything, arrival=np.full(len(everything), ALWAYS, np.int64))
+        yield from self._drive(plan, 0, now, {}, standing, round_)
+
+    # ----------------------------------------------------------------------------------------- outer joins
+
+    def _decided_now(
+        self, plan: SignaturePlan, drivers: Drivers, made: Iterator[Joined], round_: Round
+    ) -> Iterator[Joined | Deciding]:
+        """Rows of input 0 that meet all they ever will when they come."""
+        matched = []
+        for joined in made:
+            matched.append(joined)
+            yield joined
+        alone = self._alone(plan, drivers)
+        yield Deciding(plan.name, None, alone, np.full(len(drivers), round_.version, np.int64), matched)
+
+    def decide(self, standing: Standing, round_: Round) -> Iterator[Deciding]:
+        """Rows of input 0 of outer joins for which no partner can come any more; `standing` is after the round."""
+        for plan in self.plan.signatures:
+            if plan.signature.outer and not is_decided_at_once(plan.signature):
+                for reach in sorted(reaches(plan)):
+                    yield from self._decide(plan, reach, standing, round_)
+
+    def _decide(
+        self, plan: SignaturePlan, reach: int, standing: Standing, round_: Round
+    ) -> Iterator[Deciding]:
+        until = decided_until(plan, reach, standing)
+        stream = plan.signature.inputs[0].stream.lower()
+        if until is None:
+            return
+        stem, bit = self.stems[stream], self._bits[stream][plan.name, 0]
+        rows = stem.every_row()
+        time_us = stem.time_us[rows]
+        is_open = (time_us > self._decided.get((plan.name, reach), NO_TIME)) & (time_us != NO_TIME)
+        is_open |= stem.arrival[rows] >= round_.first_arrival
+        is_open &= (stem.wants[rows, bit // 64] >> np.uint64(bit % 64) & np.uint64(1)) != 0
+        rows = rows[is_open & (time_us <= until)]
+        for first in range(0, len(rows), DECIDED_AT_ONCE):
+            mine = rows[first : first + DECIDED_AT_ONCE]
+            drivers = Drivers(
+                _batch(stem.take(mine, stem.schema.names), stem.schema, len(mine)),
+                stem.arrival[mine],
+                stem.time_us[mine],
+                stem.position[mine],
+                np.ones(len(mine), np.int8),
+            )
+            meets_all = replace(drivers, arrival=np.full(len(mine), ALWAYS, np.int64))
+            matched = list(self._drive(plan, 0, meets_all, {}, standing, round_))
+            yield Deciding(plan.name, reach, self._alone(plan, drivers), stem.version[mine], matched)
+
+    def _alone(self, plan: SignaturePlan, drivers: Drivers) -> TupleBatch:
+        schema = self.plan.schemas[plan.signature.inputs[1].stream.lower()]
+        return lonely_rows(plan, drivers, schema, self.numbers(len(drivers)))
 
     def _partner(
-        self,
-        plan: SignaturePlan,
-        place: int,
-        origin: int,
-        counted: Callable[[Numbers], Numbers],
-        round_: Round,
+        self, plan: SignaturePlan, place: int, origin: int, counted: Counter, round_: Round
     ) -> Partner:
-        stream = plan.signature.inputs[place].stream.lower()
+        entry, driving = plan.signature.inputs[place], plan.signature.inputs[origin]
+        stream = entry.stream.lower()
+        meets_own = place < origin or driving.role is Role.CURRENT  # what only drives comes last
+        if entry.role in (Role.TABLE, Role.AS_OF):
+            return TablePartner(self.tables[stream], self.evaluate, entry.role is Role.AS_OF, meets_own)
         return WindowPartner(
             self.stems[stream],
-            self._evaluate,
-            place,
+            self.evaluate,
             origin,
-            place < origin or plan.signature.inputs[origin].role is Role.CURRENT,  # what only drives comes last
+            meets_own,
             self._bits[stream][plan.name, place],
             plan.first_version,
             plan.needs[place],
             round_.now_us,
             counted,
         )
-
-    def _joined(
-        self,
-        plan: SignaturePlan,
-        origin: int,
-        drivers: Drivers,
-        positions: Numbers,
-        found: Combinations,
-        counted: Mapping[int, Callable[[Numbers], Numbers]],
-        round_: Round,
-    ) -> Joined:
-        """Combinations as rows of the signature's stream."""
-        n, signature = len(found), plan.signature
-        driver = found.rows[origin]
-        arrival = np.empty((n, len(signature)), np.int64)
-        times = np.full((n, len(signature)), NO_TIME, np.int64)
-        version = np.full(n, round_.version, np.int64)
-        names: list[str] = []
-        columns: list[pa.Array] = []
-        marks: dict[int, tuple[Numbers, Numbers]] = {}  # how far behind, and how old in rounds' time
-        for place, entry in enumerate(signature.inputs):
-            wanted, rows = sorted(plan.columns[place]), found.rows[place]
-            if place == origin:
-                taken = drivers.rows.select(wanted).take(pa.array(rows)).columns
-                arrival[:, place], times[:, place] = drivers.arrival[rows], drivers.time_us[rows]
-                position, age = positions[rows], np.zeros(n, np.int64)
-            else:
-                stem = self.stems[entry.stream.lower()]
-                taken = stem.take(rows, wanted)
-                arrival[:, place], times[:, place] = stem.arrival[rows], stem.time_us[rows]
-                version = np.minimum(version, stem.version[rows])
-                position, age = stem.position[rows], round_.now_us - stem.now_us[rows]
-            marks[place] = position, age
-            names += [joined_name(place, name) for name in wanted]
-            columns += taken
-        latest = times.max(axis=1)
-        for place, asked in enumerate(plan.marks):
-            for mark in sorted(asked):
-                if mark == BEHIND:
-                    values = pa.array(counted[place](drivers.arrival[driver]) - marks[place][0])
-                elif mark == AGE:
-                    values = pa.array(marks[place][1])
-                else:
-                    assert mark == OLDER, mark
-                    values = pa.array(latest - times[:, place], mask=times[:, place] == NO_TIME)
-                names.append(joined_name(place, mark))
-                columns.append(values)
-        if not columns:  # an Arrow batch needs a column to have a length
-            names, columns = ["_"], [pa.nulls(n)]
-        first = FIRST_JOINED + self._n_joined
-        self._n_joined += n
-        batch = TupleBatch(
-            plan.name,
-            pa.RecordBatch.from_arrays(columns, names=names),
-            np.arange(first, first + n, dtype=np.int64),
-            np.ones(n, np.int8),
-            np.zeros(n, dtype=bool),
-            arrival,
-        )
-        return Joined(plan.name, batch, version)
 
     def commit(self, standing: Standing, round_: Round) -> int:
         """Keep what the round built, let go of what nobody can want any more; gives how many rows left.
@@ -299,6 +321,11 @@ class JoinStage:
         """
         n_left = 0
         self.built = {}
+        for plan in self.plan.signatures:
+            for reach in reaches(plan) if plan.signature.outer else ():
+                until = decided_until(plan, reach, standing)
+                if until is not None:
+                    self._decided[plan.name, reach] = until
         for stream, stem in self.stems.items():
             stem.commit()
             grown = self._built_since.get(stream, 0)
@@ -357,6 +384,11 @@ class JoinStage:
             stem.commit()
 
     # ----------------------------------------------------------------------------------------- looking at it
+
+    @property
+    def origins(self) -> Mapping[tuple[str, int], Origin]:
+        """By signature and input, the probes from there; those no round has needed yet are missing."""
+        return self._origins
 
     def snapshot(self) -> dict[str, Any]:
         """SteMs by stream, and origins by signature and input."""

@@ -271,8 +271,7 @@ class Table:
         self._clear_away()
 
     def saved(self) -> Changes:
-        """All versions that may still be asked for: applied to an empty table they make this one. Between rounds."""
-        self._assert_committed()
+        """All versions that may still be asked for, also of the running round: applied to an empty table they make this one."""
         rows = np.flatnonzero(self._is_held())
         rows = rows[np.argsort(self.arrival[rows])]
         return Changes(
@@ -350,7 +349,7 @@ class Table:
             versions_at(owners, arrival, includes_own, latest, older, came, is_delete, was_current, versions)
         else:
             times = self._time_us.values
-            versions_as_of(owners, time_us, arrival, latest, older, came, times, is_delete, versions)
+            versions_as_of(owners, time_us, arrival, latest, older, came, times, is_delete, NO_TIME, versions)
         return versions
 
     def _in_order(self, probes: Ints, rows: Ints) -> Matches:
@@ -414,7 +413,12 @@ class Table:
 
     def _cut_superseded(self, owners: Ints) -> int:
         return cut_superseded(
-            owners, self._time_us.values, self._is_delete.values, self._latest.values, self._older.values
+            owners,
+            self._time_us.values,
+            self._is_delete.values,
+            NO_TIME,
+            self._latest.values,
+            self._older.values,
         )
 
     def _clear_away(self) -> None:
@@ -459,7 +463,8 @@ class Table:
     def check(self) -> None:
         """Assert that chains, marks, columns and indexes tell of the same versions."""
         n = len(self._arrival)
-        assert len(self._rows) == n and all(len(mark) == n for mark in self._marks()), "differing lengths"
+        lengths = [len(self._rows), *map(len, self._marks())]
+        assert lengths == [n] * len(lengths), f"{lengths} rows"
         is_held = self._is_held()
         assert is_held.sum() == self.n_versions, f"{is_held.sum()} held, {self.n_versions} counted"
         owners = np.flatnonzero(self._latest.values >= 0)

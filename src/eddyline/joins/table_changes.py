@@ -83,7 +83,7 @@ class Met:
     """
 
     def __init__(self, changes: Changes, group: Ints, heads: Ints, held: Changes, first: int) -> None:
-        """`heads` is the latest version of each group, -1 for none; `held` are those versions; changes are versions from `first`."""
+        """`heads`: the latest version of each group, or -1; `held`: those versions. Changes are versions from `first` on."""
         n, n_held = len(changes), len(held)
         there = heads >= 0
         latest_us = np.full(len(heads), NO_TIME, np.int64)
@@ -96,7 +96,9 @@ class Met:
         is_delete = np.require(
             changes.is_delete, bool, ["C", "W"]
         )  # kernels are compiled for arrays like this
-        meet_changes(group, self.time_us, is_delete, heads.copy(), latest_us, first, before, self.is_latest)
+        meet_changes(
+            group, self.time_us, is_delete, heads.copy(), latest_us, NO_TIME, first, before, self.is_latest
+        )
         # all rows that are looked at: those held, then the changes
         self._rows = pa.concat_batches(
             [held.rows, pa.RecordBatch.from_arrays(changes.rows.columns, schema=held.rows.schema)]

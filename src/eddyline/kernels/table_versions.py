@@ -1,8 +1,8 @@
 """Versions of the rows of a table: which one was current when, and found by a key.
 
 An *owner* is a primary key that has rows. Its versions hang in a chain, latest first by (time, arrival): `latest[owner]` is the
-head and `older[row]` the next; -1 ends the chain. Versions that became the head when they came did so in the order of their
-arrival, so those of a chain that ever were current stand in that order, too.
+head and `older[row]` the next; -1 ends the chain. A time of `no_time` is none. Versions that became the head when they came did
+so in the order of their arrival, so those of a chain that ever were current stand in that order, too.
 
 A look-up index is a hash table with chained *entries*. An entry names a row; the row's owner may have a version with that row's
 code. Entries are chained in the order they came, newest first, so that the newest can be taken out again.
@@ -21,7 +21,6 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_NO_TIME = np.int64(-(1 << 63))  # the event time of a row without one
 
 
 @kernel
@@ -115,6 +114,7 @@ def versions_as_of(
     came: Numbers,
     times: Numbers,
     is_delete: Mask,
+    no_time: int,
     versions: Numbers,
 ) -> None:
     """Write the version of each owner that came before an arrival number and was the latest at an event time; -1: no row."""
@@ -122,7 +122,7 @@ def versions_as_of(
         row = latest[owners[k]]
         while row >= 0 and (times[row] > time_us[k] or came[row] >= arrival[k]):
             row = older[row]
-        is_row = row >= 0 and times[row] != _NO_TIME and not is_delete[row]
+        is_row = row >= 0 and times[row] != no_time and not is_delete[row]
         versions[k] = row if is_row else NOTHING
 
 
@@ -136,6 +136,7 @@ def meet_changes(
     is_delete: Mask,
     latest: Numbers,
     latest_us: Numbers,
+    no_time: int,
     first: int,
     before: Numbers,
     is_latest: Mask,
@@ -148,7 +149,7 @@ def meet_changes(
     for k in range(len(group)):
         g = group[k]
         is_known = latest[g] >= 0
-        if is_delete[k] and is_known and time_us[k] == _NO_TIME:
+        if is_delete[k] and is_known and time_us[k] == no_time:
             time_us[k] = latest_us[g]
         before[k] = latest[g]
         is_latest[k] = not is_known or time_us[k] >= latest_us[g]
@@ -206,7 +207,9 @@ def unhang_versions(first: int, owners: Numbers, latest: Numbers, older: Numbers
 
 
 @kernel
-def cut_superseded(owners: Numbers, times: Numbers, is_delete: Mask, latest: Numbers, older: Numbers) -> int:
+def cut_superseded(
+    owners: Numbers, times: Numbers, is_delete: Mask, no_time: int, latest: Numbers, older: Numbers
+) -> int:
     """Leave these owners only their latest version, and nothing of those whose latest is a delete without a time.
 
     Returns how many versions went.
@@ -221,7 +224,7 @@ def cut_superseded(owners: Numbers, times: Numbers, is_delete: Mask, latest: Num
             n += 1
             row = older[row]
         older[head] = NOTHING
-        if is_delete[head] and times[head] == _NO_TIME:
+        if is_delete[head] and times[head] == no_time:
             latest[owners[k]] = NOTHING
             n += 1
     return n
@@ -271,11 +274,11 @@ def warm_up() -> None:
     find_owners(one, flag, one, one, buckets, chain, one, one.copy(), one.copy())
     unlink_entries(one, one, 0, buckets, chain)
     latest, older = np.full(1, NOTHING, np.int64), np.full(1, NOTHING, np.int64)
-    meet_changes(one, one.copy(), flag, latest.copy(), one.copy(), 0, one.copy(), flag.copy())
+    meet_changes(one, one.copy(), flag, latest.copy(), one.copy(), -1, 0, one.copy(), flag.copy())
     hang_versions(0, one, one, latest, older, flag.copy(), one.copy(), one.copy())
     versions_at(one, one, True, latest, older, one, flag, flag, one.copy())
-    versions_as_of(one, one, one, latest, older, one, one, flag, one.copy())
+    versions_as_of(one, one, one, latest, older, one, one, flag, -1, one.copy())
     mark_reachable(latest, older, flag.copy())
     cut_before(0, one, flag, latest, older)
-    cut_superseded(one, one, flag, latest, older)
+    cut_superseded(one, one, flag, -1, latest, older)
     unhang_versions(0, one, latest, older)

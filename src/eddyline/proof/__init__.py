@@ -11,12 +11,14 @@ from eddyline.proof.claims import (
     Compared,
     Found,
     FunctionVersion,
+    InputRows,
     JudgeStopped,
     Proof,
     RecordedValue,
     checksum_of,
     claim_of,
     compared,
+    no_columns,
     proof_of,
 )
 
@@ -25,11 +27,13 @@ __all__ = [
     "Compared",
     "Found",
     "FunctionVersion",
+    "InputRows",
     "JudgeStopped",
     "Proof",
     "RecordedValue",
     "checksum_of",
     "claim_of",
     "compared",
+    "no_columns",
     "proof_of",
 ]

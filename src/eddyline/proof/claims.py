@@ -1,7 +1,8 @@
 """What results claim, and how a claim is compared with what a judge finds.
 
 A claim says: of these rows of a stream, this text gives exactly these results. A judge is given the rows and the text, never the
-results. A receipt is the claim of one result over its one row, as JSON; the audit makes claims over all rows of a round.
+results. A receipt is the claim of one result over its one row, as JSON; the audit makes claims over all rows of a round. A claim
+about a join is one result over the rows it is made of, a table of one row for each input.
 """
 
 from __future__ import annotations
@@ -67,6 +68,16 @@ class RecordedValue:
 
 
 @dataclass(frozen=True, slots=True)
+class InputRows:
+    """The row of one input of a join, as a table; without rows where an outer join found none."""
+
+    alias: str
+    stream: str
+    rows: pa.Table
+    arrival: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """Of `rows`, numbered by `arrivals`, `text` gives `results`, which come of the rows `matches`, in that order."""
 
@@ -81,6 +92,18 @@ class Claim:
     matches: npt.NDArray[np.int64]  # ascending
     results: pa.Table
     recorded: tuple[RecordedValue, ...] = ()  # on its one row
+    inputs: tuple[InputRows, ...] = ()  # a join: its inputs as they stand in the text; `rows` then has no columns
+
+    @property
+    def column_names(self) -> frozenset[str]:
+        """Of all rows, in lower case."""
+        tables = (self.rows, *(entry.rows for entry in self.inputs))
+        return frozenset(name.lower() for table in tables for name in table.schema.names)
+
+    def called(self, arrival: int) -> str:
+        """What messages call a row; of a join, the rows it is made of."""
+        numbers = [str(entry.arrival) for entry in self.inputs if entry.arrival is not None]
+        return f"Rows {', '.join(numbers)}" if numbers else f"Row {arrival}"
 
     def without(self, arrivals: npt.NDArray[np.int64]) -> Claim:
         """The same claim about the other rows."""
@@ -176,22 +199,29 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
             detail="Its checksum does not fit what it says.",
             hint="Ask for it again: eddyline receipt ID.",
         )
-    (row,) = receipt["rows"]
-    arrivals = np.array([row["arrival"]], np.int64)
+    inputs: tuple[InputRows, ...] = ()
     try:
         params = {
             name: (type_from(given["type"]), from_json(given["value"], type_from(given["type"])))
             for name, given in receipt["params"].items()
         }
-        rows = rows_from_json([row["row"]], schema_from_text(row["columns"])).select(row["seen"])
+        tables = [_table(row) for row in receipt["rows"]]
         results = rows_from_json([receipt["result"]], schema_from_text(receipt["columns"]))
         recorded = tuple(_recorded(told) for told in receipt.get("recorded", ()))
     except ValueError as error:
         raise ProofError(f"result {receipt['id']} cannot be proven", detail=f"{error}.") from None
+    stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
+    if "arrival" in receipt:  # a join, which numbers its results itself
+        stream, rows, number = "", no_columns(1), receipt["arrival"]
+        inputs = tuple(
+            InputRows(row["alias"], row["stream"], table, row["arrival"])
+            for row, table in zip(receipt["rows"], tables, strict=True)
+        )
+    arrivals = np.array([number], np.int64)
     return Claim(
         text=receipt["text"],
         params=params,
-        stream=row["stream"],
+        stream=stream,
         rows=rows,
         arrivals=arrivals,
         now_us=receipt["round"]["now_us"],
@@ -200,7 +230,18 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
         matches=arrivals,
         results=results,
         recorded=recorded,
+        inputs=inputs,
     )
+
+
+def _table(row: Mapping[str, Any]) -> pa.Table:
+    given = [] if row["row"] is None else [row["row"]]
+    return rows_from_json(given, schema_from_text(row["columns"])).select(row["seen"])
+
+
+def no_columns(n_rows: int) -> pa.Table:
+    """Rows that have no columns."""
+    return pa.table({"": pa.nulls(n_rows)}).select([])
 
 
 def _recorded(told: Mapping[str, Any]) -> RecordedValue:
@@ -240,9 +281,16 @@ def compared(claim: Claim, found: Found) -> Compared:
     twice = np.unique(claim.matches[1:][np.diff(claim.matches) == 0])
     unexpected = np.setdiff1d(claim.matches, found.matches)
     shared = np.intersect1d(claim.matches, found.matches)
-    examples = [f"Row {arrival} matches and has no result." for arrival in missing[:EXAMPLES].tolist()]
-    examples += [f"Row {arrival} does not match." for arrival in unexpected[:EXAMPLES].tolist()]
-    examples += [f"Row {arrival} has its result more than once." for arrival in twice[:EXAMPLES].tolist()]
+    called = claim.called
+    do, have = ("do", "have") if claim.inputs else ("does", "has")
+    examples = [
+        f"{called(arrival)} {'match' if claim.inputs else 'matches'} and {have} no result."
+        for arrival in missing[:EXAMPLES].tolist()
+    ]
+    examples += [f"{called(arrival)} {do} not match." for arrival in unexpected[:EXAMPLES].tolist()]
+    examples += [
+        f"{called(arrival)} {have} a result more than once." for arrival in twice[:EXAMPLES].tolist()
+    ]
     wrong_type = _type_difference(claim.results.schema, found.results.schema)
     if wrong_type is not None and len(shared):
         different = shared.tolist()
@@ -252,7 +300,7 @@ def compared(claim: Claim, found: Found) -> Compared:
         theirs = found.results.take(pa.array(np.searchsorted(found.matches, shared)))
         told = _value_differences(ours, theirs, _ulps(claim.text))
         different = [int(shared[at]) for at in told]
-        examples += [f"Row {shared[at]}: {said}." for at, said in list(told.items())[:EXAMPLES]]
+        examples += [f"{called(int(shared[at]))}: {said}." for at, said in list(told.items())[:EXAMPLES]]
     return Compared(
         len(claim.arrivals),
         tuple(missing.tolist()),

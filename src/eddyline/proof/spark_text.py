@@ -5,6 +5,7 @@ now(), current_timestamp, current_date, localtimestamp, unix_timestamp()   liter
 IN (:name)   the values of the list
 a:b.c        get_json_object(a, '$.b.c'): Spark has the colon for VARIANT alone
 FROM STREAM  FROM
+FROM a JOIN  FROM a table for each input that holds the row of the result, by the alias it has
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from eddyline.errors import ProofError
 from eddyline.proof.claims import Claim
+from eddyline.proof.inputs import table_edits
 from eddyline.proof.words import Edit, Word, edited, from_at, json_path, words_of
 from eddyline.types import (
     BIGINT,
@@ -38,6 +40,7 @@ from eddyline.types import (
     type_name,
 )
 
+INPUT = "__eddyline_input_{}"  # views of the inputs of a join, from 1
 ARRIVAL = "__eddyline_arrival"  # a column of the view that no text names
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ONE_US = datetime.timedelta(microseconds=1)
@@ -60,6 +63,10 @@ def spark_text(claim: Claim) -> SparkText:
     args: dict[str, Any] = {}
     notes: list[str] = []
     edits: list[Edit] = []
+    if claim.inputs:
+        tables = [INPUT.format(k) for k in range(1, len(claim.inputs) + 1)]
+        edits += table_edits(claim.text, [entry.stream for entry in claim.inputs], tables)
+        words = [w for w in words if not any(e.start <= w.start < e.end for e in edits)]
     while words and words[-1].says(";"):
         last = words.pop()
         edits.append(Edit(last.start, last.end, ""))
@@ -105,7 +112,7 @@ def _clock(words: Sequence[Word], at: int, claim: Claim) -> Edit | None:
     if len(after) == 2 and after[0].says("(") and after[1].says(")"):
         return Edit(word.start, after[1].end, literal)
     is_call = bool(after) and after[0].says("(")
-    is_column = word.text.lower() in {name.lower() for name in claim.rows.schema.names}
+    is_column = word.text.lower() in claim.column_names
     has_bare_form = word.text.lower() in ("current_timestamp", "current_date", "localtimestamp")
     return Edit(word.start, word.end, literal) if has_bare_form and not is_call and not is_column else None
 

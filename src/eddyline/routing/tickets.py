@@ -10,7 +10,7 @@ of the eddy.
 
     accounting       gained                                lost
     predicate        queries still open that need it       the same, if the row passes
-    tuple            queries that need it                  the same, if any query is still open after it
+    tuple            queries that need it                  the same, if the row is not done: some query is undecided after it
 
 Differs from the paper: its sentence reads as `tuple`, its figures as `predicate`, which is the default. Tickets decay, by half in
 a thousand sampled rows, so that a filter added late catches up. A filter's chance is divided by its cost. Only sampled
@@ -86,10 +86,10 @@ class Tickets(Learner):
             members = self.filters.members[k]
             after = group.open if passed else group.open & ~members
             gained = self._weight(members if self.accounting == "tuple" else members & group.open)
-            is_back = passed if self.accounting == "predicate" else after != 0
+            group = Group(group.evaluated | 1 << k, group.passed | int(passed) << k, after)
+            is_back = passed if self.accounting == "predicate" else self.filters.needed(group) != 0
             if not is_back:  # otherwise all that was gained is lost again
                 self.tickets[k] += gained
-            group = Group(group.evaluated | 1 << k, group.passed | int(passed) << k, after)
             n_run += 1
         self.n_walked += 1
         return n_run

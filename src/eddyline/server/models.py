@@ -158,6 +158,19 @@ class FiltersAnswer(Document):
     shown: str
 
 
+class JoinsAnswer(Document):
+    streams: dict[str, dict[str, Any]] = Field(
+        description="By stream: what is kept of it, once for all joins."
+    )
+    signatures: list[dict[str, Any]] = Field(
+        description="Joins that several queries may share, each executed once."
+    )
+    history: list[dict[str, Any]] = Field(
+        description="Rows and bytes of every stream over time, the oldest first."
+    )
+    shown: str
+
+
 class Me(Document):
     id: str
     role: Literal["reader", "author", "admin"]
@@ -248,6 +261,9 @@ class ResultAnswer(Document):
     generation: int
     round: int
     arrival: int
+    arrivals: list[int] = Field(
+        default=[], description="Of a join: the numbers of the rows it is made of, in the order of FROM."
+    )
     change: Literal["insert", "delete"]
     is_late: bool
     row: dict[str, Any]

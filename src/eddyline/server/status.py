@@ -78,6 +78,22 @@ def index(service: Serves, caller: Admin) -> Answer:
     return Answer(jsonable(service.commands.explain_index()))
 
 
+@routes.get("/joins", response_model=models.JoinsAnswer)
+def joins(
+    service: Serves,
+    caller: Reader,
+    owner: Annotated[str | None, Query(description="Admins: whose joins; all if not given.")] = None,
+) -> Answer:
+    """What joins keep of each stream, now and over time, and in which order new rows look for partners.
+
+    Joins that no query of one's own has are not told.
+    """
+    whose = caller.acts_for(owner)
+    listing = None if whose is None else service.directory.listing()
+    own = None if listing is None else listing.ids[listing.of(whose)]
+    return Answer(jsonable(service.commands.explain_joins(own=own)))
+
+
 @routes.get("/events", response_model=list[dict[str, Any]])
 def events(service: Serves, caller: Admin, newest: Newest = 100) -> Answer:
     """What the engine announced lately, oldest first."""

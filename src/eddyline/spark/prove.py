@@ -1,7 +1,7 @@
 """Plain Spark SQL as a judge: the user's own text over its rows, independent of the engine.
 
 The rows become a temporary view with the name of the stream, in a session of their own on the Spark that runs: settings, views
-and functions of the caller's session are neither seen nor changed. ANSI mode is on, the time zone is the home's, parameters are
+and functions of the caller's session are neither seen nor changed. Of a join, every input has a view that holds its one row. ANSI mode is on, the time zone is the home's, parameters are
 Spark's own, users' functions are Spark UDFs around the same Python functions, but for those that are not deterministic, which are
 not called again. Nothing of eddyline's expressions or filters takes part.
 """
@@ -24,7 +24,7 @@ from eddyline.errors import EddylineError, ProofError
 from eddyline.functions.udf import DECLARED, UserFunction
 from eddyline.proof import Claim, Found, JudgeStopped, Proof, claim_of, proof_of
 from eddyline.proof.recorded import replayed
-from eddyline.proof.spark_text import ARRIVAL, SparkText, spark_text
+from eddyline.proof.spark_text import ARRIVAL, INPUT, SparkText, spark_text
 from eddyline.spark.session import local_session, stop_session
 from eddyline.spark.session_check import checked_session
 from eddyline.types import MONTHS, canonical
@@ -83,7 +83,9 @@ class SparkJudge:
             own = self._own_session()
             for name, function in functions.items():
                 _register(own, name, function)
-            rows = _frame(own, claim)
+            if claim.inputs:
+                return self._joined(own, claim, asked, notes)
+            rows = _frame(own, claim.rows.append_column(ARRIVAL, pa.array(claim.arrivals)))
             own.conf.set("spark.sql.session.timeZone", claim.time_zone)
             matches = self._matches(own, rows, claim, asked)
             rows.drop(ARRIVAL).createOrReplaceTempView(f"`{claim.stream}`")
@@ -94,6 +96,24 @@ class SparkJudge:
                 f"Spark gives {results.num_rows} results for {len(matches)} rows that match", text=asked.text
             )
         return Found(matches, results, _name(own), asked.text, (*asked.notes, *notes))
+
+    def _joined(self, own: SparkSession, claim: Claim, asked: SparkText, notes: tuple[str, ...]) -> Found:
+        """A join over the rows of one result: it gives one row, or none if they do not match."""
+        views = [INPUT.format(k) for k in range(1, len(claim.inputs) + 1)]
+        frames = [_frame(own, entry.rows) for entry in claim.inputs]
+        own.conf.set("spark.sql.session.timeZone", claim.time_zone)
+        for view, frame in zip(views, frames, strict=True):
+            frame.createOrReplaceTempView(view)
+        results = _arrow(own.sql(asked.text, args=asked.args))
+        for view in views:
+            own.catalog.dropTempView(view)
+        if results.num_rows > 1:
+            raise ProofError(
+                f"Spark gives {results.num_rows} results for one row of each stream", text=asked.text
+            )
+        return Found(
+            claim.arrivals[: results.num_rows], results, _name(own), asked.text, (*asked.notes, *notes)
+        )
 
     def _own_session(self) -> SparkSession:
         if self._own is None:
@@ -185,11 +205,10 @@ def _said(error: Exception) -> str:
 # --------------------------------------------------------------------------------------------- rows and functions
 
 
-def _frame(session: SparkSession, claim: Claim) -> DataFrame:
-    """The rows of a claim with their arrival numbers, in one partition."""
+def _frame(session: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows in one partition."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    rows = claim.rows.append_column(ARRIVAL, pa.array(claim.arrivals))
     return session.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)).coalesce(
         1
     )

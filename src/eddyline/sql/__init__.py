@@ -5,8 +5,8 @@ or the bound and normalised `Shape` of a query with the values of its slots; nev
 `EddylineError` that points into the user's text.
 
 A text passes `lexer` (constants out, skeleton left), and only if its skeleton is new also `reading`, sqlglot under our
-`dialect` and `tree` (syntax), `scope`, `bind` and `select` (names and types), and `normalise` (clauses of atoms). `templates`
-remembers.
+`dialect` and `tree` (syntax), `scope`, `bind` and `select` (names and types), `normalise` (clauses of atoms) and, with several
+inputs, `joins` (keys and windows). `templates` remembers.
 """
 
 from __future__ import annotations

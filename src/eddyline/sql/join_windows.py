@@ -91,7 +91,7 @@ def kept_rows(
         roles[at] = Role.WINDOW
         if window is None and not is_reached:
             unbounded.append(at)
-        elif window is not None and window.duration_us is not None and _is_of_event_time(entry):
+        elif window is not None and window.duration_us is not None and _is_of_event_time(entries, at, others):
             clauses.append(_below(at, OLDER, window.duration_us, entry.input.span))
             bounds += [Bound(at, other, window.duration_us - 1) for other in others]
         elif window is not None:
@@ -112,9 +112,10 @@ def kept_rows(
     return Kept(found, tuple(windows), tuple(clauses), tuple(bounds))
 
 
-def _is_of_event_time(entry: Entry) -> bool:
-    """Whether minutes of its window are those of event time: recent(…) always means arrival."""
-    return entry.input.window is None and entry.stream.time is not None
+def _is_of_event_time(entries: Sequence[Entry], at: int, others: Sequence[int]) -> bool:
+    """Whether minutes of its window are those of event time: not in recent(…), nor beside a stream that has no time."""
+    is_timed = all(entries[place].stream.time is not None for place in (at, *others))
+    return entries[at].input.window is None and is_timed
 
 
 def _below(place: int, mark: str, limit: int, span: Span | None) -> Clause:

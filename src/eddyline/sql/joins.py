@@ -60,6 +60,7 @@ def joined_shape(
 
     Raises UnsupportedError or LimitError, and NeedsLiteral for a constant on which the signature depends.
     """
+    _refuse_too_many(bound.inputs)
     outer = _outer(bound.inputs)
     entries = _in_order(bound, outer)
     place_of = {entry.input.alias: at for at, entry in enumerate(entries)}
@@ -114,13 +115,17 @@ def joined_shape(
 # ------------------------------------------------------------------------------------------------ inputs
 
 
-def _outer(inputs: Sequence[Input]) -> str:
+def _refuse_too_many(inputs: Sequence[Input]) -> None:
     if len(inputs) > MAX_INPUTS:
         raise LimitError(
             f"a query joins at most {MAX_INPUTS} inputs, this one {len(inputs)}",
             span=inputs[MAX_INPUTS].span,
             hint="Leave some out, or join their rows before they come here.",
         )
+
+
+def _outer(inputs: Sequence[Input]) -> str:
+    """left, left anti, or nothing if only matches are results."""
     found = next((entry for entry in inputs if entry.join.startswith("left")), None)
     if found is None:
         return ""

@@ -46,9 +46,10 @@ class DeadLetters:
             self.by_query[query_id] += n
 
     def find(self, *, stream: str | None = None, query_id: int | None = None) -> list[DeadLetter]:
+        """Those of a stream, and of joins that read it, or of a query."""
         return [
             letter
             for letter in self._letters
-            if (stream is None or letter.stream.lower() == stream.lower())
+            if (stream is None or stream.lower() in letter.stream.lower().split(", "))
             and (query_id is None or letter.query_id == query_id)
         ]

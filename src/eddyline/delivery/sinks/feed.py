@@ -30,6 +30,7 @@ class QueryFacts:
     stream: str
     deliver: tuple[str, ...] = ()  # the sinks it names
     resolves: bool = False  # whether its alerts resolve
+    joins: tuple[str, ...] = ()  # a join: all of its streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class Wanted:
             return self.sink in facts.deliver
         if self.queries and not any(fnmatch.fnmatchcase(facts.name, pattern) for pattern in self.queries):
             return False
-        return not self.streams or facts.stream.lower() in {stream.lower() for stream in self.streams}
+        read = {stream.lower() for stream in facts.joins or (facts.stream,)}
+        return not self.streams or any(stream.lower() in read for stream in self.streams)
 
 
 class SinkFeed:

@@ -1,4 +1,8 @@
-"""The stored rows of one stream as partners: what a SteM finds, less what came too late or lies in nobody's window."""
+"""What an input holds, as partners: the window of a stream, or a table.
+
+Of a window, that is what the SteM finds less what came too late or lies in nobody's window. Of a table, the rows as they were
+when the driver came, or as they were at its event time.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.joins.plan import Need, Numbers
-from eddyline.joins.probing import MOST_PAIRS, Drivers, crossed
+from eddyline.joins.plan import Drivers, Need, Numbers
+from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, crossed
 from eddyline.joins.retention import near
-from eddyline.joins.stem import Key, Matches, Stem
+from eddyline.joins.stem import Evaluate, Key, Matches, Stem
+from eddyline.joins.table import Table
 from eddyline.model import Column, Expression
+
+ALWAYS = 1 << 62  # the version of a row everybody sees
 
 
 @dataclass(slots=True)
@@ -20,8 +27,7 @@ class WindowPartner:
     """An input with stored rows, as one origin sees it in one round."""
 
     stem: Stem
-    evaluate: Callable[[Expression, pa.RecordBatch], pa.Array]
-    place: int
+    evaluate: Evaluate
     origin: int
     meets_own: bool  # whether a row may stand here and at the origin at once: it counts at one of both only
     bit: int  # of `wants`: rows without it are of no use to the signature here
@@ -47,9 +53,20 @@ class WindowPartner:
         )
 
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
-        names = sorted({n.name for e in expressions for n in e.walk() if isinstance(n, Column)})
-        batch = pa.RecordBatch.from_arrays(self.stem.take(rows, names), names=names)
-        return [self.evaluate(expression, batch) for expression in expressions]
+        return _values(self, rows, expressions, self.evaluate)
+
+    def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
+        return self.stem.take(rows, columns)
+
+    def marks(self, rows: Numbers) -> PartnerMarks:
+        stem = self.stem
+        return PartnerMarks(
+            stem.arrival[rows],
+            stem.time_us[rows],
+            stem.version[rows],
+            stem.position[rows],
+            stem.now_us[rows],
+        )
 
     def _usable(self, found: Matches, drivers: Drivers, of: Numbers) -> Matches:
         """Matches that came before their driver, that the signature wanted, and that some window may hold."""
@@ -74,3 +91,42 @@ class WindowPartner:
         if in_window is not None:
             mask &= in_window
         return found if mask.all() else Matches(found.probes[mask], rows[mask])
+
+
+@dataclass(slots=True)
+class TablePartner:
+    """A table, as the drivers find it."""
+
+    table: Table
+    evaluate: Evaluate
+    is_as_of: bool  # they find it as it was at their event time
+    meets_own: bool  # changes of the table itself drive, and see it with these changes already made
+
+    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> Matches:
+        if self.is_as_of:
+            return self.table.probe_as_of(key, values, drivers.time_us[of], drivers.arrival[of])
+        return self.table.probe_at(key, values, drivers.arrival[of], includes_own=self.meets_own)
+
+    def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
+        return _values(self, rows, expressions, self.evaluate)
+
+    def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
+        return self.table.take(rows, columns)
+
+    def marks(self, rows: Numbers) -> PartnerMarks:
+        """It is kept from its declaration on, so whoever joins with it sees all of it."""
+        none = np.zeros(len(rows), np.int64)
+        seen = np.full(len(rows), ALWAYS, np.int64)
+        return PartnerMarks(self.table.arrival[rows], self.table.time_us[rows], seen, none, none)
+
+
+def _values(
+    partner: WindowPartner | TablePartner,
+    rows: Numbers,
+    expressions: Sequence[Expression],
+    evaluate: Evaluate,
+) -> list[pa.Array]:
+    """What expressions give on some rows of a partner."""
+    names = sorted({n.name for e in expressions for n in e.walk() if isinstance(n, Column)})
+    batch = pa.RecordBatch.from_arrays(partner.take(rows, names), names=names)
+    return [evaluate(expression, batch) for expression in expressions]

@@ -1,0 +1,232 @@
+"""Keyed streams in a round: their rows change a table, and what changed goes on as rows with signs.
+
+A table is kept from its declaration on, with queries or without. A query over tables alone first gets its current answer, in the
+first round that knows it: the rows as they stand before that round's changes, to this query only.
+
+  plan      which queries are new to tables
+  work      the changes of the round are made; look-ups see each row as it was when they came
+  commit    they stay, and a file of them is listed; when there are many, one of the whole table takes their place
+  abort     they are undone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.batch import TupleBatch
+from eddyline.catalog import Catalog
+from eddyline.catalog.rounds import ListedFile
+from eddyline.engine.durable import Durable
+from eddyline.engine.event_time import event_times
+from eddyline.joins.plan import times_of
+from eddyline.joins.stem import Evaluate
+from eddyline.joins.table import Table
+from eddyline.joins.table_changes import Changes, Deltas
+from eddyline.model import DeadLetter, Role, Round, Signature, Stream, StreamPlan
+from eddyline.storage.stored_tables import TableBlock
+
+NULL_KEY = "NULL_KEY"
+MOST_FILES = 64  # of changes of a table, before it is written whole
+LEAST_BYTES = 1 << 20  # of those files, below which they are left as they are
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTables:
+    """The tables as of a round, by name in lower case, and the queries that have had no answer yet, by stream or signature."""
+
+    streams: dict[str, Stream]
+    newcomers: dict[str, tuple[StreamPlan, npt.NDArray[np.int32]]]
+
+
+@dataclass(slots=True)
+class _Files:
+    """What a table is made of on disk."""
+
+    names: list[str] = field(default_factory=list)
+    nbytes: int = 0
+
+
+class Tables:
+    """The tables of one engine."""
+
+    def __init__(self, catalog: Catalog, evaluate: Evaluate, durable: Durable | None) -> None:
+        self._catalog = catalog
+        self._evaluate = evaluate
+        self._durable = durable
+        self.tables: dict[str, Table] = {}
+        self._answered = 0  # queries of versions up to here have had their first answer
+        self._changes: dict[str, Changes] = {}  # by stream, in the round that is running
+        self._files: dict[str, _Files] = {}
+        self._new: dict[
+            str, tuple[ListedFile, bool]
+        ] = {}  # of the running round; whether it stands for all before
+
+    # ----------------------------------------------------------------------------------------- step 1
+
+    def plan(self) -> PlannedTables | None:
+        """None if no stream has a key."""
+        catalog = self._catalog
+        streams = {stream.name.lower(): stream for stream in catalog.streams() if stream.is_keyed}
+        if not streams and not self.tables:
+            return None
+        newcomers: dict[str, tuple[StreamPlan, npt.NDArray[np.int32]]] = {}
+        if catalog.version > self._answered:
+            joined = [each.name for each in catalog.signatures() if is_of_tables(each)]
+            for name in (*streams, *joined):
+                plan = catalog.plan(name)
+                new = [
+                    segment.ids[segment.is_live & (catalog.first_versions(segment) > self._answered)]
+                    for segment in plan.segments
+                ]
+                ids = np.concatenate([np.empty(0, np.int32), *new])
+                if len(ids):
+                    newcomers[name] = plan, ids
+        return PlannedTables(streams, newcomers)
+
+    def fit(self, planned: PlannedTables) -> None:
+        """Have a table for every keyed stream, with its columns."""
+        for gone in self.tables.keys() - planned.streams.keys():
+            del self.tables[gone]
+        for name, stream in planned.streams.items():
+            table = self.tables.get(name)
+            if table is None or table.key != stream.key:
+                self.tables[name] = Table(stream.schema, stream.key, self._evaluate)
+            elif table.schema != stream.schema:
+                table.reshape(stream.schema)
+
+    # ----------------------------------------------------------------------------------------- step 3
+
+    def current(self, name: str) -> TupleBatch:
+        """The rows of a table as they stand, each at its own arrival number."""
+        table = self.tables[name]
+        rows = table.current()
+        batch = pa.RecordBatch.from_arrays(table.take(rows, table.schema.names), schema=table.schema)
+        n = len(rows)
+        return TupleBatch(name, batch, table.arrival[rows], np.ones(n, np.int8), np.zeros(n, dtype=bool))
+
+    def times(self, name: str) -> npt.NDArray[np.int64]:
+        """The event times of the rows of a table as they stand."""
+        table = self.tables[name]
+        return table.time_us[table.current()]
+
+    def apply(self, stream: Stream, batch: TupleBatch, is_delete: npt.NDArray[np.bool_]) -> Deltas:
+        """Make the changes a batch brings; gives what they changed."""
+        name = stream.name.lower()
+        times = times_of(event_times(stream, batch.rows), len(batch))
+        changes = self._changes[name] = Changes(batch.rows, batch.arrival, times, is_delete)
+        return self.tables[name].apply(changes)
+
+    def letters(
+        self, round_: Round, stream: Stream, batch: TupleBatch, misfits: npt.NDArray[np.int64]
+    ) -> Iterator[DeadLetter]:
+        """Rows without a key."""
+        for row in misfits.tolist():
+            yield DeadLetter(
+                round_.number,
+                stream.name,
+                batch.rows.slice(row, 1).to_pylist()[0],
+                NULL_KEY,
+                f"{' or '.join(stream.key)} is NULL, and it is the key of {stream.name}",
+                arrival=int(batch.arrival[row]),
+            )
+
+    # ----------------------------------------------------------------------------------------- step 4
+
+    def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
+        """Files of what the round has changed, and those that are listed no longer once it has committed."""
+        self._new = {}
+        if self._durable is None:
+            return [], []
+        gone: list[str] = []
+        for name in self._files.keys() - self.tables.keys():
+            gone += self._files[name].names
+        for name, changes in self._changes.items():
+            if not len(changes):
+                continue
+            files, table = self._files.setdefault(name, _Files()), self.tables[name]
+            is_whole = len(files.names) >= MOST_FILES or files.nbytes > max(LEAST_BYTES, 2 * table.nbytes)
+            if is_whole:
+                gone += files.names
+            block = TableBlock(name, *_parts(table.saved() if is_whole else changes))
+            self._new[name] = self._durable.write_table(round_number, [block]), is_whole
+        return [file for file, _ in self._new.values()], gone
+
+    def commit(self, round_: Round, as_of: Mapping[str, int]) -> None:
+        """What was changed stays. `as_of` says of which tables nobody asks for an event time below that any more."""
+        for name in self._files.keys() - self.tables.keys():
+            del self._files[name]
+        for name, (file, is_whole) in self._new.items():
+            files = self._files[name] = _Files() if is_whole else self._files[name]
+            files.names.append(file.name)
+            files.nbytes += file.nbytes
+        for name, table in self.tables.items():
+            table.commit()
+            if name in as_of:
+                table.forget(as_of[name])
+        self._changes, self._new = {}, {}
+        self._answered = round_.version
+
+    def rollback(self) -> None:
+        self._changes, self._new = {}, {}
+        for table in self.tables.values():
+            table.rollback()
+
+    def restore(self, version: int) -> None:
+        """After opening a home: the tables as the last committed round, of this version, left them."""
+        assert self._durable is not None
+        self._answered = version
+        for listed in self._durable.table_files():
+            for block in self._durable.table(listed):
+                table = self.tables.get(block.stream)
+                if table is None:
+                    continue
+                rows = _fitted(block.rows, table.schema)
+                table.apply(Changes(rows, block.arrival, block.time_us, block.is_delete))
+                table.commit()
+                files = self._files.setdefault(block.stream, _Files())
+                if listed.name not in files.names:
+                    files.names.append(listed.name)
+                    files.nbytes += listed.nbytes
+
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        return {name: table.snapshot() for name, table in self.tables.items()}
+
+
+def is_of_tables(signature: Signature) -> bool:
+    """Whether all inputs are tables, so that changes of each make results."""
+    return all(entry.role.is_table for entry in signature.inputs)
+
+
+def _parts(changes: Changes) -> tuple[Any, ...]:
+    return changes.rows, changes.arrival, changes.time_us, changes.is_delete
+
+
+def _fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with the columns a stream has now."""
+    columns = []
+    for entry in schema:
+        at = rows.schema.get_field_index(entry.name)
+        is_there = at >= 0 and rows.schema.field(at).type == entry.type
+        columns.append(rows.column(at) if is_there else pa.nulls(rows.num_rows, entry.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def horizons(signatures: Iterable[Signature], watermarks: Mapping[str, int | None]) -> dict[str, int]:
+    """By table that is looked up at event times: below which none will be asked for."""
+    found: dict[str, int] = {}
+    for signature in signatures:
+        drivers = [entry.stream.lower() for entry in signature.inputs if not entry.role.is_table]
+        known = [watermarks.get(name) for name in drivers]
+        for entry in signature.inputs:
+            if entry.role is Role.AS_OF:
+                low = min((t for t in known if t is not None), default=None)
+                if low is not None and None not in known:
+                    name = entry.stream.lower()
+                    found[name] = min(low, found.get(name, low))
+    return found

@@ -1,0 +1,125 @@
+"""Combinations as rows of their signature's stream.
+
+They have the columns of all inputs, the marks that windows are asked about, and say which rows they are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.batch import TupleBatch
+from eddyline.joins.partners import ALWAYS
+from eddyline.joins.plan import Drivers, Numbers, SignaturePlan
+from eddyline.joins.probing import Combinations, Partner, PartnerMarks
+from eddyline.model import AGE, BEHIND, NO_TIME, OLDER, Role, Round, joined_name
+
+NO_ROW = 0  # instead of the arrival number of an input that has no row
+
+Counter = Callable[[Numbers], Numbers]  # by arrival number: how many rows of a stream have counted up to it
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Rows that a signature made. Queries that first see a later version than `version` do not see the row."""
+
+    signature: str
+    batch: TupleBatch
+    version: Numbers
+    driver: Numbers  # which of the rows that drove made it
+
+
+def joined_rows(
+    plan: SignaturePlan,
+    origin: int,
+    drivers: Drivers,
+    partners: Mapping[int, Partner],
+    found: Combinations,
+    counted: Mapping[int, Counter],
+    round_: Round,
+    first: int,
+) -> Joined:
+    """These combinations; their numbers begin with `first`."""
+    signature = plan.signature
+    driver = found.rows[origin]
+    marks = {place: partner.marks(found.rows[place]) for place, partner in partners.items()}
+    marks[origin] = _own_marks(drivers, driver, round_, is_table=signature.inputs[origin].role is Role.TABLE)
+    names: list[str] = []
+    columns: list[pa.Array] = []
+    for place in range(len(signature)):
+        wanted = sorted(plan.columns[place])
+        names += [joined_name(place, name) for name in wanted]
+        if place == origin:
+            columns += drivers.rows.select(wanted).take(pa.array(driver)).columns
+        else:
+            columns += partners[place].take(found.rows[place], wanted)
+    latest = np.maximum.reduce([mark.time_us for mark in marks.values()])
+    for place, asked in enumerate(plan.marks):
+        mark = marks[place]
+        for name in sorted(asked):
+            if name == BEHIND:
+                values = pa.array(counted[place](drivers.arrival[driver]) - mark.position)
+            elif name == AGE:
+                values = pa.array(round_.now_us - mark.now_us)
+            else:
+                assert name == OLDER, name
+                values = pa.array(latest - mark.time_us, mask=mark.time_us == NO_TIME)
+            names.append(joined_name(place, name))
+            columns.append(values)
+    components = np.stack([marks[place].arrival for place in range(len(signature))], axis=1)
+    batch = joined_batch(plan.name, names, columns, first, drivers.sign[driver], components)
+    version = np.minimum.reduce([mark.version for mark in marks.values()])
+    return Joined(plan.name, batch, np.minimum(version, round_.version), driver)
+
+
+def lonely_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, first: int) -> TupleBatch:
+    """Rows of input 0 as rows of the signature's stream, with nothing of input 1, whose columns are NULL."""
+    n = len(drivers)
+    names = [joined_name(0, name) for name in sorted(plan.columns[0])]
+    columns = list(drivers.rows.select(sorted(plan.columns[0])).columns)
+    for name in sorted(plan.columns[1]):
+        names.append(joined_name(1, name))
+        columns.append(pa.nulls(n, schema.field(name).type))
+    for place, asked in enumerate(plan.marks):
+        for name in sorted(asked):
+            names.append(joined_name(place, name))
+            columns.append(pa.array(np.zeros(n, np.int64)) if place == 0 else pa.nulls(n, pa.int64()))
+    components = np.stack([drivers.arrival, np.full(n, NO_ROW, np.int64)], axis=1)
+    return joined_batch(plan.name, names, columns, first, drivers.sign, components)
+
+
+def joined_batch(
+    name: str,
+    names: list[str],
+    columns: list[pa.Array],
+    first: int,
+    sign: npt.NDArray[np.int8],
+    components: npt.NDArray[np.int64],
+) -> TupleBatch:
+    n = len(components)
+    if not columns:  # an Arrow batch needs a column to have a length
+        names, columns = ["_"], [pa.nulls(n)]
+    return TupleBatch(
+        name,
+        pa.RecordBatch.from_arrays(columns, names=names),
+        np.arange(first, first + n, dtype=np.int64),
+        sign,
+        np.zeros(n, dtype=bool),
+        components,
+    )
+
+
+def _own_marks(drivers: Drivers, driver: Numbers, round_: Round, *, is_table: bool) -> PartnerMarks:
+    n = len(driver)
+    version = ALWAYS if is_table else round_.version
+    return PartnerMarks(
+        drivers.arrival[driver],
+        drivers.time_us[driver],
+        np.full(n, version, np.int64),
+        drivers.position[driver],
+        np.full(n, round_.now_us, np.int64),
+    )

@@ -1,0 +1,36 @@
+"""Outer joins: rows of input 0 of which it is decided that nothing of input 1 matches.
+
+What matches differs from query to query, so it is not the join that decides but whoever filters: `matched` are all partners
+within anybody's window, to be asked what makes a match, and `alone` the rows with nothing beside them, for whom nothing does.
+
+A row is decided when it comes if all that could match it has come before: the other input is a table, or rows of input 0 only
+drive. Otherwise it is decided once the watermark of input 1 is above its event time plus the reach of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eddyline.batch import TupleBatch
+from eddyline.joins.joined_rows import Joined
+from eddyline.joins.plan import Numbers
+from eddyline.model import Role, Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """Rows to decide, for the queries with this reach (None: all). Row k of `alone` drove the rows of `matched` with driver k."""
+
+    signature: str
+    reach_us: int | None
+    alone: TupleBatch
+    version: Numbers
+    matched: Sequence[Joined]
+
+
+def is_decided_at_once(signature: Signature) -> bool:
+    """Whether rows of an outer join are decided when they come."""
+    if not signature.outer:
+        return False
+    return signature.inputs[1].role.is_table or signature.inputs[0].role is Role.CURRENT
