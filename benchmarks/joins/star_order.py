@@ -26,7 +26,7 @@ from benchmarks.harness import Benchmark, main
 from eddyline.joins.join_tree import join_tree
 from eddyline.joins.plan import Drivers, Numbers
 from eddyline.joins.probe_order import ProbeOrder
-from eddyline.joins.probing import Origin, PartnerMarks
+from eddyline.joins.probing import Origin, Partner, PartnerMarks
 from eddyline.joins.stem import Key, Matches
 from eddyline.model import Column, Expression, JoinInput, JoinKey, Signature
 
@@ -43,7 +43,7 @@ Trace = list[Matched]  # segment by segment
 # --------------------------------------------------------------------------------------------- traces
 
 
-def drawn(rates: Sequence[float], n_rows: int, rng: np.random.Generator) -> Matched:
+def drawn(rates: npt.ArrayLike, n_rows: int, rng: np.random.Generator) -> Matched:
     return rng.random((n_rows, N_OTHERS)) < np.asarray(rates)
 
 
@@ -140,6 +140,11 @@ class Known:
         raise AssertionError("results are counted, not made")
 
 
+def value_of(key: Expression, rows: pa.RecordBatch) -> pa.Array:
+    assert isinstance(key, Column)
+    return rows.column(key.name)
+
+
 def origin_of(policy: str, seed: int, clock: list[float]) -> Origin:
     keys = tuple(
         JoinKey(0, 1 + k, Column(pa.int8(), f"k{k}"), Column(pa.int8(), "x")) for k in range(N_OTHERS)
@@ -147,14 +152,14 @@ def origin_of(policy: str, seed: int, clock: list[float]) -> Origin:
     signature = Signature("star", tuple(JoinInput(f"s{k}") for k in range(1 + N_OTHERS)), keys)
     tree = join_tree(signature, 0)
     order = ProbeOrder(tree, policy, seed)
-    return Origin(tree, order, lambda key, rows: rows.column(key.name), clock=lambda: clock[0])
+    return Origin(tree, order, value_of, clock=lambda: clock[0])
 
 
 def probed(trace: Trace, policy: str, seed: int) -> Origin:
     """Let all rows of a trace look for partners; what was probed is in the counters."""
     known = Known()
     origin = origin_of(policy, seed, known.clock)
-    partners = {1 + k: known for k in range(N_OTHERS)}
+    partners: dict[int, Partner] = {1 + k: known for k in range(N_OTHERS)}
     matched = np.concatenate(trace).astype(np.int8)
     n_made = 0
     for first in range(0, len(matched), BATCH_ROWS):
@@ -162,7 +167,8 @@ def probed(trace: Trace, policy: str, seed: int) -> Origin:
         rows = pa.record_batch({f"k{k}": pa.array(batch[:, k]) for k in range(N_OTHERS)})
         numbers = np.arange(first, first + len(batch))
         drivers = Drivers(rows, numbers, numbers, numbers, np.ones(len(batch), np.int8))
-        n_made += sum(len(found) for found in origin.join(drivers, partners))
+        for found in origin.join(drivers, partners):
+            n_made += len(found)
     assert n_made == int(matched.all(axis=1).sum()), (policy, n_made)
     return origin
 

@@ -5,6 +5,7 @@ These live in `Stream.properties` as written, the same words in SQL, Python and 
     window   '100 rows' or '10 minutes'   how long rows of an append-only stream are met by joins that say nothing themselves
     idle     '1 minute'                   after so long without rows, other streams no longer wait for this one
     delete   'gone'                       a keyed stream: a row in which this column is true deletes the row of its key
+             'null'                       or, if it has no such column: a row that is NULL but for its key and time does
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from eddyline.types import BOOLEAN, type_name
 
 WINDOW, IDLE, DELETE = "window", "idle", "delete"
 JOIN_PROPERTIES = (WINDOW, IDLE, DELETE)
+NULL_DELETES = "null"  # the value of `delete` that needs no column
 
 _ROWS = re.compile(r"\s*(\d+)\s*rows?\s*", re.IGNORECASE)
 _WINDOW_HINT = "Write a number of rows such as '100 rows', or a duration such as '10 minutes'."
@@ -40,7 +42,7 @@ def idle_us(stream: Stream) -> int | None:
 
 
 def delete_column(stream: Stream) -> str | None:
-    """The column that is true in rows that delete the row of their key."""
+    """The column that is true in rows that delete the row of their key; or NULL_DELETES, if there is no column of that name."""
     return _said(stream, DELETE)
 
 
@@ -121,6 +123,8 @@ def _with_delete_column(stream: Stream, name: str) -> Stream:
             hint="Declare the key whose row is deleted, or leave out delete.",
         )
     spelt = next((f for f in stream.schema if f.name.lower() == name.lower()), None)
+    if spelt is None and name.lower() == NULL_DELETES:
+        return stream
     if spelt is None:
         raise SchemaError(
             f"stream {stream.name} has no column {name}, by which its rows are deleted",

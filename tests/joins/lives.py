@@ -91,15 +91,16 @@ class Lived:
 
     def _results(self, name: str, query: JoinQuery) -> Found:
         found: Found = Counter()
+        is_of_tables = all(self._is_keyed[source.stream] for source in query.sources)
         for result in self._handles[name].results():
-            assert result.change == "insert", result.change
+            assert is_of_tables or result.change == "insert", result.change
             numbers = getattr(result, "arrivals", None) or (result.arrival,)
             arrivals = tuple(
                 0 if self._is_keyed[source.stream] else number
                 for source, number in zip(query.sources, numbers, strict=True)
             )
-            found[arrivals, comparable(tuple(result.values()))] += 1
-        return found
+            found[arrivals, comparable(tuple(result.values()))] += 1 if result.change == "insert" else -1
+        return Counter({row: n for row, n in found.items() if n})
 
 
 def lived(case: Case, **options: Any) -> Heard:

@@ -127,6 +127,9 @@ class Maker:
         self._now_s = 1_000
         self._time_s = 100
         self._arrival = 0
+        self._n_orderly = (
+            0 if self.one_in(2) else rng.randint(1, 30)
+        )  # rows that come in order of time, before any do not
 
     def one_in(self, n: int) -> bool:
         """True once in n; rather not, when an example is made smaller."""
@@ -167,6 +170,10 @@ class Maker:
         if others and self.one_in(2):
             return self._varied(self._rng.choice(others), streams)
         unkeyed = [stream for stream in streams if not stream.key]
+        if self.one_in(5):
+            return self._outer(streams)
+        if len(unkeyed) < len(streams) and self.one_in(6):
+            return self._of_tables([stream for stream in streams if stream.key])
         n = self._rng.choice([2, 2, 2, 2, 3, 3, 4, 1])
         chosen = [self._rng.choice(unkeyed), *(self._rng.choice(streams) for _ in range(n - 1))]
         if n == 2 and chosen[0].time and chosen[1].key and chosen[1].time and self.one_in(2):
@@ -193,6 +200,53 @@ class Maker:
             where.append(self._condition(2))
         sources = (self._alone(0, left), Source(ALIASES[1], right.name, is_as_of=True))
         return JoinQuery(sources, tuple(where), tuple(self._output([left, right]) for _ in range(2)))
+
+    def _outer(self, streams: Sequence[Declared]) -> JoinQuery:
+        """A query whose non-matches can be decided: by a table, by what came before, or by the watermark."""
+        chosen = [
+            self._rng.choice([stream for stream in streams if not stream.key]),
+            self._rng.choice(streams),
+        ]
+        on: list[Node] = [self._equality(1, 0)]
+        if chosen[1].key:
+            sources = [self._alone(0, chosen[0]), Source(ALIASES[1], chosen[1].name)]
+        elif chosen[0].time and chosen[1].time and (chosen[0].window or not self.one_in(3)):
+            sources = [Source(ALIASES[at], stream.name) for at, stream in enumerate(chosen)]
+            self._related([0, 1], on)
+        elif chosen[0].window is None:
+            bound = self._bound(self._kind())
+            sources = [
+                Source(ALIASES[0], chosen[0].name, only_drives=True),
+                Source(ALIASES[1], chosen[1].name, bound),
+            ]
+        else:
+            return self._of_one(chosen[0])
+        return self._of_two(chosen, sources, on)
+
+    def _of_two(self, chosen: Sequence[Declared], sources: Sequence[Source], on: list[Node]) -> JoinQuery:
+        """The rest of an outer join."""
+        outer = self._rng.choice(["left", "left anti"])
+        if self.one_in(3):
+            on.append(self._condition(2))
+        n_told = 1 if outer == "left anti" else 2
+        where = tuple(self._condition(n_told) for _ in range(self._rng.choice([0, 0, 1])))
+        outputs = tuple(self._output(chosen[:n_told]) for _ in range(2))
+        return JoinQuery(tuple(sources), where, outputs, outer=outer, on=tuple(on))
+
+    def _of_one(self, stream: Declared) -> JoinQuery:
+        return JoinQuery((Source(ALIASES[0], stream.name),), (self._condition(1),), (self._output([stream]),))
+
+    def _of_tables(self, tables: Sequence[Declared]) -> JoinQuery:
+        """A query over keyed streams alone."""
+        n = self._rng.choice([2, 1, 2, 3])
+        chosen = [self._rng.choice(tables) for _ in range(n)]
+        sources = tuple(Source(ALIASES[at], stream.name) for at, stream in enumerate(chosen))
+        if n == 2 and self.one_in(3):
+            return self._of_two(chosen, sources, [self._equality(1, 0)])
+        where = [self._equality(place, self._rng.randint(0, place - 1)) for place in range(1, n)]
+        where += [self._condition(n) for _ in range(self._rng.randint(0, 1))]
+        outputs = tuple(self._output(chosen) for _ in range(self._rng.randint(1, 2)))
+        return JoinQuery(sources, tuple(where), outputs, has_commas=n > 1 and self.one_in(3))
 
     def _alone(self, place: int, stream: Declared) -> Source:
         """The only input without a key."""
@@ -223,9 +277,11 @@ class Maker:
         driving = self._rng.choice([*unkeyed, None, None])
         has_default = False
         for place in unkeyed:
-            default = chosen[place].window
+            default = self._default(chosen, place)
             if default is not None and not self.one_in(3):
-                is_met = driving is None or default.kind != "older"
+                is_met = default.kind == "rows" or (
+                    self._has_age if default.kind == "age" else driving is None
+                )
                 has_default |= is_met
                 bound = default if is_met else self._bound("rows")
                 sources[place] = replace(sources[place], bound=bound, is_written=not is_met)
@@ -237,6 +293,14 @@ class Maker:
         if not has_default and not any(s.only_drives for s in sources) and len(timed) > 1 and self.one_in(3):
             where.append(self._times(*self._rng.sample(timed, 2), self._rng.choice(["<", "<=", ">", ">="])))
         return sources
+
+    @staticmethod
+    def _default(chosen: Sequence[Declared], place: int) -> Bound | None:
+        """The window of an input's stream; beside a stream that has no time, one in time is of arrival."""
+        default = chosen[place].window
+        if default is None or default.kind == "rows" or all(s.time or s.key for s in chosen):
+            return default
+        return replace(default, kind="age")
 
     def _related(self, places: Sequence[int], where: list[Node]) -> None:
         """Conditions by which the times of all of these inputs are near each other."""
@@ -251,8 +315,9 @@ class Maker:
             other = places[self._rng.randint(0, at - 1)]
             low = self._rng.randint(-4, 2)
             high = low + self._rng.randint(0, 6)
-            where.append(self._times(place, other, self._rng.choice([">", ">="]), low))
-            where.append(self._times(place, other, self._rng.choice(["<", "<="]), high))
+            is_strict = low < high and self.one_in(2)
+            where.append(self._times(place, other, ">" if is_strict else ">=", low))
+            where.append(self._times(place, other, "<" if is_strict and self.one_in(2) else "<=", high))
 
     def _times(self, i: int, j: int, operator: str, size_s: int | None = None) -> Node:
         """ts(i) - ts(j) compared with so many seconds, in one of the ways to write it."""
@@ -317,8 +382,10 @@ class Maker:
             else source
             for source in query.sources
         )
-        outputs = tuple(self._output([declared[s.stream] for s in sources]) for _ in range(2))
-        return replace(query, sources=sources, where=tuple(map(varied, query.where)), outputs=outputs)
+        told = sources[:1] if query.outer == "left anti" else sources
+        outputs = tuple(self._output([declared[s.stream] for s in told]) for _ in range(2))
+        where, on = tuple(map(varied, query.where)), tuple(map(varied, query.on))
+        return replace(query, sources=sources, where=where, on=on, outputs=outputs)
 
     # ----------------------------------------------------------------------------------------- rounds
 
@@ -346,7 +413,8 @@ class Maker:
     def _time(self, stream: Declared) -> datetime.datetime | None:
         if not stream.key and self.one_in(20):
             return None
-        behind_s = self._rng.choice([0, 0, 1, 2, 4, 9])
+        self._n_orderly -= 1
+        behind_s = 0 if self._n_orderly >= 0 else self._rng.choice([0, 0, 1, 2, 4, 9])
         return EPOCH + datetime.timedelta(seconds=self._time_s - behind_s)
 
     def case(self, *, n_steps: int, most_rows: int, has_churn: bool = True) -> Case:

@@ -266,7 +266,7 @@ def test_memory_follows_the_rows():
 def test_a_window_that_slides_far_stays_in_few_segments_and_finds_what_it_holds(n_batch):
     schema, window, rng = pa.schema([("k", pa.int64())]), 100_000, np.random.default_rng(3)
     s = keyed((K,), schema=schema)
-    values = rng.integers(0, 50_000, 400_000)
+    values = rng.integers(0, 50_000, 240_000)
     for first in range(0, len(values), n_batch):
         s.build(stored({"k": values[first : first + n_batch]}, first, schema=schema))
         s.commit()
@@ -427,7 +427,7 @@ class InSmallParts(AgainstAList):
 
 TestAgainstAList = AgainstAList.TestCase
 TestInSmallParts = InSmallParts.TestCase
-TestAgainstAList.settings = TestInSmallParts.settings = settings(stateful_step_count=20)
+TestAgainstAList.settings = TestInSmallParts.settings = settings(stateful_step_count=12)
 
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.lists(st.integers(0, 3), max_size=10))

@@ -8,11 +8,17 @@ Rules it follows to the letter:
   newest time of earlier rounds less the lateness.
 - `recent(s, n)`: among the last n rows of s when the driver came, late ones not counted, those no query wanted counted.
   `recent(s, interval)`: its round is younger than that when the driver's round begins. A stream's own window in time: it is
-  less than that behind the newest row of the combination. Conditions between times are conditions like any other.
+  less than that behind the newest row of the combination; rows of keyed streams apart, all of them have a time. Conditions
+  between times are conditions like any other.
 - A query over one stream is told of late rows too.
 - An input without any bound only drives.
 - Of a keyed stream a driver sees the row of each key that was the latest when it came: the largest (time, arrival) where there is
   a time, else the last to arrive; as of its own time with ASOF JOIN. Whether the query stood by then does not matter.
+- LEFT and LEFT ANTI JOIN: a row of the left without a match is told with NULLs, in the round in which that is decided: when it
+  comes, if only what came before could match it; else at the end of the round after which the right's watermark, the newest time
+  less the lateness, is above all times that could match.
+- Over keyed streams alone a query is told how its answer changes: what came, and what went. It begins with all of it, in the
+  first round it sees.
 - Nothing is true of NULL; NaN equals itself and is above all numbers.
 """
 
@@ -202,12 +208,19 @@ class JoinQuery:
     where: tuple[Node, ...]
     outputs: tuple[Node, ...]
     has_commas: bool = False  # FROM a, b WHERE …; otherwise JOIN … ON
+    outer: str = ""  # left, left anti: of two sources
+    on: tuple[Node, ...] = ()
 
     def text(self) -> str:
         aliases = [source.alias for source in self.sources]
         outputs = ", ".join(f"{written(node, aliases)} AS c{at}" for at, node in enumerate(self.outputs))
         left = list(self.where)
-        if self.has_commas:
+        if self.outer:
+            on = " AND ".join(written(node, aliases) for node in self.on)
+            origin = (
+                f" {self.outer.upper()} JOIN ".join(source.text() for source in self.sources) + f" ON {on}"
+            )
+        elif self.has_commas:
             origin = ", ".join(source.text() for source in self.sources)
         else:
             origin = self.sources[0].text()
@@ -256,10 +269,14 @@ class StreamPast:
     newest: datetime.datetime | None = None  # of rounds that are done
     n_late: int = 0
 
+    def watermark(self) -> datetime.datetime | None:
+        """Below it, rows are late."""
+        lateness = datetime.timedelta(microseconds=self.declared.lateness_us)
+        return None if self.newest is None else self.newest - lateness
+
     def is_late(self, time: datetime.datetime | None) -> bool:
-        if time is None or self.newest is None:
-            return False
-        return time < self.newest - datetime.timedelta(microseconds=self.declared.lateness_us)
+        watermark = self.watermark()
+        return time is not None and watermark is not None and time < watermark
 
     def take(self, rows: Sequence[tuple[int, Values]], round_number: int, now_us: int) -> None:
         """Rows of one round, in order of arrival."""
@@ -308,6 +325,8 @@ class _Standing:
     query: JoinQuery
     sees_from: int  # the first round
     is_paused: bool = False
+    told: Counter[Any] = field(default_factory=Counter)  # over keyed streams alone: the answer so far
+    decided: set[int] = field(default_factory=set)  # of outer joins: arrival numbers of the left
 
 
 class Twin:
@@ -346,29 +365,47 @@ class Twin:
         }
 
     def _results(self, standing: _Standing) -> Found:
-        found: Found = Counter()
         query = standing.query
-        for place, source in enumerate(query.sources):
-            past = self.past[source.stream]
-            if past.declared.key:
-                continue  # a change of a table drives nothing
-            for row in past.rows:
-                is_late = row.position is None and len(query.sources) > 1
-                if row.round == self.round and not is_late:
-                    for chosen in self._combinations(standing, {place: row}, place):
-                        arrivals = tuple(
-                            getattr(chosen[at], "arrival", 0) for at in range(len(query.sources))
-                        )
-                        values = {at: each.values for at, each in chosen.items()}
-                        outputs = tuple(value_of(node, values) for node in query.outputs)
-                        found[arrivals, comparable(outputs)] += 1
+        if all(self.past[source.stream].declared.key for source in query.sources):
+            return self._changes(standing)
+        found: Found = Counter()
+        if query.outer != "left anti":
+            for place, row in self._new_rows(query):
+                for chosen in self._combinations(standing, query.on + query.where, {place: row}, place):
+                    found[self._told(query, chosen)] += 1
+        if query.outer:
+            for row in self._undecided(standing):
+                if self._is_decided(query, row):
+                    standing.decided.add(row.arrival)
+                    rows = {0: row.values, 1: None}
+                    is_wanted = all(value_of(node, rows) is True for node in query.where)
+                    if is_wanted and not self._has_match(standing, row):
+                        found[self._told(query, {0: row, 1: None})] += 1
         return found
 
+    def _new_rows(self, query: JoinQuery) -> Iterator[tuple[int, Arrived]]:
+        """Rows of this round that may drive, and where they stand. A change of a table drives nothing."""
+        only = [place for place, source in enumerate(query.sources) if source.only_drives]
+        for place, source in enumerate(query.sources):
+            past = self.past[source.stream]
+            if not past.declared.key and place in (only or [place]):
+                for row in past.rows:
+                    is_late = row.position is None and len(query.sources) > 1
+                    if row.round == self.round and not is_late:
+                        yield place, row
+
+    @staticmethod
+    def _told(query: JoinQuery, chosen: Mapping[int, Any]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+        """A result: arrival numbers, and values."""
+        rows = {place: None if row is None else row.values for place, row in chosen.items()}
+        outputs = comparable(tuple(value_of(node, rows) for node in query.outputs))
+        return tuple(getattr(chosen[at], "arrival", 0) for at in range(len(query.sources))), outputs
+
     def _combinations(
-        self, standing: _Standing, chosen: dict[int, Any], driven_by: int
+        self, standing: _Standing, conditions: Sequence[Node], chosen: dict[int, Any], driven_by: int
     ) -> Iterator[dict[int, Any]]:
         """Every way to complete a combination, driven by the row at a place."""
-        if not self._is_possible(standing.query, chosen):
+        if not _is_possible(conditions, chosen):
             return
         n = len(standing.query.sources)
         missing = [place for place in range(n) if place not in chosen]
@@ -377,7 +414,7 @@ class Twin:
                 yield chosen
             return
         for row in self._candidates(standing, missing[0], chosen[driven_by], driven_by):
-            yield from self._combinations(standing, {**chosen, missing[0]: row}, driven_by)
+            yield from self._combinations(standing, conditions, {**chosen, missing[0]: row}, driven_by)
 
     def _candidates(
         self, standing: _Standing, place: int, driver: Arrived, driven_by: int
@@ -392,22 +429,15 @@ class Twin:
             return
         for row in past.rows:
             is_seen = row.position is not None and row.round >= standing.sees_from
-            if is_seen and (row.arrival < driver.arrival or (row is driver and place < driven_by)):
+            is_own = row is driver and (place < driven_by or standing.query.sources[driven_by].only_drives)
+            if is_seen and (row.arrival < driver.arrival or is_own):
                 yield row
-
-    @staticmethod
-    def _is_possible(query: JoinQuery, chosen: Mapping[int, Any]) -> bool:
-        """Whether no condition about the rows chosen so far fails."""
-        rows = {place: row.values for place, row in chosen.items()}
-        return all(value_of(node, rows) is True for node in query.where if places_of(node) <= rows.keys())
 
     def _is_bounded(self, query: JoinQuery, chosen: Mapping[int, Any], driver: Arrived) -> bool:
         """Whether every row lies within what bounds its input."""
-        times = [row.time for row in chosen.values() if row.time is not None]
+        times = [row.time for row in chosen.values() if isinstance(row, Arrived)]
         for place, source in enumerate(query.sources):
             row, bound = chosen[place], source.bound
-            if source.only_drives and row.arrival != driver.arrival:
-                return False
             if bound is None:
                 continue
             if bound.kind == "rows":
@@ -417,9 +447,79 @@ class Twin:
             elif bound.kind == "age":
                 if driver.now_us - row.now_us >= bound.size:
                     return False
-            elif row.time is None or max(times) - row.time >= datetime.timedelta(microseconds=bound.size):
+            elif None in times or max(times) - row.time >= datetime.timedelta(microseconds=bound.size):
                 return False
         return True
+
+    # ------------------------------------------------------------------------------------- outer joins
+
+    def _undecided(self, standing: _Standing) -> list[Arrived]:
+        return [
+            row
+            for row in self.past[standing.query.sources[0].stream].rows
+            if row.position is not None
+            and row.round >= standing.sees_from
+            and row.arrival not in standing.decided
+        ]
+
+    def _is_decided(self, query: JoinQuery, row: Arrived) -> bool:
+        """Whether no match can come any more."""
+        right = self.past[query.sources[1].stream]
+        if right.declared.key or query.sources[0].only_drives or row.time is None:
+            return True
+        watermark = right.watermark()
+        reach = datetime.timedelta(microseconds=_reach_us(query, 0)[1])
+        return watermark is not None and watermark > row.time + reach
+
+    def _has_match(self, standing: _Standing, row: Arrived) -> bool:
+        query = standing.query
+        if any(self._combinations(standing, query.on, {0: row}, 0)):
+            return True
+        if self.past[query.sources[1].stream].declared.key or query.sources[0].only_drives:
+            return False
+        return any(  # what came after it
+            later.position is not None
+            and later.arrival >= row.arrival
+            and _is_possible(query.on, {0: row, 1: later})
+            and self._is_bounded(query, {0: row, 1: later}, later)
+            for later in self.past[query.sources[1].stream].rows
+        )
+
+    # ------------------------------------------------------------------------------------- keyed streams alone
+
+    def _changes(self, standing: _Standing) -> Found:
+        """How the answer differs from what was told: counts below zero are rows that went."""
+        now = self._answer(standing.query)
+        changes: Found = Counter(
+            {row: n for row in now | standing.told if (n := now[row] - standing.told[row])}
+        )
+        standing.told = now
+        return changes
+
+    def _answer(self, query: JoinQuery) -> Found:
+        found: Found = Counter()
+        everything = [list(self.past[source.stream].current(1 << 60)) for source in query.sources]
+        conditions = query.on + query.where
+
+        def complete(chosen: dict[int, Any]) -> Iterator[dict[int, Any]]:
+            if not _is_possible(query.on if query.outer else conditions, chosen):
+                return
+            if len(chosen) == len(query.sources):
+                yield chosen
+                return
+            for version in everything[len(chosen)]:
+                yield from complete({**chosen, len(chosen): version})
+
+        for first in everything[0]:
+            combinations = list(complete({0: first}))
+            if query.outer == "left anti":
+                combinations = [] if combinations else [{0: first, 1: None}]
+            elif query.outer:
+                combinations = combinations or [{0: first, 1: None}]
+            for chosen in combinations:
+                if _is_possible(query.where, chosen):
+                    found[self._told(query, chosen)] += 1
+        return found
 
     # ------------------------------------------------------------------------------------- what must be held
 
@@ -449,38 +549,47 @@ class Twin:
             return self._now_us - row.now_us < source.bound.size
         if row.time is None:
             return False
-        reach = self._reach_s(query, place)
+        reach = _reach_us(query, place)
         for other, partner in enumerate(query.sources):
             past = self.past[partner.stream]
             if other == place or past.declared.key:
                 continue
-            if past.newest is None or other not in reach:
+            watermark = past.watermark()
+            if watermark is None or other not in reach:
                 return True
-            watermark = past.newest - datetime.timedelta(microseconds=past.declared.lateness_us)
-            if watermark <= row.time + datetime.timedelta(seconds=reach[other]):
+            if watermark <= row.time + datetime.timedelta(microseconds=reach[other]):
                 return True
         return False
 
-    @staticmethod
-    def _reach_s(query: JoinQuery, place: int) -> dict[int, float]:
-        """By how many seconds the time of each other input may at most exceed that of the input at a place, by steps."""
-        steps: list[tuple[int, int, float]] = []  # ts(j) - ts(i) is at most so much
-        for at, source in enumerate(query.sources):
-            if source.bound is not None and source.bound.kind == "older":
-                others = [other for other in range(len(query.sources)) if other != at]
-                steps += [(at, other, source.bound.size / SECOND) for other in others]
-        for node in query.where:
-            steps += _steps(node)
-        reach = {place: 0.0}
-        for _ in query.sources:
-            for i, j, size in steps:
-                if i in reach:
-                    reach[j] = min(reach.get(j, math.inf), reach[i] + size)
-        return reach
+
+def _is_possible(conditions: Sequence[Node], chosen: Mapping[int, Any]) -> bool:
+    """Whether no condition about the rows chosen so far fails."""
+    rows = {place: None if row is None else row.values for place, row in chosen.items()}
+    return all(value_of(node, rows) is True for node in conditions if places_of(node) <= rows.keys())
 
 
-def _steps(node: Node) -> list[tuple[int, int, float]]:
-    """What a comparison of two times says: (i, j, s) where ts(j) - ts(i) is at most s seconds."""
+# --------------------------------------------------------------------------------------------- event time
+
+
+def _reach_us(query: JoinQuery, place: int) -> dict[int, int]:
+    """By how much the time of each other input may at most exceed that of the input at a place, by steps."""
+    steps: list[tuple[int, int, int]] = []  # ts(j) - ts(i) is at most so much
+    for at, source in enumerate(query.sources):
+        if source.bound is not None and source.bound.kind == "older":
+            others = [other for other in range(len(query.sources)) if other != at]
+            steps += [(at, other, source.bound.size - 1) for other in others]
+    for node in query.on + query.where:
+        steps += _steps(node)
+    reach = {place: 0}
+    for _ in query.sources:
+        for i, j, size in steps:
+            if i in reach:
+                reach[j] = min(reach.get(j, 1 << 60), reach[i] + size)
+    return reach
+
+
+def _steps(node: Node) -> list[tuple[int, int, int]]:
+    """What a comparison of two times says: (i, j, s) where ts(j) - ts(i) is at most s."""
     if not isinstance(node, Apply) or node.operator not in _COMPARED or node.operator == "!=":
         return []
     first, second = node.arguments
@@ -489,22 +598,23 @@ def _steps(node: Node) -> list[tuple[int, int, float]]:
     left, right = (_as_time(side) for side in node.arguments)
     if left is None or right is None or left[0] == right[0]:
         return []
+    less = 1 if node.operator in ("<", ">") else 0  # strictly
     found = []
     if node.operator in ("<", "<=", "="):
-        found.append((right[0], left[0], right[1] - left[1]))
+        found.append((right[0], left[0], right[1] - left[1] - less))
     if node.operator in (">", ">=", "="):
-        found.append((left[0], right[0], left[1] - right[1]))
+        found.append((left[0], right[0], left[1] - right[1] - less))
     return found
 
 
-def _as_time(node: Node) -> tuple[int, float] | None:
-    """A place and seconds: of `p.ts`, or of `p.ts + interval`."""
+def _as_time(node: Node) -> tuple[int, int] | None:
+    """A place and microseconds: of `p.ts`, or of `p.ts + interval`."""
     if isinstance(node, Of) and node.column == "ts":
-        return node.place, 0.0
+        return node.place, 0
     if isinstance(node, Apply) and node.operator == "+" and isinstance(node.arguments[0], Of):
         place, size = node.arguments
         if place.column == "ts" and isinstance(size, Literal):
-            return place.place, size.value.total_seconds()
+            return place.place, size.value // datetime.timedelta(microseconds=1)
     return None
 
 

@@ -19,6 +19,7 @@ SCHEMA = pa.schema(
         ("s", pa.string()),
         ("ok", pa.bool_()),
         ("ts", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
     ]
 )
 
@@ -70,8 +71,13 @@ def test_results_and_the_columns_they_need():
         ("SELECT a FROM t WHERE a = b = ok", "a comparison of a comparison"),
         ("SELECT a FROM t WHERE a IN (1, 3000000000)", "an IN list of several types"),
         ("SELECT a FROM t WHERE a", "INT as a condition"),
-        ("SELECT * FROM t", "column ts, which is TIMESTAMP"),
-        ("SELECT a FROM t WHERE ts > now()", "column ts, which is TIMESTAMP"),
+        ("SELECT * FROM t", "column day, which is DATE"),
+        ("SELECT a FROM t WHERE ts > now()", "now("),
+        ("SELECT a FROM t WHERE ts > a", "> of TIMESTAMP and INT"),
+        ("SELECT ts - ts FROM t", "- of TIMESTAMP and TIMESTAMP"),
+        ("SELECT a FROM t WHERE ts < ts + INTERVAL 1 DAY", "INTERVAL 1 DAY"),
+        ("SELECT a FROM t WHERE ts < ts + INTERVAL 24 HOURS", "INTERVAL 24 HOURS"),
+        ("SELECT INTERVAL 1 HOUR AS h FROM t", "an interval as a column"),
         ("SELECT a FROM t WHERE s = 'it''s'", "the string 'it''s'"),
         ("SELECT a FROM t WHERE s = 'a' 'b'", "the string 'a'"),
         ("SELECT a FROM t WHERE s:x = 'b'", "s:x"),

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.filters._contenders import Answer, Standing
 from benchmarks.filters._workloads import INTS, Workload, dense_int
-from benchmarks.harness import Benchmark, main
+from benchmarks.harness import Benchmark, main, warmed_up
 
 SIZES = (100, 1_000, 10_000, 100_000)
 N_LIVE = 5
@@ -60,6 +60,8 @@ def run(bench: Benchmark) -> None:
             "bitmaps": (bitmaps(workload, n_rows), n_rows),
             "standing": (all_at_work.pushes([some]), some.num_rows),
         }
+        for answer, _ in contenders.values():
+            warmed_up(answer, calls=20, at_most_s=1.0)
         found = bench.interleaved(
             {who: answer for who, (answer, _) in contenders.items()},
             repetitions=REPETITIONS,

@@ -7,8 +7,8 @@ Paper     6.83 MB: 5 sources of 3 attributes, 100,000 queries of 1.5 predicates 
 
 Ours beside it: the same queries standing in the engine, over five streams of three DOUBLE columns; every second query asks
 something of two of them. `plan` is what the catalog holds of queries at work: ids and constants. `index` is what filters
-built from that, everything included. A row under way has no bits per query; what it matches is written once, as pairs, 4
-bytes each. Names, texts and what else queries have are `resident`: what the process grew by, measured from outside of Python.
+built from that, everything included. A row under way has no bits per query; its matches, which here are thousands, are 4 bytes
+each once they are listed. Names, texts and what else queries have are in `resident`: what the process grew by.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def run(bench: Benchmark) -> None:
         "plan": "plan: ids and constants",
         "index": "index, predicates included",
         "resident": "resident, everything included",
-        "row": "per row: its matches, as pairs",
+        "row": "per row: its matches, listed",
     }
     for what, n_bytes in ours.items():
         each = n_bytes / n_queries if what != "row" else None

@@ -2,9 +2,10 @@
 
 Of a round that is chosen, all rows are put before up to `QUERIES` queries: half of them, if there are so many, had results in it,
 the others stood and had none. Which rounds and which queries follows from the home's id and the number of the round, so that
-another run chooses the same. A judge is given the user's text and the rows: Spark in the session this process runs on, else
-DuckDB for texts it may judge. It must find the same rows, with the same values. What differs is counted, announced, and an alert
-by itself: a message of `eddyline.audit`.
+another run chooses the same. Of joins, which need rows of other rounds too, some of the results are put before the judge, each
+over the rows it is made of; those that should be there and are not go unnoticed. A judge is given the user's text and the rows:
+Spark in the session this process runs on, else DuckDB for texts it may judge. It must find the same rows, with the same values.
+What differs is counted, announced, and an alert by itself: a message of `eddyline.audit`.
 
 It works in a thread of its own. Rounds do not wait for it; if it falls behind, rounds that would have been looked at are passed
 over, and counted.
@@ -25,16 +26,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.api.endpoints import home_id
-from eddyline.api.receipts import columns_seen, functions_of, params_of
+from eddyline.api.receipts import columns_seen, functions_of, joined_rows, params_of
 from eddyline.catalog.database import StoredQuery
 from eddyline.catalog.past import query_at
 from eddyline.catalog.rounds import CommittedRound, ListedFile
 from eddyline.engine.durable import DEAD, OUTBOX
-from eddyline.engine.round_inputs import RoundInputs, home_of
-from eddyline.errors import EddylineError, ProofError
+from eddyline.engine.round_inputs import ComponentRows, RoundInputs, home_of
+from eddyline.errors import EddylineError, ProofError, ReceiptError
 from eddyline.events import AuditDifference, Event, RoundCommitted
-from eddyline.model import QueryState
-from eddyline.proof import Claim, Compared, Found, JudgeStopped, compared
+from eddyline.model import QueryState, Round
+from eddyline.proof import Claim, Compared, Found, JudgeStopped, compared, input_rows, no_columns
 from eddyline.proof.duckdb import DuckDbJudge
 from eddyline.spark.prove import SparkJudge, running_session
 from eddyline.storage.outbox import NumberedRows, StoredPart
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 QUERIES = 20  # of a round: a query takes Spark about a tenth of a second, DuckDB some milliseconds
 WAITING = 16  # rounds; more are passed over
+JOINED = 5  # results of a join query in a round
 MOST_REASONS = 50  # told apart
 NAME = "eddyline.audit"  # whose messages tell of differences
 CLOSE_S = 30.0  # the judge may be at work
@@ -84,6 +86,7 @@ class _Chosen:
     query: StoredQuery
     matches: npt.NDArray[np.int64]
     results: pa.Table
+    components: npt.NDArray[np.int64]  # of a join: a row of arrival numbers for each result
     undecided: npt.NDArray[np.int64]
 
 
@@ -180,6 +183,9 @@ class Audit:
         chosen = list(self._chosen(committed, outbox, letters))
         outcomes: dict[int, list[Compared]] = {each.query.id: [] for each in chosen}
         refused = self._unsteady(chosen)
+        for each in chosen:
+            if each.query.shape.join is not None and each.query.id not in refused:
+                self._judge_joined(judge, committed, each, outcomes[each.query.id], refused)
         for batch in RoundInputs(self._rounds, committed.round):
             for each in chosen:
                 same_stream = each.query.shape.stream.lower() == batch.stream.lower()
@@ -226,6 +232,47 @@ class Audit:
             results=each.results.filter(pa.array(is_here)),
         ).without(each.undecided)
         return compared(claim, judge.found(claim))
+
+    def _judge_joined(
+        self,
+        judge: _Judge,
+        committed: CommittedRound,
+        each: _Chosen,
+        outcomes: list[Compared],
+        refused: set[int],
+    ) -> None:
+        """Some results of a join, each over the rows it is made of."""
+        known = ComponentRows(self._rounds)
+        rng = np.random.default_rng([self._number(committed.round.number), each.query.id])
+        n = len(each.matches)
+        try:
+            for at in np.sort(rng.choice(n, min(n, JOINED), replace=False)).tolist():
+                claim = self._joined_claim(committed.round, each, at, known)
+                outcomes.append(compared(claim, judge.found(claim)))
+        except ReceiptError as error:
+            refused.add(each.query.id)
+            self._skip(f"a join whose rows are gone: {error.problem}")
+        except (ProofError, JudgeStopped) as error:
+            refused.add(each.query.id)
+            self._skip(_reason(judge, error))
+
+    def _joined_claim(self, round_: Round, each: _Chosen, at: int, known: ComponentRows) -> Claim:
+        query = each.query
+        rows = joined_rows(self._rounds, query, round_, each.components[at].tolist(), known)
+        number = each.matches[at : at + 1]
+        return Claim(
+            text=query.text,
+            params={name: (value.type, value.as_py()) for name, value in params_of(query).items()},
+            stream="",
+            rows=no_columns(1),
+            arrivals=number,
+            now_us=round_.now_us,
+            time_zone=self._rounds.time_zone,
+            functions=functions_of(query.shape),
+            matches=number,
+            results=each.results.slice(at, 1),
+            inputs=tuple(input_rows(row) for row in rows),
+        )
 
     def _unsteady(self, chosen: Iterable[_Chosen]) -> set[int]:
         """Queries that cannot be judged on all rows, because they call functions that are not deterministic."""
@@ -282,8 +329,8 @@ class Audit:
         for query in queries:
             if query is None or query.state is not QueryState.RUNNING:
                 continue  # one that has come since, say
-            matches, results = _results_of(parts, query)
-            yield _Chosen(query, matches, results, letters.get(query.id, np.empty(0, np.int64)))
+            matches, results, components = _results_of(parts, query)
+            yield _Chosen(query, matches, results, components, letters.get(query.id, np.empty(0, np.int64)))
 
     # ----------------------------------------------------------------------------------------- what came of it
 
@@ -336,18 +383,24 @@ class Audit:
             self._counters = replace(self._counters, skipped=skipped)
 
 
-def _results_of(parts: Iterable[StoredPart], query: StoredQuery) -> tuple[npt.NDArray[np.int64], pa.Table]:
-    """Rows that match a query in a round, ascending, and its results."""
+def _results_of(
+    parts: Iterable[StoredPart], query: StoredQuery
+) -> tuple[npt.NDArray[np.int64], pa.Table, npt.NDArray[np.int64]]:
+    """Rows that match a query in a round, ascending, its results and, of a join, the rows each is made of."""
     arrivals, rows = [np.empty(0, np.int64)], []
+    components = [np.empty((0, len(query.shape.inputs)), np.int64)]
     for part in parts:
         pairs = np.flatnonzero(part.query_ids == query.id)
         if len(pairs):
             arrivals.append(part.arrivals[pairs])
             rows.append(part.project(pairs))
+            if part.components is not None:
+                components.append(part.components[pairs])
     together = np.concatenate(arrivals)
     table = pa.Table.from_batches(rows, query.shape.output if not rows else None)
     order = np.argsort(together, kind="stable")
-    return together[order], table.take(pa.array(order))
+    made_of = np.concatenate(components)
+    return together[order], table.take(pa.array(order)), made_of[order] if len(made_of) else made_of
 
 
 def _reason(judge: _Judge, error: ProofError | JudgeStopped) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eddyline.api.join_facts import JoinCounters, held_facts, join_counters
 from eddyline.events import (
     Event,
     FiltersReordered,
@@ -83,6 +84,8 @@ class StreamCounters:
     watermark_lag_s: float | None  # how far its event time is behind the clock; None without one
     index_bytes: int
     filters: FilterCounters
+    kept_rows: int = 0  # for joins
+    kept_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ class Counters:
     sinks: tuple[SinkCounters, ...]
     functions: Mapping[str, FunctionCounters]
     events: Mapping[str, int]  # by name
+    joins: JoinCounters
     store: StoreCounters | None  # None: the engine is in memory
     audit: AuditCounters | None  # None: there is none
 
@@ -256,6 +260,7 @@ def counters(engine: Engine, tally: Tally) -> Counters:
             done.n_fired, done.n_resolved, done.n_suppressed, done.n_unformatted, alerting.n_open()
         )
         streams = _streams(engine, counted)
+        joins = join_counters(rounds)
         queries = {state.value: n for state, n in rounds.catalog.n_by_state().items()}
         functions = {name: replace(each) for name, each in rounds.functions.counters.items()}
         version, last_round = engine.version, rounds.last_round
@@ -282,6 +287,7 @@ def counters(engine: Engine, tally: Tally) -> Counters:
         sinks=tuple(_sink(status, counted) for status in sinks),
         functions=functions,
         events=dict(counted.events),
+        joins=joins,
         store=None if folder is None else _store(folder, kinds),
         audit=audit,
     )
@@ -290,6 +296,7 @@ def counters(engine: Engine, tally: Tally) -> Counters:
 def _streams(engine: Engine, counted: _Counted) -> tuple[StreamCounters, ...]:
     rounds, now_us = engine.rounds, engine.rounds.now_us()
     stages = dict(rounds.stages())
+    held = held_facts(rounds)
     found = []
     for stream in engine.streams():
         watermark_us = stream.watermark_us
@@ -304,6 +311,8 @@ def _streams(engine: Engine, counted: _Counted) -> tuple[StreamCounters, ...]:
                 watermark_lag_s=lag_s,
                 index_bytes=0 if stage is None else stage.index.nbytes,
                 filters=_filters(stage, counted.reorders[stream.name.lower()]),
+                kept_rows=held.get(stream.name.lower(), {}).get("rows", 0),
+                kept_bytes=held.get(stream.name.lower(), {}).get("nbytes", 0),
             )
         )
     return tuple(found)

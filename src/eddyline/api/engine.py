@@ -18,7 +18,7 @@ from eddyline.api.alerts import Alert, messages, on_message, open_alerts
 from eddyline.api.backup import Backup, backup_of
 from eddyline.api.counters import Counters, Tally, counters
 from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
-from eddyline.api.filter_facts import filter_facts
+from eddyline.api.filter_facts import filter_facts, has_filters
 from eddyline.api.filter_words import FiltersExplanation
 from eddyline.api.join_facts import JoinHistory, JoinsExplanation, join_facts
 from eddyline.api.matches import Matches
@@ -568,7 +568,12 @@ class Engine:
     def explain_filters(self, stream: str | None = None, *, bound: bool = True) -> FiltersExplanation:
         """The expensive conditions of the queries of a stream, or of all: their order and why it changed, what they cost, and
         what sharing them saves (docs/filters.md). `bound` says whether to work out how far that is from the best possible."""
-        named = [each.name for each in self.streams()] if stream is None else [stream]
+        named = [stream]
+        if stream is None:
+            joined = [
+                each.name for each in self.rounds.catalog.signatures() if has_filters(self.rounds, each)
+            ]
+            named = [*(each.name for each in self.streams()), *joined]
         return FiltersExplanation([filter_facts(self.rounds, name, with_bound=bound) for name in named])
 
     def alerts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,8 +74,7 @@ class Explanation:
                 meaning = filter_words(condition["filter"])
             lines.append(f"  {condition['served_by']:10s} {condition['text']}   ({meaning})")
         if not f["conditions"]:
-            every = "every row matches" if f["join"] is None else "every pair that the join finds is a result"
-            lines.append(f"  filters    none: {every}")
+            lines.append(f"  filters    none: {_every(f['join'])}")
         if f["index"] is not None:
             lines.append(f"  served by  {structure_text(f['index'])}")
         lines.append("  gives      " + ", ".join(f"{c['name']} {c['type']}" for c in f["columns"]))
@@ -128,7 +128,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "generation": record.generation,
         "stream": stream_words(shape),
         "streams": list(streams_of(shape)),
-        "join": query_join_facts(rounds, record),
+        "join": _join(rounds, record),
         "n_sharing": n_sharing,
         "index": placed,
         "conditions": conditions,
@@ -141,6 +141,22 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "warnings": warnings,
     }
     return Explanation(record.name, record.text, facts)
+
+
+def _every(join: dict[str, Any] | None) -> str:
+    """What a query without conditions gives."""
+    if join is None:
+        return "every row matches"
+    if join["outer"] == "left anti":
+        return f"every row of {join['inputs'][0]['alias']} that finds no partner is a result"
+    return "all that the join finds is a result"
+
+
+def _join(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any] | None:
+    facts = query_join_facts(rounds, record)
+    if facts is None or record.shape.join is None:
+        return None
+    return facts | {"on": condition_texts(record, record.shape.join.on.clauses)}
 
 
 def suspended(record: QueryRecord) -> dict[str, str] | None:
@@ -156,9 +172,15 @@ def suspended_text(facts: dict[str, str]) -> str:
     return f"{facts['why']}, since {facts['since']}"
 
 
-def condition_texts(record: QueryRecord) -> list[str]:
-    """Each clause in the user's words where it is one part of the text, else written out."""
-    clauses = record.shape.condition.clauses
+def all_clauses(shape: Shape) -> tuple[Clause, ...]:
+    """Its conditions; of an outer join first what makes a match, besides the keys."""
+    matching = () if shape.join is None else shape.join.on.clauses
+    return (*matching, *shape.condition.clauses)
+
+
+def condition_texts(record: QueryRecord, clauses: Sequence[Clause] | None = None) -> list[str]:
+    """Each clause, of the condition if none are given, in the user's words where it is one part of the text, else written out."""
+    clauses = record.shape.condition.clauses if clauses is None else clauses
     parts = [clause.tokens for clause in clauses]
     is_template = any(slot.name is not None for slot in record.shape.slots)
     said = words(record.text, [part for part in parts if part is not None])

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.api.filter_words import change_words
+from eddyline.api.join_words import signature_text, signature_words
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.engine.filter_events import filter_text
@@ -30,7 +31,7 @@ from eddyline.expressions import Context
 from eddyline.filters import FilterStage
 from eddyline.filters.filter_pool import FilterPool, filter_key, is_dear
 from eddyline.filters.shared import with_constants
-from eddyline.model import Segment, StreamPlan
+from eddyline.model import Segment, Signature, StreamPlan
 from eddyline.routing.auto import seconds_on
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.learner import Learner
@@ -105,7 +106,8 @@ def filter_facts(
     """
     with rounds.lock:
         rounds.check_open()
-        name = rounds.catalog.stream(stream).name
+        signature = _signature(rounds, stream)
+        name = rounds.catalog.stream(stream).name if signature is None else signature.name
         plan = rounds.catalog.plan(name)
         stage = dict(rounds.stages()).get(name.lower())
         last_round = rounds.last_round
@@ -127,7 +129,31 @@ def filter_facts(
     facts["bound"] = None
     if with_bound and stage is not None:
         facts["bound"] = _bound(stage, seen)
+    if signature is not None:
+        facts["stream"] = signature_words(signature)
+        for name in ("filters", "tree", "history"):
+            facts[name] = _said(facts[name], signature)
     return facts
+
+
+def has_filters(rounds: RoundEngine, signature: Signature) -> bool:
+    """Whether a join has expensive conditions."""
+    shapes = rounds.catalog.plan(signature.name).by_shape
+    return any(is_dear(clause) for shape in shapes for clause in shape.condition.clauses)
+
+
+def _signature(rounds: RoundEngine, name: str) -> Signature | None:
+    """The join whose rows are called so."""
+    return next((each for each in rounds.catalog.signatures() if each.name.lower() == name.lower()), None)
+
+
+def _said(facts: Any, signature: Signature) -> Any:
+    """Facts in which columns of a join's rows are named by their streams."""
+    if isinstance(facts, dict):
+        return {name: _said(value, signature) for name, value in facts.items()}
+    if isinstance(facts, list):
+        return [_said(value, signature) for value in facts]
+    return signature_text(signature, facts) if isinstance(facts, str) else facts
 
 
 def clause_filters(rounds: RoundEngine, record: QueryRecord) -> list[dict[str, Any] | None]:

@@ -7,24 +7,31 @@ what its inputs are found by, and in which order a new row looks for partners.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eddyline.api.doctor import size_text
-from eddyline.api.join_words import input_words, kept_words, signature_words
+from eddyline.api.join_words import input_names, input_words, kept_words, over_joined, signature_words, spoken
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.events import Event, RoundCommitted
 from eddyline.joins.join_tree import can_drive
-from eddyline.model import Role, Signature, StreamPlan, iso_time
-from eddyline.sql import render
+from eddyline.model import Input, Role, Signature, StreamPlan, iso_time
+from eddyline.sql.render import render
 
 HISTORY_POINTS = 240  # of sizes; when there are more, every second one goes
 FIRST_SPACING_US = 1_000_000  # of round time, between two of them
 _KEPT = (Role.WINDOW, Role.TABLE, Role.AS_OF)
+_ROLES = {
+    Role.WINDOW.value: "a window of its rows",
+    Role.CURRENT.value: "new rows only",
+    Role.TABLE.value: "the latest row of each key",
+    Role.AS_OF.value: "the row of each key at a time",
+}
 _COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")
 
 
@@ -55,27 +62,34 @@ class JoinsExplanation(dict[str, dict[str, Any]]):
 def join_facts(rounds: RoundEngine, *, own: Ids | None = None) -> JoinsExplanation:
     """All joins. The lock is held.
 
-    `own` are the queries of somebody who may see no others: joins that none of them has are not told, nor what streams are found
-    by.
+    `own` are the queries of somebody who may see no others: joins that none of them has are not told, nor by what those find rows.
     """
     catalog = rounds.catalog
-    signatures = [
-        _signature_facts(rounds, signature)
-        for signature in catalog.signatures()
-        if own is None or _is_read_by(catalog.plan(signature.name), own)
-    ]
+    told = [each for each in catalog.signatures() if own is None or _is_read_by(catalog.plan(each.name), own)]
+    signatures = [_signature_facts(rounds, signature) for signature in told]
     held = held_facts(rounds)
     names = {entry.stream.lower() for each in catalog.signatures() for entry in each.inputs}
     names = {name for name in names if _sharing(rounds, name)} | held.keys()
     return JoinsExplanation(
         {
             catalog.stream(name).name: _stream_facts(rounds, name, held.get(name))
-            | ({} if own is None else {"found_by": []})
+            | ({} if own is None else {"found_by": _found_by(told, name)})
             for name in sorted(names)
             if catalog.find_stream(name) is not None
         },
         signatures,
     )
+
+
+def _found_by(signatures: Iterable[Signature], name: str) -> list[str]:
+    """By what these joins find rows of a stream."""
+    found: dict[str, None] = {}
+    for signature in signatures:
+        for place in signature.places(name):
+            sides = [key.side(place) for key in signature.keys if place in (key.left, key.right)]
+            if sides and signature.inputs[place].role in _KEPT:
+                found[", ".join(dict.fromkeys(render(side) for side in sides))] = None
+    return list(found)
 
 
 def _is_read_by(plan: StreamPlan, own: Ids) -> bool:
@@ -142,26 +156,30 @@ def _stream_lines(name: str, facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _signature_facts(rounds: RoundEngine, signature: Signature) -> dict[str, Any]:
     plan = rounds.catalog.plan(signature.name)
-    names = [entry.stream for entry in signature.inputs]
+    names = input_names(signature)
     live = [segment for segment in plan.segments if segment.n_live]
     return {
         "name": signature.name,
         "words": signature_words(signature),
         "outer": signature.outer,
-        "inputs": [{"stream": entry.stream, "role": entry.role.value} for entry in signature.inputs],
-        "keys": key_words(signature, names),
+        "inputs": [
+            {"stream": entry.stream, "name": name, "role": entry.role.value}
+            for entry, name in zip(signature.inputs, names, strict=True)
+        ],
+        "keys": key_words(signature, [Input(name, name) for name in names]),
         "n_queries": plan.n_queries,
         "n_shapes": len({segment.shape for segment in live}),
         "origins": origin_facts(rounds, signature, names),
     }
 
 
-def key_words(signature: Signature, names: Sequence[str]) -> list[str]:
-    """The equalities, with what the inputs are called."""
-    return [
-        f"{names[key.left]}.{render(key.left_key)} = {names[key.right]}.{render(key.right_key)}"
-        for key in signature.keys
-    ]
+def key_words(signature: Signature, inputs: Sequence[Input], order: Sequence[int] = ()) -> list[str]:
+    """The equalities, with what the inputs are called; the one that is earlier in `order` stands first."""
+    found = []
+    for key in signature.keys:
+        sides = sorted((key.left, key.right), key=order.index) if order else (key.left, key.right)
+        found.append(" = ".join(render(spoken(over_joined(key.side(at), at), inputs)) for at in sides))
+    return found
 
 
 def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -194,12 +212,35 @@ def origin_line(facts: Mapping[str, Any]) -> str:
     )
 
 
+def _input_words(entry: Mapping[str, Any]) -> str:
+    return f"{entry['name']}: {_ROLES[entry['role']]}"
+
+
 def _signature_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     outer = f", {facts['outer']}" if facts["outer"] else ""
     yield f"{facts['words']}{outer}: {plural(facts['n_queries'], 'query')}, executed as one join"
+    yield f"  inputs     {', '.join(_input_words(entry) for entry in facts['inputs'])}"
     yield f"  on         {' AND '.join(facts['keys']) or 'no equality: every row meets every other'}"
     for origin in facts["origins"]:
         yield f"  probes     {origin_line(origin)}"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCounters:
+    """All joins that stand: since rows first came to them in this process."""
+
+    n_signatures: int = 0
+    n_drivers: int = 0  # rows that looked for partners
+    n_probes: int = 0
+    n_matches: int = 0  # partners found, before further conditions
+    n_combinations: int = 0  # rows that were joined
+
+
+def join_counters(rounds: RoundEngine) -> JoinCounters:
+    """The lock is held."""
+    counted = [origin.counters for origin in list(rounds.joining.stage.origins.values())]
+    totals = {name: sum(int(getattr(each, name)) for each in counted) for name in _COUNTED}
+    return JoinCounters(len(rounds.catalog.signatures()), **totals)
 
 
 # --------------------------------------------------------------------------------------------- one query
@@ -234,7 +275,7 @@ def query_join_facts(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any]
         "outer": signature.outer,
         "n_queries": rounds.catalog.plan(signature.name).n_queries if is_known else 0,
         "inputs": inputs,
-        "keys": key_words(signature, aliases),
+        "keys": key_words(signature, shape.inputs, shape.written_order),
         "origins": origin_facts(rounds, signature, aliases),
     }
 
@@ -249,8 +290,9 @@ def query_join_lines(facts: Mapping[str, Any]) -> Iterator[str]:
                 f"    held     {plural(held['rows'], 'row')}, {size_text(held['nbytes'])}, "
                 f"shared by {plural(held['n_queries'], 'query')}"
             )
-    outer = {"left": "LEFT ", "left anti": "LEFT ANTI "}.get(facts["outer"], "")
-    yield f"  {outer + 'join':10s} {' AND '.join(facts['keys']) or 'of every row with every other: no equality'}"
+    label = {"left": "left join", "left anti": "left anti"}.get(facts["outer"], "join")
+    said = [*facts["keys"], *facts["on"]]
+    yield f"  {label:10s} {' AND '.join(said) or 'of every row with every other: no equality'}"
     if facts["n_queries"] > 1:
         yield f"  executed   as one join with {plural(facts['n_queries'] - 1, 'other query')}"
     for origin in facts["origins"]:
@@ -277,7 +319,7 @@ class JoinHistory:
 
     def heard(self, event: Event) -> None:
         """Told of every round, with the lock held."""
-        if isinstance(event, RoundCommitted) and (self._points or not self._rounds.joining.is_idle):
+        if isinstance(event, RoundCommitted) and (self._points or held_facts(self._rounds)):
             now_us = self._rounds.context().now_us
             if self._points and now_us - self._points[-1]["at_us"] < self._spacing_us:
                 return

@@ -27,8 +27,9 @@ from eddyline.model import (
     Shape,
     Signature,
     UserCall,
+    joined_name,
 )
-from eddyline.sql import render
+from eddyline.sql.render import render
 from eddyline.stream_properties import window_text
 
 _ONE_US = timedelta(microseconds=1)
@@ -49,9 +50,18 @@ def stream_words(shape: Shape) -> str:
     return ", ".join(streams_of(shape))
 
 
+def input_names(signature: Signature) -> list[str]:
+    """What to call its inputs where no query is meant: their streams, numbered where one is joined with itself."""
+    names = [entry.stream for entry in signature.inputs]
+    return [
+        f"{name} ({names[: at + 1].count(name)})" if names.count(name) > 1 else name
+        for at, name in enumerate(names)
+    ]
+
+
 def signature_words(signature: Signature) -> str:
     """Its streams: news with trades."""
-    return " with ".join(entry.stream for entry in signature.inputs)
+    return " with ".join(input_names(signature))
 
 
 def input_words(entry: Input) -> str:
@@ -85,6 +95,15 @@ def spoken(expression: Expression, inputs: Sequence[Input]) -> Expression:
         return replace(
             expression, arguments=tuple(spoken(argument, inputs) for argument in expression.arguments)
         )
+    return expression
+
+
+def over_joined(expression: Expression, place: int) -> Expression:
+    """An expression over a stream's own columns, over the rows of the join."""
+    if isinstance(expression, Column):
+        return replace(expression, name=joined_name(place, expression.name), input="")
+    if isinstance(expression, (Call, UserCall)):
+        return replace(expression, arguments=tuple(over_joined(each, place) for each in expression.arguments))
     return expression
 
 
@@ -127,12 +146,18 @@ def _difference(atom: Atom, shape: Shape) -> str | None:
 
 def signature_text(signature: Signature, text: str) -> str:
     """SQL over the rows of a signature, which several queries share, with names of streams in place of inputs."""
-    names = [entry.stream for entry in signature.inputs]
-    called = [
-        f"{name} ({names[: at + 1].count(name)})" if names.count(name) > 1 else name
-        for at, name in enumerate(names)
-    ]
-    return _JOINED.sub(lambda found: f"{called[int(found[1])]}.{found[2]}", text)
+    called = input_names(signature)
+    marks = {
+        BEHIND: "rows since one of {}",
+        AGE: "time since one of {} arrived",
+        OLDER: "how much older {} is",
+    }
+
+    def said(found: re.Match[str]) -> str:
+        name, own = called[int(found[1])], found[2]
+        return marks[own].format(name) if own in marks else f"{name}.{own}"
+
+    return _JOINED.sub(said, text)
 
 
 # --------------------------------------------------------------------------------------------- windows

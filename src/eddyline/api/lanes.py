@@ -70,6 +70,8 @@ class JobLanes:
         source, pace = feed.source, feed.pace
         if not isinstance(source, ReferenceSource) or feed.held is not None or feed.name in self._read_here:
             return False
+        if feed.stream.is_keyed:  # each of its rows changes the table, which is here
+            return False
         if pace.most_bytes < self._least_bytes or source.backlog_bytes() < self._least_bytes:
             return False
         most_bytes = self._next_bytes.pop(feed.name, self._most_bytes)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from eddyline.api.alerts import Alert
 from eddyline.api.explain import Explanation, condition_texts, explain
+from eddyline.api.join_why import why_join, why_not_join
 from eddyline.api.subscribers import Subscription, WhenFull, call_each
 from eddyline.batch import PartMatches, Positions
 from eddyline.catalog import QueryRecord
@@ -270,26 +271,34 @@ class Query:
             return explain(self._rounds, self._record(), self.warnings)
 
     def why(self, row: Mapping[str, Any] | Result | Any) -> Why:
-        """What each condition says about a row of the stream, given as a dict (missing columns are NULL)."""
+        """What each condition says about a row of the stream, given as a dict (missing columns are NULL).
+
+        A join is asked about one row of each input, by its alias: {"t": {"price": 9.5}, "n": {…}}, or about one of its results.
+        """
         with self._rounds.lock:
-            return why_of(self._rounds, self._record(), row)
+            record = self._record()
+            if record.shape.join is not None and isinstance(row, Result):
+                row = {told["alias"]: told["row"] or {} for told in self._engine.receipt(row)["rows"]}
+            return why_of(self._rounds, record, row)
 
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest."""
         with self._rounds.lock:
             record = self._record()
-            stream = self._rounds.catalog.stream(record.shape.stream)
-            recent = self._rounds.recent.get(stream.name.lower())
-            rows = stream.schema.empty_table().to_batches(max_chunksize=1)
-            batch = rows[0] if rows else pa.RecordBatch.from_pylist([], schema=stream.schema)
-            if recent is not None:
-                batch = recent.last(last, stream.schema, since_version=record.version_from)
             notes = list(self.warnings)
             if record.state is QueryState.PAUSED:
                 notes.append("it is paused, so it sees no rows")
             if record.state is QueryState.SUSPENDED:
                 notes.append(f"it is suspended, so it sees no rows: {record.why}")
             since = f"version {record.version_from}, {_when(record.registered_us)}"
+            if record.shape.join is not None:
+                return why_not_join(self._rounds, record, last, since, notes)
+            stream = self._rounds.catalog.stream(record.shape.stream)
+            recent = self._rounds.recent.get(stream.name.lower())
+            rows = stream.schema.empty_table().to_batches(max_chunksize=1)
+            batch = rows[0] if rows else pa.RecordBatch.from_pylist([], schema=stream.schema)
+            if recent is not None:
+                batch = recent.last(last, stream.schema, since_version=record.version_from)
             texts = condition_texts(record)
             context = self._rounds.context()
             return why_not(record.name, record.shape, texts, record.constants, batch, context, since, notes)
@@ -328,6 +337,12 @@ def why_of(
 ) -> Why:
     """What each condition of a query, registered or not, says about a row of its stream. `recorded` is what its functions that
     are not deterministic gave on it, if that is known."""
+    if record.shape.join is not None:
+        if not isinstance(row, Mapping):
+            raise SchemaError(
+                "why of a join takes one row of each input", hint='Write why({"t": {…}, "n": {…}}).'
+            )
+        return why_join(rounds, record, row, recorded)
     stream = rounds.catalog.stream(record.shape.stream)
     ingested = ingest(stream, [dict(row)] if isinstance(row, Mapping) else row, rounds.time_zone)
     if ingested.misfits:

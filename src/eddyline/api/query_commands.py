@@ -10,12 +10,14 @@ from typing import Any
 from eddyline.api import rules
 from eddyline.api.engine import Engine
 from eddyline.api.explain import suspended
+from eddyline.api.join_why import JoinWhy
 from eddyline.api.join_words import stream_words, streams_of
 from eddyline.api.query import Query, why_of
 from eddyline.api.receipts import recorded_values
 from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
 from eddyline.errors import QueryStateError
+from eddyline.filters import Why
 from eddyline.model import Properties, QueryState, is_alert
 from eddyline.spark.prove import running_session
 from eddyline.sql.properties import FIELDS
@@ -243,8 +245,7 @@ class QueryCommands:
 
     def why(self, *, query: str | int, row: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
         """What each condition of a query says about a row."""
-        found = self._query(query, owner).why(row)
-        return dataclasses.asdict(found) | {"shown": str(found)}
+        return _why_answer(self._query(query, owner).why(row))
 
     def why_not(self, *, query: str | int, last: int = 1000, owner: str = "") -> dict[str, Any]:
         """How the last rows fared with a query."""
@@ -255,13 +256,15 @@ class QueryCommands:
         """What each condition of its query, as it was then, says about the row of a result."""
         receipt = self._engine.receipt(result)
         params = {name: given["value"] for name, given in receipt["params"].items()}
-        (row,) = receipt["rows"]
+        row = receipt["rows"][0]["row"]
+        if "arrival" in receipt:  # a join
+            row = {told["alias"]: told["row"] or {} for told in receipt["rows"]}
         with self._rounds.lock:
             record, _ = self._engine._registrar.trial(receipt["text"], params)
             record = dataclasses.replace(record, name=receipt["query"])
             recorded = recorded_values(receipt, record.shape)
-            found = why_of(self._rounds, record, row["row"], recorded)
-        return dataclasses.asdict(found) | {"shown": str(found)}
+            found = why_of(self._rounds, record, row, recorded)
+        return _why_answer(found)
 
     def receipt(self, *, result: str) -> dict[str, Any]:
         """What a result is made of."""
@@ -272,6 +275,10 @@ class QueryCommands:
         if not starts_spark and running_session() is None:
             return None
         return self._engine.prove(result).as_dict()
+
+
+def _why_answer(found: Why) -> dict[str, Any]:
+    return dataclasses.asdict(found) | {"is_join": isinstance(found, JoinWhy), "shown": str(found)}
 
 
 def _shown_text(explained: str) -> str:

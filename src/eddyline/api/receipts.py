@@ -1,29 +1,32 @@
 """Receipts: everything a result follows from, as one document that can be checked without this engine.
 
 A receipt holds the query as it was in the round, its row, the round's facts and the result, with a checksum over all of it. An
-independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB.
+independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB. That of a join holds the row of
+each input and the round it came in, and where it stood in its window.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from eddyline.api.join_words import input_words
 from eddyline.catalog.database import StoredQuery
 from eddyline.catalog.past import query_at
 from eddyline.catalog.rounds import CommittedRound
 from eddyline.delivery import Result
+from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
 from eddyline.engine.durable import OUTBOX
-from eddyline.engine.round_inputs import RoundInputs, home_of
+from eddyline.engine.round_inputs import ComponentRows, RoundInputs, home_of
 from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
 from eddyline.functions.udf import UserFunction
-from eddyline.model import Shape, UserCall, iso_time
+from eddyline.model import Column, Input, Round, Shape, UserCall, iso_time
 from eddyline.proof import FunctionVersion, JudgeStopped, Proof, checksum_of, claim_of, proof_of
 from eddyline.proof.duckdb import DuckDbJudge
 from eddyline.proof.values import from_json, rows_to_json, schema_to_text, to_json, type_from
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from eddyline.api.engine import Engine
 
 FORMAT = 1  # of the document
+JOIN_FORMAT = 2  # with several rows, each with the alias of its input
+NO_ROW = 0  # instead of the arrival number of an input of an outer join that found no row
 _DAY_US = 86_400_000_000
 _NARROW_FIRST = (STRING, TINYINT, SMALLINT, INT, BIGINT)
 
@@ -53,7 +58,6 @@ class Receipt(dict[str, Any]):
         return dict(self)
 
     def __str__(self) -> str:
-        (row,) = self["rows"]
         of = f" of {self['owner']}" if self["owner"] else ""
         lines = [
             f"result {self['id']}: {self['query']}{of}, generation {self['generation']}, version {self['version']}",
@@ -68,8 +72,8 @@ class Receipt(dict[str, Any]):
             for told in self.get("recorded", ())
         ]
         round_ = self["round"]
+        lines += [f"  row       {_row_words(row)}" for row in self["rows"]]
         lines += [
-            f"  row       {row['stream']} {row['arrival']}: {json.dumps(row['row'], ensure_ascii=False)}",
             f"  round     {round_['number']}, now() {round_['now']}, version {round_['version']}, {round_['time_zone']}",
             f"  result    {json.dumps(self['result'], ensure_ascii=False)}",
             f"  {self['checksum']}",
@@ -94,9 +98,8 @@ def receipt(engine: Engine, result: str | Result) -> Receipt:
             f"what query {query_id} was in round {number} is no longer known",
             hint="Earlier versions are kept as [engine.retention] says (docs/pipeline.md).",
         )
-    stream, row, _ = RoundInputs(rounds, round_).row(arrival)
     body = {
-        "format": FORMAT,
+        "format": FORMAT if query.shape.join is None else JOIN_FORMAT,
         "id": f"{number}-{arrival}-{query_id}",
         "query": query.name or f"q{query_id}",
         "query_id": query_id,
@@ -112,15 +115,9 @@ def receipt(engine: Engine, result: str | Result) -> Receipt:
             {"name": f.name, "version": f.version, "is_deterministic": f.is_deterministic}
             for f in functions_of(query.shape)
         ],
-        "rows": [
-            {
-                "stream": stream,
-                "arrival": arrival,
-                "columns": schema_to_text(row.schema),
-                "seen": columns_seen(query, row.schema),
-                "row": rows_to_json(row)[0],
-            }
-        ],
+        "rows": [_own_row(rounds, query, round_, arrival)]
+        if query.shape.join is None
+        else joined_rows(rounds, query, round_, _components(part)),
         "round": {
             "number": number,
             "now": iso_time(round_.now_us),
@@ -134,9 +131,98 @@ def receipt(engine: Engine, result: str | Result) -> Receipt:
         "columns": schema_to_text(part.rows.schema),
         "result": rows_to_json(part.rows)[0],
     }
+    if query.shape.join is not None:
+        body["arrival"] = arrival
     if part.recorded is not None:
         body["recorded"] = _recorded(query.shape, part.recorded)
     return Receipt(body | {"checksum": checksum_of(body)})
+
+
+def _row_words(row: Mapping[str, Any]) -> str:
+    """A row of a receipt in a line."""
+    name = row["stream"] if "alias" not in row else input_words(Input(row["alias"], row["stream"]))
+    if row["row"] is None:
+        return f"{name}: none that matches"
+    text = f"{name} {row['arrival']}: {json.dumps(row['row'], ensure_ascii=False)}"
+    return f"{text}, of round {row['round']}{_window_words(row)}" if "round" in row else text
+
+
+def _window_words(row: Mapping[str, Any]) -> str:
+    name = row["stream"]
+    told = row.get("window")
+    if told is None:
+        return ""
+    if "n_rows" in told:
+        n, most = told["n_behind_at_most"], told["n_rows"]
+        return f", at most {n:,} later row{'' if n == 1 else 's'} of {name}, among the newest {most:,}"
+    return f", {duration_text(told['age_us'])} old, of less than {duration_text(told['duration_us'])}"
+
+
+def _own_row(rounds: RoundEngine, query: StoredQuery, round_: Round, arrival: int) -> dict[str, Any]:
+    stream, row, _ = RoundInputs(rounds, round_).row(arrival)
+    return {
+        "stream": stream,
+        "arrival": arrival,
+        "columns": schema_to_text(row.schema),
+        "seen": columns_seen(query, row.schema),
+        "row": rows_to_json(row)[0],
+    }
+
+
+def _components(part: StoredPart) -> list[int]:
+    assert part.components is not None, "the result of a join does not say which rows it is made of"
+    return [int(number) for number in part.components[0]]
+
+
+def joined_rows(
+    rounds: RoundEngine,
+    query: StoredQuery,
+    round_: Round,
+    arrivals: Sequence[int],
+    known: ComponentRows | None = None,
+) -> list[dict[str, Any]]:
+    """The rows a result of a join is made of, one for each input as they stand in the text: its row is None where an outer join
+    found none. Raises ReceiptError if one is no longer kept."""
+    known = known or ComponentRows(rounds)
+    found = []
+    for place, arrival in zip(query.shape.written_order, arrivals, strict=True):
+        entry = query.shape.inputs[place]
+        if arrival == NO_ROW:
+            found.append(_missing_row(rounds, query, place))
+            continue
+        came, (_, row, _) = known.row(arrival)
+        facts: dict[str, Any] = {
+            "alias": entry.alias,
+            "stream": entry.stream,
+            "arrival": arrival,
+            "round": came.number,
+            "columns": schema_to_text(row.schema),
+            "seen": input_columns_seen(query, place, row.schema),
+            "row": rows_to_json(row)[0],
+        }
+        window = entry.window
+        if window is not None and window.duration_us is not None:
+            facts["window"] = {"duration_us": window.duration_us, "age_us": round_.now_us - came.now_us}
+        elif window is not None:
+            facts["window"] = {
+                "n_rows": window.n_rows,
+                "n_behind_at_most": known.n_between(entry.stream, arrival, max(arrivals)),
+            }
+        found.append(facts)
+    return found
+
+
+def _missing_row(rounds: RoundEngine, query: StoredQuery, place: int) -> dict[str, Any]:
+    entry = query.shape.inputs[place]
+    schema = rounds.catalog.stream(entry.stream).schema
+    return {
+        "alias": entry.alias,
+        "stream": entry.stream,
+        "arrival": None,
+        "columns": schema_to_text(schema),
+        "seen": input_columns_seen(query, place, schema),
+        "row": None,
+    }
 
 
 def _place(result: str | Result) -> tuple[int, int, int]:
@@ -191,6 +277,39 @@ def columns_seen(query: StoredQuery, schema: pa.Schema) -> list[str]:
     named = {word.named.lower() for word in words_of(query.text) if word.is_name}
     seen = [name for name in schema.names if name in query.shape.columns or name.lower() in named]
     return seen or schema.names[:1]  # a row has at least one
+
+
+def input_columns_seen(query: StoredQuery, place: int, schema: pa.Schema) -> list[str]:
+    """The columns of an input of a join that the query knows of. A name without an alias is that of the input that needs it."""
+    shape = query.shape
+    needed = [_needed(shape, other) for other in range(len(shape.inputs))]
+    others = frozenset().union(*(names for other, names in enumerate(needed) if other != place))
+    alias = shape.inputs[place].alias.lower()
+    words = words_of(query.text)
+    for at, word in enumerate(words):
+        if word.is_name:
+            is_qualified = at >= 2 and words[at - 1].says(".") and words[at - 2].is_name
+            is_own = (
+                words[at - 2].named.lower() == alias if is_qualified else word.named.lower() not in others
+            )
+            if is_own:
+                needed[place].add(word.named.lower())
+    seen = [name for name in schema.names if name.lower() in needed[place]]
+    return seen or schema.names[:1]
+
+
+def _needed(shape: Shape, place: int) -> set[str]:
+    """Columns of an input that a join shows, compares or is keyed by, in lower case."""
+    assert shape.join is not None, shape.key
+    found = set()
+    for joined in shape.columns:
+        at, _, name = joined.partition(".")
+        if int(at) == place:
+            found.add(name.lower())
+    for key in shape.join.signature.keys:
+        if place in (key.left, key.right):
+            found |= {node.name.lower() for node in key.side(place).walk() if isinstance(node, Column)}
+    return found
 
 
 def functions_of(shape: Shape) -> tuple[FunctionVersion, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from eddyline.api.explain import Explanation
+from eddyline.api.join_why import InputWhyNot, JoinWhy, JoinWhyNot
 from eddyline.catalog.alerts import AlertCounts
 from eddyline.delivery import Result
 from eddyline.filters.why import ClauseVerdict, Why, WhyNot
@@ -165,14 +167,15 @@ class RemoteQuery:
         return explanation_of(self._connection.get(f"{self._path}/explain"))
 
     def why(self, row: Mapping[str, Any]) -> Why:
-        """What each condition says about a row of the stream, given as a dict (missing columns are NULL)."""
+        """What each condition says about a row of the stream, given as a dict (missing columns are NULL); of a join about one
+        row of each input, by its alias."""
         return _why(self._connection.post(f"{self._path}/why", {"row": dict(row)}))
 
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest."""
         body = self._connection.get(f"{self._path}/why_not", last=last)
         nearest = body["nearest"]
-        return WhyNot(
+        found = WhyNot(
             query=body["query"],
             n_rows=body["n_rows"],
             n_matched=body["n_matched"],
@@ -185,6 +188,10 @@ class RemoteQuery:
             since=body["since"],
             notes=tuple(body["notes"]),
         )
+        if "inputs" not in body:
+            return found
+        same = {each.name: getattr(found, each.name) for each in fields(WhyNot)}
+        return JoinWhyNot(**same, inputs=tuple(InputWhyNot(**each) for each in body["inputs"]))
 
     def alerts(self) -> list[dict[str, Any]]:
         """Its alerts that are open."""
@@ -238,4 +245,5 @@ def _why(body: Mapping[str, Any]) -> Why:
     clauses = tuple(
         ClauseVerdict(c["condition"], c["verdict"], dict(c["values"]), c["message"]) for c in body["clauses"]
     )
-    return Why(body["query"], body["matches"], clauses, body["error"], tuple(body["notes"]))
+    kind = JoinWhy if body.get("is_join") else Why
+    return kind(body["query"], body["matches"], clauses, body["error"], tuple(body["notes"]))

@@ -24,6 +24,7 @@ from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import event_times
 from eddyline.engine.join_groups import JoinClock, groups_of
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, join_plan, local
+from eddyline.engine.join_tasks import SharedRows
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.window_files import WindowFiles, stored_rows
 from eddyline.expressions import Context
@@ -51,6 +52,11 @@ class PlannedJoins:
     first_versions: dict[str, npt.NDArray[np.int64]]  # by signature and query id: since when it sees rows
     groups: list[frozenset[str]]  # streams that joins connect
     tables: PlannedTables | None = None  # None: there are none
+
+    def with_partners(self, names: list[str]) -> list[str]:
+        """These streams and all they are joined with."""
+        partners = [sorted(group) for group in self.groups if group & set(names)]
+        return list(dict.fromkeys([*names, *(name for group in partners for name in group)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +140,19 @@ class Joining:
         batches: Mapping[str, TupleBatch],
         plans: Mapping[str, StreamPlan],
         deletes: Mapping[str, Mask],
+        shared: SharedRows | None = None,
     ) -> Iterator[Made]:
-        """What the round makes besides the rows that came; all of it must be taken. `plans` are those of the rows' streams."""
+        """What the round makes besides the rows that came; all of it must be taken. `plans` are those of the rows' streams.
+
+        Rows that came through tasks are in `shared`, as far as they are wanted.
+        """
         self._build(planned)
         self.stage.begin()
         self.letters = []
         before = Standing({name: _n_counted(at) for name, at in planned.progress.items()}, {})
         if planned.tables is not None:
             yield from self._answers(planned, planned.tables, before, round_)
-        came: dict[str, Arrived] = {}
+        came: dict[str, Arrived] = {} if shared is None else dict(shared.came)
         for name, batch in batches.items():
             if planned.tables is not None and name in planned.tables.streams:
                 deltas = self._change(round_, planned.tables.streams[name], batch, deletes.get(name))
@@ -153,7 +163,7 @@ class Joining:
                 came[name] = arrived(batch, times, _n_counted(planned.progress[name]))
         self._came = {name: rows for name, rows in came.items() if name in planned.streams}
         if self._came:
-            wanted = self._wanted(planned, self._came, round_)
+            wanted = self._wanted(planned, self._came, round_) if shared is None else shared.wanted
             for made in self.stage.push(self._came, wanted, before, round_):
                 yield from self._made(planned, made, round_)
 
@@ -197,11 +207,24 @@ class Joining:
 
     def _decided(self, plan: StreamPlan, variant: str, batch: TupleBatch, round_: Round) -> FilterOutput:
         """What the queries of a plan that follows from another say of rows."""
-        stage = self._locals.get((plan.stream, variant))
-        if stage is None:
-            stage = self._locals[plan.stream, variant] = self._make_filters()
+        stage = self._stage(plan.stream, variant)
         stage.build(self._derived.of(plan, variant))
         return stage.push(batch, round_)
+
+    def local_plan(self, planned: PlannedJoins, signature: str, place: int) -> StreamPlan | None:
+        """What the queries of a signature say of one input alone; None: somebody wants all of its rows."""
+        plan = planned.plans[signature]
+        return None if self._derived.wants_all(plan, place) else self._derived.of(plan, local(place))
+
+    def local_stage(self, signature: str, place: int) -> FilterStage:
+        """The filters of that."""
+        return self._stage(signature, local(place))
+
+    def _stage(self, signature: str, variant: str) -> FilterStage:
+        stage = self._locals.get((signature, variant))
+        if stage is None:
+            stage = self._locals[signature, variant] = self._make_filters()
+        return stage
 
     def _made(self, planned: PlannedJoins, made: Joined | Deciding, round_: Round) -> Iterator[Made]:
         """What the stage yields, as rows for filters."""

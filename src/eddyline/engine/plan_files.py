@@ -33,7 +33,7 @@ from eddyline.storage.store import Store, StoredFile
 
 PLAN, INDEX = "plan", "index"
 OVERLAY_SHARE = 1 / 4  # of the base in bytes, from which on a new base is written
-STAGES_KEPT = 8  # by a worker: versions and streams
+STAGES_KEPT = 32  # by a worker: versions, streams, and inputs of joins
 
 Generations = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]  # ids ascending, and the generation of each
 

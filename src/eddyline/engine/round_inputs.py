@@ -92,6 +92,71 @@ class RoundInputs:
             )
 
 
+def round_holding(rounds: RoundEngine, arrival: int) -> Round:
+    """The round in which a row arrived. Raises ReceiptError if it is forgotten."""
+    durable = home_of(rounds)
+    with rounds.lock:
+        rounds.check_open()
+        first, last = durable.rounds.kept().oldest, rounds.last_round
+        before = durable.rounds.get(first) if first else None
+        if before is None or arrival < before.round.first_arrival:
+            raise ReceiptError(
+                f"the round in which row {arrival} arrived is forgotten",
+                hint="[engine.retention] says how long rounds are kept (docs/pipeline.md).",
+            )
+        while first < last:  # the first round whose last row is not below it
+            middle = (first + last) // 2
+            found = durable.rounds.get(middle)
+            assert found is not None, f"round {middle} is missing between {first} and {last}"
+            first, last = (first, middle) if found.last_arrival >= arrival else (middle + 1, last)
+        found = durable.rounds.get(first)
+    assert found is not None, f"round {first} is missing"
+    return found.round
+
+
+class ComponentRows:
+    """Rows of any rounds by their arrival numbers, as the results of joins name them; each round is looked up once."""
+
+    def __init__(self, rounds: RoundEngine) -> None:
+        self._rounds = rounds
+        self._inputs: dict[int, RoundInputs] = {}
+        self._found: dict[int, tuple[Round, NumberedRows]] = {}
+
+    def row(self, arrival: int) -> tuple[Round, NumberedRows]:
+        """The row, and its round. Raises ReceiptError if either is no longer kept."""
+        known = self._found.get(arrival)
+        if known is None:
+            round_ = round_holding(self._rounds, arrival)
+            inputs = self._inputs.get(round_.number)
+            if inputs is None:
+                inputs = self._inputs[round_.number] = RoundInputs(self._rounds, round_)
+            known = self._found[arrival] = round_, inputs.row(arrival)
+        return known
+
+    def n_between(self, stream: str, after: int, until: int) -> int:
+        """How many rows of a stream arrived behind one, up to another, late ones too. Raises ReceiptError."""
+        first, last = round_holding(self._rounds, after), round_holding(self._rounds, until)
+        n_rows = 0
+        log = home_of(self._rounds).rounds
+        for number in range(first.number + 1, last.number):
+            with self._rounds.lock:  # let go in between: there may be many
+                committed = log.get(number)
+            if committed is not None:
+                n_rows += _n_rows(committed.round, stream)
+        for round_ in {first.number: first, last.number: last}.values():
+            if _n_rows(round_, stream):
+                n_rows += sum(
+                    int(((numbers > after) & (numbers <= until)).sum())
+                    for name, _, numbers in RoundInputs(self._rounds, round_)
+                    if numbers is not None and name.lower() == stream.lower()
+                )
+        return n_rows
+
+
+def _n_rows(round_: Round, stream: str) -> int:
+    return sum(n for name, n in round_.n_rows.items() if name.lower() == stream.lower())
+
+
 def _place(what: dict[str, object]) -> str:
     """Where rows lay, for a person."""
     state = what.get("state")

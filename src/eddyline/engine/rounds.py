@@ -40,6 +40,7 @@ from eddyline.engine.event_time import advanced, event_times, late_rows, latest
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.function_watch import FunctionWatch
 from eddyline.engine.join_letters import joined_letter
+from eddyline.engine.join_tasks import SharedRows
 from eddyline.engine.joining import Joining, Made, PlannedJoins
 from eddyline.errors import (
     ClosedError,
@@ -118,7 +119,7 @@ class Planned:
     progress: dict[str, StreamProgress]
     streams: dict[str, Stream]
     plans: dict[str, StreamPlan]
-    last_rounds: dict[str, int]  # of each stream: no other may come between
+    last_rounds: dict[str, int]  # of each stream, and of those it is joined with: no other may come between
     births: dict[str, int]  # of each stream: one dropped and declared anew is another
     joins: PlannedJoins | None = None  # None: there are none
 
@@ -283,6 +284,12 @@ class RoundEngine:
                         raise RoundOvertakenError(f"another round of stream {name} came between")
                 round_ = self._numbered(planned, shared.n_rows(), token)
                 work = shared.numbered(round_, planned, self.catalog.find_name)
+            if planned.joins is not None:
+                try:
+                    self._join_shared(round_, planned, planned.joins, shared, work)
+                except BaseException:
+                    self._abort()
+                    raise
             return self._end(round_, planned, work, positions, began)
 
     def _numbered(self, planned: Planned, n_rows: dict[str, int], token: str | None) -> Round:
@@ -327,6 +334,8 @@ class RoundEngine:
     def plan(self, inputs: Iterable[str], now_us: int | None = None) -> Planned:
         """Step 1, with the lock held: pin the version, where each stream stands, now() and the seed."""
         names = list(inputs)
+        joins = self.joining.plan(self.progress)
+        group = names if joins is None else joins.with_partners(names)
         now = self._clock() if now_us is None else now_us
         return Planned(
             version=self.catalog.version,
@@ -335,9 +344,9 @@ class RoundEngine:
             progress={name: self.progress.get(name, StreamProgress()) for name in names},
             streams={name: self.catalog.stream(name) for name in names},
             plans={name: self.catalog.plan(name) for name in names},
-            last_rounds={name: self._last_rounds.get(name, 0) for name in names},
+            last_rounds={name: self._last_rounds.get(name, 0) for name in group},
             births={name: self._births.get(name, 0) for name in names},
-            joins=self.joining.plan(self.progress),
+            joins=joins,
         )
 
     def _capture(
@@ -463,15 +472,30 @@ class RoundEngine:
         joins: PlannedJoins,
         batches: Mapping[str, TupleBatch],
         work: Work,
+        shared: SharedRows | None = None,
     ) -> None:
         """What joins and tables make of the rows, and the queries of that."""
-        for made in self.joining.work(round_, joins, batches, planned.plans, work.deletes):
+        for made in self.joining.work(round_, joins, batches, planned.plans, work.deletes, shared):
             self._take(made, round_, work)
         work.progress |= self.joining.lifted(joins, work.progress, round_.now_us)
         for made in self.joining.decide(round_, joins, work.progress):
             self._take(made, round_, work)
         work.letters += self.joining.letters
         work.n_dead += len(self.joining.letters)
+
+    def _join_shared(
+        self, round_: Round, planned: Planned, joins: PlannedJoins, shared: SharedWork, work: Work
+    ) -> None:
+        """The same for a round whose rows were filtered in tasks: those that joins want are joined here."""
+        assert self.durable is not None
+        n_letters = len(work.letters)
+        work.outputs = {}
+        self._join(round_, planned, joins, {}, work, shared.wanted(round_, planned))
+        parts = (part for output in work.outputs.values() for part in output.all_parts())
+        files, made = self.durable.write(round_, parts, work.letters[n_letters:], self._generations)
+        kept, work.gone = self.joining.save(round_.number)
+        work.files += files + kept
+        work.matches, work.outputs = [*work.matches, *made], None
 
     def _take(self, made: Made, round_: Round, work: Work) -> None:
         assert work.outputs is not None

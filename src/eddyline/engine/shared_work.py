@@ -3,7 +3,8 @@
   0 skip      as in rounds.py
   1 plan      the same, and the plan's files are written if it is a new version; references become tasks, by bytes
   3 work      tasks read, filter and write; nobody holds a lock meanwhile, so rounds of other streams go on
-  4 commit    the round gets its number and its arrival numbers; what the tasks wrote is listed
+  4 commit    the round gets its number and its arrival numbers; what the tasks wrote is listed; rows that joins want, which tasks
+              have found, are joined here (join_tasks.py)
 
 What tasks wrote for a round that does not commit is removed, or, after a crash, cleared at the next opening.
 """
@@ -23,7 +24,8 @@ from eddyline.batch import TupleBatch
 from eddyline.catalog.rounds import ListedFile, ReadInput
 from eddyline.engine.durable import OUTBOX, Durable
 from eddyline.engine.event_time import advanced
-from eddyline.engine.plan_files import Generations, PlanFiles
+from eddyline.engine.join_tasks import JoinedInputs, SharedRows, TaskRows, shared_rows
+from eddyline.engine.plan_files import Generations, PlanFiles, PlanNames
 from eddyline.engine.rounds import Outcome, Planned, RoundEngine, Work
 from eddyline.engine.task_size import TaskSize
 from eddyline.engine.tasks import Task, TaskResult, by_bytes
@@ -68,6 +70,7 @@ class _Share:
     planned: PlannedInput
     tasks: list[Task]
     results: Sequence[TaskResult] = ()
+    joins: JoinedInputs | None = None
 
     @property
     def n_rows(self) -> int:
@@ -210,6 +213,29 @@ class SharedWork:
             for share in self._shares
         ]
 
+    def wanted(self, round_: Round, planned: Planned) -> SharedRows:
+        """The rows that joins want."""
+        tasks: dict[str, list[TaskRows]] = {}
+        ends: dict[str, int] = {}
+        first = round_.first_arrival
+        for share in self._shares:
+            at = planned.progress[share.name]
+            n_before = at.n_rows - at.n_late
+            for result in share.results:
+                if share.joins is not None:
+                    rows = TaskRows(result.wanted, first, n_before, result.n_counted)
+                    tasks.setdefault(share.name, []).append(rows)
+                first += result.n_rows
+                n_before += result.n_counted
+            ends[share.name] = first
+        inputs = {share.name: [who for who, _ in share.joins.inputs] for share in self._shares if share.joins}
+        return shared_rows(self._durable.store, tasks, ends, inputs)
+
+    def forget_wanted(self) -> None:
+        """Remove the files of rows that joins wanted: what they keep of them is in files of their own."""
+        files = [result.wanted for share in self._shares for result in share.results]
+        self._durable.store.remove(file.name for file in files if file is not None)
+
     def measured(self, round_number: int, began: float, ended: float) -> RoundMeasured:
         """What the round took."""
         results = [result for share in self._shares for result in share.results]
@@ -228,6 +254,7 @@ class SharedWork:
         """Remove what the tasks wrote, unless it was committed after all."""
         names = [file.name for share in self._shares for r in share.results for _, file in r.files]
         self._durable.remove_unlisted(names)
+        self.forget_wanted()
 
 
 class SharedRounds:
@@ -324,6 +351,8 @@ class SharedRounds:
             with rounds.lock:
                 work.discard()
             raise
+        with contextlib.suppress(EddylineError):  # an opening clears what is left
+            work.forget_wanted()
         rounds.tell(work.measured(outcome.round.number, began, time.perf_counter()))
         for share in shares:
             told = [result.walked for result in share.results if result.walked is not None]
@@ -342,6 +371,8 @@ class SharedRounds:
             files = self._plans[name] = PlanFiles(self._durable.store, self._pack)
         names = files.write(stream, plan, parts, generations, rounds.functions)
         self._durable.keep(name, names.names())
+        joins = self._joined_inputs(planned, name, sample)
+        self._durable.keep(f"{name}, joins", () if joins is None else joins.names())
         size = self._sizes.setdefault(name, TaskSize(self._task_bytes))
         groups = by_bytes(offered.references, size.nbytes, self._most_tasks)
         routing = stage.router.routing()
@@ -360,10 +391,34 @@ class SharedRounds:
                 is_last=k == len(groups) - 1,
                 routing=routing,
                 options=rounds.routing,
+                joins=joins,
             )
             for k, group in enumerate(groups)
         ]
-        return _Share(name, offered, tasks)
+        return _Share(name, offered, tasks, joins=joins)
+
+    def _joined_inputs(self, planned: Planned, name: str, sample: TupleBatch) -> JoinedInputs | None:
+        """What joins want of a stream, None if it is in none."""
+        if planned.joins is None or name not in planned.joins.streams:
+            return None
+        joining, stream = self._rounds.joining, planned.streams[name]
+        columns: set[str] = set()
+        inputs: list[tuple[tuple[str, int], PlanNames | None]] = []
+        for each in planned.joins.plan.signatures:
+            for place in each.signature.places(name):
+                columns |= each.kept_columns(place)
+                local = joining.local_plan(planned.joins, each.name, place)
+                names = None
+                if local is not None:
+                    parts = joining.local_stage(each.name, place).prepare(local, sample, 0)
+                    files = self._plans.get(local.stream)
+                    if files is None:
+                        files = self._plans[local.stream] = PlanFiles(self._durable.store, self._pack)
+                    nothing = np.empty(0, np.int32)
+                    names = files.write(stream, local, parts, (nothing, nothing), self._rounds.functions)
+                inputs.append(((each.name, place), names))
+        ordered = tuple(field for field in stream.schema.names if field in columns)
+        return JoinedInputs(ordered, tuple(inputs))
 
     def _work(self, shares: Sequence[_Share]) -> None:
         results = self._run([task for share in shares for task in share.tasks])

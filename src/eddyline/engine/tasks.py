@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.engine.event_time import event_times, late_rows, latest
+from eddyline.engine.join_tasks import JoinedInputs, WantedRows
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
 from eddyline.errors import StoreError
 from eddyline.filters import FilterOutput
@@ -55,6 +56,7 @@ class Task:
     is_last: bool  # of its stream: hands back its newest rows
     routing: Routing  # how expensive filters are run
     options: RoutingOptions
+    joins: JoinedInputs | None = None  # what joins want of the rows
 
 
 @dataclass(slots=True)
@@ -87,6 +89,8 @@ class TaskResult:
     n_waiting_pairs: int = 0
     walked: Walked | None = None  # what rows told of expensive filters
     functions: dict[FunctionKey, Observed] = field(default_factory=dict)  # what they did
+    wanted: StoredFile | None = None  # rows for joins
+    n_counted: int = 0  # rows that are not late, where joins ask
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -171,6 +175,10 @@ class _Work:
         self._rows_at_once = ready.stage.rows_at_once()
         time_column = ready.stream.time
         self._needed = ready.standing.plan.columns | ({time_column} if time_column else set())
+        self._wanted: WantedRows | None = None
+        if task.joins is not None:
+            self._wanted = WantedRows(ready.stream.name, task.joins, Path(task.store), task.time_zone)
+            self._needed |= self._wanted.columns
 
     def read(self, reference: Reference, *, keeps_recent: bool) -> None:
         n_units = 0
@@ -227,6 +235,8 @@ class _Work:
         arrival = np.arange(first, first + n, dtype=np.int64)
         batch = TupleBatch(stream.name, rows, arrival, np.ones(n, np.int8), is_late)
         self._write(batch, self._ready.stage.push(batch, self._round))
+        if self._wanted is not None:
+            self._wanted.add(batch, times, self._round)
         result.max_time_us = latest(times, result.max_time_us)
         result.n_late += int(np.count_nonzero(is_late))
         self._n_rows += n
@@ -303,6 +313,8 @@ class _Work:
                 DEAD, lambda file: write_dead_letters(file, result.letters), suffix="jsonl"
             )
             result.files.append((DEAD, file))
+        if self._wanted is not None:
+            result.wanted, result.n_counted = self._wanted.finish(self._store), self._wanted.n_counted
         if self._recent:
             newest = pa.concat_batches(self._recent)
             last = newest.slice(max(0, newest.num_rows - RECENT_ROWS))
@@ -322,7 +334,9 @@ class _Work:
         with contextlib.suppress(
             StoreError
         ):  # an opening clears what is left; what went wrong is the thing to tell
-            self._store.remove([file.name for _, file in self._result.files])
+            files = [file for _, file in self._result.files]
+            wanted = self._result.wanted
+            self._store.remove(file.name for file in (*files, *(() if wanted is None else (wanted,))))
 
 
 def _pieces(rows: pa.RecordBatch, n_rows: int) -> Iterator[pa.RecordBatch]:

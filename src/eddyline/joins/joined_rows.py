@@ -57,7 +57,9 @@ def joined_rows(
             columns += drivers.rows.select(wanted).take(pa.array(driver)).columns
         else:
             columns += partners[place].take(found.rows[place], wanted)
-    latest = np.maximum.reduce([mark.time_us for mark in marks.values()])
+    times = [mark.time_us for at, mark in marks.items() if not signature.inputs[at].role.is_table]
+    times = times or [mark.time_us for mark in marks.values()]
+    latest, earliest = np.maximum.reduce(times), np.minimum.reduce(times)
     for place, asked in enumerate(plan.marks):
         mark = marks[place]
         for name in sorted(asked):
@@ -67,7 +69,7 @@ def joined_rows(
                 values = pa.array(round_.now_us - mark.now_us)
             else:
                 assert name == OLDER, name
-                values = pa.array(latest - mark.time_us, mask=mark.time_us == NO_TIME)
+                values = pa.array(latest - mark.time_us, mask=earliest == NO_TIME)  # of a row without time nothing is known
             names.append(joined_name(place, name))
             columns.append(values)
     components = np.stack([marks[place].arrival for place in range(len(signature))], axis=1)

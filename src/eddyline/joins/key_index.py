@@ -1,13 +1,16 @@
 """The rows of a SteM by the code of one key: few large segments, and a ring of the newest rows.
 
 Rows are numbered as they come, and the oldest leave first. A ring of RING_PAIRS is sealed to a segment; segments are merged
-while an older one has less than twice the pairs of the newer, so a million rows are in three of them on average. Pairs of rows
+while an older one is less than OLDER_LONGER times as long as the newer, so a million rows are in two or three. Pairs of rows
 that are gone are passed over when they are met, and left out when their segment is merged or most of the ring is gone.
+
+A segment could as well be sorted by key and searched by halving: that takes five times as long (benchmarks/joins/probe.py).
 """
 
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +28,7 @@ from eddyline.kernels.join_index import (
     link_pairs,
     pair_up,
     place_pairs,
+    push_pairs,
     renumber_pairs,
     unlink_pairs,
 )
@@ -32,10 +36,12 @@ from eddyline.kernels.join_index import (
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-RING_PAIRS = 32_768  # benchmarks/joins/probe.py: more cost more to probe, fewer to be merged
+RING_PAIRS = 32_768  # more take longer to probe, fewer longer to merge; 16,384 and 65,536 came out slower for a million rows
 LEAST_PAIRS = 1_024  # room in a ring
+OLDER_LONGER = 4  # times as long as the newer one an older segment is, or both are merged
 MOST_GONE = 2  # times the pairs whose rows are there, and LEAST_PAIRS: when a ring is made anew
 LEAST_THERE = 0.25  # of the rows of a segment, or it is made anew
+LOOK_AGAIN = 1 / 16  # of all rows are gone since `tidy` looked
 _NONE = np.empty(0, dtype=bool)
 
 
@@ -75,6 +81,7 @@ class KeyIndex:
         self._bucket_bits = bucket_bits  # None: so many that a bucket has one pair or less on average
         self._segments: list[_Segment] = []  # the oldest first
         self._matches_per_probe = 1.0  # of the last probe
+        self._due = 0  # when rows before this one are gone, `tidy` looks for what is due
         self._start_ring(0)
 
     def _start_ring(self, n_pairs: int) -> None:
@@ -106,16 +113,16 @@ class KeyIndex:
             pairs = np.empty(2 * n, np.int64)
             n = pair_up(codes.codes, is_null, row, pairs)
             if n:
-                self._segments.append(self._segment([(pairs, n)], Held(row), row, row + len(codes) - 1))
+                self._segments.append(self._segment([(pairs, n)], Held(row), row, row + len(codes) - 1, n))
                 self._list_segments()
             return
         if self._n_ring + n > len(self._behind):
             ring, n_ring = self._ring, self._n_ring
             self._start_ring(n_ring + n)
             self._extend_ring(ring, n_ring)
-        start = self._n_ring
-        self._n_ring += pair_up(codes.codes, is_null, row, self._ring[2 * start :])
-        link_pairs(self._ring, start, self._n_ring, self._ring_shift, self._heads, self._behind)
+        self._n_ring = push_pairs(
+            codes.codes, is_null, row, self._n_ring, self._ring, self._ring_shift, self._heads, self._behind
+        )
 
     def _extend_ring(self, pairs: Ints, n_pairs: int) -> None:
         start = self._n_ring
@@ -136,10 +143,11 @@ class KeyIndex:
         """The row numbered first + k is row numbers[k] from now on, or gone if that is negative. Their order stays."""
         kept = numbers[numbers >= 0]
         low, high = (int(kept[0]), int(kept[-1])) if len(kept) else (0, -1)
+        self._due = 0
         for segment in self._segments:
             renumber_pairs(segment.pairs, segment.n_pairs, first, numbers)
         parts = [(segment.pairs, segment.n_pairs) for segment in self._segments]
-        self._segments = [self._segment(parts, Held(0), low, high)] if parts and len(kept) else []
+        self._segments = [self._segment(parts, Held(0), low, high, len(kept))] if parts and len(kept) else []
         renumber_pairs(self._ring, self._n_ring, first, numbers)
         self._renew_ring(0)
 
@@ -147,6 +155,8 @@ class KeyIndex:
 
     def tidy(self, held: Held) -> None:
         """Seal and merge what is due, and forget rows that are gone, where it pays."""
+        if self._n_ring < RING_PAIRS and held.first < self._due:
+            return
         n_gone = self._n_before(held.first)
         if n_gone > MOST_GONE * (self._n_ring - n_gone) + LEAST_PAIRS:
             self._renew_ring(held.first)
@@ -155,26 +165,22 @@ class KeyIndex:
         is_changed = len(self._segments) < n_segments
         if self._n_ring >= RING_PAIRS:
             low, high = max(int(self._ring[1]), held.first), int(self._ring[2 * self._n_ring - 1])
-            self._segments.append(self._segment([(self._ring, self._n_ring)], held, low, high))
+            self._segments.append(self._segment([(self._ring, self._n_ring)], held, low, high, self._n_ring))
             self._start_ring(RING_PAIRS)
             is_changed = True
         for at, segment in enumerate(self._segments):
             if LEAST_THERE * segment.n_pairs > segment.n_there(held.first):
-                low = max(segment.low, held.first)
-                self._segments[at] = self._segment(
-                    [(segment.pairs, segment.n_pairs)], held, low, segment.high
-                )
+                self._segments[at] = self._merged([segment], held)
                 is_changed = True
         while len(self._segments) > 1:
             older, newer = self._segments[-2:]
-            if older.n_there(held.first) >= 2 * newer.n_there(held.first):
+            if older.n_there(held.first) >= OLDER_LONGER * newer.n_there(held.first):
                 break
-            parts = [(older.pairs, older.n_pairs), (newer.pairs, newer.n_pairs)]
-            low, high = max(min(older.low, newer.low), held.first), max(older.high, newer.high)
-            self._segments[-2:] = [self._segment(parts, held, low, high)]
+            self._segments[-2:] = [self._merged([older, newer], held)]
             is_changed = True
         if is_changed:
             self._list_segments()
+        self._due = held.first + max(LEAST_PAIRS, int(LOOK_AGAIN * self.n_pairs))
 
     def _n_before(self, row: int) -> int:
         """How many pairs of the ring have rows before this one."""
@@ -189,9 +195,18 @@ class KeyIndex:
         self._start_ring(len(pairs))
         self._extend_ring(pairs.ravel(), len(pairs))
 
-    def _segment(self, parts: list[tuple[Ints, int]], held: Held, low: int, high: int) -> _Segment:
-        """The pairs of all parts whose rows are there."""
-        shift = self._shift(sum(n_pairs for _, n_pairs in parts))
+    def _merged(self, segments: Sequence[_Segment], held: Held) -> _Segment:
+        low = max(min(segment.low for segment in segments), held.first)
+        high = max(segment.high for segment in segments)
+        n_about = sum(segment.n_there(held.first) for segment in segments)
+        parts = [(segment.pairs, segment.n_pairs) for segment in segments]
+        return self._segment(parts, held, low, high, n_about)
+
+    def _segment(
+        self, parts: Sequence[tuple[Ints, int]], held: Held, low: int, high: int, n_about: int
+    ) -> _Segment:
+        """The pairs of all parts whose rows are there, about how many of them are."""
+        shift = self._shift(n_about)
         offsets = np.zeros((1 << (64 - shift)) + 2, np.int32)
         n = 0
         for pairs, n_pairs in parts:

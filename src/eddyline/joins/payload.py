@@ -63,6 +63,15 @@ def _has_width(t: pa.DataType) -> bool:
     )
 
 
+def taken(values: pa.Array, rows: Ints) -> pa.Array:
+    """These rows of an array, in this order; of numbers without NULL, of which Arrow would take 20 us, in two."""
+    t = values.type
+    if not (pa.types.is_primitive(t) and t.bit_width in _BY_WIDTH) or values.null_count or not len(values):
+        return values.take(pa.array(rows))
+    found = stored_numbers(values, _BY_WIDTH[t.bit_width])[rows]
+    return pa.Array.from_buffers(t, len(rows), [None, pa.py_buffer(found)])
+
+
 class _Validity:
     """Which rows are not NULL; takes no memory until one is."""
 
@@ -102,9 +111,9 @@ class FixedColumn:
 
     def __init__(self, t: pa.DataType, room: int) -> None:
         self.type = t
-        self._dtype = (
-            np.uint8 if t == BOOLEAN else _BY_WIDTH[t.bit_width]
-        )  # 16 bytes are moved as a complex number
+        self._is_boolean = t == BOOLEAN
+        # 16 bytes are moved as a complex number
+        self._dtype = np.uint8 if self._is_boolean else _BY_WIDTH[t.bit_width]
         self._values = np.empty(room, self._dtype)
         self._validity = _Validity(room)
 
@@ -112,7 +121,7 @@ class FixedColumn:
         n = len(values)
         if not n:
             return
-        if self.type == BOOLEAN:
+        if self._is_boolean:
             self._values[at : at + n] = values.cast(pa.uint8()).fill_null(0).to_numpy()
         else:
             self._values[at : at + n] = stored_numbers(values, self._dtype)
@@ -120,7 +129,7 @@ class FixedColumn:
 
     def take(self, rows: Ints) -> pa.Array:
         found = self._values[rows]
-        if self.type == BOOLEAN:
+        if self._is_boolean:
             found = np.packbits(found, bitorder="little")
         return pa.Array.from_buffers(self.type, len(rows), [self._validity.taken(rows), pa.py_buffer(found)])
 

@@ -110,6 +110,19 @@ class Arrived:
     batch: TupleBatch
     time_us: Numbers  # NO_TIME where there is none
     position: Numbers  # how many rows of the stream have counted before it, and it; late rows do not count
+    # where not all rows of the stream are here: its first arrival number, the one behind the last, and how many rows have counted
+    # before the first and with the last
+    span: tuple[int, int, int, int] | None = None
+
+    def n_counted(self, arrival: Numbers, n_before: int) -> Numbers:
+        """How many rows of the stream have counted up to these arrival numbers of the round."""
+        if self.span is None:
+            counted = self.batch.arrival[~self.batch.is_late]
+            return n_before + np.searchsorted(counted, arrival, side="right")
+        first, end, before, after = self.span
+        inside = np.minimum(np.searchsorted(self.batch.arrival, arrival), len(self.batch) - 1)
+        found = np.where(arrival < first, before, np.where(arrival >= end, after, self.position[inside]))
+        return np.asarray(found)
 
     def drivers(self, rows: Numbers) -> Drivers:
         """Some of them, to look for partners."""

@@ -444,5 +444,4 @@ def _counter(
     before, rows = standing.n_before.get(stream, 0), arrived.get(stream)
     if rows is None:
         return lambda arrival: np.full(len(arrival), before, np.int64)
-    counted = rows.batch.arrival[~rows.batch.is_late]
-    return lambda arrival: before + np.searchsorted(counted, arrival, side="right")
+    return lambda arrival: rows.n_counted(arrival, before)

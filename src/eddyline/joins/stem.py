@@ -13,7 +13,7 @@ when the oldest rows leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,7 @@ class Stem:
 
     def __init__(self, schema: pa.Schema, evaluate: Evaluate, *, bucket_bits: int | None = None) -> None:
         self.schema = schema
+        self._names: tuple[str, ...] = ()  # of its columns
         self._evaluate = evaluate
         self._bucket_bits = bucket_bits  # of its indexes; None: by their size
         self._indexes: dict[Key, KeyIndex] = {}
@@ -169,9 +170,12 @@ class Stem:
         """Have the columns that the schema names and those that indexes need to compare values, and no others."""
         needed: dict[str | Expression, pa.DataType] = {field.name: field.type for field in self.schema}
         for key in self._indexes:
-            for expression in key if can_be_hashed([e.type for e in key]) else ():
-                needed.setdefault(_name(expression), expression.type)
-        self._for_keys = needed.keys() - set(self.schema.names)
+            is_compared = can_be_hashed([expression.type for expression in key])
+            for expression in key:
+                if is_compared or isinstance(expression, ColumnOf):
+                    needed.setdefault(_name(expression), expression.type)
+        self._names = tuple(self.schema.names)
+        self._for_keys = needed.keys() - set(self._names)
         held = self._columns
         self._columns = {}
         for name, t in needed.items():
@@ -188,15 +192,25 @@ class Stem:
         return column
 
     def _index_held(self, keys: Sequence[Key]) -> None:
-        names = self.schema.names
         for start in range(self._first, self._end, INDEXED_AT_ONCE):
             end = min(start + INDEXED_AT_ONCE, self._end)
             rows = np.arange(start - self._first, end - self._first)
-            batch = pa.RecordBatch.from_arrays(self.take(rows, names), schema=self.schema)
+            batch = self._batch(rows)
+            given = dict(zip(self._names, batch.columns, strict=True))
             for key in keys:
-                self._index(key, batch, start)
+                self._index(key, batch, given, start)
         for key in keys:
             self._indexes[key].tidy(self._held)
+
+    def _value(self, expression: Expression, rows: Ints) -> pa.Array:
+        """A part of a key, of rows held."""
+        column = self._columns.get(_name(expression))
+        if column is None:
+            return self._evaluate(expression, self._batch(rows))
+        return column.take(rows + (self._first - self._origin))
+
+    def _batch(self, rows: Ints) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(self.take(rows, self._names), schema=self.schema)
 
     # ------------------------------------------------------------------------------------------- rounds
 
@@ -212,30 +226,30 @@ class Stem:
         self._want(at, stored.wants)
         if len(self._is_held):
             self._is_held[at : at + n] = True
-        for name in self.schema.names:
-            self._append(name, at, stored.rows.column(name))
+        given = dict(zip(stored.rows.schema.names, stored.rows.columns, strict=True))
+        for name in self._names:
+            self._append(name, at, given[name])
         start = self._end
         self._end += n
         for key in self._indexes:
-            self._index(key, stored.rows, start)
+            self._index(key, stored.rows, given, start)
 
-    def _index(self, key: Key, rows: pa.RecordBatch, start: int) -> None:
-        """Let these rows, numbered from `start` on, be found by a key."""
-        arrays = [self._values(expression, rows) for expression in key]
-        for expression, array in zip(key, arrays, strict=True):
-            if _name(expression) in self._for_keys:
-                self._append(_name(expression), start - self._origin, array)
+    def _index(self, key: Key, rows: pa.RecordBatch, given: Mapping[str, pa.Array], start: int) -> None:
+        """Let these rows, numbered from `start` on, be found by a key; `given` are their columns."""
+        arrays = [
+            given[expression.name] if isinstance(expression, ColumnOf) else self._evaluate(expression, rows)
+            for expression in key
+        ]
+        if self._for_keys:
+            for expression, array in zip(key, arrays, strict=True):
+                if _name(expression) in self._for_keys:
+                    self._append(_name(expression), start - self._origin, array)
         self._indexes[key].insert(codes_of(arrays), start)
 
     def _append(self, name: str | Expression, at: int, values: pa.Array) -> None:
         column = self._columns[name]
         assert values.type == column.type, f"{name} is {values.type}, not {column.type}"
         column.append(at, values)
-
-    def _values(self, expression: Expression, rows: pa.RecordBatch) -> pa.Array:
-        if isinstance(expression, ColumnOf):
-            return rows.column(expression.name)
-        return self._evaluate(expression, rows)
 
     def _want(self, at: int, wants: Words) -> None:
         n, n_words = wants.shape
@@ -244,7 +258,8 @@ class Stem:
             grown[:, : self._wants.shape[1]] = self._wants
             self._wants = grown
         self._wants[at : at + n, :n_words] = wants
-        self._wants[at : at + n, n_words:] = 0
+        if n_words < self._wants.shape[1]:
+            self._wants[at : at + n, n_words:] = 0
 
     def commit(self) -> None:
         """What was built stays."""
@@ -275,10 +290,7 @@ class Stem:
         codes = codes_of(arrays)
         probes, rows = self._indexes[key].find(codes, self._held)
         if not codes.is_exact and len(rows):
-            values = [
-                self._columns[_name(expression)].take(rows + (self._first - self._origin))
-                for expression in key
-            ]
+            values = [self._value(expression, rows) for expression in key]
             is_same = same(arrays, probes, values, np.arange(len(rows)))
             if not is_same.all():
                 probes, rows = probes[is_same], rows[is_same]
@@ -414,11 +426,9 @@ class Stem:
         assert self._n_holes == 0 or self._end - self._first > SMALL_ROWS, (
             f"{self._n_holes} holes in a small stem"
         )
-        names = self.schema.names
-        batch = pa.RecordBatch.from_arrays(self.take(rows, names), schema=self.schema)
         for key, index in self._indexes.items():
             index.check()
-            codes = codes_of([self._values(expression, batch) for expression in key])
+            codes = codes_of([self._value(expression, rows) for expression in key])
             is_found = np.zeros(len(rows), dtype=bool)
             probes, found = index.find(codes, self._held)
             is_found[probes[found == rows[probes]]] = True

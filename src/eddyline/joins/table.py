@@ -41,7 +41,8 @@ from eddyline.kernels.table_versions import (
 )
 from eddyline.model import NO_TIME, Column
 
-FEW = 1024  # rows that are gone, or keys that changed, before it is worth while to clear them away
+FEW = 1024  # rows that are gone, before it is worth while to clear them away
+SMALL = 4096  # versions of a table that is looked through whenever some of it may be forgotten
 
 
 class Table:
@@ -140,8 +141,8 @@ class Table:
     def keep_history(self, history_us: int | None) -> None:
         """Keep superseded versions, from now on, for look-ups this long before the horizon; None: none. Between rounds."""
         self._assert_committed()
-        self._history_us = history_us
-        if history_us is None:
+        was_kept, self._history_us = self._history_us is not None, history_us
+        if was_kept and history_us is None:
             self._n_gone += self._cut_superseded(np.arange(len(self._latest)))
             self._clear_away()
 
@@ -150,7 +151,8 @@ class Table:
     def apply(self, changes: Changes) -> Deltas:
         """Let changes happen: look-ups see them at once, and `rollback` undoes them."""
         assert changes.rows.schema.names == self.schema.names, f"{changes.rows.schema} for {self.schema}"
-        assert (np.diff(changes.arrival) > 0).all(), f"not in order of arrival: {changes.arrival}"
+        last = self.arrival[-1:]
+        assert (np.diff(changes.arrival, prepend=last) > 0).all(), f"{changes.arrival} behind {last}"
         codes = codes_of(self._key_columns(changes.rows))
         misfits = np.empty(0, np.int64)
         if codes.is_null is not None and codes.is_null.any():
@@ -255,10 +257,10 @@ class Table:
     def forget(self, horizon_us: int) -> None:
         """No look-up asks for a time below this, less the history that is kept, any more: what that leaves unreachable may go.
 
-        So may a delete before it; a still older row that comes later then counts as new. Large tables are cleared now and then.
+        So may a delete before it: a still older row that comes later then counts as new. Large tables are cleared now and then.
         """
         self._assert_committed()
-        if self.n_versions > FEW and self.n_versions < self._n_swept + self._n_swept // 4 + FEW:
+        if SMALL < self.n_versions < self._n_swept + self._n_swept // 4:
             return
         self._n_gone += cut_before(
             max(horizon_us - (self._history_us or 0), NO_TIME),
@@ -298,6 +300,17 @@ class Table:
         """The numbers of the latest rows, ascending."""
         heads = self._latest.values[self._latest.values >= 0]
         return np.sort(heads[~self._is_delete.values[heads]])
+
+    def is_current_at(self, rows: Ints, arrival: Ints, *, includes_own: bool = False) -> Mask:
+        """Whether each row was current just before an arrival number, or just after it."""
+        owners = self._owner.values[rows]
+        return self._versions(owners, arrival, None, includes_own=includes_own) == rows
+
+    def rows_that_came(self, came: Ints) -> Ints:
+        """The numbers of the rows that came with these arrival numbers, all of which are there."""
+        rows = np.searchsorted(self.arrival, came)
+        assert (self.arrival[rows] == came).all(), f"no rows came as {came[self.arrival[rows] != came]}"
+        return rows
 
     def take(self, rows: Ints, columns: Sequence[str]) -> list[pa.Array]:
         """These columns of the rows with these numbers, in this order."""

@@ -49,9 +49,10 @@ class Deltas:
     """What that changed, as rows with signs: an update is the old row, -1, then the new one, +1, both at the change's number."""
 
     rows: pa.RecordBatch
-    arrival: Ints
+    arrival: Ints  # of the change
     sign: npt.NDArray[np.int8]
     time_us: Ints  # each row's own
+    came: Ints  # the arrival number each row itself came with, by which a row that leaves can be told
     misfits: Ints = field(
         default_factory=_no_rows
     )  # places of changes with a NULL in their key, which change nothing
@@ -105,7 +106,7 @@ class Met:
         )
         self._times = np.concatenate((held.time_us, self.time_us))
         self._is_delete = np.concatenate((held.is_delete, changes.is_delete))
-        self._arrival = changes.arrival
+        self._came = np.concatenate((held.arrival, changes.arrival))
         self._own = n_held + np.arange(n)
         self._before = np.where(before < first, place_of[group], before - first + n_held)
         self.is_change = self._is_change()
@@ -134,8 +135,18 @@ class Met:
         places = np.concatenate((left, came))
         order = np.lexsort((sign, places))
         rows = np.concatenate((before[left], own[came]))[order]
-        arrival = self._arrival[changed[places[order]]]
-        return Deltas(self._rows.take(pa.array(rows)), arrival, sign[order], self._times[rows], misfits)
+        arrival = self._came[self._own[changed[places[order]]]]
+        came = self._came[self._stored_as()[rows]]
+        return Deltas(self._rows.take(pa.array(rows)), arrival, sign[order], self._times[rows], came, misfits)
+
+    def _stored_as(self) -> Ints:
+        """Of all rows looked at: the one that stands for it. A change that changes nothing leaves what was there before."""
+        found = np.arange(len(self._came))
+        is_nothing = self.is_latest & ~self.is_change & (self._before >= 0)
+        found[self._own[is_nothing]] = self._before[is_nothing]
+        while (found != found[found]).any():
+            found = found[found]
+        return found
 
 
 def is_identical(left: pa.RecordBatch, right: pa.RecordBatch) -> Mask:

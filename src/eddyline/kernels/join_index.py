@@ -33,7 +33,7 @@ SEGMENT_COLUMNS = 3
 PADDING = 2  # integers behind the last pair of a segment, so that an empty bucket can be looked into
 NO_PAIR = -1  # the end of a list of the ring
 
-_BLOCK = 32  # keys whose loads do not wait for each other
+_BLOCK = 128  # keys whose loads do not wait for each other
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
 _HALF = np.uint64(32)
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
@@ -133,6 +133,29 @@ def renumber_pairs(pairs: Ints, n_pairs: int, first: int, numbers: Ints) -> None
 
 
 # ----------------------------------------------------------------------------------------------- the ring
+
+
+@kernel
+def push_pairs(
+    codes: Ints,
+    is_null: Mask,
+    row: int,
+    n_pairs: int,
+    pairs: Ints,
+    shift: int,
+    heads: Offsets,
+    behind: Offsets,
+) -> int:
+    """Add the codes that are not NULL and their rows, numbered from `row` on; returns how many pairs there are then."""
+    none_null, to_bucket = len(is_null) == 0, np.uint64(shift)
+    for k in range(len(codes)):
+        if none_null or not is_null[k]:
+            bucket = np.int64(_hash(codes[k]) >> to_bucket)
+            pairs[2 * n_pairs], pairs[2 * n_pairs + 1] = codes[k], row + k
+            behind[n_pairs] = heads[bucket]
+            heads[bucket] = n_pairs
+            n_pairs += 1
+    return n_pairs
 
 
 @kernel
@@ -236,7 +259,8 @@ def warm_up() -> None:
     add_up(offsets)
     place_pairs(pairs, n, 63, 0, none, 0, offsets, placed)
     renumber_pairs(placed, n, 0, codes)
-    link_pairs(pairs, 0, n, 63, heads, behind)
+    push_pairs(codes, none, 0, 0, pairs, 63, heads, behind)
+    link_pairs(pairs, 0, 0, 63, heads, behind)
     segments = np.array([[offsets.ctypes.data, placed.ctypes.data, 63]], np.int64)
     find_pairs(codes, none, 0, segments, pairs, 63, heads, behind, 0, none, 0, codes.copy(), codes.copy(), 0)
     unlink_pairs(pairs, 0, n, 63, heads, behind)

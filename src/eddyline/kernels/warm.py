@@ -13,10 +13,20 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from eddyline.kernels import bitsets, counts, key_lists, leaves, places, shared_levels
+from eddyline.kernels import (
+    bitsets,
+    byte_codes,
+    counts,
+    join_index,
+    key_lists,
+    leaves,
+    places,
+    shared_levels,
+    table_versions,
+)
 
-_HERE = (bitsets, key_lists)
-_BESIDE = (places, leaves, shared_levels)
+_HERE = (bitsets, key_lists, byte_codes)
+_BESIDE = (places, leaves, shared_levels, join_index, table_versions)
 _OTHER_PROCESS = "from eddyline.kernels.warm import compile_beside; compile_beside()"
 _lock = threading.Lock()
 _is_compiled = False

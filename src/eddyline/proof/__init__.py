@@ -18,6 +18,7 @@ from eddyline.proof.claims import (
     checksum_of,
     claim_of,
     compared,
+    input_rows,
     no_columns,
     proof_of,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "checksum_of",
     "claim_of",
     "compared",
+    "input_rows",
     "no_columns",
     "proof_of",
 ]

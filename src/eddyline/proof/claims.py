@@ -92,7 +92,9 @@ class Claim:
     matches: npt.NDArray[np.int64]  # ascending
     results: pa.Table
     recorded: tuple[RecordedValue, ...] = ()  # on its one row
-    inputs: tuple[InputRows, ...] = ()  # a join: its inputs as they stand in the text; `rows` then has no columns
+    inputs: tuple[
+        InputRows, ...
+    ] = ()  # a join: its inputs as they stand in the text; `rows` then has no columns
 
     @property
     def column_names(self) -> frozenset[str]:
@@ -213,10 +215,7 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
     stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
     if "arrival" in receipt:  # a join, which numbers its results itself
         stream, rows, number = "", no_columns(1), receipt["arrival"]
-        inputs = tuple(
-            InputRows(row["alias"], row["stream"], table, row["arrival"])
-            for row, table in zip(receipt["rows"], tables, strict=True)
-        )
+        inputs = tuple(map(input_rows, receipt["rows"]))
     arrivals = np.array([number], np.int64)
     return Claim(
         text=receipt["text"],
@@ -232,6 +231,11 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
         recorded=recorded,
         inputs=inputs,
     )
+
+
+def input_rows(row: Mapping[str, Any]) -> InputRows:
+    """An input of a join as a receipt has it."""
+    return InputRows(row["alias"], row["stream"], _table(row), row["arrival"])
 
 
 def _table(row: Mapping[str, Any]) -> pa.Table:

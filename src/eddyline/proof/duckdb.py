@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import ProofError
 from eddyline.proof.claims import Claim, Found, JudgeStopped
-from eddyline.proof.plain_sql import plain
+from eddyline.proof.plain_sql import TIMES, Plain, plain, plain_join
 from eddyline.proof.recorded import replayed
 
 _ARRIVAL = "eddyline arrival"
@@ -40,19 +42,62 @@ class DuckDbJudge:
         claim, notes = replayed(claim)
         if claim.functions:
             raise ProofError("DuckDB does not judge functions", hint="pip install 'eddyline[spark]'")
+        if claim.inputs:
+            return self._joined(claim, notes)
         asked = plain(claim.text, claim.stream, claim.rows.schema, claim.params)
         rows = claim.rows.select(sorted(asked.columns)).append_column(_ARRIVAL, pa.array(claim.arrivals))
-        items = ", ".join(f"{item} AS c{k}" for k, item in enumerate(asked.items))
-        text = f'SELECT "{_ARRIVAL}", {items} FROM "{_ROWS}" WHERE {asked.condition} ORDER BY 1'
+        text = f'SELECT "{_ARRIVAL}", {_items(asked)} FROM "{_ROWS}" WHERE {asked.condition} ORDER BY 1'
+        found = self._run(text, {_ROWS: rows})
+        matches = np.asarray(found.column(0).to_numpy()).astype(np.int64)
+        return Found(matches, _results(found.drop_columns([_ARRIVAL]), asked), self._name, text, notes)
+
+    def _joined(self, claim: Claim, notes: tuple[str, ...]) -> Found:
+        """A join over the rows of one result: it gives one row, or none if they do not match."""
+        asked = plain_join(
+            claim.text, [(entry.stream, entry.rows.schema) for entry in claim.inputs], claim.params
+        )
+        needed = zip(claim.inputs, asked.inputs, strict=True)
+        tables = {
+            f"{_ROWS} {k}": entry.rows.select(sorted(columns) or entry.rows.schema.names[:1])
+            for k, (entry, columns) in enumerate(needed, 1)
+        }
+        sources = ", ".join(f'"{name}" AS "t{k}"' for k, name in enumerate(tables, 1))
+        text = f"SELECT {_items(asked)} FROM {sources} WHERE {asked.condition}"
+        found = self._run(text, tables)
+        assert found.num_rows <= 1, f"{found.num_rows} results of one row of each stream"
+        results = _results(found, asked)
+        return Found(claim.arrivals[: found.num_rows], results, self._name, text, notes)
+
+    def _run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         try:
-            self._connection.register(_ROWS, rows)
-            found = self._connection.sql(text).to_arrow_table()
+            for name, rows in tables.items():
+                self._connection.register(name, _without_times(rows))
+            return self._connection.sql(text).to_arrow_table()
         except self._error as error:
             raise JudgeStopped(str(error).splitlines()[0]) from error
         finally:
-            self._connection.unregister(_ROWS)
-        matches = np.asarray(found.column(0).to_numpy()).astype(np.int64)
-        return Found(matches, found.drop_columns([_ARRIVAL]), self._name, text, notes)
+            for name in tables:
+                self._connection.unregister(name)
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _items(asked: Plain) -> str:
+    return ", ".join(f"{item} AS c{k}" for k, item in enumerate(asked.items))
+
+
+def _without_times(rows: pa.Table) -> pa.Table:
+    """Times as whole microseconds."""
+    for k, each in enumerate(rows.schema):
+        if each.type in TIMES:
+            rows = rows.set_column(k, each.name, rows.column(k).cast(pa.int64()))
+    return rows
+
+
+def _results(found: pa.Table, asked: Plain) -> pa.Table:
+    """Times again where they were times."""
+    for k, t in enumerate(asked.types):
+        if t in TIMES:
+            found = found.set_column(k, found.schema.field(k).name, found.column(k).cast(t))
+    return found

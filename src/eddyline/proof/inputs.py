@@ -8,6 +8,7 @@ where the row stood.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,10 @@ from eddyline.proof.words import Edit, Word, from_at, words_of
 
 _ENDS = ("WHERE", "GROUP", "HAVING", "QUALIFY", "ORDER", "LIMIT", "WINDOW", ";")
 _NO_ALIAS = frozenset(
-    [*_ENDS, "ON", "USING", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "ANTI", "SEMI", "ASOF"]
-    + ["OUTER", "NATURAL", "AND", "OR", "AS"]
+    [
+        *[*_ENDS, "ON", "USING", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "ANTI", "SEMI", "ASOF"],
+        *["OUTER", "NATURAL", "AND", "OR", "AS"],
+    ]
 )
 
 
@@ -87,6 +90,11 @@ def _next_input(words: Sequence[Word], at: int) -> int:
     return at
 
 
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
 def table_edits(text: str, streams: Collection[str], tables: Sequence[str]) -> list[Edit]:
     """What is to be replaced so that the text reads these tables, one for each input, by what it calls them.
 
@@ -98,13 +106,13 @@ def table_edits(text: str, streams: Collection[str], tables: Sequence[str]) -> l
             f"this text reads {len(inputs)} streams, and the result is made of {len(tables)} rows", text=text
         )
     edits = [
-        Edit(entry.start, entry.end, f"`{table}` AS `{entry.alias}`")
+        Edit(entry.start, entry.end, f"`{table}` AS {_quoted(entry.alias)}")
         for entry, table in zip(inputs, tables, strict=True)
     ]
     words = words_of(text)
     edits += [
         Edit(word.start, after.start, "")
-        for word, after in zip(words, words[1:], strict=False)
+        for word, after in itertools.pairwise(words)
         if word.says("ASOF") and after.says("JOIN")
     ]
     return edits

@@ -1,31 +1,48 @@
 """A small language that Spark and DuckDB read alike: what a text in it says, with every precedence and type written out.
 
-    query        SELECT item, … FROM stream [[AS] alias] [WHERE condition]
+    query        SELECT item, … FROM stream [[AS] alias] [join …] [WHERE condition]
+    join         , stream | [INNER | CROSS | ASOF] JOIN stream [[AS] alias] [ON condition]
     item         * | alias.* | expression [[AS] name]
     condition    comparisons, [NOT] BETWEEN, [NOT] IN, IS [NOT] NULL, joined by AND, OR, NOT
     expression   columns, numbers, strings without escapes, TRUE, FALSE, NULL, :parameters, + - *, parentheses
+                 times of the same kind compared with each other, and with INTERVAL n HOURS, MINUTES or SECONDS added or taken
+                 away, below a day: DuckDB is given them as microseconds
 
 Precedence is Spark's. An operator is allowed only on types for which both engines were found to give the same values, types and
 errors on edge values: `ALLOWED`, which tests/proof/test_duckdb_agrees.py finds again and compares. Everything else is refused.
+A stream of a join may stand as recent(stream, …): a judge has just the rows it is about.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.errors import ProofError
 from eddyline.proof.words import Word, words_of
-from eddyline.types import BIGINT, BOOLEAN, DOUBLE, INT, SMALLINT, STRING, TINYINT, type_name
+from eddyline.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
+    type_name,
+)
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 ARITHMETIC = ("+", "-", "*")
 INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
 TYPES = (BOOLEAN, *INTEGERS, DOUBLE, STRING)
+TIMES = (TIMESTAMP, TIMESTAMP_NTZ)  # whole microseconds to DuckDB
 
 _Pairs = frozenset[tuple[pa.DataType, pa.DataType]]
 _NUMBERS: _Pairs = frozenset((a, b) for a in (*INTEGERS, DOUBLE) for b in (*INTEGERS, DOUBLE))
@@ -46,6 +63,8 @@ _DUCKDB = {
     STRING: "VARCHAR",
 }
 _SAME_AS = {"==": "=", "<>": "!="}
+_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600}
+_DAY_S = 86_400  # from here on an interval has days, whose length depends on the time zone
 _RESERVED = frozenset(
     [
         *[
@@ -63,6 +82,20 @@ _RESERVED = frozenset(
             "TRUE",
             "FALSE",
         ],
+        *[
+            "JOIN",
+            "INNER",
+            "LEFT",
+            "RIGHT",
+            "FULL",
+            "CROSS",
+            "ANTI",
+            "SEMI",
+            "ASOF",
+            "ON",
+            "USING",
+            "INTERVAL",
+        ],
         *["CASE", "WHEN", "THEN", "ELSE", "END", "LIKE", "ILIKE", "RLIKE", "DISTINCT", "ESCAPE", "DIV"],
     ]
 )
@@ -74,11 +107,16 @@ _PLAIN_STRING = re.compile(r"""'[^'\\]*'|"[^"\\]*\"""")
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A query of the language: its condition and result columns as DuckDB reads them, and the columns of the stream it needs."""
+    """A query of the language: its condition and result columns as DuckDB reads them, and the columns of the stream it needs.
+
+    Of a join, columns are named by their place in FROM: "t1"."price"; `inputs` has those that each input needs.
+    """
 
     condition: str
     items: tuple[str, ...]
     columns: frozenset[str]
+    types: tuple[pa.DataType | None, ...] = ()  # of the items
+    inputs: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +131,38 @@ class _Refused(Exception):
     """What is not in the language."""
 
 
+@dataclass(slots=True)
+class _Source:
+    """An input: what columns of it may be written behind, what it has, and what the text used of it."""
+
+    stream: str
+    fields: dict[str, pa.Field]  # by name in lower case
+    prefix: str  # of columns, as DuckDB reads them
+    qualifier: str = ""
+    used: set[str] = field(default_factory=set)
+
+
 def plain(text: str, stream: str, schema: pa.Schema, params: Mapping[str, tuple[pa.DataType, Any]]) -> Plain:
-    """What a text says. Raises ProofError with the first thing that is not in the language."""
-    reader = _Reader(words_of(text), stream, schema, params)
+    """What a text over one stream says. Raises ProofError with the first thing that is not in the language."""
+    return _read(text, [(stream, schema)], params)
+
+
+def plain_join(
+    text: str, inputs: Sequence[tuple[str, pa.Schema]], params: Mapping[str, tuple[pa.DataType, Any]]
+) -> Plain:
+    """What a join says of these streams, which it names in this order. Raises ProofError like `plain`."""
+    return _read(text, inputs, params)
+
+
+def _read(
+    text: str, inputs: Sequence[tuple[str, pa.Schema]], params: Mapping[str, tuple[pa.DataType, Any]]
+) -> Plain:
+    is_join = len(inputs) > 1
+    sources = [
+        _Source(stream, {f.name.lower(): f for f in schema}, f'"t{k}".' if is_join else "")
+        for k, (stream, schema) in enumerate(inputs, 1)
+    ]
+    reader = _Reader(words_of(text), sources, params)
     try:
         return reader.query()
     except _Refused as refused:
@@ -111,17 +178,14 @@ class _Reader:
     def __init__(
         self,
         words: Sequence[Word],
-        stream: str,
-        schema: pa.Schema,
+        sources: Sequence[_Source],
         params: Mapping[str, tuple[pa.DataType, Any]],
     ) -> None:
         self._words = words
         self._at = 0
-        self._stream = stream
-        self._fields = {f.name.lower(): f for f in schema}
+        self._sources = sources
+        self._named: list[_Source] = []  # those the text has come to
         self._params = params
-        self._qualifiers = {stream.lower()}
-        self._used: set[str] = set()
 
     # ----------------------------------------------------------------------------------------- the query
 
@@ -129,10 +193,10 @@ class _Reader:
         self._expect("SELECT")
         start = self._at
         self._skip_items()
-        self._source()
-        condition = _Term("TRUE", BOOLEAN)
+        conditions = self._from()
         if self._takes("WHERE"):
-            condition = self._boolean(self._or())
+            conditions.append(self._boolean(self._or()))
+        condition = _Term(" AND ".join(each.sql for each in conditions) or "TRUE", BOOLEAN)
         while self._takes(";"):
             pass
         if self._at < len(self._words):
@@ -142,7 +206,14 @@ class _Reader:
         while self._takes(","):
             items += self._item()
         self._expect("FROM")
-        return Plain(condition.sql, tuple(items), frozenset(self._used))
+        inputs = tuple(frozenset(source.used) for source in self._sources)
+        return Plain(
+            condition.sql,
+            tuple(item.sql for item in items),
+            inputs[0],
+            tuple(item.type for item in items),
+            inputs if len(inputs) > 1 else (),
+        )
 
     def _skip_items(self) -> None:
         depth = 0
@@ -152,31 +223,63 @@ class _Reader:
             depth += word.says("(") - word.says(")")
             self._at += 1
 
-    def _source(self) -> None:
+    def _from(self) -> list[_Term]:
+        """The sources, and the conditions behind ON."""
         self._expect("FROM")
+        conditions: list[_Term] = []
+        self._source()
+        while len(self._named) < len(self._sources):
+            if self._takes(","):
+                self._source()
+                continue
+            is_crossed = self._takes("CROSS")
+            if not is_crossed and not self._takes("INNER"):
+                self._takes("ASOF")
+            self._expect("JOIN")
+            self._source()
+            if not is_crossed:
+                self._expect("ON")
+                conditions.append(self._boolean(self._or()))
+        return conditions
+
+    def _source(self) -> None:
+        source = self._sources[len(self._named)]
         name = self._name()
         if name.lower() == "stream" and (after := self._peek()) is not None and after.is_name:
-            name = self._name() if after.named.lower() == self._stream.lower() else name
-        if name.lower() != self._stream.lower():
+            name = self._name() if after.named.lower() == source.stream.lower() else name
+        if name.lower() == "recent" and len(self._sources) > 1 and self._takes("("):
+            name = self._name()
+            while not self._takes(")"):
+                if self._peek() is None:
+                    raise _Refused("a text that ends here")
+                self._at += 1
+        if name.lower() != source.stream.lower():
             raise _Refused(f"FROM {name}")
-        if self._takes("AS") or self._at_name():
-            self._qualifiers = {self._name().lower()}
+        has_alias = self._takes("AS") or self._at_name()
+        source.qualifier = self._name().lower() if has_alias else source.stream.lower()
+        self._named.append(source)
 
-    def _item(self) -> list[str]:
+    def _item(self) -> list[_Term]:
         if self._takes("*"):
-            return [self._column(name).sql for name in self._fields]
+            return [self._column(source, name) for source in self._named for name in source.fields]
         words = self._words[self._at : self._at + 3]
         if len(words) == 3 and words[0].is_name and words[1].says(".") and words[2].says("*"):
-            if words[0].named.lower() not in self._qualifiers:
+            source = self._qualified(words[0].named)
+            if source is None:
                 raise _Refused(f"{words[0].text}.*")
             self._at += 3
-            return [self._column(name).sql for name in self._fields]
+            return [self._column(source, name) for name in source.fields]
         term = self._or()
         if term.type is None:
             raise _Refused("NULL as a column")
+        if term.type == INTERVAL:
+            raise _Refused("an interval as a column")
         if self._takes("AS") or self._at_name():
             self._name()
-        return [term.sql]
+        return [term]
+
+    def _qualified(self, name: str) -> _Source | None:
+        return next((source for source in self._named if source.qualifier == name.lower()), None)
 
     # ----------------------------------------------------------------------------------------- conditions
 
@@ -274,7 +377,8 @@ class _Reader:
             self._at += 1
             second = part()
             self._check(operator, first, second)
-            first = _Term(f"({first.sql} {operator} {second.sql})", _wider(first.type, second.type))
+            t = first.type if first.type in TIMES else _wider(first.type, second.type)
+            first = _Term(f"({first.sql} {operator} {second.sql})", t)
         return first
 
     def _value(self) -> _Term:
@@ -291,6 +395,8 @@ class _Reader:
             return self._number("-")
         if word.kind == "number":
             return self._number("")
+        if word.says("INTERVAL"):
+            return self._interval()
         if word.kind == "string":
             return self._string(word)
         if word.kind == "parameter":
@@ -306,8 +412,10 @@ class _Reader:
 
     def _reference(self) -> _Term:
         name = self._name()
+        source: _Source | None = None
         if self._takes("."):
-            if name.lower() not in self._qualifiers:
+            source = self._qualified(name)
+            if source is None:
                 raise _Refused(f"{name}.{self._name()}")
             name = self._name()
         if self._says("(", ".", "["):
@@ -315,16 +423,32 @@ class _Reader:
         after = self._peek()
         if after is not None and after.kind in ("path", "string"):
             raise _Refused(f"{name}{after.text}")
-        return self._column(name)
+        if source is None:
+            having = [each for each in self._named if name.lower() in each.fields]
+            if len(having) != 1:
+                raise _Refused(name)
+            source = having[0]
+        return self._column(source, name)
 
-    def _column(self, name: str) -> _Term:
-        field = self._fields.get(name.lower())
-        if field is None:
+    def _column(self, source: _Source, name: str) -> _Term:
+        found = source.fields.get(name.lower())
+        if found is None:
             raise _Refused(name)
-        if field.type not in TYPES:
-            raise _Refused(f"column {field.name}, which is {type_name(field.type)}")
-        self._used.add(field.name)
-        return _Term(_quoted(field.name), field.type)
+        if found.type not in TYPES and found.type not in TIMES:
+            raise _Refused(f"column {found.name}, which is {type_name(found.type)}")
+        source.used.add(found.name)
+        return _Term(source.prefix + _quoted(found.name), found.type)
+
+    def _interval(self) -> _Term:
+        """INTERVAL 10 MINUTES, or with the number in quotes."""
+        words = self._words[self._at : self._at + 3]
+        if len(words) < 3 or words[1].kind not in ("number", "string") or words[2].kind != "word":
+            raise _Refused("INTERVAL")
+        n, unit = words[1].text.strip("'\""), words[2].text.upper().removesuffix("S")
+        if not _WHOLE.fullmatch(n) or unit not in _SECONDS or int(n) * _SECONDS[unit] >= _DAY_S:
+            raise _Refused(" ".join(word.text for word in words))
+        self._at += 3
+        return _Term(f"CAST('{int(n) * _SECONDS[unit] * 1_000_000}' AS BIGINT)", INTERVAL)
 
     def _number(self, sign: str) -> _Term:
         text = self._words[self._at].text
@@ -364,6 +488,12 @@ class _Reader:
     def _check(self, operator: str, left: _Term, right: _Term) -> None:
         """Refuse an operator on types on which it was not found to be the same."""
         types = [t for t in (left.type, right.type) if t is not None]
+        if any(t in TIMES or t == INTERVAL for t in types):
+            is_compared = operator in COMPARISONS and len(types) == 2 and left.type == right.type
+            is_moved = operator in ("+", "-") and left.type in TIMES and right.type == INTERVAL
+            if not (is_compared and left.type != INTERVAL) and not is_moved:
+                raise _Refused(f"{operator} of {' and '.join(type_name(t) for t in types)}")
+            return
         if _FRACTIONAL in types:  # a DECIMAL, which Spark reads as a DOUBLE beside a DOUBLE, and only there
             types.remove(_FRACTIONAL)
             if operator in ARITHMETIC or types != [DOUBLE]:

@@ -79,6 +79,7 @@ class _Collector(Collector):
         yield from _of_queries(found)
         yield from _of_streams(found)
         yield from _of_filters(found)
+        yield from _of_joins(found)
         yield from _of_alerts(found)
         yield from _of_sinks(found)
         yield from _of_home(found)
@@ -151,6 +152,22 @@ def _of_filters(found: Counters) -> Iterator[Metric]:
         ("filter_reorders", "Changes of their order.", "n_reorders"),
     ):
         yield _counter(name, words, {of: getattr(f, values) for of, f in by_stream.items()}, "stream")
+
+
+def _of_joins(found: Counters) -> Iterator[Metric]:
+    streams, joins = found.streams, found.joins
+    yield _gauge(
+        "join_kept_rows",
+        "Rows of a stream that are kept for joins.",
+        {(s.name,): s.kept_rows for s in streams},
+        "stream",
+    )
+    yield _gauge("join_kept_bytes", "Memory they take.", {(s.name,): s.kept_bytes for s in streams}, "stream")
+    yield _gauge("joins", "Joins that are executed, each for all queries that have it.", joins.n_signatures)
+    yield _counter("join_driving_rows", "New rows that looked for partners.", joins.n_drivers)
+    yield _counter("join_probes", "Rows with which kept rows were looked up.", joins.n_probes)
+    yield _counter("join_partners", "Partners that were found.", joins.n_matches)
+    yield _counter("join_joined_rows", "Rows that joins made.", joins.n_combinations)
 
 
 def _of_alerts(found: Counters) -> Iterator[Metric]:

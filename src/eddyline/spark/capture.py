@@ -247,11 +247,16 @@ class _Feed:
 
     def _run(self, captured: Sequence[StoredFile | bytes], position: Mapping[str, Any], token: str) -> None:
         """The round: here if everything came here and it is little, else in tasks."""
+        store = self._durable.store
+        if self._stream().is_keyed:  # each row changes the table, which is here
+            every = [each if isinstance(each, bytes) else store.read(each, is_new=True) for each in captured]
+            self._run_here(lambda stream: _together(every, stream, self._rounds.time_zone), position, token)
+            store.remove(each.name for each in captured if isinstance(each, StoredFile))
+            return
         here = [each for each in captured if isinstance(each, bytes)]
         if len(here) == len(captured) and sum(map(len, here)) <= BATCH_BYTES:
             self._run_here(lambda stream: _together(here, stream, self._rounds.time_zone), position, token)
             return
-        store = self._durable.store
         files = tuple(each if isinstance(each, StoredFile) else _put(store, each) for each in captured)
         folder = store.folder.absolute()
         offered = PlannedInput(
@@ -350,7 +355,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
 
-def _together(captures: Sequence[bytes], stream: Stream, time_zone: str) -> Ingested:
+def _together(captures: Sequence[bytes | pa.Buffer], stream: Stream, time_zone: str) -> Ingested:
     """Captured rows as one batch."""
     taken = [each for capture in captures for each in captured_rows(pa.py_buffer(capture), stream, time_zone)]
     return Ingested(

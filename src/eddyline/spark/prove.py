@@ -1,9 +1,10 @@
 """Plain Spark SQL as a judge: the user's own text over its rows, independent of the engine.
 
 The rows become a temporary view with the name of the stream, in a session of their own on the Spark that runs: settings, views
-and functions of the caller's session are neither seen nor changed. Of a join, every input has a view that holds its one row. ANSI mode is on, the time zone is the home's, parameters are
-Spark's own, users' functions are Spark UDFs around the same Python functions, but for those that are not deterministic, which are
-not called again. Nothing of eddyline's expressions or filters takes part.
+and functions of the caller's session are neither seen nor changed. Of a join, every input has a view that holds its one row. ANSI
+mode is on, the time zone is the home's, parameters are Spark's own, users' functions are Spark UDFs around the same Python
+functions, but for those that are not deterministic, which are not called again. Nothing of eddyline's expressions or filters
+takes part.
 """
 
 from __future__ import annotations
@@ -111,9 +112,10 @@ class SparkJudge:
             raise ProofError(
                 f"Spark gives {results.num_rows} results for one row of each stream", text=asked.text
             )
-        return Found(
-            claim.arrivals[: results.num_rows], results, _name(own), asked.text, (*asked.notes, *notes)
-        )
+        without = [entry.alias for entry in claim.inputs if not entry.rows.num_rows]
+        missing = (f"That no row of {', '.join(without)} matches is taken as the receipt has it.",)
+        told = (*asked.notes, *notes, *(missing if without else ()))
+        return Found(claim.arrivals[: results.num_rows], results, _name(own), asked.text, told)
 
     def _own_session(self) -> SparkSession:
         if self._own is None:

@@ -11,6 +11,7 @@ import * as alerts from "./alerts.js";
 import * as deadLetters from "./dead_letters.js";
 import * as edit from "./edit.js";
 import * as filters from "./filters.js";
+import * as joins from "./joins.js";
 import * as login from "./login.js";
 import * as rounds from "./rounds.js";
 import * as rule from "./rule.js";
@@ -36,6 +37,7 @@ const ROUTES = [
   [/^rounds$/, rounds, "rounds"],
   [/^streams$/, streams, "streams"],
   [/^streams\/([^/]+)\/filters$/, filters, "streams"],
+  [/^joins$/, joins, "streams"],
   [/^dead-letters$/, deadLetters, "dead-letters"],
   [/^access$/, access, "access"],
   [/^login$/, login, null],

@@ -25,6 +25,15 @@ function three(n) {
   return size >= 0.095 ? n.toFixed(2).replace(/\.?0+$/, "") : n.toPrecision(1);
 }
 
+/** 46.3 kB */
+export function bytes(n) {
+  if (n === null || n === undefined || Number.isNaN(n)) return "–";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let [size, k] = [n, 0];
+  while (size >= 999.5 && k < units.length - 1) [size, k] = [size / 1000, k + 1];
+  return `${three(k ? size : Math.round(size))} ${units[k]}`;
+}
+
 export const plural = (n, one, many = `${one}s`) => `${whole(n)} ${n === 1 ? one : many}`;
 
 /** A share as per cent. */

@@ -6,6 +6,7 @@ import { bars } from "./charts.js";
 import { arrows, fill, h, icon, reconcile, say, svg } from "./dom.js";
 import { restore, written } from "./edit.js";
 import { ago, percent, plural, setAgo, short, took, value, whole } from "./format.js";
+import { joinFacts } from "./joins.js";
 import { every, live } from "./live.js";
 import { attempt, card, confirm, COSTS, empty, facts, loading, mood, sentence, setMood, toast, trouble } from "./parts.js";
 import { listAddress } from "./rules.js";
@@ -332,16 +333,36 @@ class Results {
 // ----------------------------------------------------------------------------------------------- why not
 
 function whyNotParts(found) {
+  if (found.inputs) return joinWhyNotParts(found);
   if (found.n_rows === 0) return empty("No row came since it stands", found.notes?.length ? sentence(found.notes.join("; ")) : "Once rows come, this says which condition keeps them out.");
+  return [
+    h("p", { class: "soft" }, h("b", null, whole(found.n_matched)), ` of the last ${plural(found.n_rows, "row")} matched.`, found.n_in_error ? ` ${whole(found.n_in_error)} could not be decided.` : ""),
+    ...stopParts(found, "It has no condition: every row matches."),
+  ];
+}
+
+/** A join: what stops the rows of each stream alone, and then pairs of them. */
+function joinWhyNotParts(found) {
+  const sides = found.inputs.map((side) => h("div", { class: "stack-small" },
+    h("h3", null, side.input),
+    h("p", { class: "soft" }, h("b", null, whole(side.n_passed)), ` of the last ${plural(side.n_rows, "row")} pass its own conditions.`, Object.entries(side.without_partner).filter(([, n]) => n).map(([other, n]) => ` ${plural(n, "row")} found no partner in ${other}.`)),
+    side.conditions.length ? h("ul", { class: "stops" }, side.conditions.map((text, k) => h("li", { class: "stop" }, line(text), stopBar({ stopped: side.stopped[k], alone: 0 }, Math.max(1, side.n_rows)), h("span", { class: "small soft" }, `stopped ${whole(side.stopped[k])}`)))) : null));
+  return [
+    h("p", { class: "soft" }, h("b", null, whole(found.n_matched)), ` of ${plural(found.n_rows, "pair")} of the last rows matched.`),
+    ...sides,
+    ...stopParts(found, "No condition is about both: every pair matches."),
+  ];
+}
+
+function stopParts(found, none) {
   const most = Math.max(1, found.n_rows);
   const rows = found.conditions.map((text, k) => ({ text, stopped: found.stopped[k], alone: found.stopped_alone[k] }));
   const nearest = found.nearest && found.nearest_row;
   return [
-    h("p", { class: "soft" }, h("b", null, whole(found.n_matched)), ` of the last ${plural(found.n_rows, "row")} matched.`, found.n_in_error ? ` ${whole(found.n_in_error)} could not be decided.` : ""),
     (found.notes ?? []).map((note) => h("p", { class: "warning" }, sentence(note))),
     rows.length
       ? h("ul", { class: "stops", "aria-label": "How many rows each condition stopped" }, rows.map((r) => h("li", { class: "stop" }, line(r.text), stopBar(r, most), h("span", { class: "small soft" }, `stopped ${whole(r.stopped)}, ${percent(r.stopped / most)}`, r.alone ? h("span", { class: "alone" }, ` · ${whole(r.alone)} by this alone`) : ""))))
-      : h("p", { class: "soft" }, "It has no condition: every row matches."),
+      : h("p", { class: "soft" }, none),
     nearest ? h("div", { class: "nearest" }, h("h3", null, "Nearest miss"), verdicts(found.nearest.clauses), h("details", { class: "small" }, h("summary", null, "the whole row"), rowPairs(found.nearest_row))) : null,
   ];
 }
@@ -366,7 +387,7 @@ function filterWords(filter, stream) {
   const rate = filter.pass_rate === null || filter.pass_rate === undefined ? "" : `, passes ${percent(filter.pass_rate)}`;
   const words = filter.place === null ? `${others}; no row has come to it yet` : `${others}; ${took(filter.cost_s)} a row${rate}`;
   const place = filter.place === null ? "a filter" : `filter ${filter.place} of ${filter.n_filters}`;
-  return h("span", { class: "small soft filter-words" }, h("a", { href: `#/streams/${part(stream)}/filters` }, place), `, ${words}`);
+  return h("span", { class: "small soft filter-words" }, stream === null ? place : h("a", { href: `#/streams/${part(stream)}/filters` }, place), `, ${words}`);
 }
 
 function costParts(explained, rule) {
@@ -376,13 +397,14 @@ function costParts(explained, rule) {
     h("p", null, h("b", null, sentence(rule.cost)), h("span", { class: "soft" }, `: ${COSTS[rule.cost] ?? ""}.`)),
     facts([
       ["share of the work", rule.cost_share === null ? "not measured yet" : percent(rule.cost_share)],
+      ...(explained.join ? joinFacts(explained.join) : []),
       ["same shape", others ? `${plural(others, "other rule")}: parsed, bound and kept once` : "no other rule"],
       index ? ["served by", `${index.kind}${index.attributes.length ? ` on ${index.attributes.join(", ")}` : ""}, with ${plural(index.n_queries - 1, "other rule")}`] : null,
       index?.n_rows ? ["that takes", `${took(index.ns_per_row / 1e9)} a row, for all of them`] : null,
       index?.n_rows ? ["matches a row", short(index.hits_per_row)] : null,
       ...functions.map((f) => [`calls ${f.name}`, `${plural(f.n_calls, "call")} on ${plural(f.n_rows, "row")}, ${took(f.seconds)}${f.n_failed ? `, ${whole(f.n_failed)} failed` : ""} · version ${f.version}`]),
     ]),
-    conditions.length ? h("ul", { class: "served", "aria-label": "Who decides each condition" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), h("span", null, line(c.text), c.filter ? filterWords(c.filter, explained.stream) : null)))) : null,
+    conditions.length ? h("ul", { class: "served", "aria-label": "Who decides each condition" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), h("span", null, line(c.text), c.filter ? filterWords(c.filter, explained.join ? null : explained.stream) : null)))) : null,
   ];
 }
 

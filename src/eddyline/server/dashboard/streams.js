@@ -16,7 +16,8 @@ export function show(main, { query, title }) {
   const notice = h("div", null, loading());
   const list = h("div", { class: "stack" });
   const add = isAdmin ? h("button", { class: "button main", type: "button", on: { click: () => openAdd(ask) } }, icon("plus"), "Declare a stream") : null;
-  fill(main, heading("Streams", add), notice, list);
+  const joins = h("a", { class: "button", href: "#/joins" }, icon("order"), "Joins");
+  fill(main, heading("Streams", joins, add), notice, list);
 
   async function ask() {
     try {

@@ -1,0 +1,166 @@
+"""Rows of a keyed stream as changes of a table: which of them stand, which delete the row of their key, which say nothing.
+
+    property delete = 'gone'       a row in which this column is true deletes; NULL is not true
+    property delete = 'null'       a row with nothing but its key, and perhaps its time, deletes, as in a compacted topic
+    column _change_type            insert and update_postimage stand, delete deletes, update_preimage says nothing:
+                                   the change feed of a Delta table
+    column __op, or __deleted      c, r and u stand, d deletes; false and true: records of Debezium, flattened
+
+The columns count whether the stream declares them or not. Where it does not, as with Arrow data straight from a change feed, they
+are taken off before the rows become those of the stream (`ingest_changes`), and `_commit_version` gives the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model import Stream
+from eddyline.sources.ingest import Ingested, Misfit, as_table, ingest
+from eddyline.stream_properties import NULL_DELETES, delete_column
+from eddyline.types import BIGINT, STRING
+
+COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
+MISFIT = "UNKNOWN_CHANGE_TYPE"
+
+_STANDS, _DELETES, _SAYS_NOTHING = 0, 1, 2
+_MARKERS: Mapping[str, Mapping[str, int]] = {
+    "_change_type": {
+        "insert": _STANDS,
+        "update_postimage": _STANDS,
+        "update_preimage": _SAYS_NOTHING,
+        "delete": _DELETES,
+    },
+    "__op": {"c": _STANDS, "r": _STANDS, "u": _STANDS, "d": _DELETES},
+    "__deleted": {"false": _STANDS, "true": _DELETES},
+}
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What each row of a keyed stream does. One that `says_nothing` neither stands nor deletes."""
+
+    is_delete: Mask
+    says_nothing: Mask
+    wrong: Mapping[int, str] = field(
+        default_factory=dict
+    )  # rows that cannot be read as a change: why. They say nothing
+
+
+def effects_of(stream: Stream, rows: pa.RecordBatch) -> Effects:
+    """What rows in the schema of a keyed stream do."""
+    effect = np.zeros(rows.num_rows, np.int8)
+    wrong: dict[int, str] = {}
+    for name in rows.schema.names:
+        known = _MARKERS.get(name.lower())
+        if known is not None and rows.schema.field(name).type == STRING:
+            _mark(effect, wrong, name, rows.column(name), known)
+    how = delete_column(stream)
+    if how is not None:
+        effect[_deleted(stream, rows, how) & (effect == _STANDS)] = _DELETES
+    return Effects(effect == _DELETES, effect == _SAYS_NOTHING, wrong)
+
+
+def _mark(
+    effect: npt.NDArray[np.int8],
+    wrong: dict[int, str],
+    name: str,
+    values: pa.Array,
+    known: Mapping[str, int],
+) -> None:
+    """Raise effects to what the values of a column mean; NULL means nothing special."""
+    for word in pc.unique(values).drop_null().to_pylist():
+        rows = np.flatnonzero(pc.fill_null(pc.equal(values, word), False).to_numpy(zero_copy_only=False))
+        meaning = known.get(word)
+        if meaning is None:
+            expected = ", ".join(known)
+            wrong.update(dict.fromkeys(rows.tolist(), f"{name} is {word!r}, which is none of {expected}"))
+        effect[rows] = np.maximum(effect[rows], _SAYS_NOTHING if meaning is None else meaning)
+
+
+def _deleted(stream: Stream, rows: pa.RecordBatch, how: str) -> Mask:
+    flag = next((name for name in rows.schema.names if name.lower() == how.lower()), None)
+    if flag is not None:
+        return _mask(pc.fill_null(rows.column(flag), False))
+    assert how.lower() == NULL_DELETES, f"stream {stream.name} deletes by {how}, which is no column of it"
+    kept = {name.lower() for name in (*stream.key, *([stream.time] if stream.time else []), *_MARKERS)}
+    found = np.ones(rows.num_rows, dtype=bool)
+    others = [name for name in stream.schema.names if name.lower() not in kept]
+    for name in others:
+        found &= _mask(rows.column(name).is_null())
+    return found if others else np.zeros(rows.num_rows, dtype=bool)
+
+
+def _mask(array: pa.Array) -> Mask:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+# --------------------------------------------------------------------------------------------- before they are rows
+
+
+def ingest_changes(stream: Stream, data: Any, time_zone: str) -> tuple[Ingested, Effects]:
+    """Take data for a keyed stream, as `ingest` does, and what its rows do.
+
+    Rows that say nothing are left out, those that cannot be read as a change are misfits. Rows with a `_commit_version` come in
+    its order, unless an `_arrival` column says otherwise.
+    """
+    assert stream.is_keyed, f"stream {stream.name} has no key"
+    data, undeclared = _with_markers(stream, data)
+    marked = replace(stream, schema=pa.schema([*stream.schema, *undeclared]))
+    taken = ingest(marked, data, time_zone)
+    if taken.arrival is None:
+        taken = _by_version(taken)
+    effects = effects_of(marked, taken.rows)
+    misfits = taken.misfits + [
+        Misfit(taken.rows.slice(row, 1).to_pylist()[0], why, MISFIT)
+        for row, why in sorted(effects.wrong.items())
+    ]
+    kept = np.flatnonzero(~effects.says_nothing)
+    rows, arrival = taken.rows.select(stream.schema.names), taken.arrival
+    if len(kept) < rows.num_rows:
+        rows, arrival = rows.take(pa.array(kept)), None if arrival is None else arrival[kept]
+    rows = pa.RecordBatch.from_arrays(rows.columns, schema=stream.schema)
+    left = Effects(effects.is_delete[kept], np.zeros(len(kept), dtype=bool))
+    return replace(taken, rows=rows, arrival=arrival, misfits=misfits), left
+
+
+def _with_markers(stream: Stream, data: Any) -> tuple[Any, list[pa.Field]]:
+    """The data without what only a change feed has to say, and the columns of it that say what rows do."""
+    declared = {name.lower() for name in stream.schema.names}
+    wanted = dict.fromkeys(_MARKERS, STRING) | {COMMIT_VERSION: BIGINT}
+    wanted = {name: t for name, t in wanted.items() if name not in declared}
+    dropped = {COMMIT_TIMESTAMP} - declared
+    table = as_table(data)
+    if table is not None:
+        names = {name.lower(): name for name in table.schema.names}
+        gone = [names[name] for name in dropped if name in names]
+        found = [pa.field(name, t) for name, t in wanted.items() if name in names]
+        return (table.drop_columns(gone) if gone else table) if gone or found else data, found
+    if isinstance(data, Mapping):
+        names = {str(name).lower(): name for name in data}
+        found = [pa.field(name, t) for name, t in wanted.items() if name in names]
+        return {name: v for name, v in data.items() if str(name).lower() not in dropped}, found
+    if not isinstance(data, list) or not all(isinstance(row, Mapping) for row in data):
+        return data, []
+    seen = {str(name).lower() for row in data for name in row}
+    found = [pa.field(name, t) for name, t in wanted.items() if name in seen]
+    return [{n: v for n, v in row.items() if str(n).lower() not in dropped} for row in data], found
+
+
+def _by_version(taken: Ingested) -> Ingested:
+    """Rows in the order of their commits, those without one first."""
+    at = next((k for k, name in enumerate(taken.rows.schema.names) if name.lower() == COMMIT_VERSION), None)
+    if at is None or taken.rows.schema.field(at).type != BIGINT:
+        return taken
+    versions = pc.fill_null(taken.rows.column(at), -1).to_numpy()
+    if (np.diff(versions) >= 0).all():
+        return taken
+    return replace(taken, rows=taken.rows.take(pa.array(np.argsort(versions, kind="stable"))))

@@ -1,0 +1,46 @@
+"""An index by key is what a dictionary of lists would be."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eddyline.joins.key_index import Held, KeyIndex
+from eddyline.joins.keys import Codes
+
+few_codes = st.lists(st.sampled_from([0, 1, -1, 7, 2**40, -(2**63), 2**63 - 1]), max_size=60)
+
+
+def codes(values: list[int], is_null: list[bool] | None = None) -> Codes:
+    mask = None if is_null is None else np.array(is_null, dtype=bool)
+    return Codes(np.array(values, np.int64), mask, is_exact=True)
+
+
+def found(index: KeyIndex, asked: Codes, held: Held) -> list[tuple[int, int]]:
+    """Pairs of a place in what is asked and the number of a row."""
+    probes, rows = index.find(asked, held)
+    assert (np.diff(probes) >= 0).all()
+    return sorted(zip(probes.tolist(), (rows + held.first).tolist(), strict=True))
+
+
+@given(few_codes, few_codes, st.integers(0, 70), st.sampled_from([1, None]), st.booleans())
+def test_rows_are_found_by_their_codes_before_and_after_they_are_tidied(
+    values, asked, first, bits, is_null_there
+):
+    is_null = [is_null_there and at % 3 == 0 for at in range(len(values))]
+    index = KeyIndex(bucket_bits=bits)
+    index.insert(codes(values, is_null if is_null_there else None), 0)
+    held = Held(first, np.arange(len(values)) % 5 != 2, 0) if values else Held(first)
+    there = [at for at in range(first, len(values)) if at % 5 != 2 and not is_null[at]]
+    expected = [(p, at) for p, code in enumerate(asked) for at in there if values[at] == code]
+    assert found(index, codes(asked), held) == expected
+    index.tidy(held)
+    index.check()
+    assert found(index, codes(asked), held) == expected
+
+
+def test_a_key_with_more_rows_than_there_is_room_for_is_found_whole():
+    index = KeyIndex()
+    index.insert(codes([3] * 20_000 + [4]), 0)
+    assert len(found(index, codes([4, 3, 5, 3, 4]), Held(0))) == 40_002
