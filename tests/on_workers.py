@@ -33,7 +33,7 @@ def opener(
 ) -> Callable[..., eddyline.Engine]:
     """Like eddyline.open, but every engine has a home below the folder, and its rows go through tasks in so many pieces.
 
-    Rows that bring arrival numbers of their own are worked on here, unless these need not be kept.
+    Rows that bring arrival numbers of their own are worked on here, unless these need not be kept; so are those of keyed streams.
     """
 
     def open_engine(home: None = None, **options: Any) -> eddyline.Engine:
@@ -53,7 +53,8 @@ def through_tasks(
     def run_round(inputs, *, token=None, now_us=None, positions=None):
         if not keeps_numbers:
             inputs = {name: replace(ingested, arrival=None) for name, ingested in inputs.items()}
-        if not inputs or any(i.arrival is not None and len(i.arrival) for i in inputs.values()):
+        is_keyed = any(rounds.catalog.stream(name).is_keyed for name in inputs)
+        if not inputs or is_keyed or any(i.arrival is not None and len(i.arrival) for i in inputs.values()):
             return here(inputs, token=token, now_us=now_us, positions=positions)
         for name, ingested in inputs.items():
             stream = rounds.catalog.stream(name)

@@ -82,18 +82,16 @@ class Ours:
         self, window: pa.RecordBatch, own: pa.RecordBatch, batches: list[pa.RecordBatch], n: int
     ) -> None:
         self._other, self._own = slid(window, n), slid(own, n)
-        first = len(own)
-        self._batches = []
-        for batch in batches:
-            self._batches.append(stored(batch, first))
-            first += len(batch)
+        firsts = itertools.count(len(own), len(batches[0]))
+        self._batches = [
+            (stored(batch, first), *batch.columns) for batch, first in zip(batches, firsts, strict=False)
+        ]
 
     def turn(self) -> list[int]:
         """How many pairs each batch gave."""
         found = []
-        for batch in self._batches:
+        for batch, keys, values in self._batches:
             self._own.build(batch)
-            keys, values = batch.rows.columns
             matches = self._other.probe(KEY, [keys])
             (theirs,) = self._other.take(matches.rows, ["v"])
             ours = taken(values, matches.probes)

@@ -312,6 +312,47 @@ def test_what_was_saved_makes_the_same_table():
     assert again.snapshot()["versions"] == table.snapshot()["versions"] == 5
 
 
+def test_what_is_saved_before_a_round_commits_is_the_table_after_it():
+    table = quotes()
+    table.apply(changes(("A", "t", 1, 100), ("B", "t", 2, 100)))
+    table.commit()
+    table.apply(changes(("A", "t", 3, 110), ("A", "t", 4, 120), ("B", 130), first=3))
+    again = quotes()
+    again.apply(table.saved())
+    for each in (table, again):
+        each.commit()
+        assert (rows_of(each, each.current()), each.arrival[each.current()].tolist()) == ([4], [4])
+
+
+def test_a_row_that_leaves_is_told_by_the_number_it_came_with():
+    table = quotes()
+    table.apply(changes(("A", "t", 1, None), ("B", "t", 2, None)))
+    deltas = table.apply(
+        changes(
+            ("A", "t", 1, None), ("A", "t", 1, None), ("A", "t", 3, None), ("A", None), ("B", None), first=3
+        )
+    )
+    assert deltas.arrival.tolist() == [5, 5, 6, 7]
+    assert deltas.came.tolist() == [1, 5, 5, 2]
+    assert table.rows_that_came(deltas.came).tolist() == [0, 2, 2, 1]
+
+
+def test_a_row_is_current_from_behind_its_own_number_to_that_of_the_next():
+    table = quotes()
+    table.apply(changes(("A", "t", 1, None), ("A", "t", 2, None), ("A", None)))
+    rows = numbers(0, 0, 0, 1, 1, 1)
+    at = numbers(1, 2, 3, 2, 3, 4)
+    assert table.is_current_at(rows, at).tolist() == [False, True, False, False, True, False]
+    assert table.is_current_at(rows, at, includes_own=True).tolist() == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
 def test_rows_are_compared_value_by_value_in_every_type():
     nan = float("nan")
     left = {

@@ -568,12 +568,9 @@ class Engine:
     def explain_filters(self, stream: str | None = None, *, bound: bool = True) -> FiltersExplanation:
         """The expensive conditions of the queries of a stream, or of all: their order and why it changed, what they cost, and
         what sharing them saves (docs/filters.md). `bound` says whether to work out how far that is from the best possible."""
-        named = [stream]
-        if stream is None:
-            joined = [
-                each.name for each in self.rounds.catalog.signatures() if has_filters(self.rounds, each)
-            ]
-            named = [*(each.name for each in self.streams()), *joined]
+        catalog = self.rounds.catalog
+        joined = [each.name for each in catalog.signatures() if has_filters(self.rounds, each)]
+        named = [*(each.name for each in self.streams()), *joined] if stream is None else [stream]
         return FiltersExplanation([filter_facts(self.rounds, name, with_bound=bound) for name in named])
 
     def alerts(

@@ -62,7 +62,8 @@ class JoinsExplanation(dict[str, dict[str, Any]]):
 def join_facts(rounds: RoundEngine, *, own: Ids | None = None) -> JoinsExplanation:
     """All joins. The lock is held.
 
-    `own` are the queries of somebody who may see no others: joins that none of them has are not told, nor by what those find rows.
+    `own` are the queries of somebody who may see no others: joins that none of them has are not told, nor by what those find
+    rows.
     """
     catalog = rounds.catalog
     told = [each for each in catalog.signatures() if own is None or _is_read_by(catalog.plan(each.name), own)]

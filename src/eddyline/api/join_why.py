@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eddyline.api.explain import all_clauses, condition_texts
 from eddyline.api.join_facts import key_words, plural
-from eddyline.api.join_words import atom_words, column_words, input_words, over_joined
+from eddyline.api.join_words import column_words, input_words, over_joined
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.errors import SchemaError, UnknownNameError, did_you_mean
@@ -256,14 +256,14 @@ def _alone(
     shape = record.shape
     assert shape.join is not None, shape.key
     entry, condition = shape.inputs[place], shape.join.local[place]
-    values = [c.as_py() if isinstance(c, pa.Scalar) else c for c in record.constants]
     own = replace(
         shape, inputs=(Input(entry.alias, entry.stream),), projection=(), condition=condition, join=None
     )
-    texts = tuple(
-        " OR ".join(atom_words(_at_place(atom, place), shape, values) for atom in clause.atoms)
+    joined = [
+        replace(clause, atoms=tuple(_at_place(atom, place) for atom in clause.atoms))
         for clause in condition.clauses
-    )
+    ]
+    texts = tuple(condition_texts(record, joined))
     judged = why_not(record.name, own, texts, record.constants, rows, rounds.context(), "")
     frame = _frame(rounds, record, rows)
     passes = np.ones(rows.num_rows, dtype=bool)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from eddyline.api.alerts import Alert
 from eddyline.api.explain import Explanation, condition_texts, explain
+from eddyline.api.join_output import output_warnings
 from eddyline.api.join_why import why_join, why_not_join
 from eddyline.api.subscribers import Subscription, WhenFull, call_each
 from eddyline.batch import PartMatches, Positions
@@ -89,7 +90,8 @@ class Query:
                 return ["this query can never match: its conditions contradict each other"]
         if not record.shape.condition.clauses and record.shape.join is None:
             return ["this query matches every row"]
-        return []
+        with self._rounds.lock:
+            return list(output_warnings(self._rounds, record.shape, record.constants))
 
     @property
     def n_results(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eddyline.api.join_output import output_warnings
 from eddyline.api.query import Query, QuerySet
 from eddyline.api.rules_cost import rule_warnings
 from eddyline.catalog import QueryRecord
@@ -158,7 +159,10 @@ class Registrar:
         version = self._rounds.catalog.version
         return QueryRecord(
             0, "(not registered)", text, shape, declared, QueryState.PAUSED, 0, version, 0, scalars
-        ), list(rule_warnings(shape, constants, self._rounds.context()))
+        ), [
+            *rule_warnings(shape, constants, self._rounds.context()),
+            *output_warnings(self._rounds, shape, constants),
+        ]
 
     # ----------------------------------------------------------------------------------------- many
 

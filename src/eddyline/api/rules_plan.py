@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.api.engine import Engine, checked_stream
+from eddyline.api.join_output import output_warnings
 from eddyline.api.pipeline.mistakes import Mistake, Place
 from eddyline.api.rules_cost import cost_class, rule_warnings
 from eddyline.api.rules_files import Desired, Rule, Source, StatedStream, TableRule, core_text, desired
@@ -223,7 +224,8 @@ class _Planner:
             self._found.mistakes.append(rule.origin.mistake(error))
             return
         known = self._known(rule.name, rule.properties.owner)
-        warnings = tuple(rule_warnings(shape, constants, self._rounds.context()))
+        told = rule_warnings(shape, constants, self._rounds.context())
+        warnings = (*told, *output_warnings(self._rounds, shape, constants))
         change = Change("added", rule, shape, constants, cost=cost_class(shape), warnings=warnings)
         if known is not None:
             change = self._compared(change, known)

@@ -116,4 +116,6 @@ def _is_in_order(came: Mapping[str, Arrived], before: Iterable[StreamProgress]) 
     arrival = np.concatenate([rows.batch.arrival for rows in came.values()])
     times = np.concatenate([rows.time_us for rows in came.values()])[np.argsort(arrival)]
     latest = max((at.max_time_us for at in before if at.max_time_us is not None), default=NO_TIME)
+    if not len(times):  # changes of a table that changed nothing
+        return True
     return bool(times[0] >= latest and (np.diff(times) >= 0).all() and times[0] != NO_TIME)

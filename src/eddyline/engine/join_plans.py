@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog import Catalog
+from eddyline.filters.filter_pool import is_dear
 from eddyline.joins.plan import JoinPlan, Need, SignaturePlan
 from eddyline.model import (
     AGE,
@@ -106,6 +107,11 @@ def local(place: int) -> str:
     return f"input {place}"
 
 
+def cheap(place: int) -> str:
+    """The same without what is expensive to ask."""
+    return f"cheaply, input {place}"
+
+
 class DerivedPlans:
     """Plans for the same queries with another condition, made once for each plan."""
 
@@ -119,9 +125,14 @@ class DerivedPlans:
             known = self._plans[plan.stream, variant] = plan, self._plan(plan, variant)
         return known[1]
 
-    def wants_all(self, plan: StreamPlan, place: int) -> bool:
+    def wants_all(self, plan: StreamPlan, variant: str) -> bool:
         """Whether some query has nothing to say of an input alone, so that it wants all of its rows."""
-        return any(not s.shape.condition.clauses for s in self.of(plan, local(place)).segments if s.n_live)
+        return any(not s.shape.condition.clauses for s in self.of(plan, variant).segments if s.n_live)
+
+    def is_dear(self, plan: StreamPlan, place: int) -> bool:
+        """Whether it is expensive to ask what is said of one input alone."""
+        shapes = (s.shape for s in self.of(plan, local(place)).segments if s.n_live)
+        return any(is_dear(clause) for shape in shapes for clause in shape.condition.clauses)
 
     def keep(self, plans: Mapping[str, StreamPlan]) -> None:
         """Forget what no longer stands."""
@@ -156,10 +167,13 @@ def _derived(shape: Shape, variant: str) -> Shape:
         both = shape.condition
         condition = Condition((*join.on.clauses, *both.clauses), (*join.on.never, *both.never))
         return replace(shape, key=key, condition=condition)
-    place = int(variant.removeprefix("input "))
+    place = int(variant.removeprefix("cheaply, ").removeprefix("input "))
+    condition = join.local[place]
+    if variant == cheap(place):
+        condition = replace(condition, clauses=tuple(c for c in condition.clauses if not is_dear(c)))
     entry = shape.inputs[place]
     inputs = (Input(entry.alias, entry.stream),)
-    return replace(shape, key=key, inputs=inputs, projection=(), condition=join.local[place], join=None)
+    return replace(shape, key=key, inputs=inputs, projection=(), condition=condition, join=None)
 
 
 class _DerivedChanges(Changes):

@@ -22,12 +22,14 @@ from eddyline.catalog import Catalog
 from eddyline.catalog.rounds import ListedFile
 from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import event_times
+from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import JoinClock, groups_of
-from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, join_plan, local
+from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
 from eddyline.engine.join_tasks import SharedRows
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.window_files import WindowFiles, stored_rows
 from eddyline.expressions import Context
+from eddyline.expressions.frame import Called
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.filters.matching import DeadPairs, merged
 from eddyline.joins.joined_rows import Joined
@@ -35,7 +37,7 @@ from eddyline.joins.outer import Deciding
 from eddyline.joins.plan import Arrived, JoinPlan, Standing, arrived
 from eddyline.joins.stage import JoinStage
 from eddyline.joins.table_changes import Deltas
-from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
+from eddyline.model import DeadLetter, Round, Signature, Stream, StreamPlan, StreamProgress, UserCall
 
 Mask = npt.NDArray[np.bool_]
 Seen = Callable[[FilterOutput], FilterOutput]
@@ -67,6 +69,11 @@ class Made:
     plan: StreamPlan
     batch: TupleBatch
     seen: Seen | None = None
+    signature: Signature | None = None  # whose rows they are, if a join made them
+
+
+# rows of an input that is expensive to ask are asked only once they have found partners, if few of so many did
+FEW_LUCKY, JUDGED_BY = 0.5, 1_000
 
 
 class Joining:
@@ -94,6 +101,7 @@ class Joining:
         self._clock = JoinClock()
         self._came: dict[str, Arrived] = {}  # in the round that is running
         self.letters: list[DeadLetter] = []  # the same: rows without a key
+        self.calls = JoinCalls()
 
     # ----------------------------------------------------------------------------------------- step 1
 
@@ -198,23 +206,46 @@ class Joining:
         return wanted
 
     def _wanted_by(self, plan: StreamPlan, place: int, batch: TupleBatch, round_: Round) -> Mask:
-        if self._derived.wants_all(plan, place):
+        variant = self._variant(plan, place)
+        if self._derived.wants_all(plan, variant):
             return np.ones(len(batch), dtype=bool)
-        output = self._decided(plan, local(place), batch, round_)
+        stream = batch.stream.lower()
+        output = self._decided(plan, variant, batch, round_, self.calls.of_rows(stream, batch))
+        self.calls.keep_of_rows(stream, batch, self._stage(plan.stream, variant).called)
         wanted = np.diff(output.offsets) > 0
         wanted[output.dead.rows] = True  # not refuted: whoever meets it finds the error again
         return wanted
 
-    def _decided(self, plan: StreamPlan, variant: str, batch: TupleBatch, round_: Round) -> FilterOutput:
+    def _variant(self, plan: StreamPlan, place: int) -> str:
+        """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
+        if self._derived.is_dear(plan, place) and self.asks_later(plan.stream, place):
+            return cheap(place)
+        return local(place)
+
+    def asks_later(self, signature: str, place: int) -> bool:
+        """Whether expensive conditions on an input are asked only of rows that have found partners."""
+        n_rows, n_lucky = self.stage.luck(signature, place)
+        return n_rows >= JUDGED_BY and n_lucky < FEW_LUCKY * n_rows
+
+    def _decided(
+        self,
+        plan: StreamPlan,
+        variant: str,
+        batch: TupleBatch,
+        round_: Round,
+        known: Mapping[UserCall, Called] | None = None,
+    ) -> FilterOutput:
         """What the queries of a plan that follows from another say of rows."""
         stage = self._stage(plan.stream, variant)
         stage.build(self._derived.of(plan, variant))
-        return stage.push(batch, round_)
+        return stage.push(batch, round_, known)
 
     def local_plan(self, planned: PlannedJoins, signature: str, place: int) -> StreamPlan | None:
         """What the queries of a signature say of one input alone; None: somebody wants all of its rows."""
         plan = planned.plans[signature]
-        return None if self._derived.wants_all(plan, place) else self._derived.of(plan, local(place))
+        if self._derived.wants_all(plan, local(place)):
+            return None
+        return self._derived.of(plan, local(place))
 
     def local_stage(self, signature: str, place: int) -> FilterStage:
         """The filters of that."""
@@ -230,19 +261,19 @@ class Joining:
         """What the stage yields, as rows for filters."""
         name = made.signature
         plan, first = planned.plans[name], planned.first_versions[name]
+        signature = next(each.signature for each in planned.plan.signatures if each.name == name)
         if isinstance(made, Joined):
-            outer = next(s.signature.outer for s in planned.plan.signatures if s.name == name)
-            if outer != "left anti":
-                shown = self._derived.of(plan, BOTH) if outer else plan
+            if signature.outer != "left anti":
+                shown = self._derived.of(plan, BOTH) if signature.outer else plan
                 seen = functools.partial(visible, versions=made.version, first_versions=first)
-                yield Made(shown.stream.lower(), shown, made.batch, seen)
+                yield Made(shown.stream.lower(), shown, made.batch, seen, signature)
             return
         matched = self._matched(plan, made, round_)
         asked = _with_reach(plan, made.reach_us)
         seen = functools.partial(
             _unmatched, versions=made.version, first_versions=first, matched=matched, asked=asked
         )
-        yield Made(name.lower(), plan, made.alone, seen)
+        yield Made(name.lower(), plan, made.alone, seen, signature)
 
     def _matched(self, plan: StreamPlan, deciding: Deciding, round_: Round) -> npt.NDArray[np.int64]:
         """Which rows have a partner, for which queries: row and query in one number, ascending."""
@@ -320,6 +351,7 @@ class Joining:
         self._came, self.letters = {}, []
         standing = self._standing(planned, after)
         self.stage.commit(standing, round_)
+        self.calls.forget(self.stage.first_arrivals())
         signatures = [each.signature for each in planned.plan.signatures]
         self.tables.commit(round_, horizons(signatures, standing.watermarks_us))
         if self._files is not None:

@@ -345,7 +345,7 @@ class RoundEngine:
             streams={name: self.catalog.stream(name) for name in names},
             plans={name: self.catalog.plan(name) for name in names},
             last_rounds={name: self._last_rounds.get(name, 0) for name in group},
-            births={name: self._births.get(name, 0) for name in names},
+            births={name: self._births.get(name, 0) for name in group},
             joins=joins,
         )
 
@@ -447,15 +447,19 @@ class RoundEngine:
         batch: TupleBatch,
         round_: Round,
         work: Work,
-        seen: Callable[[FilterOutput], FilterOutput] | None = None,
+        made: Made | None = None,
     ) -> FilterOutput:
-        """What the queries of a plan make of a batch; `seen` narrows that to what each of them may see."""
+        """What the queries of a plan make of a batch, which joins or tables may have made."""
         stage = self.stage(name)
         stage.build(plan)
         before, cpu = replace(stage.counters), time.thread_time()
-        output = stage.push(batch, round_)
-        if seen is not None:
-            output = seen(output)
+        signature = None if made is None else made.signature
+        known = None if signature is None else self.joining.calls.known(signature, batch)
+        output = stage.push(batch, round_, known)
+        if signature is not None and stage.called:
+            self.joining.calls.keep(signature, batch, stage.called)
+        if made is not None and made.seen is not None:
+            output = made.seen(output)
         work.stages.append(_filtered(batch, output, before, stage.counters, time.thread_time() - cpu))
         work.events += stage.events()
         work.events += filter_events(batch.stream, stage.decisions(), stage.router.keys)
@@ -499,7 +503,7 @@ class RoundEngine:
 
     def _take(self, made: Made, round_: Round, work: Work) -> None:
         assert work.outputs is not None
-        output = self._filter(made.stage, made.plan, made.batch, round_, work, made.seen)
+        output = self._filter(made.stage, made.plan, made.batch, round_, work, made)
         name = made.stage if made.stage not in work.outputs else f"{made.stage} ({len(work.outputs)})"
         work.outputs[name] = output
 

@@ -337,6 +337,8 @@ class SharedRounds:
                     return replace(known, is_repeat=True)
                 rounds.at_step("1 plan")
                 planned = rounds.plan(inputs, now_us)
+                keyed = [name for name, stream in planned.streams.items() if stream.is_keyed]
+                assert not keyed, f"rows of {keyed} change tables, which are in the driver alone"
                 generations = {name: rounds.catalog.later_generations(name) for name in inputs}
             rounds.compile_if_cold()
             shares = [self._share(planned, name, inputs[name], generations[name]) for name in inputs]

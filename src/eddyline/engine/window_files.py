@@ -112,10 +112,7 @@ class WindowFiles:
 
     def _empty(self, stage: JoinStage) -> list[str]:
         """The oldest files, of which no row is kept."""
-        first = min(
-            (int(stem.arrival[stem.every_row()[0]]) for stem in stage.stems.values() if stem.n_rows),
-            default=None,
-        )
+        first = min(stage.first_arrivals().values(), default=None)
         return [file.name for file in self._files if first is None or file.last_arrival < first]
 
 

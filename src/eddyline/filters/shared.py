@@ -56,7 +56,7 @@ class BatchEvaluation:
         default_factory=dict
     )
     _attributes: dict[Expression, tuple[pa.Array, ErrorCodes | None]] = field(default_factory=dict)
-    _called: dict[UserCall, Called] = field(default_factory=dict)  # on all rows, as far as they were asked
+    called: dict[UserCall, Called] = field(default_factory=dict)  # on all rows, as far as they were asked
     recorded: RecordedCalls = field(default_factory=RecordedCalls)
 
     def code(self, failure: Failure) -> int:
@@ -296,9 +296,9 @@ class BatchEvaluation:
             if segment is not None and positions is not None:
                 frame.alike = _Alike(segment, rows, positions)
             frame.called |= {
-                call: self._called[call].take(rows)
+                call: self.called[call].take(rows)
                 for call in expression.walk()
-                if isinstance(call, UserCall) and call in self._called
+                if isinstance(call, UserCall) and call in self.called
             }
         return frame
 
@@ -306,7 +306,7 @@ class BatchEvaluation:
         """Remember what functions gave on these rows, wherever in an expression they stand: no row is shown to one twice."""
         for call, called in frame.called.items():
             new = np.flatnonzero(called.rows)
-            before = self._called.get(call)
+            before = self.called.get(call)
             if before is not None:
                 new = new[~before.rows[rows[new]]]
             if not len(new) or not _is_of_the_row(call):
@@ -318,7 +318,7 @@ class BatchEvaluation:
             is_known[rows[new]], errors[rows[new]] = True, called.errors[new]
             places[rows[new]] = n + np.arange(len(new))
             together = pa.concat_arrays([before.values, called.values.take(pa.array(new))])
-            self._called[call] = Called(is_known, together.take(pa.array(places)), errors)
+            self.called[call] = Called(is_known, together.take(pa.array(places)), errors)
 
 
 @dataclass(frozen=True, slots=True)

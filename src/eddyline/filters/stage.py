@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ import numpy.typing as npt
 from eddyline.batch import BitmapHits, ListHits, Positions, QueryIds, TupleBatch
 from eddyline.events import Event
 from eddyline.expressions import Context
+from eddyline.expressions.frame import Called
 from eddyline.filters.bitset_blocks import BitsetBlocks
 from eddyline.filters.filter_pool import DeclaredCost, FilterPool, SegmentFilters, nothing_declared
 from eddyline.filters.index_part import Hits, IndexPart, structure_facts
@@ -34,7 +35,7 @@ from eddyline.filters.open_pairs import Dead, Decided, OpenPairs, closed, decide
 from eddyline.filters.predicate_index import PredicateIndex
 from eddyline.filters.shared import BatchEvaluation
 from eddyline.filters.shared_strategy import DecisionTree, SharedWalk
-from eddyline.model import Round, Shape, StreamPlan
+from eddyline.model import Round, Shape, StreamPlan, UserCall
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.router import ADAPTIVE, Decision, Router, RoutingOptions
 from eddyline.routing.walked import Routing, Walked, together
@@ -90,6 +91,7 @@ class FilterStage:
         self.index = PredicateIndex(context, in_background=in_background)
         self._looser: PredicateIndex | None = None  # made when a computed attribute is first in error
         self.counters = Counters()
+        self.called: Mapping[UserCall, Called] = {}  # what functions gave on the rows of the last batch
 
     def build(self, plan: StreamPlan) -> None:
         self._plan = plan
@@ -106,14 +108,20 @@ class FilterStage:
         self._plan = plan
         self.index.adopt(plan, parts)
 
-    def push(self, batch: TupleBatch, round_: Round) -> FilterOutput:
+    def push(
+        self, batch: TupleBatch, round_: Round, known: Mapping[UserCall, Called] | None = None
+    ) -> FilterOutput:
+        """What queries match, by row. `known` is what calls gave on these rows elsewhere; `called` says it afterwards."""
         assert self._plan is not None, f"no plan for stream {batch.stream}"
+        self.called = {}
         self.counters.n_rows += len(batch)
         if not len(batch):
             return FilterOutput(batch, self._plan)
         self._forget_unused_filters(self._plan)
         context = Context(round_.now_us, self._context.time_zone, self._context.call_function)
         evaluation = BatchEvaluation(batch, context)
+        self.called = evaluation.called
+        evaluation.called.update(known or {})
         self.index.follow(self._plan, evaluation, round_.number)
         hits: list[Hits] = []
         decided = Decided([], Dead())

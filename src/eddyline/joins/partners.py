@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.joins.plan import Drivers, Need, Numbers
+from eddyline.joins.plan import Drivers, Need, Numbers, has_bit
 from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, crossed
 from eddyline.joins.retention import near
 from eddyline.joins.stem import Evaluate, Key, Matches, Stem
@@ -76,7 +76,7 @@ class WindowPartner:
         driver = of[found.probes]
         came, latest = stem.arrival[rows], drivers.arrival[driver]
         mask = came <= latest if self.meets_own else came < latest
-        mask &= (stem.wants[rows, self.bit // 64] >> np.uint64(self.bit % 64) & np.uint64(1)) != 0
+        mask &= has_bit(stem.wants, self.bit, rows)
         mask &= stem.version[rows] >= self.first_version
         n_rows = any(need.n_rows is not None for need in self.needs)
         behind = self.n_counted(latest) - stem.position[rows] if n_rows else rows

@@ -70,14 +70,39 @@ class JoinPlan:
     signatures: tuple[SignaturePlan, ...] = ()
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)  # by stream, in lower case
 
-    def kept(self, stream: str) -> list[tuple[SignaturePlan, int]]:
-        """The inputs for which rows of a stream are kept."""
-        return [
-            (plan, place)
-            for plan in self.signatures
-            for place in plan.signature.places(stream)
-            if plan.signature.inputs[place].role is Role.WINDOW
-        ]
+    @cached_property
+    def by_name(self) -> Mapping[str, SignaturePlan]:
+        return {plan.name: plan for plan in self.signatures}
+
+    @cached_property
+    def inputs(self) -> Mapping[str, list[tuple[SignaturePlan, int]]]:
+        """By stream, in lower case: the inputs that it is."""
+        found: dict[str, list[tuple[SignaturePlan, int]]] = {}
+        for plan in self.signatures:
+            for place, entry in enumerate(plan.signature.inputs):
+                found.setdefault(entry.stream.lower(), []).append((plan, place))
+        return found
+
+    @cached_property
+    def kept(self) -> Mapping[str, list[tuple[SignaturePlan, int]]]:
+        """By stream, in lower case: the inputs for which its rows are kept; streams without any are not there."""
+        found = {
+            stream: [
+                (plan, place)
+                for plan, place in inputs
+                if plan.signature.inputs[place].role is Role.WINDOW
+            ]
+            for stream, inputs in self.inputs.items()
+        }
+        return {stream: inputs for stream, inputs in found.items() if inputs}
+
+
+def has_bit(words: npt.NDArray[np.uint64], bit: int, rows: Numbers | slice = slice(None)) -> Mask:
+    """Of which of these rows a bit of `wants` is set; one that was given since they came is set of none."""
+    if bit // 64 >= words.shape[1]:
+        return np.zeros(len(words[rows]), dtype=bool)
+    is_set: Mask = (words[rows, bit // 64] >> np.uint64(bit % 64) & np.uint64(1)) != 0
+    return is_set
 
 
 @dataclass(frozen=True, slots=True)

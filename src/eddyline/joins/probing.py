@@ -75,6 +75,7 @@ class ProbeCounters:
     """Work done, for explain and benchmarks."""
 
     n_drivers: int = 0
+    n_lucky: int = 0  # of those, that found partners everywhere
     n_probes: int = 0  # rows with which an input was probed
     n_matches: int = 0  # partners found, before further conditions
     n_combinations: int = 0
@@ -108,6 +109,7 @@ class Origin:
             self._profile(some, partners)
             order = self.order.order(len(some))
             alive, levels = self._probe(some, partners, order)
+            self.counters.n_lucky += len(alive)
             for found in self._expand(alive, levels, order, some, partners):
                 found.rows[self.tree.origin] += first
                 self.counters.n_combinations += len(found)

@@ -53,8 +53,8 @@ _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 class RuleForm:
     """How the rows of a table read as queries over a stream.
 
-    `shape` is over the stream's own columns. Slot k of a rule is what `constants[k]`, over the table's own columns, gives on its row.
-    `decided` are the clauses of the join that the shape says, besides all equalities between the two; nothing is left of them.
+    `shape` is over the stream's own columns. Slot k of a rule is what `constants[k]`, over the table's own columns, gives on its
+    row. `decided` are the clauses of the join that the shape says, besides the equalities between the two; none of them is left.
     """
 
     shape: Shape
@@ -65,8 +65,8 @@ class RuleForm:
 def rule_form(signature: Signature, stream: int, table: int, clauses: Iterable[Clause]) -> RuleForm | None:
     """How the table at one place of a join reads as rules for the stream at another; None if it is better probed.
 
-    `clauses` are conditions over the join's rows that every query to be answered has. Those are used that compare something of the
-    stream with something of the table. If none of them is about a range, the table is probed by its key.
+    `clauses` are conditions over the join's rows that every query to be answered has. Those are used that compare something of
+    the stream with something of the table. If none of them is about a range, the table is probed by its key.
     """
     if signature.inputs[table].role is not Role.TABLE or signature.outer:
         return None
@@ -153,7 +153,7 @@ def _atom(condition: Expression) -> Atom:
 class Rules:
     """The rows of a table as queries, followed from change to change.
 
-    A rule has an id, from 1 on, and is known by the arrival number its row came with. `plan` is what a filter stage is built from.
+    A rule has an id, from 1 on, and is known by the arrival number its row came with. A filter stage is built from `plan`.
     """
 
     def __init__(self, form: RuleForm, evaluate: Evaluate) -> None:
@@ -179,14 +179,14 @@ class Rules:
         return self._came.nbytes + sum(segment.nbytes for segment in self._segments)
 
     def add(self, rows: pa.RecordBatch, came: Ints) -> None:
-        """Rows of the table became rules. They came later than all others."""
-        assert (np.diff(came, prepend=self._came.values[-1:]) > 0).all(), (
-            f"{came} behind {self._came.values[-1]}"
-        )
+        """Rows of the table became rules. They came later than all that are there."""
         if not rows.num_rows:
             return
-        if len(self._came) + rows.num_rows > MOST_IDS:
+        is_again = came[0] <= self._came.values[-1]  # numbers of a round that was undone
+        if is_again or len(self._came) + rows.num_rows > MOST_IDS:
             self._number_anew()
+        last = self._came.values[-1:]
+        assert (np.diff(came, prepend=last) > 0).all(), f"{came} behind {last}"
         first = len(self._came)
         ids = np.arange(first, first + rows.num_rows, dtype=np.int32)
         slots = tuple(self._evaluate(constant, rows) for constant in self.form.constants)

@@ -15,7 +15,7 @@ What a round builds is undone by `rollback`, and stays with `commit`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from eddyline.joins.join_tree import can_drive, join_tree
 from eddyline.joins.joined_rows import Counter, Joined, joined_rows, lonely_rows
 from eddyline.joins.outer import Deciding, is_decided_at_once
 from eddyline.joins.partners import ALWAYS, TablePartner, WindowPartner
-from eddyline.joins.plan import Arrived, Drivers, JoinPlan, Mask, Numbers, SignaturePlan, Standing
+from eddyline.joins.plan import Arrived, Drivers, JoinPlan, Mask, Numbers, SignaturePlan, Standing, has_bit
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import Origin, Partner
 from eddyline.joins.retention import RowMarks, covered, decided_until, reaches
@@ -45,7 +45,8 @@ from eddyline.model import (
 )
 
 SMALL_STEM = 4_096  # rows, up to which a SteM is looked through after every round
-GROWN_BY = 0.125  # of its rows, after which a larger one is
+GROWN_BY = 0.125  # of its rows came since then, or can leave: a larger one is looked through
+SAMPLED = 64  # rows by which that is judged
 DECIDED_AT_ONCE = 1 << 16  # rows of an outer join
 
 Wanted = Mapping[
@@ -84,36 +85,42 @@ class JoinStage:
     # ----------------------------------------------------------------------------------------- plans
 
     def build(self, plan: JoinPlan) -> None:
-        """Adopt a plan version; between rounds only."""
+        """Adopt a plan version; between rounds only. If it fails, the next round builds anew."""
         self.plan, self._is_new_plan = plan, True
+        try:
+            self._adopt(plan)
+        except BaseException:
+            self.plan = JoinPlan(-1)
+            raise
+
+    def _adopt(self, plan: JoinPlan) -> None:
         standing = {each.name for each in plan.signatures}
         self._origins = {key: origin for key, origin in self._origins.items() if key[0] in standing}
         self._decided = {key: until for key, until in self._decided.items() if key[0] in standing}
-        kept: dict[str, list[tuple[SignaturePlan, int]]] = {}
-        for each in plan.signatures:
-            for stream in each.signature.streams:
-                if stream.lower() not in kept and plan.kept(stream):
-                    kept[stream.lower()] = plan.kept(stream)
-        for gone in [stream for stream in self.stems if stream not in kept]:
-            del self.stems[gone], self._bits[gone]
-            self._built_since.pop(gone, None)
-        for stream, inputs in kept.items():
+        self.forget([stream for stream in self.stems if stream not in plan.kept])
+        for stream, inputs in plan.kept.items():
             self._fit(stream, inputs)
         for stream, table in self.tables.items():
             table.set_keys(self._table_keys(stream))
             table.keep_history(0 if self._is_asked_as_of(stream) else None)
 
+    def forget(self, streams: Iterable[str]) -> None:
+        """Let go of all rows of these streams; between rounds only."""
+        for stream in streams:
+            self.stems.pop(stream, None)
+            self._bits.pop(stream, None)
+            self._built_since.pop(stream, None)
+
     def _is_asked_as_of(self, stream: str) -> bool:
         """Whether a table is looked up at event times, so that rows it had earlier are wanted."""
-        inputs = [entry for plan in self.plan.signatures for entry in plan.signature.inputs]
-        return any(entry.stream.lower() == stream and entry.role is Role.AS_OF for entry in inputs)
+        inputs = self.plan.inputs.get(stream, ())
+        return any(plan.signature.inputs[place].role is Role.AS_OF for plan, place in inputs)
 
     def _table_keys(self, stream: str) -> set[Key]:
         """The keys by which a table is looked up."""
         return {
             self._origin(plan, origin).tree.child_keys[place]
-            for plan in self.plan.signatures
-            for place in plan.signature.places(stream)
+            for plan, place in self.plan.inputs.get(stream, ())
             for origin in range(len(plan.signature))
             if origin != place and can_drive(plan.signature, origin)
         } - {()}
@@ -241,7 +248,11 @@ class JoinStage:
         """What a signature of tables makes of the rows they have, given those of the first input."""
         everything = rows.drivers(np.arange(len(rows.batch)))
         now = replace(everything, arrival=np.full(len(everything), ALWAYS, np.int64))
-        yield from self._drive(plan, 0, now, {}, standing, round_)
+        for joined in self._drive(plan, 0, now, {}, standing, round_):
+            components = joined.batch.components
+            assert components is not None, plan.name
+            components[:, 0] = everything.arrival[joined.driver]
+            yield joined
 
     # ----------------------------------------------------------------------------------------- outer joins
 
@@ -269,13 +280,14 @@ class JoinStage:
         until = decided_until(plan, reach, standing)
         stream = plan.signature.inputs[0].stream.lower()
         if until is None:
-            return
+            until = NO_TIME  # rows without a time are decided when they come: nothing can match them
         stem, bit = self.stems[stream], self._bits[stream][plan.name, 0]
-        rows = stem.every_row()
+        decided = self._decided.get((plan.name, reach), NO_TIME)
+        first_new = int(np.searchsorted(stem.arrival, round_.first_arrival))
+        rows = stem.every_row() if until > decided else np.arange(first_new, len(stem.arrival))
         time_us = stem.time_us[rows]
-        is_open = (time_us > self._decided.get((plan.name, reach), NO_TIME)) & (time_us != NO_TIME)
-        is_open |= stem.arrival[rows] >= round_.first_arrival
-        is_open &= (stem.wants[rows, bit // 64] >> np.uint64(bit % 64) & np.uint64(1)) != 0
+        is_open = (time_us > decided) & (time_us != NO_TIME) | (rows >= first_new)
+        is_open &= has_bit(stem.wants, bit, rows)
         rows = rows[is_open & (time_us <= until)]
         for first in range(0, len(rows), DECIDED_AT_ONCE):
             mine = rows[first : first + DECIDED_AT_ONCE]
@@ -328,29 +340,55 @@ class JoinStage:
                     self._decided[plan.name, reach] = until
         for stream, stem in self.stems.items():
             stem.commit()
-            grown = self._built_since.get(stream, 0)
-            if self._is_new_plan or stem.n_rows <= SMALL_STEM or grown > GROWN_BY * stem.n_rows:
-                n_left += self._purge(stream, stem, standing, round_)
+            if self._is_purged_now(stream, stem, standing, round_):
+                is_kept = self._is_kept(stream, stem, slice(None), standing, round_)
+                n_left += 0 if is_kept.all() else stem.purge(is_kept)
                 self._built_since[stream] = 0
         self._is_new_plan = False
         return n_left
 
-    def _purge(self, stream: str, stem: Stem, standing: Standing, round_: Round) -> int:
-        marks = RowMarks(stem.position, stem.time_us, stem.version, stem.now_us)
+    def _is_purged_now(self, stream: str, stem: Stem, standing: Standing, round_: Round) -> bool:
+        """Whether to look through all rows of a stream: not after every round if there are many, and few of them can leave."""
+        grown = self._built_since.get(stream, 0)
+        if self._is_new_plan or stem.n_rows <= SMALL_STEM or grown > GROWN_BY * stem.n_rows:
+            return True
+        n = len(stem.arrival)
+        some = np.arange(0, n, n // SAMPLED)  # some of these are gone already, as many as of all
+        share_kept = np.count_nonzero(self._is_kept(stream, stem, some, standing, round_)) / len(some)
+        return bool(share_kept < stem.n_rows / n - GROWN_BY)
+
+    def _is_kept(
+        self, stream: str, stem: Stem, rows: Numbers | slice, standing: Standing, round_: Round
+    ) -> Mask:
+        """Which of these rows some query may still want."""
+        marks = RowMarks(stem.position[rows], stem.time_us[rows], stem.version[rows], stem.now_us[rows])
         is_kept = np.zeros(len(marks), dtype=bool)
         n_counted = standing.n_before.get(stream, 0)
-        for plan, place in self.plan.kept(stream):
+        for plan, place in self.plan.kept[stream]:
             bit = self._bits[stream][plan.name, place]
-            is_wanted = (stem.wants[:, bit // 64] >> np.uint64(bit % 64) & np.uint64(1)) != 0
+            is_wanted = has_bit(stem.wants, bit, rows)
             if is_wanted.any():
                 is_kept |= is_wanted & covered(plan, place, standing, round_.now_us, marks, n_counted)
-        return 0 if is_kept.all() else stem.purge(is_kept)
+        return is_kept
 
     def rollback(self) -> None:
         """As if the round had not been."""
         self.built = {}
         for stem in self.stems.values():
             stem.rollback()
+
+    def first_arrivals(self) -> dict[str, int]:
+        """By stream, the arrival number of the first row that is kept; nothing where there is none."""
+        return {
+            stream: int(stem.arrival[stem.every_row()[0]])
+            for stream, stem in self.stems.items()
+            if stem.n_rows
+        }
+
+    def luck(self, signature: str, place: int) -> tuple[int, int]:
+        """How many rows of an input have looked for partners, and how many of them found some everywhere."""
+        origin = self._origins.get((signature, place))
+        return (0, 0) if origin is None else (origin.counters.n_drivers, origin.counters.n_lucky)
 
     def bits(self, stream: str) -> tuple[tuple[str, int] | None, ...]:
         """Which signature and input each bit of `wants` stands for in a stream's SteM."""

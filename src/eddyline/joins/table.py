@@ -273,7 +273,7 @@ class Table:
         self._clear_away()
 
     def saved(self) -> Changes:
-        """All versions that may still be asked for, also of the running round: applied to an empty table they make this one."""
+        """All versions that may still be asked for, what was applied included: applied to an empty table, they make this one."""
         rows = np.flatnonzero(self._is_held())
         rows = rows[np.argsort(self.arrival[rows])]
         return Changes(

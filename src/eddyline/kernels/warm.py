@@ -25,8 +25,8 @@ from eddyline.kernels import (
     table_versions,
 )
 
-_HERE = (bitsets, key_lists, byte_codes)
-_BESIDE = (places, leaves, shared_levels, join_index, table_versions)
+_HERE = (bitsets, key_lists, join_index)
+_BESIDE = (places, leaves, shared_levels, byte_codes, table_versions)
 _OTHER_PROCESS = "from eddyline.kernels.warm import compile_beside; compile_beside()"
 _lock = threading.Lock()
 _is_compiled = False

@@ -59,7 +59,7 @@ def read_windows(buffer: pa.Buffer) -> Iterator[WindowBlock]:
         n_words = about["words"]
         end = batch.num_columns - len(_MARKS) - n_words
         columns = [np.asarray(column.to_numpy()) for column in batch.columns[end:]]
-        rows = pa.RecordBatch.from_arrays(batch.columns[:end], schema=pa.schema(list(batch.schema)[:end]))
+        rows = batch.select(list(range(end))).replace_schema_metadata()  # also without a column it has a length
         yield WindowBlock(
             about["stream"],
             rows,

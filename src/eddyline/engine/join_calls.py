@@ -1,0 +1,122 @@
+"""What functions gave on rows that joins keep, so that no row is shown to one twice, however many partners it meets.
+
+A call over columns of one input says something of a row of that input alone. Whoever makes it first, before the row is joined or
+on one of the rows it became part of, leaves what it gave here, by arrival number. Only calls that gave a value are kept.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.batch import TupleBatch
+from eddyline.expressions.frame import Called
+from eddyline.model import Call, Column, Expression, Signature, StreamPlan, UserCall, joined_name
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What one call gave, by arrival number, ascending."""
+
+    arrival: Numbers
+    values: pa.Array
+
+    def at(self, arrival: Numbers) -> Called:
+        """On these rows, as far as it is known."""
+        places = np.minimum(np.searchsorted(self.arrival, arrival), len(self.arrival) - 1)
+        is_known = self.arrival[places] == arrival
+        values = self.values.take(pa.array(places, mask=~is_known))
+        return Called(is_known, values, np.zeros(len(arrival), np.int32))
+
+    def since(self, arrival: int) -> _Given:
+        first = int(np.searchsorted(self.arrival, arrival))
+        return self if not first else _Given(self.arrival[first:], self.values.slice(first))
+
+
+class JoinCalls:
+    """What calls gave, by stream in lower case."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, dict[UserCall, _Given]] = {}
+
+    def known(self, signature: Signature, batch: TupleBatch) -> dict[UserCall, Called]:
+        """What is known of the rows of a signature, with columns named as they are there."""
+        assert batch.components is not None
+        found: dict[UserCall, Called] = {}
+        for place, entry in enumerate(signature.inputs):
+            for call, given in self._given.get(entry.stream.lower(), {}).items():
+                here = given.at(batch.components[:, place])
+                if here.rows.any():
+                    found[_renamed(call, functools.partial(joined_name, place))] = here
+        return found
+
+    def of_rows(self, stream: str, batch: TupleBatch) -> dict[UserCall, Called]:
+        """What is known of rows of a stream as they came."""
+        return {call: given.at(batch.arrival) for call, given in self._given.get(stream, {}).items()}
+
+    def keep_of_rows(self, stream: str, batch: TupleBatch, calls: Mapping[UserCall, Called]) -> None:
+        """Keep what calls gave on rows of a stream as they came."""
+        for call, called in calls.items():
+            self._keep(stream, call, batch.arrival, called)
+
+    def keep(self, signature: Signature, batch: TupleBatch, calls: Mapping[UserCall, Called]) -> None:
+        """Keep what calls gave on rows of a signature, if they are about one input alone."""
+        assert batch.components is not None
+        for call, called in calls.items():
+            places = {node.name.split(".", 1)[0] for node in call.walk() if isinstance(node, Column)}
+            if len(places) == 1:
+                place = int(places.pop())
+                own = _renamed(call, lambda name: name.partition(".")[2])
+                stream = signature.inputs[place].stream.lower()
+                self._keep(stream, own, batch.components[:, place], called)
+
+    def forget(self, firsts: Mapping[str, int | None]) -> None:
+        """Let go of rows that are kept no longer: by stream, the first that is, None if none is."""
+        for stream in list(self._given):
+            first = firsts.get(stream)
+            if first is None:
+                del self._given[stream]
+            else:
+                kept = {call: given.since(first) for call, given in self._given[stream].items()}
+                self._given[stream] = {call: given for call, given in kept.items() if len(given.arrival)}
+
+    def _keep(self, stream: str, call: UserCall, arrival: Numbers, called: Called) -> None:
+        rows = np.flatnonzero(called.rows & (called.errors == 0) & (arrival > 0))
+        known = self._given.setdefault(stream, {}).get(call)
+        if known is not None and len(rows):
+            rows = rows[~known.at(arrival[rows]).rows]
+        if not len(rows):
+            return
+        distinct, first = np.unique(arrival[rows], return_index=True)
+        values = called.values.take(pa.array(rows[first]))
+        if known is not None:
+            together = np.concatenate([known.arrival, distinct])
+            order = np.argsort(together, kind="stable")
+            distinct = together[order]
+            values = pa.concat_arrays([known.values, values]).take(pa.array(order))
+        self._given[stream][call] = _Given(distinct, values)
+
+
+def calls_functions(plan: StreamPlan) -> bool:
+    """Whether some query of a plan calls a function."""
+    return any(segment.shape.functions for segment in plan.segments)
+
+
+def _renamed(call: UserCall, name: Callable[[str], str]) -> UserCall:
+    def new(e: Expression) -> Expression:
+        if isinstance(e, Column):
+            return replace(e, name=name(e.name))
+        if isinstance(e, (Call, UserCall)):
+            return replace(e, arguments=tuple(map(new, e.arguments)))
+        return e
+
+    found = new(call)
+    assert isinstance(found, UserCall), found
+    return found

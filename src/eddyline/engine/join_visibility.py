@@ -1,0 +1,150 @@
+"""Which queries see what of the rows that joins and tables make.
+
+The filters of a signature's stream decide what its queries ask of a row. Three things they do not know, and what they gave is
+narrowed by them here: from which version on a query sees rows, whether the row is meant for all of them, and, of outer joins,
+whether something matches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.batch import ListHits, PartMatches, QueryIds
+from eddyline.catalog import Catalog
+from eddyline.expressions import Failure
+from eddyline.filters import FilterOutput
+from eddyline.filters.matching import DeadPairs, merged
+from eddyline.model import StreamPlan
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FirstVersions:
+    """From which version on each query of a plan sees rows."""
+
+    ids: QueryIds  # ascending
+    versions: Numbers
+    newest: int
+
+    def __getitem__(self, ids: QueryIds) -> Numbers:
+        found: Numbers = self.versions[np.searchsorted(self.ids, ids)]
+        return found
+
+
+def first_versions(plan: StreamPlan, catalog: Catalog) -> FirstVersions:
+    """The versions of all queries that stand on a plan."""
+    live = [segment for segment in plan.segments if segment.n_live]
+    ids = np.concatenate([np.empty(0, np.int32), *(each.ids[each.is_live] for each in live)])
+    versions = [catalog.first_versions(each)[each.is_live] for each in live]
+    order = np.argsort(ids)
+    found = np.concatenate([np.empty(0, np.int64), *versions])[order]
+    return FirstVersions(ids[order], found, int(found.max(initial=0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Partners:
+    """Of rows of an outer join: for which queries each has a partner, and for which that is in error and so unknown.
+
+    Row and query are one number (`pair_numbers`). `is_unknown` has none that `is_matched` has.
+    """
+
+    is_matched: Numbers  # ascending
+    is_unknown: Numbers  # ascending
+    failures: Sequence[Failure]  # of each of these
+
+
+def narrowed(output: FilterOutput, keeps: Callable[[Numbers, QueryIds], Mask]) -> FilterOutput:
+    """The matches of which a function of rows and query ids says so."""
+    hits = merged(len(output.batch), output.hits)
+    pairs = np.flatnonzero(keeps(hits.rows, hits.ids))
+    kept: list[PartMatches] = []
+    for part in output.parts:
+        mine = np.flatnonzero(keeps(part.rows, part.query_ids))
+        if len(mine):
+            kept.append(part.take(mine))
+    dead = output.dead
+    alive = np.flatnonzero(keeps(dead.rows, dead.query_ids))
+    return FilterOutput(
+        output.batch,
+        output.plan,
+        (ListHits(np.searchsorted(pairs, hits.offsets), hits.ids[pairs]),) if len(pairs) else (),
+        tuple(kept),
+        DeadPairs(dead.rows[alive], dead.query_ids[alive], tuple(dead.failures[k] for k in alive.tolist())),
+    )
+
+
+def visible(output: FilterOutput, versions: Numbers, first: FirstVersions) -> FilterOutput:
+    """The matches of rows whose version is not below the one from which on the query sees rows."""
+    if not len(versions) or versions.min() >= first.newest:
+        return output
+    return narrowed(output, lambda rows, ids: versions[rows] >= first[ids])
+
+
+def only(output: FilterOutput, ids: QueryIds) -> FilterOutput:
+    """The matches of some queries, given by their ids in any order."""
+    return narrowed(output, lambda _, found: np.isin(found, ids))
+
+
+def partners(found: Sequence[tuple[FilterOutput, Numbers]]) -> Partners:
+    """What makes a match, as filters decided it of combinations; beside each the rows they are about."""
+    matched, unknown, failures = [np.empty(0, np.int64)], [np.empty(0, np.int64)], list[Failure]()
+    for output, about in found:
+        offsets, ids = output.pairs()
+        rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        matched.append(pair_numbers(about[rows], ids))
+        unknown.append(pair_numbers(about[output.dead.rows], output.dead.query_ids))
+        failures += output.dead.failures
+    is_matched = np.unique(np.concatenate(matched))
+    is_unknown, first = np.unique(np.concatenate(unknown), return_index=True)
+    is_left = ~np.isin(is_unknown, is_matched)
+    return Partners(is_matched, is_unknown[is_left], [failures[at] for at in first[is_left].tolist()])
+
+
+def alone(
+    output: FilterOutput,
+    versions: Numbers,
+    first: FirstVersions,
+    partners: Partners,
+    asked: QueryIds | None,
+) -> FilterOutput:
+    """The matches of rows for queries that are asked now (None: all) and for which nothing matches the row.
+
+    Where it is unknown whether something does, the pair is in error.
+    """
+
+    def is_asked(rows: Numbers, ids: QueryIds) -> Mask:
+        is_seen: Mask = versions[rows] >= first[ids]
+        return is_seen if asked is None else is_seen & np.isin(ids, asked)
+
+    def is_alone(rows: Numbers, ids: QueryIds) -> Mask:
+        pairs = pair_numbers(rows, ids)
+        return (
+            is_asked(rows, ids) & ~np.isin(pairs, partners.is_matched) & ~np.isin(pairs, partners.is_unknown)
+        )
+
+    found = narrowed(output, is_alone)
+    if not len(partners.is_unknown):
+        return found
+    stuck = narrowed(
+        output, lambda rows, ids: is_asked(rows, ids) & np.isin(pair_numbers(rows, ids), partners.is_unknown)
+    )
+    offsets, ids = stuck.pairs()
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    why = np.searchsorted(partners.is_unknown, pair_numbers(rows, ids)).tolist()
+    dead = DeadPairs(
+        np.concatenate((found.dead.rows, rows)),
+        np.concatenate((found.dead.query_ids, ids)),
+        (*found.dead.failures, *(partners.failures[at] for at in why)),
+    )
+    return replace(found, dead=dead)
+
+
+def pair_numbers(rows: Numbers, ids: QueryIds) -> Numbers:
+    """Row and query in one number."""
+    return (rows.astype(np.int64) << 32) | ids.astype(np.int64)
