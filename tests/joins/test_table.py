@@ -414,7 +414,7 @@ def few_codes(request, monkeypatch):
 
 @pytest.mark.parametrize(
     ("has_history", "n_examples"),
-    [(False, 25), (True, 25), pytest.param(True, 500, marks=pytest.mark.thorough)],
+    [(False, 25), (True, 25), pytest.param(True, 200, marks=pytest.mark.thorough)],
 )
 def test_a_table_is_what_its_slow_twin_is(few_codes, has_history, n_examples):
     @settings(max_examples=n_examples, deadline=None)

@@ -11,7 +11,8 @@ A group is what joins connect, directly or over others. What is kept of one stre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
@@ -45,19 +46,25 @@ class JoinClock:
     def note(
         self,
         groups: Iterable[frozenset[str]],
+        streams: Mapping[str, Stream],
         arrived: Mapping[str, Arrived],
+        with_rows: AbstractSet[str],
         before: Mapping[str, StreamProgress],
         now_us: int,
         *,
         is_numbered: bool,
     ) -> None:
-        """Rows came; `before` is where the streams stood."""
+        """Rows came of the streams `with_rows`, those that joins know are in `arrived`; `before` is where the streams stood."""
         for group in groups:
-            came = {name: rows for name, rows in arrived.items() if name in group}
-            for name in group:
+            waited_for = _waited_for(group, streams)
+            came = waited_for & with_rows
+            for name in waited_for:
                 self._last_seen_us.setdefault(name, now_us)
-            if came and not (is_numbered and _is_in_order(came, [before[name] for name in group])):
-                self._unordered |= came.keys()
+            is_known = is_numbered and came <= arrived.keys()
+            if came and not (
+                is_known and _is_in_order([arrived[n] for n in came], [before[n] for n in waited_for])
+            ):
+                self._unordered |= came
             self._last_seen_us.update(dict.fromkeys(came, now_us))
 
     def forget(self, stream: str) -> None:
@@ -77,7 +84,7 @@ class JoinClock:
     ) -> dict[str, int | None]:
         """Below which no row of a stream counts any more."""
         found = {name: progress[name].watermark_us for name in streams}
-        for group in groups:
+        for group in (_waited_for(each, streams) for each in groups):
             times = [t for name in group if (t := progress[name].max_time_us) is not None]
             if times and not group & self._unordered and all(streams[n].time is not None for n in group):
                 for name in group:
@@ -95,7 +102,7 @@ class JoinClock:
     ) -> dict[str, StreamProgress]:
         """Where idle streams are taken to stand: as far as those of their group that are not."""
         found: dict[str, StreamProgress] = {}
-        for group in groups:
+        for group in (_waited_for(each, streams) for each in groups):
             idle = {name for name in group if self._is_idle(streams[name], name, now_us)}
             busy = [progress[name].watermark_us for name in group - idle if streams[name].time is not None]
             if not idle or not busy or None in busy:
@@ -112,9 +119,14 @@ class JoinClock:
         return limit is not None and now_us - self._last_seen_us.get(name, now_us) > limit
 
 
-def _is_in_order(came: Mapping[str, Arrived], before: Iterable[StreamProgress]) -> bool:
-    arrival = np.concatenate([rows.batch.arrival for rows in came.values()])
-    times = np.concatenate([rows.time_us for rows in came.values()])[np.argsort(arrival)]
+def _waited_for(group: frozenset[str], streams: Mapping[str, Stream]) -> frozenset[str]:
+    """The streams of a group without a key: what is kept of others does not depend on how far a table has come."""
+    return frozenset(name for name in group if not streams[name].is_keyed)
+
+
+def _is_in_order(came: Sequence[Arrived], before: Iterable[StreamProgress]) -> bool:
+    arrival = np.concatenate([rows.batch.arrival for rows in came])
+    times = np.concatenate([rows.time_us for rows in came])[np.argsort(arrival)]
     latest = max((at.max_time_us for at in before if at.max_time_us is not None), default=NO_TIME)
     if not len(times):  # changes of a table that changed nothing
         return True

@@ -35,10 +35,16 @@ from eddyline.model import (
 _MARKS = (BEHIND, AGE, OLDER)
 
 
-def join_plan(version: int, catalog: Catalog, plans: Mapping[str, StreamPlan]) -> JoinPlan:
-    """What all joins need; `plans` are those of the streams of their rows, by name."""
+def join_plan(
+    version: int,
+    catalog: Catalog,
+    plans: Mapping[str, StreamPlan],
+    same: Mapping[str, SignaturePlan],
+) -> JoinPlan:
+    """What all joins need; `plans` are those of the streams of their rows, by name. `same` are known and have not changed."""
     signatures = [
-        signature_plan(signature, plans[signature.name], catalog) for signature in catalog.signatures()
+        same.get(signature.name) or signature_plan(signature, plans[signature.name], catalog)
+        for signature in catalog.signatures()
     ]
     streams = {name for each in signatures for name in each.signature.streams}
     schemas: dict[str, pa.Schema] = {name.lower(): catalog.stream(name).schema for name in streams}

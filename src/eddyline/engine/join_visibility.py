@@ -148,3 +148,15 @@ def alone(
 def pair_numbers(rows: Numbers, ids: QueryIds) -> Numbers:
     """Row and query in one number."""
     return (rows.astype(np.int64) << 32) | ids.astype(np.int64)
+
+
+def with_reach(plan: StreamPlan, reach_us: int | None) -> QueryIds | None:
+    """The queries of an outer join that decide at this reach; None: all of them."""
+    if reach_us is None:
+        return None
+    found = [
+        segment.ids
+        for segment in plan.segments
+        if segment.shape.join is not None and segment.shape.join.reach_us[0][1] == reach_us
+    ]
+    return np.concatenate([np.empty(0, np.int32), *found])

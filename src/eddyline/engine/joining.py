@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.batch import ListHits, PartMatches, QueryIds, TupleBatch
+from eddyline.batch import TupleBatch
 from eddyline.catalog import Catalog
 from eddyline.catalog.rounds import ListedFile
 from eddyline.engine.durable import Durable
@@ -26,12 +26,22 @@ from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import JoinClock, groups_of
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
 from eddyline.engine.join_tasks import SharedRows
+from eddyline.engine.join_visibility import (
+    FirstVersions,
+    Partners,
+    alone,
+    first_versions,
+    only,
+    partners,
+    visible,
+    with_reach,
+)
+from eddyline.engine.rule_tables import RuleTables
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.window_files import WindowFiles, stored_rows
 from eddyline.expressions import Context
 from eddyline.expressions.frame import Called
 from eddyline.filters import FilterOutput, FilterStage
-from eddyline.filters.matching import DeadPairs, merged
 from eddyline.joins.joined_rows import Joined
 from eddyline.joins.outer import Deciding
 from eddyline.joins.plan import Arrived, JoinPlan, Standing, arrived
@@ -51,8 +61,10 @@ class PlannedJoins:
     plans: dict[str, StreamPlan]  # of the signatures' streams, by name
     streams: dict[str, Stream]  # by name in lower case, all that some signature reads
     progress: dict[str, StreamProgress]
-    first_versions: dict[str, npt.NDArray[np.int64]]  # by signature and query id: since when it sees rows
+    first_versions: dict[str, FirstVersions]  # by signature
     groups: list[frozenset[str]]  # streams that joins connect
+    inner: list[frozenset[str]]  # those of them without outer joins
+    births: dict[str, int]  # how often a stream of a name was dropped
     tables: PlannedTables | None = None  # None: there are none
 
     def with_partners(self, names: list[str]) -> list[str]:
@@ -94,11 +106,15 @@ class Joining:
         self.stage = JoinStage(context, policy=policy, seed=seed)
         self.tables = Tables(catalog, self.stage.evaluate, durable)
         self.stage.tables = self.tables.tables
+        self.rules = RuleTables(self.tables.tables, self.stage.evaluate, make_filters)
+        self.stage.look_up = self.rules.partner
         self._files = None if durable is None else WindowFiles(durable)
         self._known: tuple[tuple[object, ...], PlannedJoins] | None = None
         self._locals: dict[tuple[str, str], FilterStage] = {}  # by signature and variant of its plan
         self._derived = DerivedPlans()
         self._clock = JoinClock()
+        self._births: dict[str, int] = {}  # how often a stream of a name was dropped
+        self._built_births: dict[str, int] = {}  # as the stage and the tables know it
         self._came: dict[str, Arrived] = {}  # in the round that is running
         self.letters: list[DeadLetter] = []  # the same: rows without a key
         self.calls = JoinCalls()
@@ -110,7 +126,8 @@ class Joining:
         catalog = self._catalog
         tables = self.tables.plan()
         signatures = catalog.signatures()
-        if not signatures and not self.stage.stems and tables is None:
+        is_any_kept = bool(self.stage.stems) or (self._files is not None and self._files.has_any)
+        if not signatures and not is_any_kept and tables is None:
             return None
         plans = {signature.name: catalog.plan(signature.name) for signature in signatures}
         names = {name.lower() for signature in signatures for name in signature.streams}
@@ -118,26 +135,35 @@ class Joining:
         keyed = () if tables is None else tables.streams.values()
         key = (*plans.values(), *streams.values(), *keyed)
         if self._known is None or not _all_same(self._known[0], key):
-            version = 0 if self._known is None else self._known[1].plan.version + 1
-            made = PlannedJoins(
-                join_plan(version, catalog, plans),
-                plans,
-                streams,
-                {},
-                {name: self._first_versions(plan) for name, plan in plans.items()},
-                groups_of(signatures),
-            )
-            self._known = key, made
+            self._known = key, self._new_plan(plans, streams)
         where = {name: progress.get(name, StreamProgress()) for name in streams}
         return replace(self._known[1], progress=where, tables=tables)
 
-    def _first_versions(self, plan: StreamPlan) -> npt.NDArray[np.int64]:
-        last = max((int(each.ids[-1]) for each in plan.segments if len(each)), default=0)
-        found = np.zeros(last + 1, np.int64)
-        for segment in plan.segments:
-            live = segment.is_live
-            found[segment.ids[live]] = self._catalog.first_versions(segment)[live]
-        return found
+    def _new_plan(self, plans: dict[str, StreamPlan], streams: dict[str, Stream]) -> PlannedJoins:
+        """The next plan; of signatures in which nothing has changed, what the last one knew."""
+        catalog, last = self._catalog, None if self._known is None else self._known[1]
+        same = {} if last is None else {n: last for n, plan in plans.items() if last.plans.get(n) is plan}
+        signatures = catalog.signatures()
+        groups = groups_of(signatures)
+        outer = {name.lower() for each in signatures if each.outer for name in each.streams}
+        return PlannedJoins(
+            join_plan(
+                0 if last is None else last.plan.version + 1,
+                catalog,
+                plans,
+                {name: known.plan.by_name[name] for name, known in same.items()},
+            ),
+            plans,
+            streams,
+            {},
+            {
+                name: same[name].first_versions[name] if name in same else first_versions(plan, catalog)
+                for name, plan in plans.items()
+            },
+            groups,
+            [group for group in groups if not group & outer],
+            dict(self._births),
+        )
 
     # ----------------------------------------------------------------------------------------- step 3
 
@@ -165,7 +191,7 @@ class Joining:
             if planned.tables is not None and name in planned.tables.streams:
                 deltas = self._change(round_, planned.tables.streams[name], batch, deletes.get(name))
                 came[name] = _as_rows(name, deltas)
-                yield Made(name, plans[name], self._changed(name, deltas))
+                yield Made(name, plans[name], self._changed(planned.tables.streams[name], deltas))
             elif name in planned.streams and len(batch):
                 times = event_times(planned.streams[name], batch.rows)
                 came[name] = arrived(batch, times, _n_counted(planned.progress[name]))
@@ -186,9 +212,14 @@ class Joining:
     def _build(self, planned: PlannedJoins) -> None:
         if planned.plan is self.stage.plan:
             return
+        born = [name for name, n in planned.births.items() if self._built_births.get(name, 0) != n]
+        self.stage.forget(born)
+        self.tables.forget(born)
+        self._built_births = planned.births
         if planned.tables is not None:
             self.tables.fit(planned.tables)
         self.stage.build(planned.plan)
+        self.rules.fit(planned.plan, planned.plans)
         for gone in [key for key in self._locals if key[0] not in planned.plans]:
             self._locals.pop(gone).close()
         self._derived.keep(planned.plans)
@@ -197,12 +228,10 @@ class Joining:
         self, planned: PlannedJoins, came: Mapping[str, Arrived], round_: Round
     ) -> dict[tuple[str, int], Mask]:
         wanted: dict[tuple[str, int], Mask] = {}
-        for each in planned.plan.signatures:
-            for place, entry in enumerate(each.signature.inputs):
-                rows = came.get(entry.stream.lower())
-                if rows is not None:
-                    plan = planned.plans[each.name]
-                    wanted[each.name, place] = self._wanted_by(plan, place, rows.batch, round_)
+        for name, rows in came.items():
+            for each, place in planned.plan.inputs[name]:
+                plan = planned.plans[each.name]
+                wanted[each.name, place] = self._wanted_by(plan, place, rows.batch, round_)
         return wanted
 
     def _wanted_by(self, plan: StreamPlan, place: int, batch: TupleBatch, round_: Round) -> Mask:
@@ -261,29 +290,35 @@ class Joining:
         """What the stage yields, as rows for filters."""
         name = made.signature
         plan, first = planned.plans[name], planned.first_versions[name]
-        signature = next(each.signature for each in planned.plan.signatures if each.name == name)
+        signature = planned.plan.by_name[name].signature
         if isinstance(made, Joined):
             if signature.outer != "left anti":
                 shown = self._derived.of(plan, BOTH) if signature.outer else plan
-                seen = functools.partial(visible, versions=made.version, first_versions=first)
+                seen = functools.partial(visible, versions=made.version, first=first)
                 yield Made(shown.stream.lower(), shown, made.batch, seen, signature)
             return
-        matched = self._matched(plan, made, round_)
-        asked = _with_reach(plan, made.reach_us)
         seen = functools.partial(
-            _unmatched, versions=made.version, first_versions=first, matched=matched, asked=asked
+            alone,
+            versions=made.version,
+            first=first,
+            partners=self._partners(plan, first, made, round_),
+            asked=with_reach(plan, made.reach_us),
         )
         yield Made(name.lower(), plan, made.alone, seen, signature)
 
-    def _matched(self, plan: StreamPlan, deciding: Deciding, round_: Round) -> npt.NDArray[np.int64]:
-        """Which rows have a partner, for which queries: row and query in one number, ascending."""
-        found = [np.empty(0, np.int64)]
-        for joined in deciding.matched:
-            output = self._decided(plan, MATCH, joined.batch, round_)
-            offsets, ids = output.pairs()
-            rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-            found.append(_pair_numbers(joined.driver[rows], ids))
-        return np.unique(np.concatenate(found))
+    def _partners(
+        self, plan: StreamPlan, first: FirstVersions, deciding: Deciding, round_: Round
+    ) -> Partners:
+        """Which rows have a partner that the query sees."""
+        return partners(
+            [
+                (
+                    visible(self._decided(plan, MATCH, joined.batch, round_), joined.version, first),
+                    joined.driver,
+                )
+                for joined in deciding.matched
+            ]
+        )
 
     # ----------------------------------------------------------------------------------------- tables
 
@@ -291,40 +326,40 @@ class Joining:
         self, planned: PlannedJoins, tables: PlannedTables, standing: Standing, round_: Round
     ) -> Iterator[Made]:
         """The answers of queries that are new to tables, as these stood before the round."""
-        by_name = {each.name: each for each in planned.plan.signatures}
-        for name, (plan, ids) in tables.newcomers.items():
-            seen = functools.partial(_only, ids=ids)
+        for name, plan, ids in self.tables.unanswered(tables):
+            seen = functools.partial(only, ids=ids)
             if name in tables.streams:
                 batch = self.tables.current(name)
                 if len(batch):
-                    yield Made(name, plan, self._numbered(batch, batch.arrival), seen)
+                    yield Made(name, plan, self._numbered(tables.streams[name], batch), seen)
             else:
-                first = by_name[name].signature.inputs[0].stream.lower()
+                signature = planned.plan.by_name[name]
+                first = signature.signature.inputs[0].stream.lower()
                 rows = self.tables.current(first)
                 if len(rows):
                     came = Arrived(rows, self.tables.times(first), np.zeros(len(rows), np.int64))
-                    for joined in self.stage.answer(by_name[name], came, standing, round_):
+                    for joined in self.stage.answer(signature, came, standing, round_):
                         yield Made(name.lower(), plan, joined.batch, seen)
 
     def _change(self, round_: Round, stream: Stream, batch: TupleBatch, is_delete: Mask | None) -> Deltas:
         if is_delete is None:
             is_delete = np.zeros(len(batch), dtype=bool)
         deltas = self.tables.apply(stream, batch, is_delete)
+        self.rules.changed(stream.name.lower(), self.tables.changes_of(stream), deltas)
         self.letters += self.tables.letters(round_, stream, batch, deltas.misfits)
         return deltas
 
-    def _changed(self, name: str, deltas: Deltas) -> TupleBatch:
+    def _changed(self, stream: Stream, deltas: Deltas) -> TupleBatch:
         """What changed in a table as rows of its stream, for queries over it alone."""
         n = len(deltas)
-        batch = TupleBatch(name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool))
-        return self._numbered(batch, deltas.arrival)
+        batch = TupleBatch(stream.name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool))
+        return self._numbered(stream, batch)
 
-    def _numbered(self, batch: TupleBatch, arrival: npt.NDArray[np.int64]) -> TupleBatch:
+    def _numbered(self, stream: Stream, batch: TupleBatch) -> TupleBatch:
         """Rows with numbers of their own: one change may be two rows, and an answer repeats rows of earlier rounds."""
         first, n = self.stage.numbers(len(batch)), len(batch)
         numbers = np.arange(first, first + n, dtype=np.int64)
-        stream = self._catalog.stream(batch.stream).name
-        return TupleBatch(stream, batch.rows, numbers, batch.sign, batch.is_late, arrival[:, None])
+        return TupleBatch(stream.name, batch.rows, numbers, batch.sign, batch.is_late, batch.arrival[:, None])
 
     # ----------------------------------------------------------------------------------------- step 4
 
@@ -347,12 +382,21 @@ class Joining:
         """Keep what was built; `progress` is where the streams of the round now stand."""
         after = {name: progress.get(name, at) for name, at in planned.progress.items()}
         self._build(planned)
-        self._clock.note(planned.groups, self._came, planned.progress, round_.now_us, is_numbered=is_numbered)
+        self._clock.note(
+            planned.groups,
+            planned.streams,
+            self._came,
+            _with_rows(planned, after),
+            planned.progress,
+            round_.now_us,
+            is_numbered=is_numbered,
+        )
         self._came, self.letters = {}, []
         standing = self._standing(planned, after)
         self.stage.commit(standing, round_)
         self.calls.forget(self.stage.first_arrivals())
         signatures = [each.signature for each in planned.plan.signatures]
+        self.rules.commit()
         self.tables.commit(round_, horizons(signatures, standing.watermarks_us))
         if self._files is not None:
             self._files.commit()
@@ -363,11 +407,12 @@ class Joining:
         """Where streams that have been idle for long are taken to stand, given where those of the round will."""
         after = {name: progress.get(name, at) for name, at in planned.progress.items()}
         found = self._clock.lifted(planned.groups, planned.streams, after, now_us)
-        return {name: at for name, at in found.items() if name not in self._came}
+        return {name: at for name, at in found.items() if name not in _with_rows(planned, after)}
 
     def rollback(self) -> None:
         self._came, self.letters = {}, []
         self.stage.rollback()
+        self.rules.rollback()
         self.tables.rollback()
         if self._files is not None:
             self._files.rollback()
@@ -379,29 +424,25 @@ class Joining:
         planned = self.plan(progress)
         self._clock.distrust(name for name, at in progress.items() if at.n_rows)
         if planned is None:
-            self.tables.restore(version)
+            self.tables.restore(version, progress.keys())
             return
         self._build(planned)  # so that tables know whether to keep history
-        self.tables.restore(version)
+        self.tables.restore(version, progress.keys())
+        self.rules.fill()
         for block in blocks:
             self.stage.restore(block.stream, functools.partial(stored_rows, block))
         self.stage.commit(self._standing(planned, planned.progress), Round(0, 0, now_us, 0, 0, {}))
 
     def _standing(self, planned: PlannedJoins, progress: Mapping[str, StreamProgress]) -> Standing:
-        outer = {
-            name.lower() for s in planned.plan.signatures if s.signature.outer for name in s.signature.streams
-        }
-        ordered = [
-            group for group in planned.groups if not group & outer
-        ]  # what is decided stays so after a restart
         return Standing(
             {name: _n_counted(at) for name, at in progress.items()},
-            self._clock.watermarks(ordered, planned.streams, progress),
-        )
+            self._clock.watermarks(planned.inner, planned.streams, progress),
+        )  # what is decided of outer joins stays so after a restart, when nobody knows any more what was in order
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""
         self._clock.forget(name)
+        self._births[name] = self._births.get(name, 0) + 1
 
     # ----------------------------------------------------------------------------------------- looking at it
 
@@ -409,6 +450,7 @@ class Joining:
         return self.stage.snapshot() | {"tables": self.tables.snapshot()}
 
     def close(self) -> None:
+        self.rules.close()
         for stage in self._locals.values():
             stage.close()
 
@@ -422,76 +464,13 @@ def _n_counted(at: StreamProgress) -> int:
     return at.n_rows - at.n_late
 
 
+def _with_rows(planned: PlannedJoins, after: Mapping[str, StreamProgress]) -> set[str]:
+    """The streams of which rows came in a round."""
+    return {name for name, at in planned.progress.items() if after[name].n_rows > at.n_rows}
+
+
 def _as_rows(name: str, deltas: Deltas) -> Arrived:
     """What changed in a table, at the numbers of the changes."""
     n = len(deltas)
     batch = TupleBatch(name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool))
     return Arrived(batch, deltas.time_us, np.zeros(n, np.int64))
-
-
-# --------------------------------------------------------------------------------------------- who sees what
-
-
-def narrowed(output: FilterOutput, keeps: Callable[[npt.NDArray[np.int64], QueryIds], Mask]) -> FilterOutput:
-    """The matches of which a function of rows and query ids says so."""
-    hits = merged(len(output.batch), output.hits)
-    pairs = np.flatnonzero(keeps(hits.rows, hits.ids))
-    kept: list[PartMatches] = []
-    for part in output.parts:
-        mine = np.flatnonzero(keeps(part.rows, part.query_ids))
-        if len(mine):
-            kept.append(part.take(mine))
-    dead = output.dead
-    alive = np.flatnonzero(keeps(dead.rows, dead.query_ids))
-    return FilterOutput(
-        output.batch,
-        output.plan,
-        (ListHits(np.searchsorted(pairs, hits.offsets), hits.ids[pairs]),) if len(pairs) else (),
-        tuple(kept),
-        DeadPairs(dead.rows[alive], dead.query_ids[alive], tuple(dead.failures[k] for k in alive.tolist())),
-    )
-
-
-def visible(
-    output: FilterOutput, versions: npt.NDArray[np.int64], first_versions: npt.NDArray[np.int64]
-) -> FilterOutput:
-    """The matches of rows whose version is not below the one from which on the query sees rows."""
-    if not len(versions) or versions.min() >= first_versions.max(initial=0):
-        return output
-    return narrowed(output, lambda rows, ids: versions[rows] >= first_versions[ids])
-
-
-def _only(output: FilterOutput, ids: QueryIds) -> FilterOutput:
-    return narrowed(output, lambda _, found: np.isin(found, ids))
-
-
-def _unmatched(
-    output: FilterOutput,
-    versions: npt.NDArray[np.int64],
-    first_versions: npt.NDArray[np.int64],
-    matched: npt.NDArray[np.int64],
-    asked: QueryIds | None,
-) -> FilterOutput:
-    """The matches of rows for queries that are asked now and for which nothing matches the row."""
-
-    def keeps(rows: npt.NDArray[np.int64], ids: QueryIds) -> Mask:
-        is_kept = (versions[rows] >= first_versions[ids]) & ~np.isin(_pair_numbers(rows, ids), matched)
-        return is_kept if asked is None else is_kept & np.isin(ids, asked)
-
-    return narrowed(output, keeps)
-
-
-def _pair_numbers(rows: npt.NDArray[np.int64], ids: QueryIds) -> npt.NDArray[np.int64]:
-    return (rows.astype(np.int64) << 32) | ids.astype(np.int64)
-
-
-def _with_reach(plan: StreamPlan, reach_us: int | None) -> QueryIds | None:
-    """The queries of an outer join that decide at this reach; None: all of them."""
-    if reach_us is None:
-        return None
-    found = [
-        segment.ids
-        for segment in plan.segments
-        if segment.shape.join is not None and segment.shape.join.reach_us[0][1] == reach_us
-    ]
-    return np.concatenate([np.empty(0, np.int32), *found])

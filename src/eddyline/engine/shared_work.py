@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from eddyline.batch import TupleBatch
 from eddyline.catalog.rounds import ListedFile, ReadInput
 from eddyline.engine.durable import OUTBOX, Durable
 from eddyline.engine.event_time import advanced
+from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_tasks import JoinedInputs, SharedRows, TaskRows, shared_rows
 from eddyline.engine.plan_files import Generations, PlanFiles, PlanNames
 from eddyline.engine.rounds import Outcome, Planned, RoundEngine, Work
@@ -283,6 +285,7 @@ class SharedRounds:
         self._most_tasks = most_tasks
         self._plans: dict[str, PlanFiles] = {}
         self._sizes: dict[str, TaskSize] = {}  # by stream
+        self._turns: dict[str, threading.Lock] = {}  # by group of streams
 
     def run_round(
         self,
@@ -298,7 +301,8 @@ class SharedRounds:
         """
         while True:
             try:
-                outcome = self._try(inputs, position_of, token, now_us)
+                with self._group_turn(inputs):
+                    outcome = self._try(inputs, position_of, token, now_us)
             except (
                 RoundOvertakenError
             ):  # a round of the same stream came between: what is late may have changed
@@ -309,6 +313,19 @@ class SharedRounds:
             if outcome.is_repeat:
                 self._remove_input(inputs)
             return outcome
+
+    @contextlib.contextmanager
+    def _group_turn(self, inputs: Iterable[str]) -> Iterator[None]:
+        """Rounds of streams that are joined with each other take turns, from plan to commit; others go side by side."""
+        with self._rounds.lock:
+            groups = groups_of(self._rounds.catalog.signatures())
+            mine = {name.lower() for name in inputs}
+            joined = sorted("\n".join(sorted(group)) for group in groups if group & mine)
+            locks = [self._turns.setdefault(name, threading.Lock()) for name in joined]
+        with contextlib.ExitStack() as held:
+            for lock in locks:
+                held.enter_context(lock)
+            yield
 
     def _remove_input(self, inputs: Mapping[str, PlannedInput]) -> None:
         """Remove files that would have become the round's own, unless it was committed after all."""

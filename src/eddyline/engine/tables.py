@@ -12,6 +12,7 @@ first round that knows it: the rows as they stand before that round's changes, t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +25,12 @@ from eddyline.catalog import Catalog
 from eddyline.catalog.rounds import ListedFile
 from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import event_times
+from eddyline.engine.join_visibility import FirstVersions, first_versions
 from eddyline.joins.plan import times_of
 from eddyline.joins.stem import Evaluate
 from eddyline.joins.table import Table
 from eddyline.joins.table_changes import Changes, Deltas
-from eddyline.model import DeadLetter, Role, Round, Signature, Stream, StreamPlan
+from eddyline.model import NO_TIME, DeadLetter, Role, Round, Signature, Stream, StreamPlan
 from eddyline.storage.stored_tables import TableBlock
 
 NULL_KEY = "NULL_KEY"
@@ -41,7 +43,7 @@ class PlannedTables:
     """The tables as of a round, by name in lower case, and the queries that have had no answer yet, by stream or signature."""
 
     streams: dict[str, Stream]
-    newcomers: dict[str, tuple[StreamPlan, npt.NDArray[np.int32]]]
+    newcomers: dict[str, tuple[StreamPlan, FirstVersions]]
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class Tables:
         self._answered = 0  # queries of versions up to here have had their first answer
         self._changes: dict[str, Changes] = {}  # by stream, in the round that is running
         self._files: dict[str, _Files] = {}
+        self._stale: list[str] = []  # files of tables that are no more, still listed
         self._new: dict[
             str, tuple[ListedFile, bool]
         ] = {}  # of the running round; whether it stands for all before
@@ -73,26 +76,34 @@ class Tables:
         """None if no stream has a key."""
         catalog = self._catalog
         streams = {stream.name.lower(): stream for stream in catalog.streams() if stream.is_keyed}
-        if not streams and not self.tables:
+        if not streams and not self.tables and not self._stale:
             return None
-        newcomers: dict[str, tuple[StreamPlan, npt.NDArray[np.int32]]] = {}
+        newcomers: dict[str, tuple[StreamPlan, FirstVersions]] = {}
         if catalog.version > self._answered:
             joined = [each.name for each in catalog.signatures() if is_of_tables(each)]
             for name in (*streams, *joined):
                 plan = catalog.plan(name)
-                new = [
-                    segment.ids[segment.is_live & (catalog.first_versions(segment) > self._answered)]
-                    for segment in plan.segments
-                ]
-                ids = np.concatenate([np.empty(0, np.int32), *new])
-                if len(ids):
-                    newcomers[name] = plan, ids
+                first = first_versions(plan, catalog)
+                if first.newest > self._answered:
+                    newcomers[name] = plan, first
         return PlannedTables(streams, newcomers)
+
+    def unanswered(self, planned: PlannedTables) -> Iterator[tuple[str, StreamPlan, npt.NDArray[np.int32]]]:
+        """By stream or signature: the queries that have had no answer; another round may have given it since the plan."""
+        for name, (plan, first) in planned.newcomers.items():
+            ids = first.ids[first.versions > self._answered]
+            if len(ids):
+                yield name, plan, ids
+
+    def forget(self, streams: Iterable[str]) -> None:
+        """These streams were dropped: others of their names begin without rows."""
+        for name in streams:
+            self.tables.pop(name, None)
+            self._stale += self._files.pop(name, _Files()).names
 
     def fit(self, planned: PlannedTables) -> None:
         """Have a table for every keyed stream, with its columns."""
-        for gone in self.tables.keys() - planned.streams.keys():
-            del self.tables[gone]
+        self.forget(self.tables.keys() - planned.streams.keys())
         for name, stream in planned.streams.items():
             table = self.tables.get(name)
             if table is None or table.key != stream.key:
@@ -122,6 +133,10 @@ class Tables:
         changes = self._changes[name] = Changes(batch.rows, batch.arrival, times, is_delete)
         return self.tables[name].apply(changes)
 
+    def changes_of(self, stream: Stream) -> Changes:
+        """What the running round has brought to a table."""
+        return self._changes[stream.name.lower()]
+
     def letters(
         self, round_: Round, stream: Stream, batch: TupleBatch, misfits: npt.NDArray[np.int64]
     ) -> Iterator[DeadLetter]:
@@ -143,9 +158,7 @@ class Tables:
         self._new = {}
         if self._durable is None:
             return [], []
-        gone: list[str] = []
-        for name in self._files.keys() - self.tables.keys():
-            gone += self._files[name].names
+        gone = list(self._stale)
         for name, changes in self._changes.items():
             if not len(changes):
                 continue
@@ -159,8 +172,7 @@ class Tables:
 
     def commit(self, round_: Round, as_of: Mapping[str, int]) -> None:
         """What was changed stays. `as_of` says of which tables nobody asks for an event time below that any more."""
-        for name in self._files.keys() - self.tables.keys():
-            del self._files[name]
+        self._stale = []
         for name, (file, is_whole) in self._new.items():
             files = self._files[name] = _Files() if is_whole else self._files[name]
             files.names.append(file.name)
@@ -170,21 +182,25 @@ class Tables:
             if name in as_of:
                 table.forget(as_of[name])
         self._changes, self._new = {}, {}
-        self._answered = round_.version
+        self._answered = max(self._answered, round_.version)  # one that began earlier may end later
 
     def rollback(self) -> None:
         self._changes, self._new = {}, {}
         for table in self.tables.values():
             table.rollback()
 
-    def restore(self, version: int) -> None:
-        """After opening a home: the tables as the last committed round, of this version, left them."""
+    def restore(self, version: int, streams: AbstractSet[str]) -> None:
+        """After opening a home: the tables as the last committed round, of this version, left them.
+
+        Rows ever came of `streams` alone: what is there of others was of one that was dropped.
+        """
         assert self._durable is not None
         self._answered = version
         for listed in self._durable.table_files():
             for block in self._durable.table(listed):
                 table = self.tables.get(block.stream)
-                if table is None:
+                if table is None or block.stream not in streams:
+                    self._stale.append(listed.name)
                     continue
                 rows = _fitted(block.rows, table.schema)
                 table.apply(Changes(rows, block.arrival, block.time_us, block.is_delete))
@@ -222,11 +238,11 @@ def horizons(signatures: Iterable[Signature], watermarks: Mapping[str, int | Non
     found: dict[str, int] = {}
     for signature in signatures:
         drivers = [entry.stream.lower() for entry in signature.inputs if not entry.role.is_table]
-        known = [watermarks.get(name) for name in drivers]
+        low = min(
+            (NO_TIME if (t := watermarks.get(name)) is None else t for name in drivers), default=NO_TIME
+        )
         for entry in signature.inputs:
             if entry.role is Role.AS_OF:
-                low = min((t for t in known if t is not None), default=None)
-                if low is not None and None not in known:
-                    name = entry.stream.lower()
-                    found[name] = min(low, found.get(name, low))
-    return found
+                name = entry.stream.lower()
+                found[name] = min(low, found.get(name, low))
+    return {name: low for name, low in found.items() if low != NO_TIME}

@@ -96,6 +96,10 @@ class WindowFiles:
         return [listed]
 
     @property
+    def has_any(self) -> bool:
+        return bool(self._files)
+
+    @property
     def gone(self) -> list[str]:
         """Files the commit unlists."""
         return self._gone

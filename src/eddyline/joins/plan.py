@@ -88,9 +88,7 @@ class JoinPlan:
         """By stream, in lower case: the inputs for which its rows are kept; streams without any are not there."""
         found = {
             stream: [
-                (plan, place)
-                for plan, place in inputs
-                if plan.signature.inputs[place].role is Role.WINDOW
+                (plan, place) for plan, place in inputs if plan.signature.inputs[place].role is Role.WINDOW
             ]
             for stream, inputs in self.inputs.items()
         }

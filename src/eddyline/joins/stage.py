@@ -54,6 +54,9 @@ Wanted = Mapping[
 ]  # by signature and place: which of its stream's new rows some query wants
 
 
+LookUp = Callable[[str, int, int, TablePartner], Partner | None]
+
+
 class JoinStage:
     """The SteMs of all streams, and the joins over them."""
 
@@ -72,6 +75,7 @@ class JoinStage:
         self.plan = JoinPlan(-1)
         self.stems: dict[str, Stem] = {}  # by stream, in lower case
         self.tables: dict[str, Table] = {}  # the same; whoever feeds them puts them here
+        self.look_up: LookUp = _probe_it  # another way to look up a table, by signature, place and origin
         self._bits: dict[str, dict[tuple[str, int], int]] = {}  # by stream: which bit of `wants` is whose
         self._origins: dict[tuple[str, int], Origin] = {}
         self._n_made = 0  # rows, in this round
@@ -312,8 +316,9 @@ class JoinStage:
         entry, driving = plan.signature.inputs[place], plan.signature.inputs[origin]
         stream = entry.stream.lower()
         meets_own = place < origin or driving.role is Role.CURRENT  # what only drives comes last
-        if entry.role in (Role.TABLE, Role.AS_OF):
-            return TablePartner(self.tables[stream], self.evaluate, entry.role is Role.AS_OF, meets_own)
+        if entry.role.is_table:
+            table = TablePartner(self.tables[stream], self.evaluate, entry.role is Role.AS_OF, meets_own)
+            return self.look_up(plan.name, place, origin, table) or table
         return WindowPartner(
             self.stems[stream],
             self.evaluate,
@@ -444,6 +449,11 @@ class JoinStage:
             stem.check()
             bits = list(self._bits[stream].values())
             assert len(set(bits)) == len(bits), f"{stream}: one bit for two inputs, {self._bits[stream]}"
+
+
+def _probe_it(signature: str, place: int, origin: int, table: TablePartner) -> Partner | None:
+    """Tables are probed by their keys."""
+    return None
 
 
 _COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")

@@ -175,7 +175,7 @@ def _projection(
     names: dict[str, str] = {}
     for node in parsed.root.projection:
         if isinstance(node.expression, syntax.Star):
-            new = [Projected(c.name, c) for c in _starred(node.expression, binder.scope)]
+            new = _named(_starred(node.expression, binder.scope), parsed.root, names)
         else:
             name = (
                 node.alias
@@ -199,6 +199,24 @@ def _projection(
             names[column.name.lower()] = column.name
         projected += new
     return tuple(projected)
+
+
+def _named(columns: Sequence[Column], query: syntax.QueryNode, taken: Mapping[str, str]) -> list[Projected]:
+    """The columns * stands for. Where inputs of a join have the same name for one, the later ones are called `alias_name`; what
+    the inputs are joined by with USING stands there once."""
+    merged = {name.lower() for node in query.inputs for name, _ in node.using}
+    first = query.inputs[0].alias
+    seen: set[str] = set(taken)
+    found: list[Projected] = []
+    for column in columns:
+        name = column.name
+        if name.lower() in seen and column.input:
+            if name.lower() in merged and column.input != first:
+                continue
+            name = f"{column.input}_{name}"
+        seen.add(name.lower())
+        found.append(Projected(name, column))
+    return found
 
 
 def _starred(star: syntax.Star, scope: Scope) -> list[Column]:
