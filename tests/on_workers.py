@@ -44,11 +44,16 @@ def opener(
 
 
 def through_tasks(
-    engine: eddyline.Engine, run: RunTasks = elsewhere, *, n_pieces: int = 3, keeps_numbers: bool = True
+    engine: eddyline.Engine,
+    run: RunTasks = elsewhere,
+    *,
+    n_pieces: int = 3,
+    keeps_numbers: bool = True,
+    **options: Any,
 ) -> eddyline.Engine:
     """From now on the rows pushed to the engine are worked on in tasks."""
     rounds, here = engine.rounds, engine.rounds.run_round
-    shared = SharedRounds(rounds, run, lambda functions: cloudpickle.dumps(list(functions)), task_bytes=1)
+    shared = SharedRounds(rounds, run, _packed, task_bytes=1, **options)
 
     def run_round(inputs, *, token=None, now_us=None, positions=None):
         if not keeps_numbers:
@@ -65,6 +70,10 @@ def through_tasks(
 
     rounds.run_round = run_round
     return engine
+
+
+def _packed(functions: Sequence[Any]) -> bytes:
+    return cloudpickle.dumps(list(functions))
 
 
 def _offered(rounds, name: str, ingested, n_pieces: int) -> PlannedInput:

@@ -62,12 +62,13 @@ MINUTE = datetime.timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("n_pieces", [1, 3])
-def test_joins_find_the_same_in_tasks_as_here(tmp_path: Path, n_pieces: int) -> None:
+@pytest.mark.parametrize("join_from_rows", [1, 50_000], ids=["joined in tasks", "joined here"])
+def test_joins_find_the_same_in_tasks_as_here(tmp_path: Path, n_pieces: int, join_from_rows: int) -> None:
     limits = {"results_per_query": 10_000}
     with declared(eddyline.open(None, **limits)) as here:
         expected = lived(here)
     with declared(eddyline.open(tmp_path / "home", **limits)) as engine:
-        through_tasks(engine, n_pieces=n_pieces)
+        through_tasks(engine, n_pieces=n_pieces, join_from_rows=join_from_rows)
         found = lived(engine)
         held = {name: facts["rows"] for name, facts in engine.joins().items()}
     assert all(expected.values())

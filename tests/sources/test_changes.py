@@ -9,7 +9,8 @@ import pytest
 
 from eddyline.errors import SchemaError
 from eddyline.model import Stream
-from eddyline.sources.changes import effects_of, ingest_changes
+from eddyline.sources import Ingested
+from eddyline.sources.changes import as_changes, effects_of, ingest_changes
 from eddyline.stream_properties import checked_join_properties
 from eddyline.types import BIGINT, BOOLEAN, STRING
 
@@ -76,6 +77,11 @@ def test_a_declared_change_type_says_what_a_row_does():
 PLAIN = Stream("users", pa.schema([("id", BIGINT), ("name", STRING)]), key=("id",))
 
 
+def deletes(taken: Ingested) -> list[bool]:
+    assert taken.is_delete is not None
+    return taken.is_delete.tolist()
+
+
 def test_a_change_feed_is_taken_in_the_order_of_its_commits_without_its_own_columns():
     data = pa.table(
         {
@@ -86,14 +92,14 @@ def test_a_change_feed_is_taken_in_the_order_of_its_commits_without_its_own_colu
             "_commit_timestamp": pa.array([0, 0, 0, 0], pa.timestamp("us")),
         }
     )
-    taken, effects = ingest_changes(PLAIN, data, "UTC")
+    taken = ingest_changes(PLAIN, data, "UTC")
     assert taken.rows.schema == PLAIN.schema
     assert taken.rows.to_pylist() == [
         {"id": 2, "name": "c"},
         {"id": 1, "name": "b"},
         {"id": 1, "name": "b"},
     ]
-    assert effects.is_delete.tolist() == [False, False, True]
+    assert deletes(taken) == [False, False, True]
 
 
 def test_change_records_may_come_as_dicts_or_columns():
@@ -101,32 +107,32 @@ def test_change_records_may_come_as_dicts_or_columns():
         {"id": 1, "name": "a", "_change_type": "insert", "_commit_timestamp": "2026-01-01"},
         {"id": 1, "name": "a", "_change_type": "delete", "_commit_timestamp": "2026-01-02"},
     ]
-    taken, effects = ingest_changes(PLAIN, rows, "UTC")
-    assert (taken.misfits, effects.is_delete.tolist()) == ([], [False, True])
+    taken = ingest_changes(PLAIN, rows, "UTC")
+    assert (taken.misfits, deletes(taken)) == ([], [False, True])
     columns = {"id": [1, 2], "name": ["a", None], "__op": ["c", "d"], "__deleted": ["false", "true"]}
-    taken, effects = ingest_changes(PLAIN, columns, "UTC")
+    taken = ingest_changes(PLAIN, columns, "UTC")
     assert taken.rows.to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
-    assert effects.is_delete.tolist() == [False, True]
+    assert deletes(taken) == [False, True]
 
 
 def test_data_that_is_no_change_feed_is_ingested_as_ever():
     for data in (pa.table({"id": [1], "name": ["a"]}), [(1, "a")], {"id": 1, "name": "a"}):
-        taken, effects = ingest_changes(PLAIN, data, "UTC")
+        taken = ingest_changes(PLAIN, data, "UTC")
         assert taken.rows.to_pylist() == [{"id": 1, "name": "a"}]
-        assert effects.is_delete.tolist() == [False]
+        assert deletes(taken) == [False]
 
 
 def test_a_record_of_an_unknown_kind_is_a_misfit_and_costs_no_other():
     data = pa.table({"id": ["1", "2"], "name": ["a", "b"]}).set_column(0, "id", pa.array([1, 2]))
     data = data.append_column("__op", pa.array(["t", "c"])).append_column("_arrival", pa.array([7, 3]))
-    taken, effects = ingest_changes(PLAIN, data, "UTC")
+    taken = ingest_changes(PLAIN, data, "UTC")
     assert taken.rows.to_pylist() == [{"id": 2, "name": "b"}]
     assert taken.arrival is not None
     assert taken.arrival.tolist() == [3]
     assert [(m.row["id"], m.message, m.error) for m in taken.misfits] == [
         (1, "__op is 't', which is none of c, r, u, d", "UNKNOWN_CHANGE_TYPE")
     ]
-    assert effects.is_delete.tolist() == [False]
+    assert deletes(taken) == [False]
 
 
 def test_a_value_that_does_not_fit_leaves_the_effects_of_others_where_they_belong():
@@ -134,5 +140,16 @@ def test_a_value_that_does_not_fit_leaves_the_effects_of_others_where_they_belon
         {"id": "x", "name": "a", "_change_type": "insert"},
         {"id": 2, "name": "b", "_change_type": "delete"},
     ]
-    taken, effects = ingest_changes(PLAIN, rows, "UTC")
-    assert (len(taken.misfits), taken.rows.num_rows, effects.is_delete.tolist()) == (1, 1, [True])
+    taken = ingest_changes(PLAIN, rows, "UTC")
+    assert (len(taken.misfits), taken.rows.num_rows, deletes(taken)) == (1, 1, [True])
+
+
+def test_rows_in_the_schema_of_a_stream_become_changes_once():
+    schema = pa.schema([("id", BIGINT), ("_change_type", STRING), ("_commit_version", BIGINT)])
+    declared = Stream("users", schema, key=("id",))
+    rows = batch(schema, (1, "delete", 2), (1, "insert", 1), (2, "update_preimage", 1), (3, "gone", 1))
+    taken = as_changes(declared, Ingested(rows))
+    assert taken.rows.column("id").to_pylist() == [1, 1]
+    assert deletes(taken) == [False, True]
+    assert [m.error for m in taken.misfits] == ["UNKNOWN_CHANGE_TYPE"]
+    assert as_changes(declared, taken) is taken

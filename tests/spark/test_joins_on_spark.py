@@ -1,4 +1,4 @@
-"""Joins on Spark: workers filter, the driver joins; the worked examples come out exactly."""
+"""Joins on Spark: workers filter, then the driver joins, or workers where rows are many; worked examples come out exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import eddyline
 from eddyline.spark.jobs import spark_runner
 from tests.engine.test_joins_in_tasks import declared, lived
-from tests.on_workers import opener
+from tests.on_workers import opener, through_tasks
 from tests.test_vectors_shared_eddies import Events, cases, expected_of
 
 
@@ -44,9 +44,10 @@ def test_events_give_their_results_through_workers(case: dict[str, Any], spark: 
     assert {name: sorted(rows) for name, rows in heard.items()} == expected_of(case)
 
 
-def test_joins_find_the_same_on_spark_as_here(spark: Any, tmp_path: Path) -> None:
-    open_engine = opener(tmp_path, spark_runner(spark), n_pieces=3)
-    with declared(open_engine(results_per_query=10_000)) as there:
+@pytest.mark.parametrize("join_from_rows", [1, 50_000], ids=["joined by workers", "joined by the driver"])
+def test_joins_find_the_same_on_spark_as_here(spark: Any, tmp_path: Path, join_from_rows: int) -> None:
+    with declared(eddyline.open(tmp_path / "home", results_per_query=10_000)) as there:
+        through_tasks(there, spark_runner(spark), n_pieces=3, join_from_rows=join_from_rows)
         found = lived(there, 12)
     with declared(eddyline.open(None, results_per_query=10_000)) as here:
         expected = lived(here, 12)

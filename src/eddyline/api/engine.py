@@ -51,6 +51,7 @@ from eddyline.model import DeadLetter, Message, Stream
 from eddyline.proof import Proof
 from eddyline.routing.router import AUTO, POLICIES, RoutingOptions
 from eddyline.sources import infer_schema, ingest
+from eddyline.sources.changes import ingest_changes
 from eddyline.sql import (
     AlterView,
     CreateStream,
@@ -485,7 +486,8 @@ class Engine:
             for stream_, rows in zip(declared, inputs.values(), strict=True):
                 if stream_.name.lower() in taken:
                     raise SchemaError(f"stream {stream_.name} is there twice in this push")
-                taken[stream_.name.lower()] = ingest(stream_, rows, self.rounds.time_zone)
+                take = ingest_changes if stream_.is_keyed else ingest
+                taken[stream_.name.lower()] = take(stream_, rows, self.rounds.time_zone)
             try:
                 return Matches(self, self.rounds.run_round(taken, token=token))
             except StreamChangedError:

@@ -57,8 +57,8 @@ class Result(dict[str, Any]):
     """A row of a query's answer: a dict of its columns, with where it came from as attributes.
 
     `change` is `insert` for a row that appeared and `delete` for one that left; `arrival` is the arrival number of the input row,
-    which together with query and generation identifies the result. A join has made its row itself: `arrival` then is the number of
-    that in its round, and `arrivals` are those of the rows it is made of, in the order of FROM.
+    which together with query and generation identifies the result. A join has made its row itself: `arrival` then is the number
+    of that in its round, and `arrivals` are those of the rows it is made of, in the order of FROM.
     """
 
     __slots__ = ("arrival", "arrivals", "change", "generation", "is_late", "query", "query_id", "round_number")

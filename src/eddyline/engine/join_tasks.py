@@ -47,6 +47,7 @@ class WantedRows:
         ]
         self._blocks: list[WindowBlock] = []
         self.n_counted = 0
+        self.n_wanted = 0
 
     @property
     def columns(self) -> frozenset[str]:
@@ -69,6 +70,7 @@ class WantedRows:
         position = self.n_counted + np.cumsum(counted)
         self.n_counted += int(counted.sum())
         rows = np.flatnonzero(wants.any(axis=1) & counted)
+        self.n_wanted += len(rows)
         if len(rows):
             none = np.zeros(len(rows), np.int64)
             self._blocks.append(
@@ -113,6 +115,7 @@ def shared_rows(
     streams: Mapping[str, Sequence[TaskRows]],
     ends: Mapping[str, int],
     inputs: Mapping[str, Sequence[tuple[str, int]]],
+    schemas: Mapping[str, pa.Schema],
 ) -> SharedRows:
     """The wanted rows of a round. `ends` are the arrival numbers behind each stream's rows, `inputs` those it is asked for."""
     came: dict[str, Arrived] = {}
@@ -124,18 +127,18 @@ def shared_rows(
             if task.file is not None
             for block in read_windows(store.read(task.file, is_new=True))
         ]
-        if not blocks:
-            continue
-        arrival = np.concatenate([task.first_arrival + block.arrival for task, block in blocks])
-        position = np.concatenate([task.n_before + block.position for task, block in blocks])
-        rows = pa.concat_batches([block.rows for _, block in blocks])
+        nothing = np.empty(0, np.int64)
+        arrival = np.concatenate([nothing, *(task.first_arrival + block.arrival for task, block in blocks)])
+        position = np.concatenate([nothing, *(task.n_before + block.position for task, block in blocks)])
+        none = pa.RecordBatch.from_pylist([], schema=schemas[name])
+        rows = pa.concat_batches([block.rows for _, block in blocks]) if blocks else none
         n = len(arrival)
         batch = TupleBatch(name, rows, arrival, np.ones(n, np.int8), np.zeros(n, dtype=bool))
         span = tasks[0].first_arrival, ends[name], tasks[0].n_before, tasks[-1].n_before + tasks[-1].n_counted
-        times = np.concatenate([block.time_us for _, block in blocks])
+        times = np.concatenate([nothing, *(block.time_us for _, block in blocks)])
         came[name] = Arrived(batch, times, position, span)
         for bit, who in enumerate(inputs[name]):
             word, shift = bit // 64, np.uint64(bit % 64)
-            bits = np.concatenate([block.wants[:, word] for _, block in blocks])
+            bits = np.concatenate([np.empty(0, np.uint64), *(block.wants[:, word] for _, block in blocks)])
             wanted[who] = (bits >> shift & np.uint64(1)) != 0
     return SharedRows(came, wanted)

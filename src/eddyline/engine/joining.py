@@ -44,7 +44,7 @@ from eddyline.expressions.frame import Called
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins.joined_rows import Joined
 from eddyline.joins.outer import Deciding
-from eddyline.joins.plan import Arrived, JoinPlan, Standing, arrived
+from eddyline.joins.plan import WHOLE, Arrived, JoinPlan, Share, Standing, arrived
 from eddyline.joins.stage import JoinStage
 from eddyline.joins.table_changes import Deltas
 from eddyline.model import DeadLetter, Round, Signature, Stream, StreamPlan, StreamProgress, UserCall
@@ -175,10 +175,11 @@ class Joining:
         plans: Mapping[str, StreamPlan],
         deletes: Mapping[str, Mask],
         shared: SharedRows | None = None,
+        share: Share = WHOLE,
     ) -> Iterator[Made]:
         """What the round makes besides the rows that came; all of it must be taken. `plans` are those of the rows' streams.
 
-        Rows that came through tasks are in `shared`, as far as they are wanted.
+        Rows that came through tasks are in `shared`, as far as they are wanted; `share` says what of the joins is done here.
         """
         self._build(planned)
         self.stage.begin()
@@ -198,7 +199,7 @@ class Joining:
         self._came = {name: rows for name, rows in came.items() if name in planned.streams}
         if self._came:
             wanted = self._wanted(planned, self._came, round_) if shared is None else shared.wanted
-            for made in self.stage.push(self._came, wanted, before, round_):
+            for made in self.stage.push(self._came, wanted, before, round_, share):
                 yield from self._made(planned, made, round_)
 
     def decide(
@@ -268,6 +269,14 @@ class Joining:
         stage = self._stage(plan.stream, variant)
         stage.build(self._derived.of(plan, variant))
         return stage.push(batch, round_, known)
+
+    def before(self, planned: PlannedJoins) -> Standing:
+        """Where the streams stand before a round."""
+        return self._standing(planned, planned.progress)
+
+    def window_files(self) -> list[tuple[ListedFile, int]]:
+        """The files of what is kept, in order, each with the arrival number of its last row."""
+        return [] if self._files is None else self._files.files()
 
     def local_plan(self, planned: PlannedJoins, signature: str, place: int) -> StreamPlan | None:
         """What the queries of a signature say of one input alone; None: somebody wants all of its rows."""

@@ -65,11 +65,13 @@ from eddyline.filters import FilterOutput, FilterStage
 from eddyline.filters.stage import Counters
 from eddyline.functions import FunctionKey, Functions, Observed
 from eddyline.hit_matches import HitMatches
+from eddyline.joins.plan import WHOLE, Share
 from eddyline.kernels.warm import compile_if_cold, warm_up
 from eddyline.model import DeadLetter, Message, Round, Stream, StreamPlan, StreamProgress, UserCall
 from eddyline.routing.router import ADAPTIVE, RoutingOptions
 from eddyline.routing.walked import Walked
 from eddyline.sources import Ingested
+from eddyline.sources.changes import as_changes
 from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChanged, shown_name
 from eddyline.sql import Shapes
 from eddyline.statistics import RoundRecord, RoundRecords, StageRecord
@@ -249,6 +251,10 @@ class RoundEngine:
                     lacking = inputs[name].change.lacking(planned.plans[name])
                     if lacking is not None and inputs[name].rows.num_rows:
                         raise SchemaChanged(stream.name, lacking)
+                inputs = {
+                    name: as_changes(stream, inputs[name]) if stream.is_keyed else inputs[name]
+                    for name, stream in planned.streams.items()
+                }
                 round_ = self._numbered(planned, {n: i.rows.num_rows for n, i in inputs.items()}, token)
             self.compile_if_cold()
             planned_at = time.perf_counter()
@@ -271,9 +277,10 @@ class RoundEngine:
         token: str | None,
         positions: Mapping[str, object],
         began: float,
+        join: Callable[[Round, Planned, SharedWork], frozenset[str]],
     ) -> Outcome:
         """Steps 4 to 7 of a round whose work was done in tasks. It gets its number only now: other rounds may have come between,
-        but none of its own streams. Raises RoundOvertakenError if one did."""
+        but none of its own streams. Raises RoundOvertakenError if one did. `join` may join some signatures elsewhere."""
         with self.turn:
             with self.lock:
                 self.check_open()
@@ -286,7 +293,10 @@ class RoundEngine:
                 work = shared.numbered(round_, planned, self.catalog.find_name)
             if planned.joins is not None:
                 try:
-                    self._join_shared(round_, planned, planned.joins, shared, work)
+                    done = join(round_, planned, shared)
+                    with self.lock:
+                        shared.add_joined(work, round_, self.catalog.find_name)
+                    self._join_shared(round_, planned, planned.joins, shared, work, Share(without=done))
                 except BaseException:
                     self._abort()
                     raise
@@ -374,6 +384,8 @@ class RoundEngine:
                 for misfit in ingested.misfits
             ]
             work.ignored[name] = ingested.change.ignored
+            if ingested.is_delete is not None:
+                work.deletes[name] = ingested.is_delete
         work.n_dead = len(work.letters)
         if self.durable is not None:
             work.files += self.durable.capture(round_.number, batches)
@@ -477,9 +489,10 @@ class RoundEngine:
         batches: Mapping[str, TupleBatch],
         work: Work,
         shared: SharedRows | None = None,
+        share: Share = WHOLE,
     ) -> None:
         """What joins and tables make of the rows, and the queries of that."""
-        for made in self.joining.work(round_, joins, batches, planned.plans, work.deletes, shared):
+        for made in self.joining.work(round_, joins, batches, planned.plans, work.deletes, shared, share):
             self._take(made, round_, work)
         work.progress |= self.joining.lifted(joins, work.progress, round_.now_us)
         for made in self.joining.decide(round_, joins, work.progress):
@@ -488,13 +501,19 @@ class RoundEngine:
         work.n_dead += len(self.joining.letters)
 
     def _join_shared(
-        self, round_: Round, planned: Planned, joins: PlannedJoins, shared: SharedWork, work: Work
+        self,
+        round_: Round,
+        planned: Planned,
+        joins: PlannedJoins,
+        shared: SharedWork,
+        work: Work,
+        share: Share,
     ) -> None:
-        """The same for a round whose rows were filtered in tasks: those that joins want are joined here."""
+        """The same for a round whose rows were filtered in tasks: what joins want of them, but for what tasks have joined."""
         assert self.durable is not None
         n_letters = len(work.letters)
         work.outputs = {}
-        self._join(round_, planned, joins, {}, work, shared.wanted(round_, planned))
+        self._join(round_, planned, joins, {}, work, shared.wanted(round_, planned), share)
         parts = (part for output in work.outputs.values() for part in output.all_parts())
         files, made = self.durable.write(round_, parts, work.letters[n_letters:], self._generations)
         kept, work.gone = self.joining.save(round_.number)

@@ -83,10 +83,11 @@ class RuleTables:
         self._found: dict[tuple[str, int], RuleTable] = {}  # by signature and place of the table
 
     def fit(self, plan: JoinPlan, plans: Mapping[str, StreamPlan]) -> None:
-        """Have rules for the joins that stand."""
+        """Have rules for the joins that stand, as far as their queries are known."""
         forms = {
             (each.name, place): (stream, form)
             for each in plan.signatures
+            if each.name in plans
             for stream, place, form in _forms(each, plans[each.name])
         }
         for gone in self._found.keys() - forms.keys():

@@ -26,8 +26,10 @@ from eddyline.catalog.rounds import ListedFile, ReadInput
 from eddyline.engine.durable import OUTBOX, Durable
 from eddyline.engine.event_time import advanced
 from eddyline.engine.join_groups import groups_of
+from eddyline.engine.join_replica import ProbeTask, n_shares
 from eddyline.engine.join_tasks import JoinedInputs, SharedRows, TaskRows, shared_rows
 from eddyline.engine.plan_files import Generations, PlanFiles, PlanNames
+from eddyline.engine.replica_plans import ReplicaPlans
 from eddyline.engine.rounds import Outcome, Planned, RoundEngine, Work
 from eddyline.engine.task_size import TaskSize
 from eddyline.engine.tasks import Task, TaskResult, by_bytes
@@ -40,11 +42,13 @@ from eddyline.sources.references import PlannedInput, Reference
 from eddyline.sources.schema_changes import SchemaChange
 from eddyline.statistics import StageRecord
 from eddyline.storage.outbox import StoredPart
+from eddyline.storage.store import StoredFile
 
 TASK_BYTES = 8 << 20
 MOST_TASKS = 256
+JOIN_FROM_ROWS = 50_000  # fewer are joined sooner than a job is started
 
-RunTasks = Callable[[Sequence[Task]], Sequence[TaskResult]]
+RunTasks = Callable[[Sequence[Task | ProbeTask]], Sequence[TaskResult]]
 
 
 class ReferenceRefused(Exception):
@@ -123,6 +127,7 @@ class SharedWork:
         self._shares = shares
         self._planned_at = planned_at
         self.worked_at = planned_at
+        self.joined: Sequence[TaskResult] = ()  # what tasks that join came to
 
     def n_rows(self) -> dict[str, int]:
         return {share.name: share.n_rows for share in self._shares}
@@ -215,8 +220,19 @@ class SharedWork:
             for share in self._shares
         ]
 
-    def wanted(self, round_: Round, planned: Planned) -> SharedRows:
-        """The rows that joins want."""
+    @property
+    def n_wanted(self) -> int:
+        """How many rows joins want."""
+        return sum(result.n_wanted for share in self._shares for result in share.results)
+
+    @property
+    def streams(self) -> list[str]:
+        return [share.name for share in self._shares]
+
+    def handed_on(
+        self, round_: Round, planned: Planned
+    ) -> tuple[dict[str, tuple[TaskRows, ...]], dict[str, int], dict[str, tuple[tuple[str, int], ...]]]:
+        """By stream: what each task handed on, the arrival number behind its rows, and the inputs that want some."""
         tasks: dict[str, list[TaskRows]] = {}
         ends: dict[str, int] = {}
         first = round_.first_arrival
@@ -230,8 +246,23 @@ class SharedWork:
                 first += result.n_rows
                 n_before += result.n_counted
             ends[share.name] = first
-        inputs = {share.name: [who for who, _ in share.joins.inputs] for share in self._shares if share.joins}
-        return shared_rows(self._durable.store, tasks, ends, inputs)
+        inputs = {
+            share.name: tuple(who for who, _ in share.joins.inputs) for share in self._shares if share.joins
+        }
+        return {name: tuple(rows) for name, rows in tasks.items()}, ends, inputs
+
+    def wanted(self, round_: Round, planned: Planned) -> SharedRows:
+        """The rows that joins want."""
+        assert planned.joins is not None
+        handed_on = self.handed_on(round_, planned)
+        return shared_rows(self._durable.store, *handed_on, planned.joins.plan.schemas)
+
+    def add_joined(self, work: Work, round_: Round, find_name: Callable[[int], str | None]) -> None:
+        """Take in what tasks that join came to, whose numbers are those of the round."""
+        for result in self.joined:
+            self._add(work, round_, result, 0, find_name)
+            work.functions += [result.functions] if result.functions else []
+            work.n_tasks += 1
 
     def forget_wanted(self) -> None:
         """Remove the files of rows that joins wanted: what they keep of them is in files of their own."""
@@ -254,7 +285,8 @@ class SharedWork:
 
     def discard(self) -> None:
         """Remove what the tasks wrote, unless it was committed after all."""
-        names = [file.name for share in self._shares for r in share.results for _, file in r.files]
+        results = [*(result for share in self._shares for result in share.results), *self.joined]
+        names = [file.name for result in results for _, file in result.files]
         self._durable.remove_unlisted(names)
         self.forget_wanted()
 
@@ -270,7 +302,9 @@ class SharedRounds:
         *,
         task_bytes: int = TASK_BYTES,
         most_tasks: int = MOST_TASKS,
+        join_from_rows: int = JOIN_FROM_ROWS,
     ) -> None:
+        """Rounds in which joins want fewer rows than `join_from_rows` are joined in this process."""
         if rounds.durable is None:
             raise HomeError(
                 "an engine in memory cannot share its rounds with workers",
@@ -285,6 +319,8 @@ class SharedRounds:
         self._most_tasks = most_tasks
         self._plans: dict[str, PlanFiles] = {}
         self._sizes: dict[str, TaskSize] = {}  # by stream
+        self._join_from_rows = join_from_rows
+        self._replicas = ReplicaPlans(rounds, pack)
         self._turns: dict[str, threading.Lock] = {}  # by group of streams
 
     def run_round(
@@ -365,7 +401,9 @@ class SharedRounds:
             self._work(shares)
             work.worked_at = time.perf_counter()
             positions = {share.name: position_of(share.name, share.position()) for share in shares}
-            outcome = rounds.commit_shared(planned, work, token=token, positions=positions, began=began)
+            outcome = rounds.commit_shared(
+                planned, work, token=token, positions=positions, began=began, join=self._join
+            )
         except BaseException:
             with rounds.lock:
                 work.discard()
@@ -439,6 +477,42 @@ class SharedRounds:
         ordered = tuple(field for field in stream.schema.names if field in columns)
         return JoinedInputs(ordered, tuple(inputs))
 
+    def _join(self, round_: Round, planned: Planned, work: SharedWork) -> frozenset[str]:
+        """Let workers join the rows of a round, if these are many; gives the signatures they have joined. The turn is held."""
+        if work.n_wanted < self._join_from_rows:
+            return frozenset()
+        plan, names = self._replicas.plan(planned, work.streams)
+        if not names:
+            return names
+        assert planned.joins is not None
+        joining, durable = self._rounds.joining, self._durable
+        rows, ends, inputs = work.handed_on(round_, planned)
+        tables: dict[str, list[StoredFile]] = {}
+        for name, file in joining.tables.files():
+            tables.setdefault(name, []).append(_stored(file))
+        n_tasks = n_shares(work.n_wanted, self._join_from_rows // 2, self._most_tasks)
+        work.joined = self._run(
+            [
+                ProbeTask(
+                    store=str(durable.store.folder.absolute()),
+                    epoch=durable.epoch,
+                    plan=plan,
+                    windows=tuple((_stored(file), last) for file, last in joining.window_files()),
+                    tables={name: tuple(files) for name, files in tables.items()},
+                    rows=rows,
+                    ends=ends,
+                    inputs=inputs,
+                    round=round_,
+                    standing=joining.before(planned.joins),
+                    time_zone=self._rounds.time_zone,
+                    number=number,
+                    n_tasks=n_tasks,
+                )
+                for number in range(n_tasks)
+            ]
+        )
+        return names
+
     def _work(self, shares: Sequence[_Share]) -> None:
         results = self._run([task for share in shares for task in share.tasks])
         at = 0
@@ -449,6 +523,10 @@ class SharedRounds:
             share.check()
             n_read = sum(reference.nbytes for reference in share.planned.references)
             self._sizes[share.name].learn(n_read, sum(result.cpu_seconds for result in share.results))
+
+
+def _stored(file: ListedFile) -> StoredFile:
+    return StoredFile(file.name, file.nbytes, file.checksum)
 
 
 def _recent_rows(stream: Stream, rows: pa.RecordBatch, end: int) -> TupleBatch:

@@ -50,8 +50,15 @@ class PlannedTables:
 class _Files:
     """What a table is made of on disk."""
 
-    names: list[str] = field(default_factory=list)
-    nbytes: int = 0
+    listed: list[ListedFile] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        return [file.name for file in self.listed]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(file.nbytes for file in self.listed)
 
 
 class Tables:
@@ -175,8 +182,7 @@ class Tables:
         self._stale = []
         for name, (file, is_whole) in self._new.items():
             files = self._files[name] = _Files() if is_whole else self._files[name]
-            files.names.append(file.name)
-            files.nbytes += file.nbytes
+            files.listed.append(file)
         for name, table in self.tables.items():
             table.commit()
             if name in as_of:
@@ -202,13 +208,16 @@ class Tables:
                 if table is None or block.stream not in streams:
                     self._stale.append(listed.name)
                     continue
-                rows = _fitted(block.rows, table.schema)
+                rows = fitted(block.rows, table.schema)
                 table.apply(Changes(rows, block.arrival, block.time_us, block.is_delete))
                 table.commit()
                 files = self._files.setdefault(block.stream, _Files())
                 if listed.name not in files.names:
-                    files.names.append(listed.name)
-                    files.nbytes += listed.nbytes
+                    files.listed.append(listed)
+
+    def files(self) -> list[tuple[str, ListedFile]]:
+        """What the tables are made of on disk, each in order, by name of its stream."""
+        return [(name, file) for name, files in self._files.items() for file in files.listed]
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
         return {name: table.snapshot() for name, table in self.tables.items()}
@@ -223,7 +232,7 @@ def _parts(changes: Changes) -> tuple[Any, ...]:
     return changes.rows, changes.arrival, changes.time_us, changes.is_delete
 
 
-def _fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The rows with the columns a stream has now."""
     columns = []
     for entry in schema:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.engine.event_time import event_times, late_rows, latest
+from eddyline.engine.join_replica import ProbeTask, joined_share
 from eddyline.engine.join_tasks import JoinedInputs, WantedRows
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
 from eddyline.errors import StoreError
@@ -90,6 +91,7 @@ class TaskResult:
     walked: Walked | None = None  # what rows told of expensive filters
     functions: dict[FunctionKey, Observed] = field(default_factory=dict)  # what they did
     wanted: StoredFile | None = None  # rows for joins
+    n_wanted: int = 0  # how many of them
     n_counted: int = 0  # rows that are not late, where joins ask
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -103,8 +105,10 @@ class _Numbered(Exception):
     """Rows bring arrival numbers of their own."""
 
 
-def run_task(task: Task) -> TaskResult:
+def run_task(task: Task | ProbeTask) -> TaskResult:
     """Do the work of a task. Raises StoreError if the store cannot be read or written: then it is to be tried elsewhere."""
+    if isinstance(task, ProbeTask):
+        return _run_probe(task)
     began, cpu = time.perf_counter(), time.process_time()
     ready = ready_stage(Path(task.store), task.plan, task.time_zone)
     ready.stage.follow_routing(task.routing, task.options)
@@ -129,6 +133,57 @@ def run_task(task: Task) -> TaskResult:
         raise
     result.seconds, result.cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
     return result
+
+
+def _run_probe(task: ProbeTask) -> TaskResult:
+    """Join a share of the rows of a round. Its results and letters have the numbers of the round already."""
+    began, cpu = time.perf_counter(), time.process_time()
+    store, result = Store(Path(task.store), task.epoch), TaskResult()
+    outbox: NewFile | None = None
+    try:
+        for output, ready in joined_share(task):
+            result.n_results += output.n_matches
+            if output.n_matches:
+                outbox = outbox or store.create(OUTBOX)
+                parts = (stored_part(part, ready.generations_of) for part in output.all_parts())
+                write_parts(outbox, parts)  # type: ignore[arg-type]
+            _bury_pairs(result, output, task.round.number)
+        if outbox is not None:
+            result.files.append((OUTBOX, outbox.finish()))
+            outbox = None
+        if result.letters:
+            letters = result.letters
+            file = store.put(DEAD, lambda file: write_dead_letters(file, letters), suffix="jsonl")
+            result.files.append((DEAD, file))
+    except BaseException:
+        if outbox is not None:
+            outbox.discard()
+        raise
+    result.functions = worker_functions.drain()
+    result.seconds, result.cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
+    return result
+
+
+def _bury_pairs(result: TaskResult, output: FilterOutput, round_number: int) -> None:
+    dead, batch = output.dead, output.batch
+    for row, query_id, failure in zip(
+        dead.rows.tolist(), dead.query_ids.tolist(), dead.failures, strict=True
+    ):
+        result.n_dead += 1
+        result.dead[failure.error, query_id] = result.dead.get((failure.error, query_id), 0) + 1
+        if len(result.letters) < LETTERS_PER_TASK:
+            values = batch.rows.slice(row, 1).to_pylist()[0]
+            result.letters.append(
+                DeadLetter(
+                    round_number,
+                    batch.stream,
+                    values,
+                    failure.error,
+                    failure.message,
+                    query_id,
+                    arrival=int(batch.arrival[row]),
+                )
+            )
 
 
 def _first_recent(task: Task) -> int:
@@ -314,7 +369,8 @@ class _Work:
             )
             result.files.append((DEAD, file))
         if self._wanted is not None:
-            result.wanted, result.n_counted = self._wanted.finish(self._store), self._wanted.n_counted
+            result.wanted, result.n_wanted = self._wanted.finish(self._store), self._wanted.n_wanted
+            result.n_counted = self._wanted.n_counted
         if self._recent:
             newest = pa.concat_batches(self._recent)
             last = newest.slice(max(0, newest.num_rows - RECENT_ROWS))

@@ -28,14 +28,17 @@ TIER = 8  # so many files of a size are merged, and are about this much larger t
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    name: str
-    nbytes: int
+    listed: ListedFile
     first_arrival: int
     last_arrival: int
 
     @property
-    def tier(self) -> int:
-        return tier_of(self.nbytes)
+    def name(self) -> str:
+        return self.listed.name
+
+    @property
+    def nbytes(self) -> int:
+        return self.listed.nbytes
 
 
 def tier_of(nbytes: int) -> int:
@@ -73,7 +76,7 @@ class WindowFiles:
             blocks = self._durable.windows(listed)
             if blocks:
                 first, last = _range(blocks)
-                self._files.append(_File(listed.name, listed.nbytes, first, last))
+                self._files.append(_File(listed, first, last))
                 yield from blocks
 
     def write(self, round_number: int, stage: JoinStage) -> list[ListedFile]:
@@ -92,8 +95,12 @@ class WindowFiles:
         first, last = _range(blocks)
         merged = [file.name for file in kept[len(kept) - n_merged :]]
         self._gone += merged
-        self._new = n_merged, _File(listed.name, listed.nbytes, first, last)
+        self._new = n_merged, _File(listed, first, last)
         return [listed]
+
+    def files(self) -> list[tuple[ListedFile, int]]:
+        """The files, in order, each with the arrival number of its last row."""
+        return [(file.listed, file.last_arrival) for file in self._files]
 
     @property
     def has_any(self) -> bool:

@@ -143,8 +143,9 @@ class Arrived:
             counted = self.batch.arrival[~self.batch.is_late]
             return n_before + np.searchsorted(counted, arrival, side="right")
         first, end, before, after = self.span
-        inside = np.minimum(np.searchsorted(self.batch.arrival, arrival), len(self.batch) - 1)
-        found = np.where(arrival < first, before, np.where(arrival >= end, after, self.position[inside]))
+        found = np.where(arrival < first, before, after)
+        inside = np.flatnonzero((arrival >= first) & (arrival < end))  # rows of the stream itself
+        found[inside] = self.position[np.searchsorted(self.batch.arrival, arrival[inside])]
         return np.asarray(found)
 
     def drivers(self, rows: Numbers) -> Drivers:
@@ -165,6 +166,29 @@ class Standing:
 
     n_before: Mapping[str, int]  # rows that counted, before this round
     watermarks_us: Mapping[str, int | None]  # after it
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of the rows that look for partners, in some signatures."""
+
+    number: int = 0
+    n: int = 1
+    signatures: frozenset[str] | None = None  # None: all
+    without: frozenset[str] = frozenset()
+
+    def has(self, signature: str) -> bool:
+        is_meant = self.signatures is None or signature in self.signatures
+        return is_meant and signature not in self.without
+
+    def of(self, wanted: Mask) -> Mask:
+        """Which of the wanted rows belong to it: every n-th."""
+        if self.n == 1:
+            return wanted
+        return wanted & (np.cumsum(wanted) % self.n == self.number)
+
+
+WHOLE = Share()
 
 
 def arrived(batch: TupleBatch, times: pa.Array | None, n_before: int) -> Arrived:

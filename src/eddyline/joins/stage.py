@@ -29,7 +29,18 @@ from eddyline.joins.join_tree import can_drive, join_tree
 from eddyline.joins.joined_rows import Counter, Joined, joined_rows, lonely_rows
 from eddyline.joins.outer import Deciding, is_decided_at_once
 from eddyline.joins.partners import ALWAYS, TablePartner, WindowPartner
-from eddyline.joins.plan import Arrived, Drivers, JoinPlan, Mask, Numbers, SignaturePlan, Standing, has_bit
+from eddyline.joins.plan import (
+    WHOLE,
+    Arrived,
+    Drivers,
+    JoinPlan,
+    Mask,
+    Numbers,
+    Share,
+    SignaturePlan,
+    Standing,
+    has_bit,
+)
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import Origin, Partner
 from eddyline.joins.retention import RowMarks, covered, decided_until, reaches
@@ -78,7 +89,7 @@ class JoinStage:
         self.look_up: LookUp = _probe_it  # another way to look up a table, by signature, place and origin
         self._bits: dict[str, dict[tuple[str, int], int]] = {}  # by stream: which bit of `wants` is whose
         self._origins: dict[tuple[str, int], Origin] = {}
-        self._n_made = 0  # rows, in this round
+        self._next_made = FIRST_JOINED  # the number of the next row that is made in this round
         self._decided: dict[
             tuple[str, int], int
         ] = {}  # outer joins, by signature and reach: up to which event time
@@ -175,22 +186,27 @@ class JoinStage:
 
     # ----------------------------------------------------------------------------------------- a round
 
-    def begin(self) -> None:
-        """A round begins."""
-        self._n_made, self.built = 0, {}
+    def begin(self, first: int = FIRST_JOINED) -> None:
+        """A round begins; rows it makes are numbered from here."""
+        self._next_made, self.built = first, {}
 
     def push(
-        self, arrived: Mapping[str, Arrived], wanted: Wanted, standing: Standing, round_: Round
+        self,
+        arrived: Mapping[str, Arrived],
+        wanted: Wanted,
+        standing: Standing,
+        round_: Round,
+        share: Share = WHOLE,
     ) -> Iterator[Joined | Deciding]:
-        """Build what came, then join it. All that it yields must be taken before `commit`."""
+        """Build what came, then join it, or a share of it. All that it yields must be taken before `commit`."""
         for stream, rows in arrived.items():
             if stream in self.stems:
                 self._store(stream, rows, wanted, round_)
         for plan in self.plan.signatures:
             for place, entry in enumerate(plan.signature.inputs):
                 rows_of = arrived.get(entry.stream.lower())
-                if rows_of is not None and can_drive(plan.signature, place):
-                    mask = wanted[plan.name, place] & ~rows_of.batch.is_late
+                if rows_of is not None and share.has(plan.name) and can_drive(plan.signature, place):
+                    mask = share.of(wanted[plan.name, place] & ~rows_of.batch.is_late)
                     if mask.any():
                         drivers = rows_of.drivers(np.flatnonzero(mask))
                         made = self._drive(plan, place, drivers, arrived, standing, round_)
@@ -242,8 +258,8 @@ class JoinStage:
 
     def numbers(self, n: int) -> int:
         """The first of so many numbers for rows that are made in this round."""
-        first = FIRST_JOINED + self._n_made
-        self._n_made += n
+        first = self._next_made
+        self._next_made += n
         return first
 
     def answer(

@@ -7,7 +7,7 @@
     column __op, or __deleted      c, r and u stand, d deletes; false and true: records of Debezium, flattened
 
 The columns count whether the stream declares them or not. Where it does not, as with Arrow data straight from a change feed, they
-are taken off before the rows become those of the stream (`ingest_changes`), and `_commit_version` gives the order of the rows.
+are taken off before the rows become those of the stream (`ingest_changes`). `_commit_version` gives the order of the rows.
 """
 
 from __future__ import annotations
@@ -106,30 +106,40 @@ def _mask(array: pa.Array) -> Mask:
 # --------------------------------------------------------------------------------------------- before they are rows
 
 
-def ingest_changes(stream: Stream, data: Any, time_zone: str) -> tuple[Ingested, Effects]:
-    """Take data for a keyed stream, as `ingest` does, and what its rows do.
-
-    Rows that say nothing are left out, those that cannot be read as a change are misfits. Rows with a `_commit_version` come in
-    its order, unless an `_arrival` column says otherwise.
-    """
-    assert stream.is_keyed, f"stream {stream.name} has no key"
+def ingest_changes(stream: Stream, data: Any, time_zone: str) -> Ingested:
+    """Take data for a keyed stream, as `ingest` does, and say which of its rows delete."""
     data, undeclared = _with_markers(stream, data)
     marked = replace(stream, schema=pa.schema([*stream.schema, *undeclared]))
-    taken = ingest(marked, data, time_zone)
+    taken = as_changes(marked, ingest(marked, data, time_zone))
+    if not undeclared:
+        return taken
+    rows = taken.rows.select(stream.schema.names)
+    return replace(taken, rows=pa.RecordBatch.from_arrays(rows.columns, schema=stream.schema))
+
+
+def as_changes(stream: Stream, taken: Ingested) -> Ingested:
+    """Rows that are in the schema of a keyed stream, and which of them delete.
+
+    Rows that say nothing are left out, those that cannot be read as a change are misfits. Rows with a `_commit_version` come in
+    its order, unless they bring arrival numbers.
+    """
+    assert stream.is_keyed, f"stream {stream.name} has no key"
+    if taken.is_delete is not None:
+        return taken
     if taken.arrival is None:
         taken = _by_version(taken)
-    effects = effects_of(marked, taken.rows)
+    effects = effects_of(stream, taken.rows)
     misfits = taken.misfits + [
         Misfit(taken.rows.slice(row, 1).to_pylist()[0], why, MISFIT)
         for row, why in sorted(effects.wrong.items())
     ]
     kept = np.flatnonzero(~effects.says_nothing)
-    rows, arrival = taken.rows.select(stream.schema.names), taken.arrival
+    rows, arrival = taken.rows, taken.arrival
     if len(kept) < rows.num_rows:
         rows, arrival = rows.take(pa.array(kept)), None if arrival is None else arrival[kept]
-    rows = pa.RecordBatch.from_arrays(rows.columns, schema=stream.schema)
-    left = Effects(effects.is_delete[kept], np.zeros(len(kept), dtype=bool))
-    return replace(taken, rows=rows, arrival=arrival, misfits=misfits), left
+    return replace(
+        taken, rows=rows, arrival=arrival, misfits=misfits, is_delete=effects.is_delete[kept]
+    )
 
 
 def _with_markers(stream: Stream, data: Any) -> tuple[Any, list[pa.Field]]:

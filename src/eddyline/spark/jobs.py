@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from eddyline.engine.join_replica import ProbeTask
 from eddyline.engine.tasks import Task, TaskResult, run_task
 from eddyline.errors import EddylineError
 
@@ -30,11 +31,11 @@ class SessionLostError(SparkJobError):
     """There is no session any more."""
 
 
-def spark_runner(session: SparkSession) -> Callable[[Sequence[Task]], list[TaskResult]]:
+def spark_runner(session: SparkSession) -> Callable[[Sequence[Task | ProbeTask]], list[TaskResult]]:
     """What runs tasks on the workers of a session. May be called from several threads at once."""
     context = session.sparkContext
 
-    def run(tasks: Sequence[Task]) -> list[TaskResult]:
+    def run(tasks: Sequence[Task | ProbeTask]) -> list[TaskResult]:
         if not tasks:
             return []
         names = ", ".join(sorted({task.stream for task in tasks}))
@@ -50,7 +51,7 @@ def spark_runner(session: SparkSession) -> Callable[[Sequence[Task]], list[TaskR
     return run
 
 
-def _work(numbered: tuple[int, Task]) -> tuple[int, TaskResult]:
+def _work(numbered: tuple[int, Task | ProbeTask]) -> tuple[int, TaskResult]:
     number, task = numbered
     result = run_task(task)
     _settle()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from eddyline.engine.join_replica import ProbeTask
 from eddyline.engine.tasks import Task, TaskResult
 from eddyline.spark.jobs import SessionLostError, spark_runner
 from eddyline.spark.session import local_session, stop_session
@@ -51,7 +52,7 @@ class SparkWorkers:
         """How many tasks run side by side."""
         return max(1, int(self.session.sparkContext.defaultParallelism))
 
-    def run(self, tasks: Sequence[Task]) -> list[TaskResult]:
+    def run(self, tasks: Sequence[Task | ProbeTask]) -> list[TaskResult]:
         """Run tasks. Raises SparkJobError; then nothing of the round has happened, and it may be tried again."""
         run = self._run
         try:

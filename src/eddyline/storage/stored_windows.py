@@ -40,6 +40,20 @@ class WindowBlock:
     def __len__(self) -> int:
         return len(self.arrival)
 
+    def take(self, rows: Numbers) -> WindowBlock:
+        """Some of the rows."""
+        return WindowBlock(
+            self.stream,
+            self.rows.take(pa.array(rows)),
+            self.arrival[rows],
+            self.position[rows],
+            self.time_us[rows],
+            self.version[rows],
+            self.now_us[rows],
+            self.wants[rows],
+            self.inputs,
+        )
+
 
 def write_windows(file: BinaryIO, blocks: Iterable[WindowBlock]) -> None:
     for block in blocks:
@@ -59,7 +73,9 @@ def read_windows(buffer: pa.Buffer) -> Iterator[WindowBlock]:
         n_words = about["words"]
         end = batch.num_columns - len(_MARKS) - n_words
         columns = [np.asarray(column.to_numpy()) for column in batch.columns[end:]]
-        rows = batch.select(list(range(end))).replace_schema_metadata()  # also without a column it has a length
+        rows = batch.select(
+            list(range(end))
+        ).replace_schema_metadata()  # also without a column it has a length
         yield WindowBlock(
             about["stream"],
             rows,

@@ -1,0 +1,100 @@
+"""What workers need to join, written for them: the plan of all joins, and the filters of the signatures they take on.
+
+Workers join signatures in which rows of streams look for partners. Outer joins, which are also decided by time, and joins of
+tables alone stay with the driver.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.batch import TupleBatch
+from eddyline.engine.join_replica import ReplicaPlan
+from eddyline.engine.joining import PlannedJoins
+from eddyline.engine.plan_files import PlanFiles, PlanNames
+from eddyline.engine.tables import is_of_tables
+from eddyline.functions.udf import UserFunction
+from eddyline.joins.plan import SignaturePlan
+from eddyline.model import Signature, Stream, joined_name
+from eddyline.storage.store import StoredFile
+
+if TYPE_CHECKING:
+    from eddyline.engine.rounds import Planned, RoundEngine
+
+PLAN = "joins"
+
+
+def is_for_workers(signature: Signature) -> bool:
+    return not signature.outer and not is_of_tables(signature)
+
+
+class ReplicaPlans:
+    """Writes plans as versions come."""
+
+    def __init__(self, rounds: RoundEngine, pack: Callable[[Sequence[UserFunction]], bytes]) -> None:
+        self._rounds = rounds
+        self._pack = pack
+        self._files: dict[str, PlanFiles] = {}  # by signature
+        self._streams: dict[str, Stream] = {}  # what stands for a signature where a stream is expected
+        self._last: tuple[tuple[Any, ...], StoredFile] | None = None
+
+    def plan(self, planned: Planned, streams: Iterable[str]) -> tuple[StoredFile, frozenset[str]]:
+        """The file of the plan, and the signatures workers join when rows of these streams come. The turn is held."""
+        joins, durable = planned.joins, self._rounds.durable
+        assert joins is not None
+        assert durable is not None
+        mine = [each for each in joins.plan.signatures if is_for_workers(each.signature)]
+        names = {each.name: self._filters(joins, each) for each in mine}
+        known = joins.plan, names
+        if self._last is None or self._last[0][0] is not known[0] or self._last[0][1] != known[1]:
+            plan = ReplicaPlan(
+                joins.plan,
+                names,
+                {name: joins.first_versions[name] for name in names},
+                {} if joins.tables is None else joins.tables.streams,
+                joins.births,
+                f"{durable.store.folder.absolute()} {durable.epoch}",
+            )
+
+            def write(file: BinaryIO) -> None:
+                pickle.dump(plan, file, protocol=5)
+
+            self._last = known, durable.store.put(PLAN, write)
+        written = self._last[1]
+        durable.keep(PLAN, [written.name, *(name for each in names.values() for name in each.names())])
+        came = set(streams)
+        touched = [n.name for n in mine if came & {stream.lower() for stream in n.signature.streams}]
+        return written, frozenset(touched)
+
+    def _filters(self, joins: PlannedJoins, each: SignaturePlan) -> PlanNames:
+        rounds = self._rounds
+        assert rounds.durable is not None
+        plan = joins.plans[each.name]
+        sample = _no_rows(joins, each)
+        parts = rounds.stage(each.name.lower()).prepare(plan, sample, 0)
+        files = self._files.get(each.name)
+        if files is None:
+            files = self._files[each.name] = PlanFiles(rounds.durable.store, self._pack)
+        with rounds.lock:
+            generations = rounds.catalog.later_generations(each.name)
+        stream = self._streams.setdefault(each.name, Stream(each.name, sample.rows.schema))
+        return files.write(stream, plan, parts, generations, rounds.functions)
+
+
+def _no_rows(joins: PlannedJoins, each: SignaturePlan) -> TupleBatch:
+    """A batch of a signature's stream, without rows."""
+    fields = [pa.field("_", pa.null())]
+    for place, entry in enumerate(each.signature.inputs):
+        schema = joins.plan.schemas[entry.stream.lower()]
+        names = [*sorted(each.columns[place]), *sorted(each.marks[place])]
+        for name in names:
+            t = schema.field(name).type if name in schema.names else pa.int64()
+            fields.append(pa.field(joined_name(place, name), t))
+    rows = pa.RecordBatch.from_pylist([], schema=pa.schema(fields))
+    nothing = np.empty(0, np.int64)
+    return TupleBatch(each.name, rows, nothing, np.empty(0, np.int8), np.empty(0, dtype=bool))
