@@ -227,6 +227,24 @@ class QueriesSuspended(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TableLoaded(Event):
+    """A static table is up to date: it has `n_rows` now, so many of them new or different, and so many are gone."""
+
+    table: str
+    n_rows: int
+    n_changed: int
+    n_deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableFailed(Event):
+    """A new version of a static table cannot be loaded: the rows from before stay. Told once; it is tried again."""
+
+    table: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class SourceClosed(Event):
     """A stream was dropped: its source is no longer read."""
 

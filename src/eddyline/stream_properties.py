@@ -6,6 +6,7 @@ These live in `Stream.properties` as written, the same words in SQL, Python and 
     idle     '1 minute'                   after so long without rows, other streams no longer wait for this one
     delete   'gone'                       a keyed stream: a row in which this column is true deletes the row of its key
              'null'                       or, if it has no such column: a row that is NULL but for its key and time does
+    static   'true'                       a keyed stream whose rows stand still until a new version of all of them is loaded
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from eddyline.errors import EddylineError, PropertyError, SchemaError, did_you_m
 from eddyline.model import Stream, Window
 from eddyline.types import BOOLEAN, type_name
 
-WINDOW, IDLE, DELETE = "window", "idle", "delete"
+WINDOW, IDLE, DELETE, STATIC = "window", "idle", "delete", "static"
 JOIN_PROPERTIES = (WINDOW, IDLE, DELETE)
 NULL_DELETES = "null"  # the value of `delete` that needs no column
 
@@ -44,6 +45,11 @@ def idle_us(stream: Stream) -> int | None:
 def delete_column(stream: Stream) -> str | None:
     """The column that is true in rows that delete the row of their key; or NULL_DELETES, if there is no column of that name."""
     return _said(stream, DELETE)
+
+
+def is_static(stream: Stream) -> bool:
+    """Whether its rows are loaded whole, from where its declaration says they are."""
+    return (_said(stream, STATIC) or "").lower() == "true"
 
 
 def read_window(value: Any) -> Window:
@@ -110,6 +116,12 @@ def checked_join_properties(stream: Stream) -> Stream:
                 detail="Others wait for a stream only because of its event time.",
                 hint="Name the column of its event time: time='ts'.",
             )
+    if is_static(stream) and not stream.is_keyed:
+        raise PropertyError(
+            f"static table {stream.name} has no key",
+            detail="Joins find a row by its key, and a new version is told from the old one by it.",
+            hint="Declare a PRIMARY KEY, or leave out static.",
+        )
     if DELETE not in said:
         return stream
     return _with_delete_column(stream, said[DELETE])

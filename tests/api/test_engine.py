@@ -14,7 +14,6 @@ import eddyline
 from eddyline.errors import (
     ClosedError,
     EddylineError,
-    NotBuiltError,
     PropertyError,
     SchemaError,
     TypeMismatchError,
@@ -105,10 +104,12 @@ def test_a_lateness_that_is_no_duration_is_refused():
         eddyline.open().stream("s", "ts TIMESTAMP", time="ts", lateness="a while")
 
 
-def test_a_keyed_stream_is_refused_by_name_until_it_is_built():
-    with pytest.raises(NotBuiltError) as error:
-        eddyline.open().stream("quotes", "sym STRING, bid DOUBLE", key="sym")
-    assert "key" in str(error.value)
+def test_the_key_of_a_stream_is_one_of_its_columns():
+    with pytest.raises(SchemaError) as error:
+        eddyline.open().stream("quotes", "sym STRING, bid DOUBLE", key="symbol")
+    assert str(error.value) == (
+        "stream quotes has no column symbol, which is given as its key\nhint: Did you mean sym?"
+    )
 
 
 def test_unknown_streams_are_refused_with_the_nearest_name(engine):

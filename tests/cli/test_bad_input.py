@@ -28,7 +28,7 @@ TOP = [
     ("eddyline tail -n -3", "argument -n/--newest: '-3' is not a whole number\nhint: See eddyline tail --help.\n"),
     ("eddyline completion tcsh", "there is no shell tcsh\nhint: Known: bash, fish, zsh.\n"),
     ("eddyline completion", "the following arguments are required: SHELL\nhint: See eddyline completion --help.\n"),
-    ("eddyline explain", "explain takes a query, --all or --filters\nhint: See eddyline explain --help.\n"),
+    ("eddyline explain", "explain takes a query, --all, --filters or --joins\nhint: See eddyline explain --help.\n"),
     ("eddyline version now", "'now' was not expected\nhint: See eddyline version --help.\n"),
 ]  # fmt: skip
 

@@ -41,7 +41,6 @@ NOT_FROM_AFAR: dict[type, dict[str, str]] = {
     QueryPage: {},
 }
 NOT_TAKEN = {
-    "stream": {"key"},  # refused until there are keyed streams
     "prove": {"spark", "on_wait"},  # that of the server
 }
 

@@ -29,7 +29,9 @@ QUERIES = {
 
 
 def declared(engine: eddyline.Engine) -> eddyline.Engine:
-    engine.stream("trades", pa.schema([("sym", pa.string()), ("price", pa.float64()), ("ts", TIME)]), time="ts")
+    engine.stream(
+        "trades", pa.schema([("sym", pa.string()), ("price", pa.float64()), ("ts", TIME)]), time="ts"
+    )
     engine.stream("news", pa.schema([("sym", pa.string()), ("score", pa.int64()), ("ts", TIME)]), time="ts")
     engine.stream("companies", "sym STRING, country STRING", key="sym")
     for name, text in QUERIES.items():
@@ -46,10 +48,16 @@ def lived(engine: eddyline.Engine, n_rounds: int = 40) -> dict[str, list[tuple]]
             engine.get("counted").drop()
             engine.query(QUERIES["counted"], name="counted again")
         trades = [
-            {"sym": rng.choice("ABC"), "price": rng.random() * 10, "ts": now - rng.choice([0, 0, 0, 5]) * MINUTE}
+            {
+                "sym": rng.choice("ABC"),
+                "price": rng.random() * 10,
+                "ts": now - rng.choice([0, 0, 0, 5]) * MINUTE,
+            }
             for _ in range(rng.randint(0, 7))
         ]
-        news = [{"sym": rng.choice("AB"), "score": rng.randint(0, 9), "ts": now} for _ in range(rng.randint(0, 3))]
+        news = [
+            {"sym": rng.choice("AB"), "score": rng.randint(0, 9), "ts": now} for _ in range(rng.randint(0, 3))
+        ]
         engine.push({name: rows for name, rows in (("trades", trades), ("news", news)) if rows})
     names = [query.name for query in engine.queries()]
     return {

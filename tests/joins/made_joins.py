@@ -149,8 +149,9 @@ class Maker:
         made = Declared(name, types, "ts" if has_time else None, lateness_s * SECOND)
         if self._has_tables and may_have_key and self.one_in(3):
             key = self._rng.choice([("k",), ("k", "t")])
-            if self.one_in(3):
-                return replace(made, key=key, delete="gone", types=types | {"gone": "BOOLEAN"})
+            if self.one_in(3):  # what is gone is remembered until rows of its time would be late
+                types = types | {"gone": "BOOLEAN"}
+                return replace(made, key=key, delete="gone", types=types, lateness_us=NEVER_LATE_US)
             return replace(made, key=key)
         if self.one_in(5):
             kind = "rows" if self.one_in(2) else "older" if has_time else self._kind()

@@ -106,6 +106,10 @@ VALUES: dict[str, list[Any]] = {  # of parameters and of fields of bodies, by na
     "schema": [TRADES],
     "time": ["sym"],
     "lateness": [1],
+    "key": ["sym"],
+    "window": ["10 rows"],
+    "idle": ["1 minute"],
+    "delete": ["gone"],
     "files": [{"watched.sql": TEXT}],
     "prune": [True],
     "dry_run": [True],
@@ -190,6 +194,8 @@ class Village:
         where = f"sym <> '{WORD}' AND NOT sym RLIKE '{WORD}' AND NOT sym RLIKE 'another'"
         engine.query(f"SELECT sym, price FROM trades WHERE {where}", name="watched", **hers)
         engine.query(TEXT, name=f"{WORD} dear", **hers)
+        met = f"concat('{WORD}', a.sym) = concat('{WORD}', b.sym)"
+        engine.query(f"SELECT a.sym FROM trades a JOIN recent(trades, 2) b ON {met}", name=f"{WORD} met", owner="vera")
         engine.query_many(
             "SELECT sym, cast(note AS INT) AS n FROM trades WHERE sym <> :word",
             params=[{"word": WORD}],

@@ -19,6 +19,7 @@ from eddyline.kafka import Cluster, MessageRange, borrowed_reader, let_go
 from eddyline.model import Stream
 from eddyline.sources import FileFormat, Ingested, KafkaSource, SourceError, infer_schema, kafka_messages
 from eddyline.sources import kafka as kafka_source
+from eddyline.sources.changes import as_changes
 from eddyline.sources.kafka_messages import read_kafka
 from eddyline.sources.references import Reference, UnreadableReference
 from tests.kafka_broker import Broker, RealBroker, wait_for
@@ -163,6 +164,25 @@ def test_what_does_not_fit_is_a_dead_letter_with_its_offset(broker):
     assert (found["2"].error, found["2"].row) == ("MESSAGE_WITHOUT_VALUE", {"_key": "c", "_text": None})
     assert found["3"].message == f"the message is empty (topic {topic}, partition 0, offset 3)"
     assert all(f"topic {topic}, partition 0, offset {at}" in misfit.message for at, misfit in found.items())
+
+
+def test_a_message_without_a_value_deletes_where_the_key_is_that_of_the_message(broker):
+    topic = broker.topic()
+    broker.write(topic, ['{"n": 1}', None, None, "x", '{"n": 4}', None], keys=["a", "b", None, "d", "e", "a"])
+    declared = Stream(
+        "last", infer_schema("_key STRING, n BIGINT"), key=("_key",), properties=(("delete", "null"),)
+    )
+    taken = source(broker, topic, declared).take(*ALL)
+    assert taken.rows.rows.to_pylist() == [
+        {"_key": "a", "n": 1},
+        {"_key": "b", "n": None},
+        {"_key": None, "n": None},  # which the table sets apart
+        {"_key": "e", "n": 4},
+        {"_key": "a", "n": None},
+    ]
+    assert [misfit.row["_key"] for misfit in taken.rows.misfits] == ["d"]
+    changes = as_changes(declared, taken.rows)
+    assert changes.is_delete.tolist() == [False, True, True, False, True]
 
 
 def test_columns_of_the_message_itself_are_filled_also_between_rows_that_do_not_fit(broker):

@@ -26,6 +26,7 @@ from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.receipts import Receipt, prove, receipt
 from eddyline.api.register import Registrar
 from eddyline.api.shares import share_of
+from eddyline.api.static_tables import StaticTables, static_table, table_of
 from eddyline.api.subscribers import Subscribers, Subscription, WhenFull
 from eddyline.catalog.access import Access
 from eddyline.catalog.database import Database
@@ -45,6 +46,7 @@ from eddyline.events import (
     IndexBuildFailed,
     KernelsCompiling,
     QueriesSuspended,
+    TableFailed,
 )
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Message, Stream
@@ -52,6 +54,7 @@ from eddyline.proof import Proof
 from eddyline.routing.router import AUTO, POLICIES, RoutingOptions
 from eddyline.sources import infer_schema, ingest
 from eddyline.sources.changes import ingest_changes
+from eddyline.sources.static_tables import StaticTable
 from eddyline.sql import (
     AlterView,
     CreateStream,
@@ -62,7 +65,7 @@ from eddyline.sql import (
     parse_statements,
     refuse_unbuilt,
 )
-from eddyline.stream_properties import with_join_properties
+from eddyline.stream_properties import is_static, with_join_properties
 from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
 
 if TYPE_CHECKING:
@@ -176,6 +179,9 @@ def _log(event: Event) -> None:
         n = event.n_missing + event.n_unexpected + event.n_different
         said = "the audit of round %d found %d results of %s that differ: %s"
         _logger.error("eddyline: " + said, event.round_number, n, event.query, event.example, extra=IS_EVENT)
+    elif isinstance(event, TableFailed):
+        said = "eddyline: table %s keeps the rows it has: %s"
+        _logger.warning(said, event.table, event.message, extra=IS_EVENT)
     elif isinstance(event, (QueriesSuspended, FunctionSuspended)):
         named = ", ".join(name for name, _ in event.queries[:10])
         said = "eddyline: %d queries suspended (%s): %s"
@@ -190,6 +196,7 @@ class Engine:
         rounds.listeners.append(_log)
         self.subscribers = Subscribers(rounds)
         self._registrar = Registrar(self)
+        self.static_tables = StaticTables(rounds)
         self._control: Control | None = None
         self._access: Access | None = None
         self._audit: Audit | None = None
@@ -231,6 +238,48 @@ class Engine:
             name, infer_schema(schema), time=time, lateness_us=duration_us(lateness or 0), key=keys
         )
         return self._declare(with_join_properties(declared, window=window, idle=idle, delete=delete))
+
+    def table(
+        self,
+        name: str,
+        source: Any,
+        *,
+        key: str | Sequence[str] = (),
+        schema: Any = None,
+        format: str | None = None,
+    ) -> StreamHandle:
+        """Declare a static table and load it, in a round of its own: a keyed stream whose rows come all at once (docs/tables.md).
+
+        source    the path of a Parquet, Arrow, CSV or JSON file or of a folder of them; an Arrow table; a DataFrame of pandas,
+                  Polars or Spark
+        key       the column or columns that tell rows apart; needed
+        schema    as for `stream`, to have other types, or not all columns, of the data
+        format    of the files, where their names do not tell
+
+        A new version is loaded by `reload`, `tick`, or by itself while the engine runs over sources. The same version again
+        does nothing.
+        """
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        zone = self.rounds.time_zone
+        return self._table(
+            *static_table(name, source, key=keys, schema=schema, file_format=format, time_zone=zone)
+        )
+
+    def _table(self, stream: Stream, table: StaticTable) -> StreamHandle:
+        """Nothing is declared that cannot be read."""
+        self.subscribers.check_may_run_round()
+        rows = table.load()
+        handle = self._declare(stream)
+        self.static_tables.begin(table, rows, stream)
+        return handle
+
+    def reload(self, name: str | None = None) -> list[str]:
+        """Load static tables that have changed where they lie, or the one of this name if it has; gives their names.
+
+        Raises SourceError if one cannot be read, SchemaError if what is there is wrong; the rows from before then stay.
+        """
+        self.subscribers.check_may_run_round()
+        return self.static_tables.reload(name)
 
     def _declare(self, stream: Stream) -> StreamHandle:
         stream = checked_stream(stream)
@@ -422,24 +471,36 @@ class Engine:
         Returns what each one made: a stream, a query, or None. Nothing is done if one of them is wrong by itself.
         """
         statements = parse_statements(text)
-        return [self._run(statement) for statement in statements]
+        return [self._run_or_load(statement) for statement in statements]
+
+    def _run_or_load(self, statement: Any) -> Any:
+        """Loading a table is a round, which nobody may start who has the lock."""
+        if isinstance(statement, CreateStream) and is_static(statement.stream):
+            with self.rounds.lock:
+                known = self._known(statement)
+            return known or self._table(*table_of(statement.stream, self.rounds.time_zone))
+        return self._run(statement)
+
+    def _known(self, statement: CreateStream) -> StreamHandle | None:
+        """The stream of that name, if it is left as it is. Raises SchemaError if nothing is said of one that is there."""
+        self.rounds.check_open()
+        known = self.rounds.catalog.find_stream(statement.stream.name)
+        if known is not None and statement.if_not_exists:
+            return StreamHandle(self, known)
+        if known is not None and not statement.replace:
+            raise SchemaError(
+                f"stream {known.name} is there already",
+                hint="Write CREATE OR REPLACE TABLE to change it, or CREATE TABLE IF NOT EXISTS.",
+            )
+        return None
 
     def _run(self, statement: Any) -> Any:
         with self.rounds.lock:
             self.rounds.check_open()
-            catalog = self.rounds.catalog
             if isinstance(statement, Select):
                 return self.query(statement.text)
             if isinstance(statement, CreateStream):
-                known = catalog.find_stream(statement.stream.name)
-                if known is not None and statement.if_not_exists:
-                    return StreamHandle(self, known)
-                if known is not None and not statement.replace:
-                    raise SchemaError(
-                        f"stream {known.name} is there already",
-                        hint="Write CREATE OR REPLACE TABLE to change it, or CREATE TABLE IF NOT EXISTS.",
-                    )
-                return self._declare(statement.stream)
+                return self._known(statement) or self._declare(statement.stream)
             if isinstance(statement, CreateView):
                 return self._registrar.view(statement)
             if isinstance(statement, AlterView):
@@ -498,8 +559,10 @@ class Engine:
         self.rounds.warm_up()
 
     def tick(self, now: int | None = None) -> Matches:
-        """Run a round without rows, so that time passes; `now` in microseconds since 1970."""
+        """Run a round without rows, so that time passes; `now` in microseconds since 1970. Before it, static tables that have
+        changed are loaded, if nobody has looked for a second."""
         self.subscribers.check_may_run_round()
+        self.static_tables.look()
         return Matches(self, self.rounds.run_round({}, now_us=now))
 
     # ----------------------------------------------------------------------------------------- looking
@@ -784,6 +847,7 @@ class StreamHandle:
         self.schema = stream.schema
         self.time = stream.time
         self.lateness_us = stream.lateness_us
+        self.is_static = is_static(stream)  # a table that is loaded, see Engine.table
 
     @property
     def n_rows(self) -> int:

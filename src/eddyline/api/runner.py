@@ -31,6 +31,7 @@ from eddyline.api.deliveries import Deliveries, SinkStatus
 from eddyline.api.endpoints import Feed, open_feed
 from eddyline.api.engine import Engine
 from eddyline.api.lanes import JobLanes
+from eddyline.api.pipeline.mistakes import Mistake, PipelineError
 from eddyline.api.pipeline.model import FileSource, Pipeline, StdinSource, StreamSettings
 from eddyline.api.pipeline.open import check_machine, open_pipeline
 from eddyline.api.rules import Applied, apply_rules
@@ -225,9 +226,11 @@ class Runner:
         with self._listening(signals):
             if not once:
                 self.engine.warm_up()
+            self._load_tables()
             self._open_feeds(once)
             while not self._is_over() or self._is_busy():
-                worked = self._follow_requests(once)
+                self._follow_requests(once)
+                worked = not self._is_over() and self.engine.static_tables.look(self._commit)
                 for feed in list(self._feeds):
                     if (not self._is_over() or self._is_busy(feed)) and self._advance(feed, once):
                         worked = True
@@ -312,7 +315,7 @@ class Runner:
         self._wake.set()
         return done
 
-    def _follow_requests(self, once: bool) -> bool:
+    def _follow_requests(self, once: bool) -> None:
         """Do what other threads asked for, between rounds."""
         for _ in range(len(self._requests)):
             what, done = self._requests.popleft()
@@ -322,7 +325,6 @@ class Runner:
                 done.set_exception(error)
             else:
                 done.set_result(None)
-        return False
 
     def _open_feed(self, settings: StreamSettings, once: bool) -> None:
         self._close_feed(settings.stream.name.lower())
@@ -364,6 +366,23 @@ class Runner:
                 least_bytes=limits.job_from_bytes,
                 most_bytes=limits.bytes_per_job,
             )
+
+    def _load_tables(self) -> None:
+        """Bring static tables up to date. One that has no rows yet must be there; others keep those they have."""
+        tables = self.engine.static_tables
+        for handle in self.engine.streams():
+            settings = self.pipeline.stream(handle.name)
+            try:
+                if handle.is_static:
+                    tables.reload(handle.name, self._commit)
+            except EddylineError as error:
+                if tables.is_loaded(handle.name):
+                    tables.tell(handle.name, error)
+                    continue
+                if settings is None or settings.table is None or settings.table.place is None:
+                    raise
+                mistake = Mistake(settings.table.place, error.problem, error.detail, error.hint)
+                raise PipelineError(self.pipeline.path, [mistake]) from None
 
     def _rest(self, once: bool) -> None:
         """Nothing to do: end, or wait for something to come; let time pass for windows and timers."""

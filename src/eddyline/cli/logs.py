@@ -46,6 +46,8 @@ from eddyline.events import (
     SourceClosed,
     SourceStarted,
     StoreFileDamaged,
+    TableFailed,
+    TableLoaded,
 )
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -58,6 +60,7 @@ _LEVEL_OF = {
     **dict.fromkeys((RoundCommitted, RoundMeasured, ResultsDropped), logging.DEBUG),
     **dict.fromkeys((FiltersReordered, FilterDrifted, PolicySwitched), logging.DEBUG),
     **dict.fromkeys((KernelsCompiling, IndexBuilt, ColumnAdded, SourceClosed, SourceStarted), logging.INFO),
+    TableLoaded: logging.INFO,
     **dict.fromkeys(
         (RoundFailed, StoreFileDamaged, AuditDifference, SinkRefused, SinkOvertaken, MessagesLost),
         logging.ERROR,
@@ -69,6 +72,7 @@ _SAID_IN_WORDS = (
     AuditDifference,
     QueriesSuspended,
     FunctionSuspended,
+    TableFailed,
 )  # by the engine itself
 _AUTHORITY = re.compile(r"(://)[^/@\s]+@")  # user:password@ of an address
 

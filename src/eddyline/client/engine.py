@@ -66,10 +66,22 @@ class RemoteEngine:
         return [RemoteStream(self, body) for body in self.connection.get("/streams")]
 
     def stream(
-        self, name: str, schema: Any, *, time: str | None = None, lateness: str | float = 0
+        self,
+        name: str,
+        schema: Any,
+        *,
+        time: str | None = None,
+        lateness: str | float = 0,
+        key: str | Sequence[str] | None = None,
+        window: str | int | None = None,
+        idle: str | float | None = None,
+        delete: str | None = None,
     ) -> RemoteStream:
         """Declare a stream, or add nullable columns to one; `schema` is a text, a dict of types, or an Arrow schema."""
         body = {"name": name, "schema": _schema_text(schema), "time": time, "lateness": lateness}
+        keys = list(key) if key is not None and not isinstance(key, str) else key
+        more = {"key": keys, "window": window, "idle": idle, "delete": delete}
+        body |= {word: value for word, value in more.items() if value is not None}
         return RemoteStream(self, self.connection.post("/streams", body))
 
     def drop_stream(self, name: str) -> None:

@@ -99,11 +99,12 @@ class JoinClock:
         streams: Mapping[str, Stream],
         progress: Mapping[str, StreamProgress],
         now_us: int,
+        with_rows: AbstractSet[str] = frozenset(),
     ) -> dict[str, StreamProgress]:
-        """Where idle streams are taken to stand: as far as those of their group that are not."""
+        """Where idle streams are taken to stand: as far as those of their group that are not, as those with rows just now."""
         found: dict[str, StreamProgress] = {}
         for group in (_waited_for(each, streams) for each in groups):
-            idle = {name for name in group if self._is_idle(streams[name], name, now_us)}
+            idle = {name for name in group - with_rows if self._is_idle(streams[name], name, now_us)}
             busy = [progress[name].watermark_us for name in group - idle if streams[name].time is not None]
             if not idle or not busy or None in busy:
                 continue

@@ -40,10 +40,15 @@ def join_plan(
     catalog: Catalog,
     plans: Mapping[str, StreamPlan],
     same: Mapping[str, SignaturePlan],
+    before: Mapping[str, SignaturePlan],
 ) -> JoinPlan:
-    """What all joins need; `plans` are those of the streams of their rows, by name. `same` are known and have not changed."""
+    """What all joins need; `plans` are those of the streams of their rows, by name.
+
+    `same` are known and have not changed; `before` are all that were.
+    """
     signatures = [
-        same.get(signature.name) or signature_plan(signature, plans[signature.name], catalog)
+        same.get(signature.name)
+        or signature_plan(signature, plans[signature.name], catalog, before.get(signature.name))
         for signature in catalog.signatures()
     ]
     streams = {name for each in signatures for name in each.signature.streams}
@@ -51,9 +56,12 @@ def join_plan(
     return JoinPlan(version, tuple(signatures), schemas)
 
 
-def signature_plan(signature: Signature, plan: StreamPlan, catalog: Catalog) -> SignaturePlan:
-    columns: list[set[str]] = [set() for _ in signature.inputs]
-    marks: list[set[str]] = [set() for _ in signature.inputs]
+def signature_plan(
+    signature: Signature, plan: StreamPlan, catalog: Catalog, before: SignaturePlan | None
+) -> SignaturePlan:
+    # columns only queries that are gone have asked for stay: indexes still look at them until they are built anew
+    columns = [set(before.columns[at]) if before is not None else set() for at in range(len(signature))]
+    marks = [set(before.marks[at]) if before is not None else set() for at in range(len(signature))]
     for joined in plan.columns:
         place, _, name = joined.partition(".")
         (marks if name in _MARKS else columns)[int(place)].add(name)

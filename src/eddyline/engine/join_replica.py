@@ -148,19 +148,21 @@ def _replica(store: Store, task: ProbeTask) -> _Replica:
 
 
 def _adopt(replica: _Replica, known: ReplicaPlan, task: ProbeTask) -> None:
-    for gone in replica.tables.keys() - known.keyed.keys():
-        del replica.tables[gone]
-        replica.changed.pop(gone, None)
-    born = [name for name, n in known.births.items() if replica.known.births.get(name, 0) != n]
-    replica.stage.forget(born)
-    for name, stream in known.keyed.items():
-        table = replica.tables.get(name)
-        if table is None or table.key != stream.key or name in born:
-            _begin_table(replica, name, stream)
-        elif table.schema != stream.schema:
-            table.reshape(stream.schema)
+    """Stand where a plan does. One that is older than the last only says whose filters are wanted: nothing that came since goes."""
+    if known.plan.version > replica.stage.plan.version:
+        for gone in replica.tables.keys() - known.keyed.keys():
+            del replica.tables[gone]
+            replica.changed.pop(gone, None)
+        born = [name for name, n in known.births.items() if replica.known.births.get(name, 0) != n]
+        replica.stage.forget(born)
+        for name, stream in known.keyed.items():
+            table = replica.tables.get(name)
+            if table is None or table.key != stream.key or name in born:
+                _begin_table(replica, name, stream)
+            elif table.schema != stream.schema:
+                table.reshape(stream.schema)
+        replica.stage.build(known.plan)
     replica.known = known
-    replica.stage.build(known.plan)
     replica.ready = {
         name: ready_stage(Path(task.store), names, task.time_zone) for name, names in known.filters.items()
     }
@@ -178,7 +180,8 @@ def _catch_up(store: Store, task: ProbeTask, replica: _Replica) -> None:
                     _take(replica.stage, block, later)
             replica.arrived = last
     for name, files in task.tables.items():
-        _catch_up_table(store, name, files, replica)
+        if name in replica.known.keyed:
+            _catch_up_table(store, name, files, replica)
     replica.stage.commit(task.standing, task.round)
 
 
@@ -186,7 +189,7 @@ def _catch_up_table(store: Store, name: str, files: Sequence[StoredFile], replic
     known = replica.changed.get(name, [])
     if known != list(files[: len(known)]):  # a file of the whole table has taken the place of some
         _begin_table(replica, name, replica.known.keyed[name])
-        replica.stage.build(replica.known.plan)
+        replica.stage.build(replica.stage.plan)  # which gives the table its keys
         replica.rules.fill()
         known = []
     table = replica.tables[name]

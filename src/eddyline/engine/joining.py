@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.catalog import Catalog
@@ -152,6 +153,7 @@ class Joining:
                 catalog,
                 plans,
                 {name: known.plan.by_name[name] for name, known in same.items()},
+                {} if last is None else last.plan.by_name,
             ),
             plans,
             streams,
@@ -199,7 +201,8 @@ class Joining:
         self._came = {name: rows for name, rows in came.items() if name in planned.streams}
         if self._came:
             wanted = self._wanted(planned, self._came, round_) if shared is None else shared.wanted
-            for made in self.stage.push(self._came, wanted, before, round_, share):
+            known = replace(share, signatures=share.signatures or frozenset(planned.plans))
+            for made in self.stage.push(self._came, wanted, before, round_, known):
                 yield from self._made(planned, made, round_)
 
     def decide(
@@ -211,8 +214,8 @@ class Joining:
             yield from self._made(planned, deciding, round_)
 
     def _build(self, planned: PlannedJoins) -> None:
-        if planned.plan is self.stage.plan:
-            return
+        if planned.plan.version <= self.stage.plan.version:
+            return  # a round that was planned earlier may work later: what stands since then stays
         born = [name for name, n in planned.births.items() if self._built_births.get(name, 0) != n]
         self.stage.forget(born)
         self.tables.forget(born)
@@ -350,6 +353,11 @@ class Joining:
                     for joined in self.stage.answer(signature, came, standing, round_):
                         yield Made(name.lower(), plan, joined.batch, seen)
 
+    def table_rows(self, planned: PlannedJoins, name: str) -> pa.RecordBatch:
+        """The rows of a table as they stand, between rounds."""
+        self._build(planned)
+        return self.tables.current(name).rows
+
     def _change(self, round_: Round, stream: Stream, batch: TupleBatch, is_delete: Mask | None) -> Deltas:
         if is_delete is None:
             is_delete = np.zeros(len(batch), dtype=bool)
@@ -406,7 +414,8 @@ class Joining:
         self.calls.forget(self.stage.first_arrivals())
         signatures = [each.signature for each in planned.plan.signatures]
         self.rules.commit()
-        self.tables.commit(round_, horizons(signatures, standing.watermarks_us))
+        own = {name: at.watermark_us for name, at in progress.items()}
+        self.tables.commit(round_, horizons(signatures, standing.watermarks_us, own))
         if self._files is not None:
             self._files.commit()
 
@@ -415,8 +424,8 @@ class Joining:
     ) -> dict[str, StreamProgress]:
         """Where streams that have been idle for long are taken to stand, given where those of the round will."""
         after = {name: progress.get(name, at) for name, at in planned.progress.items()}
-        found = self._clock.lifted(planned.groups, planned.streams, after, now_us)
-        return {name: at for name, at in found.items() if name not in _with_rows(planned, after)}
+        with_rows = _with_rows(planned, after)
+        return self._clock.lifted(planned.groups, planned.streams, after, now_us, with_rows)
 
     def rollback(self) -> None:
         self._came, self.letters = {}, []

@@ -48,7 +48,14 @@ class ReplicaPlans:
         joins, durable = planned.joins, self._rounds.durable
         assert joins is not None
         assert durable is not None
-        mine = [each for each in joins.plan.signatures if is_for_workers(each.signature)]
+        group = set(
+            joins.with_partners(list(streams))
+        )  # of others, rounds that were planned earlier may be under way
+        mine = [
+            each
+            for each in joins.plan.signatures
+            if is_for_workers(each.signature) and group & {name.lower() for name in each.signature.streams}
+        ]
         names = {each.name: self._filters(joins, each) for each in mine}
         known = joins.plan, names
         if self._last is None or self._last[0][0] is not known[0] or self._last[0][1] != known[1]:
@@ -67,9 +74,7 @@ class ReplicaPlans:
             self._last = known, durable.store.put(PLAN, write)
         written = self._last[1]
         durable.keep(PLAN, [written.name, *(name for each in names.values() for name in each.names())])
-        came = set(streams)
-        touched = [n.name for n in mine if came & {stream.lower() for stream in n.signature.streams}]
-        return written, frozenset(touched)
+        return written, frozenset(names)
 
     def _filters(self, joins: PlannedJoins, each: SignaturePlan) -> PlanNames:
         rounds = self._rounds

@@ -355,7 +355,9 @@ class RoundEngine:
             streams={name: self.catalog.stream(name) for name in names},
             plans={name: self.catalog.plan(name) for name in names},
             last_rounds={name: self._last_rounds.get(name, 0) for name in group},
-            births={name: self._births.get(name, 0) for name in group},
+            births={
+                name: self._births.get(name, 0) for name in (*group, *(() if joins is None else joins.streams))
+            },
             joins=joins,
         )
 
@@ -753,6 +755,14 @@ class RoundEngine:
         self.progress.pop(name, None)
         self.recent.pop(name, None)
         self.results.forget_stream(name)
+
+    def table_rows(self, name: str) -> pa.RecordBatch:
+        """The rows of a keyed stream as they stand. To have them still so in the next round, take the turn before."""
+        with self.turn:
+            with self.lock:
+                planned = self.joining.plan(self.progress)
+            assert planned is not None, f"{name} is no table"
+            return self.joining.table_rows(planned, name)
 
     def context(self) -> Context:
         """For judging rows outside a round: the time of the last one."""

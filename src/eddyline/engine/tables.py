@@ -178,7 +178,8 @@ class Tables:
         return [file for file, _ in self._new.values()], gone
 
     def commit(self, round_: Round, as_of: Mapping[str, int]) -> None:
-        """What was changed stays. `as_of` says of which tables nobody asks for an event time below that any more."""
+        """What was changed stays. `as_of` says below which event time nobody asks for a table any more, nor is there anything
+        to come that counts."""
         self._stale = []
         for name, (file, is_whole) in self._new.items():
             files = self._files[name] = _Files() if is_whole else self._files[name]
@@ -242,8 +243,13 @@ def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def horizons(signatures: Iterable[Signature], watermarks: Mapping[str, int | None]) -> dict[str, int]:
-    """By table that is looked up at event times: below which none will be asked for."""
+def horizons(
+    signatures: Iterable[Signature], watermarks: Mapping[str, int | None], own: Mapping[str, int | None]
+) -> dict[str, int]:
+    """By stream: below which event time nobody will ask for its table, nor any row of it counts that is still to come.
+
+    `watermarks` are those of the streams that look tables up, `own` each stream's own.
+    """
     found: dict[str, int] = {}
     for signature in signatures:
         drivers = [entry.stream.lower() for entry in signature.inputs if not entry.role.is_table]
@@ -254,4 +260,5 @@ def horizons(signatures: Iterable[Signature], watermarks: Mapping[str, int | Non
             if entry.role is Role.AS_OF:
                 name = entry.stream.lower()
                 found[name] = min(low, found.get(name, low))
-    return {name: low for name, low in found.items() if low != NO_TIME}
+    late = {name: time for name, time in own.items() if time is not None and name not in found}
+    return late | {name: low for name, low in found.items() if low != NO_TIME}

@@ -43,14 +43,14 @@ _LEAST_BYTES = 8  # of the data of texts, so that a kernel may always load a wor
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _TURN = np.uint64(32)
 # how the types whose values are their codes lie in memory; by id, as looking up a type takes longer than all else for 100 rows
-_STORED_AS: dict[int, Any] = {
-    TINYINT.id: np.int8,
-    SMALLINT.id: np.int16,
-    INT.id: np.int32,
-    BIGINT.id: np.int64,
-    DATE.id: np.int32,
-    TIMESTAMP.id: np.int64,
-    INTERVAL.id: np.int64,
+_STORED_AS: dict[int, np.dtype[Any]] = {
+    TINYINT.id: np.dtype(np.int8),
+    SMALLINT.id: np.dtype(np.int16),
+    INT.id: np.dtype(np.int32),
+    BIGINT.id: np.dtype(np.int64),
+    DATE.id: np.dtype(np.int32),
+    TIMESTAMP.id: np.dtype(np.int64),
+    INTERVAL.id: np.dtype(np.int64),
 }
 
 
@@ -197,9 +197,9 @@ def null_mask(array: pa.Array) -> Mask | None:
     return _bits(validity, array.offset, len(array)) == 0
 
 
-def stored_numbers(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
+def stored_numbers(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The numbers of a fixed-width array as they lie in memory; any number where it is NULL."""
-    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * np.dtype(dtype).itemsize)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
 def text_buffers(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
@@ -219,9 +219,9 @@ def text_buffers(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np
 def _float_codes(array: pa.Array) -> npt.NDArray[np.int64]:
     if array.type == FLOAT:
         with np.errstate(invalid="ignore"):  # a signalling NaN is NaN like any other
-            bits = stored_numbers(array, np.float32).astype(np.float64).view(np.int64)
+            bits = stored_numbers(array, np.dtype(np.float32)).astype(np.float64).view(np.int64)
     else:
-        bits = stored_numbers(array, np.int64)
+        bits = stored_numbers(array, np.dtype(np.int64))
     bits.flags.writeable = False
     codes = np.empty(len(bits), np.int64)
     float_places(bits, codes)

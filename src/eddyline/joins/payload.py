@@ -24,7 +24,14 @@ MOST_TEXT = (1 << 31) - 1  # bytes in an Arrow array of texts
 _LEAST_BYTES = 256  # room for texts
 _MARGIN = 1.25  # room for texts, in terms of those held
 _MOST_SPARE = 4  # times the texts held
-_BY_WIDTH: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64, 128: np.complex128}
+# by bits; 16 bytes are moved as a complex number
+_BY_WIDTH: dict[int, Any] = {
+    8: np.dtype(np.uint8),
+    16: np.dtype(np.uint16),
+    32: np.dtype(np.uint32),
+    64: np.dtype(np.uint64),
+    128: np.dtype(np.complex128),
+}
 
 
 class Column(Protocol):
@@ -35,8 +42,8 @@ class Column(Protocol):
     def append(self, at: int, values: pa.Array) -> None:
         """Have these values as rows from `at` on. There is room for them; what stood there is forgotten."""
 
-    def take(self, rows: Ints) -> pa.Array:
-        """The values of these rows, in this order."""
+    def take(self, rows: Ints, start: int = 0) -> pa.Array:
+        """The values of these rows, counted from `start` on, in this order."""
 
     def move(self, start: int, end: int, room: int) -> None:
         """Rows `start` to `end` become the first ones, with room for so many in all."""
@@ -86,10 +93,10 @@ class _Validity:
         if self._is_known is not None:
             self._is_known[at : at + len(values)] = 1 if is_null is None else ~is_null
 
-    def taken(self, rows: Ints) -> pa.Buffer | None:
+    def taken(self, rows: Ints, start: int) -> pa.Buffer | None:
         if self._is_known is None:
             return None
-        return pa.py_buffer(np.packbits(self._is_known[rows], bitorder="little"))
+        return pa.py_buffer(np.packbits(self._is_known[start:][rows], bitorder="little"))
 
     def move(self, start: int, end: int, room: int) -> None:
         self._room = room
@@ -112,8 +119,7 @@ class FixedColumn:
     def __init__(self, t: pa.DataType, room: int) -> None:
         self.type = t
         self._is_boolean = t == BOOLEAN
-        # 16 bytes are moved as a complex number
-        self._dtype = np.uint8 if self._is_boolean else _BY_WIDTH[t.bit_width]
+        self._dtype = _BY_WIDTH[8 if self._is_boolean else t.bit_width]
         self._values = np.empty(room, self._dtype)
         self._validity = _Validity(room)
 
@@ -127,11 +133,13 @@ class FixedColumn:
             self._values[at : at + n] = stored_numbers(values, self._dtype)
         self._validity.append(at, values)
 
-    def take(self, rows: Ints) -> pa.Array:
-        found = self._values[rows]
+    def take(self, rows: Ints, start: int = 0) -> pa.Array:
+        found = self._values[start:][rows]
         if self._is_boolean:
             found = np.packbits(found, bitorder="little")
-        return pa.Array.from_buffers(self.type, len(rows), [self._validity.taken(rows), pa.py_buffer(found)])
+        return pa.Array.from_buffers(
+            self.type, len(rows), [self._validity.taken(rows, start), pa.py_buffer(found)]
+        )
 
     def move(self, start: int, end: int, room: int) -> None:
         self._values = moved(self._values, start, end, room)
@@ -181,13 +189,13 @@ class TextColumn:
         self._data = moved(self._data, first - self._gone, last - self._gone, room)
         self._gone = first
 
-    def take(self, rows: Ints) -> pa.Array:
-        offsets = np.empty(len(rows) + 1, np.int32)
-        n_bytes = gathered_offsets(self._ends, rows, offsets)
+    def take(self, rows: Ints, start: int = 0) -> pa.Array:
+        offsets, ends = np.empty(len(rows) + 1, np.int32), self._ends[start:]
+        n_bytes = gathered_offsets(ends, rows, offsets)
         assert n_bytes <= MOST_TEXT, f"{n_bytes:,} bytes of text in one array"
         found = np.empty(n_bytes, np.uint8)
-        gather_bytes(self._ends, self._data, self._gone, rows, offsets, found)
-        buffers = [self._validity.taken(rows), pa.py_buffer(offsets), pa.py_buffer(found)]
+        gather_bytes(ends, self._data, self._gone, rows, offsets, found)
+        buffers = [self._validity.taken(rows, start), pa.py_buffer(offsets), pa.py_buffer(found)]
         return pa.Array.from_buffers(self.type, len(rows), buffers)
 
     def move(self, start: int, end: int, room: int) -> None:
@@ -236,9 +244,9 @@ class ArrowColumn:
                 self._chunks.append(last.slice(0, end - n))
                 n = end
 
-    def take(self, rows: Ints) -> pa.Array:
-        taken = pa.chunked_array(self._chunks, self.type).take(pa.array(rows))
-        return taken.combine_chunks() if taken.num_chunks != 1 else taken.chunk(0)
+    def take(self, rows: Ints, start: int = 0) -> pa.Array:
+        found = pa.chunked_array(self._chunks, self.type).take(pa.array(rows + start))
+        return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
 
     def move(self, start: int, end: int, room: int) -> None:
         self._cut(end)

@@ -220,13 +220,14 @@ class JoinStage:
         batch, n = rows.batch, len(rows.batch)
         wants = np.zeros((n, max(bits.values()) // 64 + 1), np.uint64)
         for who, bit in bits.items():
-            wants[:, bit // 64] |= wanted[who].astype(np.uint64) << np.uint64(bit % 64)
+            if who in wanted:  # a round that was planned before an input came does not know it
+                wants[:, bit // 64] |= wanted[who].astype(np.uint64) << np.uint64(bit % 64)
         kept = np.flatnonzero(wants.any(axis=1) & ~batch.is_late)
         if not len(kept):
             return
         stem = self.stems[stream]
         self.built[stream] = built = StoredRows(
-            batch.rows.select(stem.schema.names).take(pa.array(kept)),
+            _columns(batch.rows, stem.schema, kept),
             batch.arrival[kept],
             rows.position[kept],
             rows.time_us[kept],
@@ -476,16 +477,9 @@ _COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")
 
 
 def _fitted(stored: StoredRows, schema: pa.Schema, rows: Numbers) -> StoredRows:
-    """Some of the rows, with these columns: what was not kept then is NULL."""
-    columns = []
-    for entry in schema:
-        at = stored.rows.schema.get_field_index(entry.name)
-        if at >= 0 and stored.rows.schema.field(at).type == entry.type:
-            columns.append(stored.rows.column(at).take(pa.array(rows)))
-        else:
-            columns.append(pa.nulls(len(rows), entry.type))
+    """Some of the rows, with these columns."""
     return StoredRows(
-        _batch(columns, schema, len(rows)),
+        _columns(stored.rows, schema, rows),
         stored.arrival[rows],
         stored.position[rows],
         stored.time_us[rows],
@@ -493,6 +487,18 @@ def _fitted(stored: StoredRows, schema: pa.Schema, rows: Numbers) -> StoredRows:
         stored.now_us[rows],
         stored.wants[rows],
     )
+
+
+def _columns(batch: pa.RecordBatch, schema: pa.Schema, rows: Numbers) -> pa.RecordBatch:
+    """Some rows of a batch, with these columns: what it does not have is NULL."""
+    columns = []
+    for entry in schema:
+        at = batch.schema.get_field_index(entry.name)
+        if at >= 0 and batch.schema.field(at).type == entry.type:
+            columns.append(batch.column(at).take(pa.array(rows)))
+        else:
+            columns.append(pa.nulls(len(rows), entry.type))
+    return _batch(columns, schema, len(rows))
 
 
 def _batch(columns: list[pa.Array], schema: pa.Schema, n_rows: int) -> pa.RecordBatch:

@@ -207,7 +207,7 @@ class Stem:
         column = self._columns.get(_name(expression))
         if column is None:
             return self._evaluate(expression, self._batch(rows))
-        return column.take(rows + (self._first - self._origin))
+        return column.take(rows, self._first - self._origin)
 
     def _batch(self, rows: Ints) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(self.take(rows, self._names), schema=self.schema)
@@ -302,8 +302,8 @@ class Stem:
 
     def take(self, rows: Ints, columns: Sequence[str]) -> list[pa.Array]:
         """These columns of the rows with these numbers, in this order."""
-        at = rows + (self._first - self._origin)
-        return [self._columns[name].take(at) for name in columns]
+        start = self._first - self._origin
+        return [self._columns[name].take(rows, start) for name in columns]
 
     # ------------------------------------------------------------------------------------------- leaving
 

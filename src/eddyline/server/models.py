@@ -74,10 +74,22 @@ class StreamBody(Request):
     schema_: str = Field(alias="schema", max_length=SQL_CHARACTERS, examples=["sym STRING, price DOUBLE"])
     time: str | None = None
     lateness: str | float = 0
+    key: str | list[str] | None = Field(
+        default=None, description="Columns that identify a row: the stream is a table at its latest rows."
+    )
+    window: str | int | None = Field(
+        default=None, description="What joins look back on if they do not say: 100 rows, 10 minutes."
+    )
+    idle: str | float | None = Field(
+        default=None, description="After how long without rows joins no longer wait for it."
+    )
+    delete: str | None = Field(
+        default=None, description="The column that is true in rows that delete the row of their key."
+    )
 
 
 class WhyBody(Request):
-    """A row of the stream; columns that are left out are NULL."""
+    """A row of the stream; columns that are left out are NULL. Of a join one row of each input, by its alias."""
 
     row: dict[str, Any]
 

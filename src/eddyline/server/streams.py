@@ -112,7 +112,16 @@ def filters(
 @routes.post("/streams", status_code=201, response_model=models.StreamAnswer)
 def declare(service: Serves, caller: Admin, body: models.StreamBody) -> Answer:
     """Declare a stream, or add nullable columns to one that is there."""
-    made = service.engine.stream(body.name, body.schema_, time=body.time, lateness=body.lateness)
+    made = service.engine.stream(
+        body.name,
+        body.schema_,
+        time=body.time,
+        lateness=body.lateness,
+        key=body.key,
+        window=body.window,
+        idle=body.idle,
+        delete=body.delete,
+    )
     service.audit(caller.id, "", "declare stream", {"stream": made.name, "schema": body.schema_[:1000]})
     return Answer(_shown(made), status_code=201)
 

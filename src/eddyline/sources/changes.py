@@ -137,9 +137,7 @@ def as_changes(stream: Stream, taken: Ingested) -> Ingested:
     rows, arrival = taken.rows, taken.arrival
     if len(kept) < rows.num_rows:
         rows, arrival = rows.take(pa.array(kept)), None if arrival is None else arrival[kept]
-    return replace(
-        taken, rows=rows, arrival=arrival, misfits=misfits, is_delete=effects.is_delete[kept]
-    )
+    return replace(taken, rows=rows, arrival=arrival, misfits=misfits, is_delete=effects.is_delete[kept])
 
 
 def _with_markers(stream: Stream, data: Any) -> tuple[Any, list[pa.Field]]:

@@ -43,7 +43,9 @@ class Ingested:
     left_out: frozenset[str] = (
         frozenset()
     )  # columns that were not read, since nobody asked for them: NULL here
-    is_delete: npt.NDArray[np.bool_] | None = None  # of a keyed stream: which rows delete; None: not known yet
+    is_delete: npt.NDArray[np.bool_] | None = (
+        None  # of a keyed stream: which rows delete; None: not known yet
+    )
 
 
 def ingest(stream: Stream, data: Any, time_zone: str) -> Ingested:

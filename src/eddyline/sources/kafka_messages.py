@@ -13,6 +13,7 @@ Invariant: the rows of a reference are the same whenever they are read, in the o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
@@ -27,6 +28,7 @@ from eddyline.sources.lines import SHOWN_BYTES
 from eddyline.sources.payloads import decoder_for
 from eddyline.sources.references import Reference, UnreadableReference
 from eddyline.sources.schema_changes import together
+from eddyline.stream_properties import NULL_DELETES, delete_column
 from eddyline.types import BIGINT, BINARY, INT, STRING, TIMESTAMP, type_name
 
 KIND = "kafka"
@@ -107,6 +109,8 @@ class MessageRows:
         check_columns(stream)
         inside = pa.schema([f for f in stream.schema if f.name.lower() not in OF_THE_MESSAGE])
         self._decoder = decoder_for(payload, Stream(stream.name, inside), time_zone)
+        is_found = all(name.lower() in OF_THE_MESSAGE for name in stream.key)
+        self._may_delete = stream.is_keyed and is_found and delete_column(stream) == NULL_DELETES
 
     def rows(self, messages: Sequence[Any]) -> Ingested:
         """Their rows, in their order. One that does not fit is set apart, with topic, partition and offset."""
@@ -118,15 +122,29 @@ class MessageRows:
                 whole.append(message)
             else:
                 misfits.append(misfit)
-        found = self._decoded(whole)
+        if not self._may_delete:
+            found = self._decoded(whole)
+        else:
+            runs = itertools.groupby(whole, lambda message: message.value() is None)
+            parts = [
+                self._deleting(list(run)) if is_none else self._decoded(list(run)) for is_none, run in runs
+            ]
+            found = joined(self._stream, parts)
         return Ingested(found.rows, None, [*misfits, *found.misfits], found.change)
+
+    def _deleting(self, messages: Sequence[Any]) -> Ingested:
+        """Messages without a value, as rows that have nothing but what the message itself says."""
+        nothing = [pa.nulls(len(messages), f.type) for f in self._stream.schema]
+        return Ingested(
+            self._with_own(pa.RecordBatch.from_arrays(nothing, schema=self._stream.schema), messages)
+        )
 
     def _unusable(self, message: Any) -> Misfit | None:
         """What is wrong with a message before its value is looked at."""
         value = message.value()
-        if value is None:
+        if value is None and not self._may_delete:
             return _misfit(message, "the message has no value", NO_VALUE)
-        if not value or (self._is_text and value.isspace()):
+        if value is not None and (not value or (self._is_text and value.isspace())):
             return _misfit(message, "the message is empty", NO_VALUE)
         for f in self._own:
             given = OF_THE_MESSAGE[f.name.lower()][1](message)

@@ -118,11 +118,16 @@ class StaticTable:
         )
 
     def change(self, before: pa.RecordBatch, after: pa.RecordBatch) -> TableChange:
-        """What leads from one load to the next. With a key, rows of keys that are gone are deleted and all of the new ones stand,
-        for whoever keeps the table to see which of them are new; without, all go and all come."""
-        gone = before if not self.key else before.take(pa.array(_keys_gone(before, after, self.key)))
-        is_delete = np.repeat([True, False], [gone.num_rows, after.num_rows])
-        return TableChange(pa.concat_batches([gone, after]), is_delete)
+        """What leads from one load to the next. With a key, rows of keys that are gone are deleted, and rows stand that are not
+        there just so; without, all go and all come."""
+        gone, come = before, after
+        if self.key:
+            gone_at, same_at = _compared(before, after, self.key)
+            gone = before.take(pa.array(gone_at))
+            if len(same_at):
+                come = after.take(pa.array(np.setdiff1d(np.arange(after.num_rows), same_at)))
+        is_delete = np.repeat([True, False], [gone.num_rows, come.num_rows])
+        return TableChange(pa.concat_batches([gone, come]), is_delete)
 
     # ----------------------------------------------------------------------------------------- reading
 
@@ -325,8 +330,9 @@ def _state(table: str, file: Path) -> str:
 
 def _content_hash(data: pa.Table) -> str:
     sink = pa.BufferOutputStream()
+    data = data.replace_schema_metadata(None).combine_chunks()
     with pa.ipc.new_stream(sink, data.schema) as writer:
-        writer.write_table(data.combine_chunks())
+        writer.write_table(data)
     return hashlib.blake2s(sink.getvalue(), digest_size=16).hexdigest()
 
 
@@ -342,11 +348,31 @@ def _comparable(rows: pa.RecordBatch, key: Sequence[str]) -> pa.Table:
     return pa.table(columns)
 
 
-def _keys_gone(before: pa.RecordBatch, after: pa.RecordBatch, key: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Rows of the first whose key the second does not have. In both, no key is there twice."""
+def _compared(
+    before: pa.RecordBatch, after: pa.RecordBatch, key: Sequence[str]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows of the first whose key the second does not have; rows of the second that the first has just so. In both, no key is
+    there twice."""
     n_before, n_after = before.num_rows, after.num_rows
     both = pa.concat_tables([_comparable(before, key), _comparable(after, key)])
-    place = np.concatenate((np.arange(n_before), np.full(n_after, n_before)))
-    last = both.append_column("#place", pa.array(place)).group_by(list(key)).aggregate([("#place", "max")])
-    places = last.column("#place_max").to_numpy()
-    return np.sort(places[places < n_before])
+    placed = both.append_column("#place", pa.array(np.arange(n_before + n_after)))
+    ends = placed.group_by(list(key)).aggregate([("#place", "min"), ("#place", "max")])
+    first, last = (ends.column(name).to_numpy() for name in ("#place_min", "#place_max"))
+    met = np.flatnonzero((first < n_before) & (last >= n_before))
+    old, new = first[met], last[met] - n_before
+    is_same = np.ones(len(met), dtype=bool)
+    for field in after.schema:
+        is_same &= _same(
+            before.column(field.name).take(pa.array(old)), after.column(field.name).take(pa.array(new))
+        )
+    return np.sort(last[last < n_before]), new[is_same]
+
+
+def _same(old: pa.Array, new: pa.Array) -> Mask:
+    """Where values certainly are the same; of values that cannot be compared so, nowhere."""
+    try:
+        equal = pc.fill_null(pc.equal(old, new), False)
+    except pa.ArrowNotImplementedError:
+        return np.zeros(len(old), dtype=bool)
+    both_null = pc.and_(old.is_null(), new.is_null())
+    return np.asarray(pc.or_(equal, both_null).to_numpy(zero_copy_only=False), dtype=bool)

@@ -106,17 +106,27 @@ class KafkaTopic:
     place: Place | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """`[tables.NAME]`: the file or folder of a table that stands still until it is written anew."""
+
+    path: Path
+    written: str  # the path as the pipeline file has it
+    place: Place | None = field(default=None, compare=False)
+
+
 SourceSettings = FileSource | StdinSource | GeneratorSource | KafkaTopic
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """`[streams.NAME]`: the declaration, and where its rows come from (None: only pushed)."""
+    """`[streams.NAME]`: the declaration, and where its rows come from (None: only pushed); or a static table."""
 
     stream: Stream
     source: SourceSettings | None = None
     place: Place | None = field(default=None, compare=False)
     rows_per_second: float | None = None  # None: what the limits of the pipeline say
+    table: TableFile | None = None  # `[tables.NAME]`
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,10 @@ def check_machine(pipeline: Pipeline) -> None:
                 mistakes.append(Mistake(place, problem, hint="Make it, or mend the path."))
         elif isinstance(source, KafkaTopic):
             mistakes += _kafka_mistakes(source.cluster, source.place or nowhere)
+        if settings.table is not None and not settings.table.path.exists():
+            problem = f"there is no {settings.table.written} for table {settings.stream.name}"
+            hint = "Write the file or folder, or mend the path."
+            mistakes.append(Mistake(settings.table.place or nowhere, problem, hint=hint))
     for sink in pipeline.sinks:
         if sink.path is not None:
             _folder(pipeline, sink.path, sink.place or nowhere, mistakes)

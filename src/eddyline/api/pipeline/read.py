@@ -21,6 +21,7 @@ from eddyline.api.pipeline.model import (
     RunLimits,
 )
 from eddyline.api.pipeline.sinks import read_sinks
+from eddyline.api.pipeline.static_tables import read_tables
 from eddyline.api.pipeline.streams import STREAM_KEYS, read_streams
 from eddyline.api.pipeline.tables import Document, Table
 from eddyline.api.shares import share_of
@@ -32,7 +33,7 @@ from eddyline.sql.properties import PROPERTY_NAMES
 
 FILE_NAME = "eddyline.toml"
 
-_TABLES = ("engine", "streams", "functions", "rules", "sinks", "limits")
+_TABLES = ("engine", "streams", "tables", "functions", "rules", "sinks", "limits")
 _ENGINE = ("home", "time_zone", "seed", "tick", "retention", "audit", "routing", "strict")
 _RETENTION = {field.name.removesuffix("_us"): field.name for field in dataclasses.fields(Retention)}
 _MEMORY = {
@@ -120,7 +121,10 @@ def _read(document: Document, root: Table) -> Pipeline:
             noun = "table" if is_table else "key"
             document.wrong((key,), f"there is no {noun} {key}", hint=hint, of_key=True)
     engine = _engine(root)
-    streams = read_streams(root.table("streams", "[streams]"), engine.time_zone or "UTC")
+    time_zone = engine.time_zone or "UTC"
+    streams = read_streams(root.table("streams", "[streams]"), time_zone)
+    names = [settings.stream.name.lower() for settings in streams]
+    streams += read_tables(root.table("tables", "[tables]"), names, time_zone)
     functions = root.table("functions", "[functions]")
     if functions is not None:
         functions.only(("modules",), _ELSEWHERE)

@@ -31,7 +31,8 @@ from eddyline.sources.payloads import unfit_for_csv
 from eddyline.sources.rows import ARRIVAL
 from eddyline.sql import CreateStream, parse_statements, refuse_unbuilt
 
-STREAM_KEYS = ("schema", "ddl", "time", "lateness", "key", "source", "rows_per_second")
+_SAID_OF_JOINS = ("window", "idle", "delete")
+STREAM_KEYS = ("schema", "ddl", "time", "lateness", "key", *_SAID_OF_JOINS, "source", "rows_per_second")
 _SOURCES = {
     "files": ("type", "path", "format", "glob", "poll", "columns", "delimiter", "on_change"),
     "stdin": ("type", "format", "columns", "delimiter", "every", "on_change"),
@@ -45,7 +46,7 @@ SOURCE_TYPES = tuple(_SOURCES)
 ON_CHANGE = ("refuse", "continue", "restart")
 _ELSEWHERE = {
     **{key: f"a source of type {kind}" for kind, keys in _SOURCES.items() for key in keys},
-    **dict.fromkeys(("schema", "ddl", "time", "lateness", "key", "rows_per_second"), "[streams.NAME]"),
+    **dict.fromkeys([key for key in STREAM_KEYS if key != "source"], "[streams.NAME]"),
 }
 
 
@@ -96,7 +97,7 @@ def _stream(name: str, table: Table) -> Stream | None:
     if table.has("ddl"):
         return _stream_from_ddl(name, table)
     n_mistakes = len(table.document.mistakes)
-    schema = _schema(table)
+    schema = read_schema(table)
     lateness_us = table.duration_us("lateness", 0)
     if table.has("lateness") and not table.has("time"):
         table.wrong(
@@ -104,18 +105,24 @@ def _stream(name: str, table: Table) -> Stream | None:
         )
     stream = None if schema is None else Stream(name, schema, lateness_us=lateness_us)
     time, key = table.text("time"), table.names("key")
-    if stream is None or not _is_accepted(table, None, stream):
+    if stream is None or not is_accepted(table, None, stream):
         return None
     stream = dataclasses.replace(stream, time=time)
-    if time is not None and not _is_accepted(table, "time", stream):
+    if time is not None and not is_accepted(table, "time", stream):
         return None
     stream = dataclasses.replace(stream, key=key)
-    if key and not _is_accepted(table, "key", stream):
+    if key and not is_accepted(table, "key", stream):
         return None
+    for word in _SAID_OF_JOINS:
+        value = table.text(word)
+        if value is not None:
+            stream = dataclasses.replace(stream, properties=(*stream.properties, (word, value)))
+            if not is_accepted(table, word, stream):
+                return None
     return checked_stream(stream) if len(table.document.mistakes) == n_mistakes else None
 
 
-def _is_accepted(table: Table, key: str | None, stream: Stream) -> bool:
+def is_accepted(table: Table, key: str | None, stream: Stream) -> bool:
     """Whether the stream can be declared so; if not, it is the fault of this key."""
     try:
         refuse_unbuilt(stream=checked_stream(stream))
@@ -126,7 +133,8 @@ def _is_accepted(table: Table, key: str | None, stream: Stream) -> bool:
         return False
 
 
-def _schema(table: Table) -> pa.Schema | None:
+def read_schema(table: Table) -> pa.Schema | None:
+    """The columns a table of the file states."""
     stated = table.values.get("schema")
     if stated is None:
         table.missing("schema", hint='Write schema = "sym STRING, price DOUBLE", or ddl = "FILE.sql".')
@@ -166,7 +174,7 @@ def _schema_of_columns(stated: Mapping[str, Any], table: Table) -> pa.Schema | N
 
 
 def _stream_from_ddl(name: str, table: Table) -> Stream | None:
-    for key in ("schema", "time", "lateness", "key"):
+    for key in ("schema", "time", "lateness", "key", *_SAID_OF_JOINS):
         if table.has(key):
             table.wrong(
                 key, f"{key} of stream {name} is said by its DDL file", hint="Leave it out, or leave out ddl."
@@ -204,7 +212,7 @@ def _stream_from_ddl(name: str, table: Table) -> Stream | None:
         hint = f"Leave USING out, and say where rows come from: [streams.{name}.source]."
         table.wrong("ddl", f"{file_name} gives stream {name} a source with USING", hint=hint)
         return None
-    return checked_stream(streams[0]) if _is_accepted(table, "ddl", streams[0]) else None
+    return checked_stream(streams[0]) if is_accepted(table, "ddl", streams[0]) else None
 
 
 # --------------------------------------------------------------------------------------------- sources
