@@ -23,6 +23,7 @@ from eddyline.errors import (
     SqlError,
     TypeMismatchError,
     UnknownNameError,
+    UnsupportedError,
 )
 
 
@@ -520,7 +521,11 @@ def test_queries_come_in_pages_and_by_filter(engine):
         ("SELECT sym FROM trades WHERE price", TypeMismatchError, ["DOUBLE"]),
         ("SELECT sym FROM trades a, trades b WHERE sym = 'A'", AmbiguousNameError, ["sym"]),
         ("SELECT count(*) FROM trades", NotBuiltError, ["count"]),
-        ("SELECT a.sym FROM trades a JOIN trades b ON a.sym = b.sym", NotBuiltError, []),
+        (
+            "SELECT a.sym FROM trades a JOIN trades b ON a.sym = b.sym",
+            UnsupportedError,
+            ["kept for ever", "recent(trades, 100)"],
+        ),
         ("SELECT sym FROM trades ORDER BY sym", SqlError, ["ORDER BY"]),
         ("SELECT sym FROM trades LIMIT 5", SqlError, ["LIMIT"]),
         ("SELECT sym FROM trades" + " " * 65_536, LimitError, ["65,536"]),

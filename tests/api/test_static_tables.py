@@ -146,6 +146,14 @@ def test_columns_and_types_are_those_that_are_asked_for(engine, tmp_path):
     assert engine.rounds.table_rows("rates").to_pylist() == [{"sym": "A", "rate": 1.0}]
 
 
+def test_a_column_that_is_asked_for_later_is_loaded(engine, tmp_path):
+    (tmp_path / "rates.csv").write_text("sym,rate,note\nA,1,x\n")
+    engine.table("rates", tmp_path / "rates.csv", key="sym", schema="sym STRING, rate DOUBLE")
+    engine.table("rates", tmp_path / "rates.csv", key="sym", schema="note STRING, sym STRING, rate DOUBLE")
+    assert engine.rounds.table_rows("rates").to_pylist() == [{"sym": "A", "rate": 1.0, "note": "x"}]
+    assert engine.reload() == []
+
+
 def test_a_table_is_declared_in_sql(engine, file):
     text = (
         f"CREATE TABLE rates (sym STRING PRIMARY KEY, rate DOUBLE) USING parquet OPTIONS (path '{file}') "

@@ -97,6 +97,28 @@ def test_an_admin_looks_at_the_engine_itself(admin, home):
     assert [s.lateness_us for s in admin.streams()] == [0]
 
 
+def test_joins_are_seen_from_afar_as_the_engine_sees_them(anna, admin, home):
+    admin.stream("quotes", "sym STRING, bid DOUBLE", key="sym")
+    admin.stream("news", "sym STRING, head STRING", window="10 rows")
+    text = "SELECT t.sym, n.head, q.bid FROM trades t JOIN news n ON t.sym = n.sym JOIN quotes q ON t.sym = q.sym"
+    query = anna.query(text, name="met")
+    admin.push("quotes", [{"sym": "ACME", "bid": 2.0}])
+    admin.push("news", [{"sym": "ACME", "head": "merger"}])
+    admin.push("trades", [{"sym": "ACME", "price": 1.0}])
+    (result,) = query.results()
+    (local,) = home.engine.get(query.id).latest()
+    assert dict(result) == {"sym": "ACME", "head": "merger", "bid": 2.0}
+    assert (result.arrivals, result.arrival) == (local.arrivals, local.arrival)
+    assert len(result.arrivals) == 3
+    facts = query.facts()
+    assert (facts["stream"], facts["streams"]) == ("trades, news, quotes", ["trades", "news", "quotes"])
+    assert admin.joins().signatures == home.engine.joins().signatures
+    assert anna.joins()["news"]["rows"] == 1
+    rows = {"t": {"sym": "ACME"}, "n": {"sym": "BOLT"}, "q": {"sym": "ACME"}}
+    assert str(query.why(rows)) == str(home.engine.get(query.id).why(rows))
+    assert str(query.why_not()) == str(home.engine.get(query.id).why_not())
+
+
 def test_filters_are_explained_as_the_engine_explains_them_and_others_have_no_text(anna, admin, home):
     home.engine.query("SELECT sym FROM trades WHERE sym RLIKE '^A'", name="mine", owner="anna")
     home.engine.query("SELECT sym FROM trades WHERE sym RLIKE '^B'", name="bobs", owner="bob")

@@ -486,6 +486,12 @@ def test_a_query_that_names_sinks_goes_to_exactly_these(wanted, deliver, expecte
     assert wanted.has(QueryFacts("cheap", "trades", deliver)) is expected
 
 
+@pytest.mark.parametrize(("stream", "expected"), [("Trades", True), ("news", True), ("quotes", False)])
+def test_a_join_is_found_by_each_of_its_streams(stream, expected):
+    joined = QueryFacts("hot", "trades, news", joins=("trades", "news"))
+    assert Wanted(streams=(stream,)).has(joined) is expected
+
+
 def alert(number: int, round_number: int = 1, **given) -> Message:
     stated = {"query": "cheap", "query_id": 1, "generation": 1, "owner": "ops", "key": {"sym": "A", "n": None},
               "severity": "critical", "message": "A fell\nto 9.50", "row": {"sym": "A", "price": 9.5}, "result": "1-10-1",

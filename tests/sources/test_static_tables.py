@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eddyline.errors import SchemaError
 from eddyline.sources.formats import FileFormat
@@ -145,6 +147,32 @@ def test_keys_are_equal_as_sql_has_it():
     assert table.change(before, after).rows.column("x").to_pylist()[0] == 1.0
     with pytest.raises(SchemaError, match=r"table t has 2 rows with x = 0\.0"):
         StaticTable("t", pa.table({"x": [0.0, -0.0]}), key=["x"]).load()
+
+
+_values = st.one_of(st.none(), st.sampled_from([0.0, -0.0, float("nan"), 1.5]))
+
+
+@given(
+    before=st.dictionaries(st.integers(0, 5), _values),
+    after=st.dictionaries(st.integers(0, 5), _values),
+)
+def test_a_change_leads_from_any_version_to_any_other_and_leaves_alone_what_is_the_same(before, after):
+    schema = pa.schema([("id", BIGINT), ("x", DOUBLE)])
+    table = StaticTable("t", pa.table({"id": [0], "x": [0.0]}), key=["id"])
+    old, new = (
+        pa.record_batch({"id": list(rows), "x": list(rows.values())}, schema=schema)
+        for rows in (before, after)
+    )
+    change = table.change(old, new)
+    standing = dict(before)
+    for row, is_delete in zip(change.rows.to_pylist(), change.is_delete.tolist(), strict=True):
+        if is_delete:
+            del standing[row["id"]]
+        else:
+            standing[row["id"]] = row["x"]
+    assert {key: repr(x) for key, x in standing.items()} == {key: repr(x) for key, x in after.items()}
+    same = {k for k, x in after.items() if k in before and repr(x) == repr(before[k])}
+    assert not same & set(change.rows.column("id").to_pylist())
 
 
 # --------------------------------------------------------------------------------------------- what is refused

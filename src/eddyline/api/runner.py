@@ -230,7 +230,7 @@ class Runner:
             self._open_feeds(once)
             while not self._is_over() or self._is_busy():
                 self._follow_requests(once)
-                worked = not self._is_over() and self.engine.static_tables.look(self._commit)
+                worked = not self._is_over() and self._look_at_tables()
                 for feed in list(self._feeds):
                     if (not self._is_over() or self._is_busy(feed)) and self._advance(feed, once):
                         worked = True
@@ -374,7 +374,7 @@ class Runner:
             settings = self.pipeline.stream(handle.name)
             try:
                 if handle.is_static:
-                    tables.reload(handle.name, self._commit)
+                    tables.reload(handle.name, self._commit_here)
             except EddylineError as error:
                 if tables.is_loaded(handle.name):
                     tables.tell(handle.name, error)
@@ -383,6 +383,14 @@ class Runner:
                     raise
                 mistake = Mistake(settings.table.place, error.problem, error.detail, error.hint)
                 raise PipelineError(self.pipeline.path, [mistake]) from None
+        self.deliveries.make_room()
+
+    def _look_at_tables(self) -> bool:
+        """Load static tables that have changed; whether there were any."""
+        is_any = self.engine.static_tables.look(self._commit_here)
+        if is_any:
+            self.deliveries.make_room()
+        return is_any
 
     def _rest(self, once: bool) -> None:
         """Nothing to do: end, or wait for something to come; let time pass for windows and timers."""
@@ -513,11 +521,16 @@ class Runner:
             rounds.announce(replace(event, round_number=outcome.round.number))
 
     def _commit(self, inputs: dict[str, Ingested], positions: dict[str, Any]) -> Outcome:
+        outcome = self._commit_here(inputs, positions)
+        self.deliveries.make_room()
+        return outcome
+
+    def _commit_here(self, inputs: dict[str, Ingested], positions: dict[str, Any]) -> Outcome:
+        """The same for whoever has the turn, and must not wait for sinks."""
         rounds = self.engine.rounds
         with rounds.turn:
             outcome = rounds.run_round(inputs, positions=positions)
             self.deliveries.keep(outcome)
-        self.deliveries.make_room()
         self._count(outcome)
         return outcome
 

@@ -78,7 +78,12 @@ class RemoteEngine:
         delete: str | None = None,
     ) -> RemoteStream:
         """Declare a stream, or add nullable columns to one; `schema` is a text, a dict of types, or an Arrow schema."""
-        body = {"name": name, "schema": _schema_text(schema), "time": time, "lateness": lateness}
+        body: dict[str, Any] = {
+            "name": name,
+            "schema": _schema_text(schema),
+            "time": time,
+            "lateness": lateness,
+        }
         keys = list(key) if key is not None and not isinstance(key, str) else key
         more = {"key": keys, "window": window, "idle": idle, "delete": delete}
         body |= {word: value for word, value in more.items() if value is not None}

@@ -1,10 +1,21 @@
-"""Dead letters of joins in the words of their query: the streams it reads, and columns by its aliases."""
+"""Dead letters of joins.
+
+Those of a query are in its words: the streams it reads, and columns by its aliases. A row whose key is in error finds no partner
+and is found by none, whatever its queries ask besides; it is told once for all queries of the signature, if one wants it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from eddyline.model import AGE, BEHIND, OLDER, Shape, StreamPlan
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.expressions import Failure
+from eddyline.joins.plan import Arrived, JoinPlan
+from eddyline.model import AGE, BEHIND, OLDER, DeadLetter, Expression, Round, Shape, StreamPlan
 
 _MARKS = (BEHIND, AGE, OLDER)
 
@@ -18,6 +29,39 @@ def joined_letter(plan: StreamPlan, query_id: int, row: dict[str, Any]) -> tuple
         if own and own not in _MARKS:
             said[f"{shape.inputs[int(place)].alias}.{own}"] = value
     return ", ".join(dict.fromkeys(shape.inputs[place].stream for place in shape.written_order)), said
+
+
+def key_letters(
+    round_: Round,
+    plan: JoinPlan,
+    came: Mapping[str, Arrived],
+    wanted: Mapping[tuple[str, int], npt.NDArray[np.bool_]],
+    failures: Callable[[Expression, pa.RecordBatch], Mapping[int, Failure]],
+) -> Iterator[DeadLetter]:
+    """Rows that came and whose key is in error, each once for every signature in which somebody wants it."""
+    for name, rows in came.items():
+        found: dict[Expression, Mapping[int, Failure]] = {}
+        told: set[tuple[str, int]] = set()
+        batch = rows.batch
+        is_meant = ~batch.is_late & (batch.sign > 0)
+        for each, place in plan.inputs.get(name, ()):
+            signature, is_wanted = each.signature, wanted.get((each.name, place))
+            if is_wanted is None:
+                continue
+            for key in [k.side(place) for k in signature.keys if place in (k.left, k.right)]:
+                if key not in found:
+                    found[key] = failures(key, batch.rows)
+                for row, failure in found[key].items():
+                    if is_meant[row] and is_wanted[row] and (each.name, row) not in told:
+                        told.add((each.name, row))
+                        yield DeadLetter(
+                            round_.number,
+                            signature.inputs[place].stream,
+                            batch.rows.slice(row, 1).to_pylist()[0],
+                            failure.error,
+                            failure.message,
+                            arrival=int(batch.arrival[row]),
+                        )
 
 
 def _shape_of(plan: StreamPlan, query_id: int) -> Shape:

@@ -148,7 +148,7 @@ def _replica(store: Store, task: ProbeTask) -> _Replica:
 
 
 def _adopt(replica: _Replica, known: ReplicaPlan, task: ProbeTask) -> None:
-    """Stand where a plan does. One that is older than the last only says whose filters are wanted: nothing that came since goes."""
+    """Stand where a plan does. One older than the last only says whose filters are wanted: nothing that came since goes."""
     if known.plan.version > replica.stage.plan.version:
         for gone in replica.tables.keys() - known.keyed.keys():
             del replica.tables[gone]

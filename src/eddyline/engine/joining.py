@@ -25,6 +25,7 @@ from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import event_times
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import JoinClock, groups_of
+from eddyline.engine.join_letters import key_letters
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
 from eddyline.engine.join_tasks import SharedRows
 from eddyline.engine.join_visibility import (
@@ -117,7 +118,7 @@ class Joining:
         self._births: dict[str, int] = {}  # how often a stream of a name was dropped
         self._built_births: dict[str, int] = {}  # as the stage and the tables know it
         self._came: dict[str, Arrived] = {}  # in the round that is running
-        self.letters: list[DeadLetter] = []  # the same: rows without a key
+        self.letters: list[DeadLetter] = []  # the same: rows without a key, or with one in error
         self.calls = JoinCalls()
 
     # ----------------------------------------------------------------------------------------- step 1
@@ -201,6 +202,7 @@ class Joining:
         self._came = {name: rows for name, rows in came.items() if name in planned.streams}
         if self._came:
             wanted = self._wanted(planned, self._came, round_) if shared is None else shared.wanted
+            self.letters += key_letters(round_, planned.plan, self._came, wanted, self.stage.failures)
             known = replace(share, signatures=share.signatures or frozenset(planned.plans))
             for made in self.stage.push(self._came, wanted, before, round_, known):
                 yield from self._made(planned, made, round_)

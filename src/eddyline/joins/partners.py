@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.joins.plan import Drivers, Need, Numbers, has_bit
+from eddyline.joins.plan import Drivers, Needs, Numbers, has_bit
 from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, crossed
 from eddyline.joins.retention import near
 from eddyline.joins.stem import Evaluate, Key, Matches, Stem
@@ -32,7 +32,7 @@ class WindowPartner:
     meets_own: bool  # whether a row may stand here and at the origin at once: it counts at one of both only
     bit: int  # of `wants`: rows without it are of no use to the signature here
     first_version: int
-    needs: tuple[Need, ...]
+    needs: tuple[Needs, ...]
     now_us: int
     n_counted: Callable[[Numbers], Numbers]  # by arrival number of a driver: rows of the stream up to it
 

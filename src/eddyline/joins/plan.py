@@ -6,7 +6,7 @@ queries of one shape have the same window. A stored row stays as long as one nee
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -37,6 +37,45 @@ class Need:
 
 
 @dataclass(frozen=True, eq=False)
+class Needs:
+    """Needs that are bounded in the same ways, one entry each, so that however many windows there are, rows are asked at once."""
+
+    first_version: Numbers
+    n_rows: Numbers | None
+    age_us: Numbers | None
+    reach_us: dict[int, Numbers]  # by partner
+    back_us: dict[int, Numbers]
+
+    @classmethod
+    def together(cls, needs: Sequence[Need]) -> Needs:
+        """These needs, which are bounded in the same ways."""
+        first = needs[0]
+        return cls(
+            _numbers(need.first_version for need in needs),
+            None if first.n_rows is None else _numbers(need.n_rows for need in needs),
+            None if first.age_us is None else _numbers(need.age_us for need in needs),
+            {
+                who: _numbers(need.reach_us[k][1] for need in needs)
+                for k, (who, _) in enumerate(first.reach_us)
+            },
+            {who: _numbers(need.back_us[k][1] for need in needs) for k, (who, _) in enumerate(first.back_us)},
+        )
+
+
+def grouped(needs: Iterable[Need]) -> tuple[Needs, ...]:
+    """Needs, those that are bounded in the same ways together."""
+    found: dict[tuple[object, ...], list[Need]] = {}
+    for need in needs:
+        partners = tuple(who for who, _ in need.reach_us), tuple(who for who, _ in need.back_us)
+        found.setdefault((need.n_rows is None, need.age_us is None, *partners), []).append(need)
+    return tuple(map(Needs.together, found.values()))
+
+
+def _numbers(values: Iterable[int | None]) -> Numbers:
+    return np.array(list(values), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
 class SignaturePlan:
     """One signature and what its queries need."""
 
@@ -53,6 +92,11 @@ class SignaturePlan:
     def first_version(self) -> int:
         """What came in rounds of earlier versions nobody sees."""
         return min((need.first_version for needs in self.needs for need in needs), default=0)
+
+    @cached_property
+    def grouped_needs(self) -> tuple[tuple[Needs, ...], ...]:
+        """The needs of each input, those that are bounded in the same ways together."""
+        return tuple(map(grouped, self.needs))
 
     def kept_columns(self, place: int) -> frozenset[str]:
         """Columns of an input that have to be kept with its rows: also those its keys are computed from."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.joins.plan import Mask, Need, Numbers, SignaturePlan, Standing
+from eddyline.joins.plan import Mask, Needs, Numbers, SignaturePlan, Standing
 
 _NOTHING_LATER = 1 << 62  # beyond every time
 
@@ -27,8 +27,8 @@ def covered(
 ) -> Mask:
     """Which of these rows of an input some query of the signature may still want."""
     found = np.zeros(len(marks), dtype=bool)
-    for need in plan.needs[place]:
-        found |= _covered(need, plan, standing, now_us, marks, n_counted)
+    for needs in plan.grouped_needs[place]:
+        found |= _covered(needs, plan, standing, now_us, marks, n_counted)
     return found
 
 
@@ -48,27 +48,45 @@ class RowMarks:
 
 
 def _covered(
-    need: Need, plan: SignaturePlan, standing: Standing, now_us: int, marks: RowMarks, n_counted: int
+    needs: Needs, plan: SignaturePlan, standing: Standing, now_us: int, marks: RowMarks, n_counted: int
 ) -> Mask:
-    is_kept = marks.version >= need.first_version
-    if need.n_rows is not None:
-        is_kept &= n_counted - marks.position < need.n_rows
-    if need.age_us is not None:
-        is_kept &= now_us - marks.now_us < need.age_us
-    if need.reach_us:
-        is_kept &= marks.time_us > _horizon(need.reach_us, plan, standing)
-    return is_kept
+    bounds: list[tuple[Numbers, Numbers]] = []  # what of the rows has to be above what, need by need
+    if needs.n_rows is not None:
+        bounds.append((marks.position, n_counted - needs.n_rows))
+    if needs.age_us is not None:
+        bounds.append((marks.now_us, now_us - needs.age_us))
+    if needs.reach_us:
+        bounds.append((marks.time_us, _horizons(needs, plan, standing)))
+    if len(bounds) == 1:
+        return _is_above(marks.version, needs.first_version, *bounds[0])
+    found = np.zeros(len(marks), dtype=bool)
+    limits = np.stack([needs.first_version, *(limit for _, limit in bounds)], axis=1)
+    for first, *others in np.unique(limits, axis=0).tolist():
+        is_kept = marks.version >= first
+        for (values, _), limit in zip(bounds, others, strict=True):
+            is_kept &= values > limit
+        found |= is_kept
+    return found
 
 
-def _horizon(reach_us: Sequence[tuple[int, int]], plan: SignaturePlan, standing: Standing) -> int:
-    """Rows up to this time have no partner to come: for every partner, its watermark is above their time plus the reach."""
-    horizon = _NOTHING_LATER
-    for partner, reach in reach_us:
+def _is_above(versions: Numbers, first_versions: Numbers, values: Numbers, limits: Numbers) -> Mask:
+    """Which rows are above the limit of some need that sees them: of those, the lowest counts."""
+    order = np.argsort(first_versions)
+    lowest = np.minimum.accumulate(limits[order])
+    n_seeing = np.searchsorted(first_versions[order], versions, side="right")
+    is_above: Mask = (n_seeing > 0) & (values > lowest[np.maximum(n_seeing, 1) - 1])
+    return is_above
+
+
+def _horizons(needs: Needs, plan: SignaturePlan, standing: Standing) -> Numbers:
+    """Rows up to these times have no partner to come: for every partner, its watermark is above their time plus the reach."""
+    horizons = np.full(len(needs.first_version), _NOTHING_LATER, np.int64)
+    for partner, reach in needs.reach_us.items():
         watermark = _watermark(plan, partner, standing)
         if watermark is None:
-            return -_NOTHING_LATER
-        horizon = min(horizon, watermark - reach - 1)
-    return horizon
+            return np.full(len(horizons), -_NOTHING_LATER, np.int64)
+        horizons = np.minimum(horizons, watermark - reach - 1)
+    return horizons
 
 
 def _watermark(plan: SignaturePlan, place: int, standing: Standing) -> int | None:
@@ -96,27 +114,30 @@ def decided_until(plan: SignaturePlan, reach: int, standing: Standing) -> int | 
 
 
 def near(
-    need_sets: Sequence[Need],
+    groups: Sequence[Needs],
     partner: int,
     behind: Numbers,
     age_us: Numbers,
     time_us: Numbers,
     driver_us: Numbers,
 ) -> npt.NDArray[np.bool_] | None:
-    """Which matches can lie in some query's window at the row that drives, or None: all of them."""
+    """Which matches can lie in some query's window at the row that drives, or None: all of them.
+
+    Of needs that are bounded in the same ways the widest of each bound counts: what that lets through too much, filters decide.
+    """
     found: npt.NDArray[np.bool_] | None = None
-    for need in need_sets:
-        mask: npt.NDArray[np.bool_] | None = None
+    for needs in groups:
         tests = []
-        if need.n_rows is not None:
-            tests.append(behind < need.n_rows)
-        if need.age_us is not None:
-            tests.append(age_us < need.age_us)
-        tests += [driver_us - time_us <= reach for other, reach in need.reach_us if other == partner]
-        tests += [time_us - driver_us <= reach for other, reach in need.back_us if other == partner]
-        for test in tests:
-            mask = test if mask is None else mask & test
-        if mask is None:
+        if needs.n_rows is not None:
+            tests.append(behind < needs.n_rows.max())
+        if needs.age_us is not None:
+            tests.append(age_us < needs.age_us.max())
+        if partner in needs.reach_us:
+            tests.append(driver_us - time_us <= needs.reach_us[partner].max())
+        if partner in needs.back_us:
+            tests.append(time_us - driver_us <= needs.back_us[partner].max())
+        if not tests:
             return None
+        mask = np.logical_and.reduce(tests)
         found = mask if found is None else found | mask
     return found

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.expressions import Context, Frame, evaluate
+from eddyline.expressions import Context, Failure, Frame, evaluate
 from eddyline.joins.join_tree import can_drive, join_tree
 from eddyline.joins.joined_rows import Counter, Joined, joined_rows, lonely_rows
 from eddyline.joins.outer import Deciding, is_decided_at_once
@@ -180,9 +180,23 @@ class JoinStage:
         """The value of a key on rows of its stream; NULL where it is in error, so that it matches nothing."""
         if isinstance(expression, Column):
             return rows.column(expression.name)
-        columns = {("", name): column for name, column in zip(rows.schema.names, rows.columns, strict=True)}
-        frame = Frame(rows.num_rows, columns, [], self._context, [], {}, {})
+        frame = self._frame(rows)
         return frame.array(evaluate(expression, frame))
+
+    def failures(self, expression: Expression, rows: pa.RecordBatch) -> dict[int, Failure]:
+        """On which rows a key is in error, and why."""
+        if isinstance(expression, Column):
+            return {}
+        frame = self._frame(rows)
+        errors = evaluate(expression, frame).errors
+        if errors is None:
+            return {}
+        codes = np.broadcast_to(errors, rows.num_rows)  # what is the same on all rows has one
+        return {row: frame.failure(int(codes[row])) for row in np.flatnonzero(codes).tolist()}
+
+    def _frame(self, rows: pa.RecordBatch) -> Frame:
+        columns = {("", name): column for name, column in zip(rows.schema.names, rows.columns, strict=True)}
+        return Frame(rows.num_rows, columns, [], self._context, [], {}, {})
 
     # ----------------------------------------------------------------------------------------- a round
 
@@ -343,7 +357,7 @@ class JoinStage:
             meets_own,
             self._bits[stream][plan.name, place],
             plan.first_version,
-            plan.needs[place],
+            plan.grouped_needs[place],
             round_.now_us,
             counted,
         )

@@ -2,7 +2,8 @@
 
 A table is read whole: from a Parquet, Arrow, CSV or JSON file, from a folder of such files (of Parquet with the columns that
 folder names like `day=2026-01-01` add), or from data in hand, as a Spark DataFrame gives with `toArrow()`. Its *version* tells
-whether that is still what was read: names, sizes and times of change of the files, or a hash of the data in hand.
+whether that is still what was read: names, sizes and times of change of the files, or a hash of the data in hand; and which
+columns are read of it.
 
 A static table is right or refused, since no source sends a row of it again: a row that does not fit, a key that is NULL or there
 twice, is an error of the whole.
@@ -30,7 +31,7 @@ from eddyline.sources.ingest import Misfit, as_table, infer_schema, ingest
 from eddyline.sources.positions import FilePlace, SourceError
 from eddyline.sources.readers import UnreadableFile, open_file
 from eddyline.sources.sample import propose
-from eddyline.types import is_floating
+from eddyline.types import DOUBLE, is_floating
 
 FORMATS = ("parquet", "arrow", "csv", "json")
 TRIES = 3  # to read files that do not change meanwhile
@@ -92,10 +93,13 @@ class StaticTable:
     def version(self) -> str:
         """Of what is there now, whether it was read or not."""
         if self._data is not None:
-            return _content_hash(self._data)
-        folder, files = self._files()
-        states = [f"{file.relative_to(folder)} {_state(self.name, file)}" for file in files]
-        return hashlib.blake2s("\n".join(states).encode(), digest_size=16).hexdigest()
+            states = [_content_hash(self._data)]
+        else:
+            folder, files = self._files()
+            states = [f"{file.relative_to(folder)} {_state(self.name, file)}" for file in files]
+        columns = sorted(f"{f.name.lower()} {f.type}" for f in self.schema)
+        said = "\n".join([str(self._path), *self.key, *columns, *states])
+        return hashlib.blake2s(said.encode(), digest_size=16).hexdigest()
 
     def has_changed(self, since: str) -> bool:
         """Whether what is there now is not that version. A path that cannot be read has not changed: it is tried again."""
@@ -369,7 +373,10 @@ def _compared(
 
 
 def _same(old: pa.Array, new: pa.Array) -> Mask:
-    """Where values certainly are the same; of values that cannot be compared so, nowhere."""
+    """Where values certainly are the same, to the last bit; of values that cannot be compared so, nowhere."""
+    if is_floating(old.type):
+        bits = pa.int64() if old.type == DOUBLE else pa.int32()
+        old, new = old.view(bits), new.view(bits)
     try:
         equal = pc.fill_null(pc.equal(old, new), False)
     except pa.ArrowNotImplementedError:
