@@ -367,6 +367,24 @@ def test_a_running_pipeline_loads_a_table_that_changes(tmp_path, file):
         assert runner.engine.rounds.table_rows("rates").to_pylist() == [{"sym": "A", "rate": 6.0}]
 
 
+def test_a_table_of_a_rule_file_lies_beside_it(tmp_path, file):
+    path = project(tmp_path)
+    (tmp_path / "rules").mkdir()
+    file.rename(tmp_path / "rules" / "rates.parquet")
+    (tmp_path / "rules" / "rates.sql").write_text(
+        "CREATE TABLE rates (sym STRING PRIMARY KEY, rate DOUBLE) USING parquet OPTIONS (path 'rates.parquet') "
+        "TBLPROPERTIES (static = 'true')"
+    )
+    text = PIPELINE.replace('[tables.rates]\npath = "rates.parquet"\nkey = "sym"\n', "")
+    out = io.StringIO()
+    run(
+        read_pipeline(text.replace('"rules.sql"', '"rules.sql", "rules/rates.sql"'), path),
+        once=True,
+        stdout=out,
+    )
+    assert [json.loads(line)["rate"] for line in out.getvalue().splitlines()] == [1.0, 2.0]
+
+
 @pytest.mark.spark
 def test_a_data_frame_of_spark_is_a_table(engine, spark):
     frame = spark.createDataFrame([("A", 1.0), ("B", 2.0)], "sym STRING, rate DOUBLE")

@@ -25,6 +25,7 @@ NOT_FROM_AFAR: dict[type, dict[str, str]] = {
         **dict.fromkeys(("serve", "listen", "access"), "what a server does with it"),
         **dict.fromkeys(("backup", "counters", "sinks", "watch_sinks"), "who runs it: docs/operations.md"),
         **dict.fromkeys(("audited", "finish_audit", "start_audit", "stop_audit"), "who runs it"),
+        **dict.fromkeys(("table", "reload"), "their files lie where the server is: declare them there"),
         "functions": "Python of that process",
         "sql": "streams are declared and queries registered each by its own word",
         "drop_ids": "drop, one by one",

@@ -161,6 +161,17 @@ def test_when_the_last_query_of_a_wide_window_goes_rows_go(life):
     assert life.held()["a"] == 3
 
 
+def test_when_the_last_query_of_a_join_goes_its_filters_go(life):
+    before = dict(life.engine.rounds.stages())
+    for _ in range(3):
+        life.query(PAIRS, "pairs")
+        life.push(a=[(1, 1)], b=[(1, 2)])
+        assert life.told("pairs") == [(1, 2)]
+        life.engine.drop("pairs")
+        life.push()
+        assert {name for name, _ in life.engine.rounds.stages()} - before.keys() <= {"a", "b"}
+
+
 # --------------------------------------------------------------------------------------------- failures
 
 

@@ -169,6 +169,23 @@ def test_a_large_stem_keeps_its_numbers_until_a_quarter_of_it_is_holes():
     s.check()
 
 
+def test_holes_stay_where_they_are_while_rows_come_and_go():
+    n, window = 8_000, 8_500
+    s = keyed((K,))
+    s.build(stored({"k": list(range(n))}, first=0))
+    s.commit()
+    s.purge(np.arange(n) % 7 != 3)
+    for first in range(n, 2 * n, 500):
+        s.build(stored({"k": list(range(first, first + 500))}, first=first))
+        s.commit()
+        s.drop_oldest(max(0, len(s.arrival) - window))
+        s.check()
+        expected = [g for g in range(first + 500 - window, first + 500) if g >= n or (g >= 0 and g % 7 != 3)]
+        assert s.arrival[s.every_row()].tolist() == expected
+        assert pairs(s.probe((K,), [pa.array(range(2 * n))]), s) == [(g, g) for g in expected]
+    assert len(s.arrival) > s.n_rows, "holes were closed, which is another test"
+
+
 def test_an_index_added_later_covers_the_rows_held_and_one_dropped_is_not_asked():
     s = keyed((K,))
     s.build(stored({"k": [1, 2], "t": ["a text to be hashed", "b"]}, first=0))

@@ -550,6 +550,11 @@ class Twin:
         if row.time is None:
             return False
         reach = _reach_us(query, place)
+        if query.outer and place == 1:  # a row of the left that it matches may still have to be decided
+            own = self.past[source.stream].watermark()
+            until_us = reach[0] + _reach_us(query, 0)[1]
+            if own is None or own <= row.time + datetime.timedelta(microseconds=until_us):
+                return True
         for other, partner in enumerate(query.sources):
             past = self.past[partner.stream]
             if other == place or past.declared.key:

@@ -338,6 +338,22 @@ def test_a_rule_file_cannot_lie_outside(shared, name, tmp_path):
     assert home.engine.version == before
 
 
+def test_a_rule_file_cannot_declare_a_table_of_files_of_the_server(shared, tmp_path):
+    home, client = shared
+    before = home.engine.version
+    rules = (
+        f"CREATE TABLE stolen (sym STRING PRIMARY KEY) USING csv OPTIONS (path '{tmp_path}') "
+        "TBLPROPERTIES (static = 'true')"
+    )
+    for path in ("/rules/plan", "/rules/apply"):
+        answer = client.post(
+            f"/api/v1{path}", json={"files": {"a.sql": rules}}, headers=home.headers("admin")
+        )
+        assert answer.status_code == 422, answer.text
+        assert "static table stolen cannot be declared from afar" in answer.text
+    assert home.engine.version == before
+
+
 def test_a_rule_file_cannot_name_a_table_elsewhere(shared, tmp_path):
     secret = tmp_path / "secret.csv"
     secret.write_text("sym,limit\nTOPSECRET,1\n")

@@ -20,10 +20,12 @@ from typing import Any
 from eddyline.api.pipeline.mistakes import Mistake, Place, place_of
 from eddyline.api.pipeline.model import Pipeline
 from eddyline.api.pipeline.model import RulesTable as PipelineTable
+from eddyline.api.static_tables import beside
 from eddyline.errors import EddylineError, PropertyError, Span, did_you_mean
 from eddyline.model import Properties, Stream
 from eddyline.secrets import SECRET_WORD, is_secret
 from eddyline.sql import AlterView, CreateStream, CreateView, Drop, Select, parse_statements, properties
+from eddyline.stream_properties import is_static
 
 RULES_TABLE = "rules_table"
 
@@ -264,6 +266,8 @@ def _take_stream(stream: Stream, place: Place, found: Desired) -> None:
                 )
             )
             return
+    if is_static(stream):
+        stream = beside(stream, place.file.absolute().parent)
     found.streams.append(StatedStream(stream, place))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,12 @@ def table_of(stream: Stream, time_zone: str) -> tuple[Stream, StaticTable]:
         file_format=stream.source.lower() or None,
         time_zone=time_zone,
     )
+
+
+def beside(stream: Stream, folder: Path) -> Stream:
+    """The declaration of a static table with its path from this folder on."""
+    options = tuple((k, str(folder / v) if k.lower() == PATH else v) for k, v in stream.options)
+    return replace(stream, options=options)
 
 
 class StaticTables:

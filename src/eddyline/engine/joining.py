@@ -118,7 +118,10 @@ class Joining:
         self._births: dict[str, int] = {}  # how often a stream of a name was dropped
         self._built_births: dict[str, int] = {}  # as the stage and the tables know it
         self._came: dict[str, Arrived] = {}  # in the round that is running
-        self.letters: list[DeadLetter] = []  # the same: rows without a key, or with one in error
+        self.left: list[str] = []  # filters nobody needs any more (`Made.stage`), until they are closed
+        self.letters: list[
+            DeadLetter
+        ] = []  # in the round that is running: rows without a key, or with one in error
         self.calls = JoinCalls()
 
     # ----------------------------------------------------------------------------------------- step 1
@@ -224,7 +227,10 @@ class Joining:
         self._built_births = planned.births
         if planned.tables is not None:
             self.tables.fit(planned.tables)
+        before = self.stage.plan.by_name.keys()
         self.stage.build(planned.plan)
+        for name in before - planned.plans.keys():
+            self.left += [name.lower(), f"{name}/{BOTH}".lower()]
         self.rules.fit(planned.plan, planned.plans)
         for gone in [key for key in self._locals if key[0] not in planned.plans]:
             self._locals.pop(gone).close()

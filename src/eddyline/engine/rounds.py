@@ -356,7 +356,8 @@ class RoundEngine:
             plans={name: self.catalog.plan(name) for name in names},
             last_rounds={name: self._last_rounds.get(name, 0) for name in group},
             births={
-                name: self._births.get(name, 0) for name in (*group, *(() if joins is None else joins.streams))
+                name: self._births.get(name, 0)
+                for name in (*group, *(() if joins is None else joins.streams))
             },
             joins=joins,
         )
@@ -501,6 +502,10 @@ class RoundEngine:
             self._take(made, round_, work)
         work.letters += self.joining.letters
         work.n_dead += len(self.joining.letters)
+        while self.joining.left:
+            unused = self._stages.pop(self.joining.left.pop(), None)
+            if unused is not None:
+                unused.close()
 
     def _join_shared(
         self,

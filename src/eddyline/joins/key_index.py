@@ -4,7 +4,8 @@ Rows are numbered as they come, and the oldest leave first. A ring of RING_PAIRS
 while an older one is less than OLDER_LONGER times as long as the newer, so a million rows are in two or three. Pairs of rows
 that are gone are passed over when they are met, and left out when their segment is merged or most of the ring is gone.
 
-A segment could as well be sorted by key and searched by halving: that takes five times as long (benchmarks/joins/probe.py).
+A segment could as well be sorted by key and searched by halving: that takes three to eleven times as long
+(benchmarks/joins/probe.py).
 """
 
 from __future__ import annotations

@@ -323,6 +323,7 @@ class Stem:
     def drop_oldest(self, n_numbers: int) -> int:
         """Let the rows of the first so many numbers go, however many are held, in little time; otherwise like `purge`."""
         self._assert_settled("rows are dropped")
+        assert n_numbers >= 0, n_numbers
         n_before = self.n_rows
         self._leave(min(n_numbers, self._end - self._first))
         self._settle()

@@ -17,6 +17,7 @@ from eddyline.server import models
 from eddyline.server.access import Admin, Serves
 from eddyline.server.errors import Answer
 from eddyline.server.routes import router
+from eddyline.stream_properties import is_static
 
 routes = router("rules")
 
@@ -51,7 +52,10 @@ def apply(service: Serves, caller: Admin, body: models.RulesBody) -> Answer:
 
 
 def _desired(folder: str) -> rules.Desired:
-    """What the files say. A table of rules is one of them: a path may not lead to another file of this machine."""
+    """What the files say. A table of rules is one of them: a path may not lead to another file of this machine.
+
+    A static table would have to, so there is none.
+    """
     wanted = rules.desired([folder])
     inside = Path(folder).resolve()
     for table in wanted.tables:
@@ -59,6 +63,13 @@ def _desired(folder: str) -> rules.Desired:
             raise PropertyError(
                 f"rules_table {table.file.name!r} is not one of the files",
                 hint="Send the table with the rule files, and name it by a relative path.",
+            )
+    for stated in wanted.streams:
+        if is_static(stated.stream):
+            raise PropertyError(
+                f"static table {stated.stream.name} cannot be declared from afar",
+                detail="It would read files of the machine the server runs on.",
+                hint="Declare it there: [tables.NAME] in the pipeline file, or engine.table().",
             )
     return wanted
 

@@ -72,15 +72,17 @@ def read_windows(buffer: pa.Buffer) -> Iterator[WindowBlock]:
         about: dict[str, Any] = json.loads(batch.schema.metadata[_ABOUT.encode()])
         n_words = about["words"]
         end = batch.num_columns - len(_MARKS) - n_words
-        columns = [np.asarray(column.to_numpy()) for column in batch.columns[end:]]
-        rows = batch.select(
-            list(range(end))
-        ).replace_schema_metadata()  # also without a column it has a length
+        marks = [np.asarray(column.to_numpy()) for column in batch.columns[end:]]
+        arrival, position, time_us, version, now_us, *words = marks
         yield WindowBlock(
             about["stream"],
-            rows,
-            *columns[: len(_MARKS)],
-            np.stack(columns[len(_MARKS) :], axis=1),
+            batch.select(list(range(end))).replace_schema_metadata(),  # also without a column it has a length
+            arrival,
+            position,
+            time_us,
+            version,
+            now_us,
+            np.stack(words, axis=1),
             tuple(None if each is None else (each[0], each[1]) for each in about["inputs"]),
         )
 
