@@ -248,7 +248,8 @@ class Input:
 
 # --------------------------------------------------------------------------------------------- joins
 
-FIRST_JOINED = 1 << 52  # rows that joins make are numbered from here in every round; no row that arrives gets so far
+# rows that joins and tables make are numbered from here in every round; no row that arrives gets so far
+FIRST_JOINED = 1 << 52
 NO_TIME = -(1 << 62)  # the event time of a row without one: below every other, and differences stay in range
 
 # columns that rows of a join have besides those of their inputs, each behind the place of the input it is about: 0.#behind
@@ -303,7 +304,8 @@ class Signature:
     name: str
     inputs: tuple[JoinInput, ...]
     keys: tuple[JoinKey, ...] = ()
-    outer: str = ""  # "": only matches; left, left anti: input 0 also, or only, where nothing of input 1 matches
+    # "": only matches; left, left anti: input 0 also, or only, where nothing of input 1 matches
+    outer: str = ""
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -315,9 +317,7 @@ class Signature:
 
     def places(self, stream: str) -> tuple[int, ...]:
         """The inputs that are this stream."""
-        return tuple(
-            at for at, entry in enumerate(self.inputs) if entry.stream.lower() == stream.lower()
-        )
+        return tuple(at for at, entry in enumerate(self.inputs) if entry.stream.lower() == stream.lower())
 
 
 def joined_name(place: int, column: str) -> str:
@@ -332,8 +332,10 @@ class Join:
     signature: Signature
     # reach_us[i][j]: the event time of input j exceeds that of input i by at most this; None: by any amount
     reach_us: tuple[tuple[int | None, ...], ...]
-    local: tuple[Condition, ...]  # per input, what the condition says of it alone, over its stream's own columns
-    on: Condition = Condition()  # outer joins: what makes a match, besides the keys; it is not in the shape's condition
+    # per input, what the condition says of it alone, over its stream's own columns
+    local: tuple[Condition, ...]
+    # outer joins: what makes a match, besides the keys; it is not in the shape's condition
+    on: Condition = Condition()
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,11 +107,11 @@ def lived(case: Case, **options: Any) -> Heard:
     """What an engine says."""
     life = Lived(case, **options)
     heard = []
-    for step in case.steps:
-        found = life.do(step)
-        if found is not None:
-            heard.append({name: results for name, results in found.items() if results})
-    life.engine.close()
+    with life.engine:
+        for step in case.steps:
+            found = life.do(step)
+            if found is not None:
+                heard.append({name: results for name, results in found.items() if results})
     return heard
 
 

@@ -21,14 +21,14 @@ def made(rng, **options) -> Case:
     return case
 
 
-@examples(0.5)
+@examples(0.2)
 @given(sources_of_numbers, st.lists(st.integers(1, 9), min_size=1, max_size=4))
 def test_cutting_into_other_rounds_gives_the_same_where_nothing_is_late(rng, sizes):
     case = made(rng, is_late_possible=False, has_age=False)
     assert together(lived(case.cut(sizes))) == together(lived(case.cut([1_000_000])))
 
 
-@examples(0.5)
+@examples(0.2)
 @given(sources_of_numbers, st.integers(0, 1_000))
 def test_neither_policy_nor_seed_changes_results(rng, seed):
     case = made(rng)
@@ -37,7 +37,7 @@ def test_neither_policy_nor_seed_changes_results(rng, seed):
         assert other == first, policy
 
 
-@examples(0.5)
+@examples(0.2)
 @given(sources_of_numbers)
 def test_registered_in_another_order_queries_are_told_the_same(rng):
     case = made(rng)
@@ -46,7 +46,7 @@ def test_registered_in_another_order_queries_are_told_the_same(rng):
     assert together(lived(turned)) == together(lived(case))
 
 
-@examples(0.5)
+@examples(0.2)
 @given(sources_of_numbers)
 def test_alone_a_query_is_told_what_it_is_told_among_others(rng):
     case = made(rng)
@@ -56,23 +56,24 @@ def test_alone_a_query_is_told_what_it_is_told_among_others(rng):
         assert together(lived(alone)).get(name) == all_of_them.get(name), name
 
 
-@examples(0.5)
+@examples(0.2)
 @given(sources_of_numbers)
 def test_no_more_rows_are_held_than_windows_cover(rng):
     case = made(rng)
     twin, life = Twin(case.streams), Lived(case)
-    for step in case.steps:
-        told(twin, step)
-        if life.do(step) is None:
-            continue
-        held = {stream: facts["rows"] for stream, facts in life.engine.joins().items()}
-        for declared in case.streams:
-            if not declared.key:
-                n_covered = twin.n_covered(declared.name)
-                assert held.get(declared.name, 0) <= n_covered, f"{declared.name} at {step}"
+    with life.engine:
+        for step in case.steps:
+            told(twin, step)
+            if life.do(step) is None:
+                continue
+            held = {stream: facts["rows"] for stream, facts in life.engine.joins().items()}
+            for declared in case.streams:
+                if not declared.key:
+                    n_covered = twin.n_covered(declared.name)
+                    assert held.get(declared.name, 0) <= n_covered, f"{declared.name} at {step}"
 
 
-@examples(0.5)
+@examples(0.2)
 @given(sources_of_numbers)
 def test_when_all_queries_are_dropped_nothing_is_held(rng):
     case = made(rng)
@@ -87,6 +88,7 @@ def test_when_all_queries_are_dropped_nothing_is_held(rng):
     life.do(Step("round"))
     keyed = {declared.name for declared in case.streams if declared.key}
     held = {stream: facts for stream, facts in life.engine.joins().items() if stream not in keyed}
+    life.engine.close()
     assert all(facts["rows"] == 0 for facts in held.values()), held
 
 

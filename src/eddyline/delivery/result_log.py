@@ -61,7 +61,16 @@ class Result(dict[str, Any]):
     of that in its round, and `arrivals` are those of the rows it is made of, in the order of FROM.
     """
 
-    __slots__ = ("arrival", "arrivals", "change", "generation", "is_late", "query", "query_id", "round_number")
+    __slots__ = (
+        "arrival",
+        "arrivals",
+        "change",
+        "generation",
+        "is_late",
+        "query",
+        "query_id",
+        "round_number",
+    )
 
     def __init__(
         self,

@@ -69,7 +69,8 @@ def joined_rows(
                 values = pa.array(round_.now_us - mark.now_us)
             else:
                 assert name == OLDER, name
-                values = pa.array(latest - mark.time_us, mask=earliest == NO_TIME)  # of a row without time nothing is known
+                # where a row has no time, nothing is known of how it lies to the others
+                values = pa.array(latest - mark.time_us, mask=earliest == NO_TIME)
             names.append(joined_name(place, name))
             columns.append(values)
     components = np.stack([marks[place].arrival for place in range(len(signature))], axis=1)
