@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import eddyline
@@ -39,11 +40,18 @@ def told(twin: Twin, step: Step) -> dict[str, Found] | None:
 
 
 class Lived:
-    """A case in an engine, step by step."""
+    """A case in an engine, step by step. `open_engine` is used like eddyline.open."""
 
-    def __init__(self, case: Case, *, numbers_rows: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        case: Case,
+        *,
+        numbers_rows: bool = True,
+        open_engine: Callable[..., eddyline.Engine] = eddyline.open,
+        **options: Any,
+    ) -> None:
         self._now_us = 0
-        self.engine = eddyline.open(results_per_query=1_000_000, clock=lambda: self._now_us, **options)
+        self.engine = open_engine(results_per_query=1_000_000, clock=lambda: self._now_us, **options)
         self._is_keyed = {declared.name: bool(declared.key) for declared in case.streams}
         self._numbers_rows = numbers_rows
         self._handles: dict[str, eddyline.Query] = {}  # a handle reads on where it stopped

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.joins.lives import Lived, expected, lived, told
 from tests.joins.made_joins import Case, Maker
+from tests.on_workers import opener
 from tests.oracles.joins import Twin
 from tests.strategies import examples
 
@@ -45,6 +46,15 @@ def test_rows_without_numbers_arrive_a_stream_after_the_other(rng):
 def test_joins_of_many_small_lives_are_told_what_the_twin_finds(seed):
     for more in range(10):
         judged(Maker(random.Random(1_000 * seed + more)).case(n_steps=10, most_rows=8))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(5))
+def test_joins_of_rows_worked_on_in_tasks_are_told_what_the_twin_finds(seed, tmp_path):
+    """Every engine has a home, and the rows of streams without a key go through tasks in three pieces."""
+    for more in range(6):
+        case = Maker(random.Random(500 + 10 * seed + more)).case(n_steps=10, most_rows=12)
+        judged(case.unnumbered(), numbers_rows=False, open_engine=opener(tmp_path))
 
 
 @pytest.mark.thorough

@@ -42,6 +42,20 @@ def pointed(error: SqlError) -> str:
 # ------------------------------------------------------------------------------------------------ names
 
 
+def test_a_star_calls_columns_of_later_inputs_by_their_alias_where_names_are_the_same() -> None:
+    shape = shape_of("SELECT * FROM recent(trades, 5) a JOIN recent(trades, 9) b ON a.sym = b.sym")
+    names = [p.name for p in shape.projection]
+    own = STREAMS["trades"].schema.names
+    assert names == [*own, *(f"b_{name}" for name in own)]
+
+
+def test_what_using_names_stands_once_in_a_star() -> None:
+    shape = shape_of("SELECT * FROM recent(trades, 5) a JOIN recent(trades, 9) b USING (sym)")
+    names = [p.name for p in shape.projection]
+    own = STREAMS["trades"].schema.names
+    assert names == [*own, *(f"b_{name}" for name in own if name != "sym")]
+
+
 def test_inputs_stand_in_the_order_of_their_streams_names_whatever_from_says() -> None:
     shape = shape_of(
         "SELECT t.sym FROM trades t JOIN recent(news, 5) n ON t.sym = n.sym JOIN quotes q ON q.sym = t.sym"

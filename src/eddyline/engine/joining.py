@@ -119,9 +119,8 @@ class Joining:
         self._built_births: dict[str, int] = {}  # as the stage and the tables know it
         self._came: dict[str, Arrived] = {}  # in the round that is running
         self.left: list[str] = []  # filters nobody needs any more (`Made.stage`), until they are closed
-        self.letters: list[
-            DeadLetter
-        ] = []  # in the round that is running: rows without a key, or with one in error
+        # in the round that is running: rows without a key, or with one in error
+        self.letters: list[DeadLetter] = []
         self.calls = JoinCalls()
 
     # ----------------------------------------------------------------------------------------- step 1
@@ -216,7 +215,8 @@ class Joining:
         """Rows of outer joins for which no partner can come any more, given where the streams of the round will stand."""
         after = {name: progress.get(name, at) for name, at in planned.progress.items()}
         for deciding in self.stage.decide(self._standing(planned, after), round_):
-            yield from self._made(planned, deciding, round_)
+            if deciding.signature in planned.plans:  # one that came since has had no rows yet
+                yield from self._made(planned, deciding, round_)
 
     def _build(self, planned: PlannedJoins) -> None:
         if planned.plan.version <= self.stage.plan.version:

@@ -90,9 +90,8 @@ class JoinStage:
         self._bits: dict[str, dict[tuple[str, int], int]] = {}  # by stream: which bit of `wants` is whose
         self._origins: dict[tuple[str, int], Origin] = {}
         self._next_made = FIRST_JOINED  # the number of the next row that is made in this round
-        self._decided: dict[
-            tuple[str, int], int
-        ] = {}  # outer joins, by signature and reach: up to which event time
+        # outer joins, by signature and reach: up to which event time
+        self._decided: dict[tuple[str, int], int] = {}
         self._built_since: dict[str, int] = {}  # rows, since a SteM was last looked through
         self._is_new_plan = False
         self.built: dict[str, StoredRows] = {}  # by stream, in the round that is running
@@ -159,10 +158,11 @@ class JoinStage:
             - {()}
         )
         bits = self._bits.setdefault(stream, {})
-        wanted = [(plan.name, place) for plan, place in inputs]
-        for gone in [who for who in bits if who not in set(wanted)]:
+        wanted = {(plan.name, place): None for plan, place in inputs}
+        for gone in [who for who in bits if who not in wanted]:
             del bits[gone]
-        free = (bit for bit in range(len(wanted) + len(bits)) if bit not in set(bits.values()))
+        used = set(bits.values())
+        free = (bit for bit in range(len(wanted) + len(used)) if bit not in used)
         for who in wanted:
             if who not in bits:
                 bits[who] = next(free)
