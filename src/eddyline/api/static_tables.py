@@ -124,12 +124,15 @@ class StaticTables:
 
     def look(self, commit: Commit | None = None) -> bool:
         """The same at most once a second, whether any was loaded; what cannot be loaded is announced once and tried again."""
+        streams = self._streams(None)
+        if not streams:
+            return False
         now = self._rounds.now_us()
         if self._looked_us is not None and 0 <= now - self._looked_us < LOOK_EVERY_US:
             return False
         self._looked_us = now
         n_loaded = 0
-        for stream in self._streams(None):
+        for stream in streams:
             try:
                 n_loaded += self._load(stream, commit, is_patient=True)
             except EddylineError as error:
