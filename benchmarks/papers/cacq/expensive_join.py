@@ -36,9 +36,10 @@ class Scores:
         self.n_calls = 0
         self._cost_s = cost_s
 
-    def score(self, price: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.float64]:
+    def score(self, price: npt.NDArray[np.float64], k: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """What function k[i] gives for price[i]: calls with other constants may come together."""
         self.n_calls += len(price)
-        _busy(len(price) * float(self._cost_s[k]))
+        _busy(float(self._cost_s[k].sum()))
         return np.modf(price * (k + 1) * 0.618)[0]
 
     def declare(self) -> None:
@@ -46,9 +47,8 @@ class Scores:
 
         @eddyline.udf(returns="double", takes=("double", "int"), version=str(id(self)), cost=255e-6)
         def score(price: pa.Array, k: pa.Array) -> pa.Array:
-            prices, numbers = price.to_numpy(zero_copy_only=False), k.to_numpy(zero_copy_only=False)
-            return (
-                pa.array(self.score(prices, int(numbers[0]))) if len(prices) else pa.array([], pa.float64())
+            return pa.array(
+                self.score(price.to_numpy(zero_copy_only=False), k.to_numpy(zero_copy_only=False))
             )
 
     @property
@@ -72,7 +72,10 @@ def pull_up(update: Update, scores: Scores) -> Callable[[], int]:
     def run() -> int:
         probing, _ = Stored(articles["sym"]).probe(stocks["sym"])
         prices = stocks["price"][probing]
-        return sum(int((scores.score(prices, k) > LIMIT).sum()) for k in range(scores.n_queries))
+        return sum(
+            int((scores.score(prices, np.full(len(prices), k)) > LIMIT).sum())
+            for k in range(scores.n_queries)
+        )
 
     return run
 

@@ -28,7 +28,7 @@ from eddyline.filters.grouped import grouped_filter
 from eddyline.filters.shared import combinations, with_constants
 from eddyline.model import Call, Clause, Expression, Segment, Slot, UserCall
 
-MOST_VARIANTS = 64  # of a clause in one segment, by its constants
+MOST_VARIANTS = 128  # of a clause in one segment, by its constants
 MOST_FILTERS = 512
 MOST_CLASSES = 4_096
 DEAR = frozenset(
