@@ -431,7 +431,9 @@ def test_a_sink_of_an_engine_in_memory_that_fails_is_told_what_it_lost(project, 
         runner.run(once=True)
     lines = [line for path in sorted((project.folder / "out").iterdir()) for line in path.open()]
     numbers = [json.loads(line)["n"] for line in lines]
-    assert numbers == list(range(50 - len(numbers), 50))
+    assert numbers == sorted(set(numbers))  # a slow sink may be overtaken again
+    assert numbers[-1] == 49
+    assert numbers[0] > 0
     assert sum(event.n_results for event in project.seen(SinkOvertaken)) == 50 - len(numbers)
     assert project.seen(SinkFailed)
 
