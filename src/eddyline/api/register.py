@@ -28,6 +28,7 @@ from eddyline.model import Column, Properties, QueryState, Shape
 from eddyline.sources import infer_schema
 from eddyline.sources.ingest import as_table
 from eddyline.sql import AlterView, CreateView, parse_statements, properties, refuse_unbuilt
+from eddyline.sql.constants import slots_of
 from eddyline.sql.properties import stated as stated_properties
 from eddyline.types import canonical
 
@@ -210,6 +211,7 @@ class Registrar:
             else pa.repeat(pa.scalar(value, slot.type), n)
             for slot, value in zip(shape.slots, literals, strict=True)
         ]
+        self._check_constants(text, shape, slots, types)
         names = None if name is None else _names(name, table)
         if n == 0:
             return QuerySet(self._engine, [])
@@ -256,14 +258,21 @@ class Registrar:
         scalars = {name: _scalar(name, value) for name, value in (params or {}).items()}
         types = {name: scalar.type for name, scalar in scalars.items()}
         shape, constants = self._shape_of(text, types or None)
-        if not scalars:
-            return shape, constants
         values = list(constants)
         for slot in shape.slots:
             if slot.name is not None:
                 given = pa.array([scalars[slot.name].as_py()], scalars[slot.name].type)
                 values[slot.index] = _python(slot.name, self._converted(slot.name, given, slot.type)[0])
+        self._check_constants(text, shape, slots_of(shape, values), types)
         return shape, values
+
+    def _check_constants(
+        self, text: str, shape: Shape, slots: Sequence[pa.Array], types: Mapping[str, pa.DataType]
+    ) -> None:
+        rounds = self._rounds
+        rounds.shapes.check_constants(
+            text, shape, slots, rounds.catalog, rounds.functions, params=types or None
+        )
 
     def _converted(self, name: str, values: pa.Array, t: pa.DataType) -> pa.Array:
         """Values of a parameter in the type its place has, as CAST makes them."""

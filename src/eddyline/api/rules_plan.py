@@ -23,6 +23,7 @@ from eddyline.catalog.members import is_same_shape, made_by, standing_as
 from eddyline.errors import EddylineError
 from eddyline.model import Properties, QueryState, Shape, Stream
 from eddyline.sql import Shapes, refuse_unbuilt
+from eddyline.sql.constants import slots_of
 from eddyline.sql.properties import FIELDS
 from eddyline.sql.select import StreamTable
 
@@ -219,6 +220,8 @@ class _Planner:
         self._taken[rule.properties.owner, rule.name] = rule.origin.place
         try:
             shape, constants = self._shapes.shape_of(rule.text, streams, self._rounds.functions)
+            slots = slots_of(shape, constants)
+            self._shapes.check_constants(rule.text, shape, slots, streams, self._rounds.functions)
             refuse_unbuilt(shape=shape, properties=rule.properties, text=rule.text)
         except EddylineError as error:
             self._found.mistakes.append(rule.origin.mistake(error))

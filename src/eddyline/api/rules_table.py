@@ -34,6 +34,7 @@ from eddyline.expressions.conversions import convert
 from eddyline.functions import Functions
 from eddyline.model import AtomKind, Shape
 from eddyline.sql import Shapes, lexer
+from eddyline.sql.constants import over_a_limit
 from eddyline.sql.select import Streams
 from eddyline.types import BIGINT, DOUBLE, NULL, STRING, canonical, is_floating, is_integer, type_name
 
@@ -147,6 +148,8 @@ def read_rows(
                     int(at), f"{slot.name}: {values[int(at)].as_py()!r} is not {type_name(slot.type)}"
                 )
         slots.append(converted.values)
+    for at, (_, failure) in over_a_limit(shape, slots, context.time_zone).items():
+        bad.setdefault(at, f"its constants go over a limit: {failure.message}")
     rows = Rows(shape, types, names, slots, table.numbers, table.refused, len(table.refused))
     rows.without(bad, file)
     rows.refused.sort(key=lambda refused: refused.row)

@@ -11,13 +11,44 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.expressions.frame import Called, Evaluated, Frame, merge_errors, without_errors
+from eddyline.expressions.frame import (
+    Called,
+    Evaluated,
+    Frame,
+    TooMuchAtOnce,
+    merge_errors,
+    scalar_bytes,
+    without_errors,
+)
 from eddyline.expressions.function import FUNCTIONS, Function
 from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall
 
 
 def evaluate(expression: Expression, frame: Frame) -> Evaluated:
-    """The value of `expression` on every row of the frame, with per-row errors."""
+    """The value of `expression` on every row of the frame, with per-row errors.
+
+    Rows that would make too much at once on the way to it are taken in halves.
+    """
+    try:
+        return _evaluate(expression, frame)
+    except TooMuchAtOnce:
+        known = frame.computed[expression] = _by_halves(expression, frame)
+        return known
+
+
+def _by_halves(expression: Expression, frame: Frame) -> Evaluated:
+    parts, codes = [], []
+    for rows in np.array_split(np.arange(frame.n_rows), 2):
+        some = frame.take(rows)
+        result = evaluate(expression, some)
+        remember_calls(frame, some, rows)
+        parts.append(some.array(result))
+        codes.append(np.zeros(len(rows), np.int32) if result.errors is None else result.errors)
+    errors = np.concatenate(codes)
+    return Evaluated(pa.concat_arrays(parts), errors if errors.any() else None)
+
+
+def _evaluate(expression: Expression, frame: Frame) -> Evaluated:
     if isinstance(expression, Column):
         return Evaluated(frame.columns[expression.input, expression.name])
     if isinstance(expression, Slot):
@@ -37,17 +68,23 @@ def _compute(expression: Expression, frame: Frame) -> Evaluated:
     assert isinstance(expression, Call), f"{type(expression).__name__} is not a scalar expression"
     entry = FUNCTIONS[expression.function]
     if entry.lazy is not None:
-        return entry.lazy(expression, frame, evaluate)
+        return entry.lazy(expression, frame, _evaluate)
     assert entry.lowering is not None
-    arguments = [evaluate(argument, frame) for argument in expression.arguments]
+    arguments = [_evaluate(argument, frame) for argument in expression.arguments]
     if all(argument.is_scalar for argument in arguments):
         result = _compute_once(entry, arguments, expression, frame)
     else:
         result = entry.lowering(arguments, expression, frame)
+    if frame.budget is not None:
+        frame.budget.spend(expression, sum(_nbytes(each) for each in (*arguments, result)))
     errors = merge_errors(*(a.errors for a in arguments), result.errors)
     if errors is None:
         return result
     return Evaluated(without_errors(frame.array(result), errors), errors)
+
+
+def _nbytes(value: Evaluated) -> int:
+    return scalar_bytes(value.values) if isinstance(value.values, pa.Scalar) else int(value.values.nbytes)
 
 
 def _compute_once(
@@ -68,7 +105,7 @@ def _compute_once(
 def _call_user_function(expression: UserCall, frame: Frame) -> Evaluated:
     """Call the user's function on the rows that it has not seen and whose arguments have no error."""
     assert frame.context.call_function is not None, f"no function registry for {expression.function}"
-    arguments = [evaluate(argument, frame) for argument in expression.arguments]
+    arguments = [_evaluate(argument, frame) for argument in expression.arguments]
     argument_errors = merge_errors(*(a.errors for a in arguments))
     wanted = np.ones(frame.n_rows, dtype=bool) if argument_errors is None else argument_errors == 0
     before = frame.called.get(expression)
@@ -114,6 +151,22 @@ def spread(values: pa.Array, rows: npt.NDArray[np.int64], n_rows: int) -> pa.Arr
     positions = np.full(n_rows, -1)
     positions[rows] = np.arange(len(rows))
     return values.take(pa.array(positions, mask=positions < 0))
+
+
+def remember_calls(frame: Frame, some: Frame, positions: npt.NDArray[np.int64]) -> None:
+    """Keep in `frame` what users' functions gave on the rows `some` was made of."""
+    for call, called in some.called.items():
+        before = frame.called.get(call)
+        seen = np.zeros(frame.n_rows, dtype=bool) if before is None else before.rows.copy()
+        errors = np.zeros(frame.n_rows, np.int32) if before is None else before.errors.copy()
+        new = np.zeros(frame.n_rows, dtype=bool)
+        new[positions] = called.rows
+        values = spread(called.values, positions, frame.n_rows)
+        if before is not None:
+            values = pc.if_else(pa.array(new), values, before.values)
+        errors[positions] = np.where(called.rows, called.errors, errors[positions])
+        now = Called(seen | new, values, errors)
+        frame.called[call] = now if frame.alike is None else now.wherever_alike(frame.alike(call))
 
 
 # ------------------------------------------------------------------------------------- long lists of constants

@@ -18,9 +18,33 @@ import pyarrow.compute as pc
 from eddyline.model import Expression, UserCall
 
 MESSAGES_PER_CALL = 100  # a batch of nothing but bad rows should not build a message for each
+MADE_AT_ONCE = (
+    256 << 20
+)  # bytes that a function may make on all rows of a frame: far below Arrow's 2 GiB of text
 
 ErrorCodes = npt.NDArray[np.int32]
 Alike = Callable[[UserCall], npt.NDArray[np.int64]]  # rows of one number give the call the same arguments
+
+
+class TooMuchAtOnce(Exception):
+    """The rows of a frame would make too much together. Fewer of them may not."""
+
+
+class TooMuchForConstants(Exception):
+    """The constants of a query take more than they may. `call` is the one at which that shows."""
+
+    def __init__(self, call: Expression) -> None:
+        super().__init__(call)
+        self.call = call
+
+
+class RowError(Exception):
+    """A row has no value: Spark's error class, and a sentence."""
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +102,18 @@ class Called:
 
 
 @dataclass(slots=True)
+class Budget:
+    """Bytes that constants may still take while they are computed: what calls are given, and what they make of it."""
+
+    nbytes: int
+
+    def spend(self, call: Expression, nbytes: int) -> None:
+        self.nbytes -= nbytes
+        if self.nbytes < 0:
+            raise TooMuchForConstants(call)
+
+
+@dataclass(slots=True)
 class Frame:
     """Rows: `columns` by (input alias, name), the query's own constants in `slots` (arrays of equal length, or scalars)."""
 
@@ -90,6 +126,7 @@ class Frame:
     _codes: dict[Failure, int] = field(default_factory=dict)
     called: dict[UserCall, Called] = field(default_factory=dict)
     alike: Alike | None = None  # where several rows may give a call the same arguments
+    budget: Budget | None = None  # of constants; rows have none
 
     def code(self, error: str, message: str) -> int:
         """The number that stands for this failure in `errors`."""
@@ -109,8 +146,14 @@ class Frame:
         if isinstance(values, pa.Scalar):
             if self.n_rows == 0:  # Arrow repeats no list or struct zero times
                 return pa.array([], values.type)
+            self.check_bytes(scalar_bytes(values) * self.n_rows)
             return pa.repeat(values, self.n_rows)
         return values
+
+    def check_bytes(self, nbytes: int) -> None:
+        """Raises TooMuchAtOnce if so many bytes are too much for several rows."""
+        if nbytes > MADE_AT_ONCE and self.n_rows > 1:
+            raise TooMuchAtOnce
 
     def fail(self, where: Any, error: str, message: str) -> ErrorCodes | None:
         """Error codes for the rows where `where` (boolean array, Arrow or NumPy; NULL counts as no) holds, or None."""
@@ -133,7 +176,7 @@ class Frame:
 
     def single(self) -> Frame:
         """A frame of one row without columns, for what is the same on all rows. Failures are numbered as in this one."""
-        return Frame(1, {}, (), self.context, self.failures, {}, self._codes)
+        return Frame(1, {}, (), self.context, self.failures, {}, self._codes, budget=self.budget)
 
     def take(self, rows: npt.NDArray[np.int64], columns: Collection[tuple[str, str]] | None = None) -> Frame:
         """A frame over these rows (and columns) only. Its failures are numbered as in this one."""
@@ -152,7 +195,20 @@ class Frame:
             self._codes,
             {call: called.take(rows) for call, called in self.called.items()},
             None if alike is None else lambda call: alike(call)[rows],
+            self.budget,
         )
+
+
+def scalar_bytes(scalar: pa.Scalar) -> int:
+    """About how many bytes of data a scalar has."""
+    if not scalar.is_valid:
+        return 0
+    t = scalar.type
+    if pa.types.is_string(t) or pa.types.is_binary(t):
+        return int(scalar.as_buffer().size)
+    if pa.types.is_list(t) or pa.types.is_map(t):
+        return int(scalar.values.nbytes)
+    return 8
 
 
 def as_mask(where: Any, n_rows: int) -> npt.NDArray[np.bool_]:

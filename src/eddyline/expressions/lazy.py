@@ -8,10 +8,9 @@ from typing import Literal as OneOf
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from eddyline.expressions.evaluate import spread
-from eddyline.expressions.frame import Called, Evaluated, Frame
+from eddyline.expressions.evaluate import remember_calls, spread
+from eddyline.expressions.frame import Evaluated, Frame
 from eddyline.model import Column, Expression, UserCall
 
 Evaluate = Callable[[Expression, Frame], Evaluated]
@@ -37,26 +36,10 @@ def evaluate_where(expression: Expression, rows: Rows, frame: Frame, evaluate: E
     columns = {(node.input, node.name) for node in expression.walk() if isinstance(node, Column)}
     some = frame.take(positions, columns)
     result = evaluate(expression, some)
-    _remember_calls(frame, some, positions)
+    remember_calls(frame, some, positions)
     values = spread(some.array(result), positions, frame.n_rows)
     if result.errors is None:
         return Evaluated(values)
     errors = np.zeros(frame.n_rows, np.int32)
     errors[positions] = result.errors
     return Evaluated(values, errors)
-
-
-def _remember_calls(frame: Frame, some: Frame, positions: npt.NDArray[np.int64]) -> None:
-    """Keep in `frame` what users' functions gave on the rows `some` was made of."""
-    for call, called in some.called.items():
-        before = frame.called.get(call)
-        seen = np.zeros(frame.n_rows, dtype=bool) if before is None else before.rows.copy()
-        errors = np.zeros(frame.n_rows, np.int32) if before is None else before.errors.copy()
-        new = np.zeros(frame.n_rows, dtype=bool)
-        new[positions] = called.rows
-        values = spread(called.values, positions, frame.n_rows)
-        if before is not None:
-            values = pc.if_else(pa.array(new), values, before.values)
-        errors[positions] = np.where(called.rows, called.errors, errors[positions])
-        now = Called(seen | new, values, errors)
-        frame.called[call] = now if frame.alike is None else now.wherever_alike(frame.alike(call))

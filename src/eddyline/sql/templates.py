@@ -20,6 +20,7 @@ import pyarrow as pa
 from eddyline import types
 from eddyline.errors import (
     EddylineError,
+    LimitError,
     ParseError,
     Span,
     TypeMismatchError,
@@ -28,9 +29,13 @@ from eddyline.errors import (
     did_you_mean,
 )
 from eddyline.expressions import NeedsLiteral, common_type, fold
+from eddyline.expressions.fold import constants_within
+from eddyline.expressions.frame import Budget
+from eddyline.expressions.limits import CONSTANT_BYTES
 from eddyline.model import Expression, Literal, Projected, Shape, Slot, SlotInfo, Stream
 from eddyline.sql import lexer, syntax
 from eddyline.sql.bind import Functions, convert, list_like, meeting_type, typed
+from eddyline.sql.constants import WRITTEN_SHARE, check_constants
 from eddyline.sql.joins import joined_shape
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
@@ -259,6 +264,27 @@ class Shapes:
                 error.span = lexer.refused_at(text)
             raise error.located(text) from None
 
+    def check_constants(
+        self,
+        text: str,
+        shape: Shape,
+        slots: Sequence[pa.Array],
+        streams: Streams | Mapping[str, Stream],
+        functions: Functions | None = None,
+        params: Mapping[str, pa.DataType] | None = None,
+    ) -> None:
+        """Refuse queries of a shape whose constants, in `slots`, go over a limit, with the place in their text."""
+        try:
+            check_constants(shape, slots, self.time_zone)
+        except LimitError:
+            # the shape has the places of the first text of its kind
+            own, _ = Shapes(time_zone=self.time_zone).shape_of(text, streams, functions, params)
+            try:
+                check_constants(own, slots, self.time_zone)
+            except LimitError as error:
+                raise error.located(text) from None
+            raise
+
     def forget(self, stream: str) -> None:
         """Drop what was bound against a stream, because its declaration changed."""
         name = stream.lower()
@@ -328,7 +354,8 @@ class Shapes:
         while True:
             constants = SlotConstants(parsed, frozenset(pinned), params, self.time_zone)
             try:
-                with deep_recursion():
+                budget = Budget(CONSTANT_BYTES + WRITTEN_SHARE * len(text))
+                with deep_recursion(), constants_within(budget):
                     bound = bind_query(parsed, streams, constants, functions)
                     bound = with_slots(bound, constants.keep(slots_in(bound)))
                     shape = self._shape(bound, constants, parsed.tokens)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,6 +15,7 @@ from eddyline.expressions.buffers import Mask, arrow
 from eddyline.expressions.coercion import cast, coerce, coerce_all, common_type
 from eddyline.expressions.frame import Evaluated, Frame
 from eddyline.expressions.function import Typing, function
+from eddyline.expressions.limits import LONGEST_MADE, check_lengths, lengths, where_fine
 from eddyline.expressions.lowerings.collections import an_array, at_indices
 from eddyline.expressions.lowerings.nested import Lists, ranks, same
 from eddyline.expressions.lowerings.parameters import exactly, expected, takes, text
@@ -214,10 +216,32 @@ def _array_join(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
     lists = Lists.of(arrays)
     items = lists.items(arrays.values)
     is_kept = ~_nulls(items)
+    shown = arguments[2].values if len(arguments) == 3 else pa.scalar("")
+    errors = check_lengths(
+        "array_join", _text_lengths(lists, items, arguments[1].values, shown, frame.n_rows), frame
+    )
+    separators = frame.array(where_fine(arguments[1].values, errors, frame))
     if len(arguments) == 3:
-        shown = frame.array(arguments[2])
+        shown = frame.array(where_fine(shown, errors, frame))
         filled = pc.coalesce(items, shown.take(pa.array(lists.rows)))
-        texts = pc.binary_join(lists.rebuilt(filled), frame.array(arguments[1]))
-        return Evaluated(pc.if_else(shown.is_valid(), texts, pa.scalar(None, STRING)))
+        texts = pc.binary_join(lists.rebuilt(filled), separators)
+        return Evaluated(pc.if_else(shown.is_valid(), texts, pa.scalar(None, STRING)), errors)
     kept = lists.rebuilt(items.filter(pa.array(is_kept)), lists.count(is_kept))
-    return Evaluated(pc.binary_join(kept, frame.array(arguments[1])))
+    return Evaluated(pc.binary_join(kept, separators), errors)
+
+
+def _text_lengths(
+    lists: Lists,
+    items: pa.Array,
+    separator: pa.Array | pa.Scalar,
+    shown: pa.Array | pa.Scalar,
+    n_rows: int,
+) -> npt.NDArray[np.int64] | None:
+    """About how many bytes the text of each array has, with `shown` for each NULL; None if all together have few."""
+    between = lengths(separator, n_rows)
+    instead = lengths(shown, n_rows)
+    most = int(between.max(initial=0) + instead.max(initial=0))
+    if items.nbytes + most * len(items) <= LONGEST_MADE:
+        return None
+    sizes = lengths(items, len(items)) + np.where(_nulls(items), instead[lists.rows], 0) + between[lists.rows]
+    return np.bincount(lists.rows, weights=sizes, minlength=n_rows).astype(np.int64)

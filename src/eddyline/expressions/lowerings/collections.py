@@ -14,6 +14,7 @@ from eddyline.expressions.buffers import Mask, arrow, numbers, valid
 from eddyline.expressions.coercion import cast, coerce, coerce_all, common_type
 from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, merge_errors
 from eddyline.expressions.function import NeedsLiteral, function
+from eddyline.expressions.limits import check_collected
 from eddyline.expressions.lowerings.nested import Lists, ranks, same
 from eddyline.expressions.lowerings.parameters import exactly, expected, integer, takes
 from eddyline.model import Call, Column, Expression, Literal, Slot
@@ -104,6 +105,9 @@ def _array_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], 
     null_propagates=False,
 )
 def _make_array(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    errors = check_collected("array", arguments, frame)
+    if errors is not None:
+        return Evaluated(pa.nulls(frame.n_rows, expression.type), errors)
     items = _interleaved(arguments, frame, expression.type.value_type)
     offsets = np.arange(frame.n_rows + 1, dtype=np.int32) * len(arguments)
     return Evaluated(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=expression.type))
@@ -139,6 +143,9 @@ def _map_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa
     null_propagates=False,
 )
 def _make_map(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    errors = check_collected("map", arguments, frame)
+    if errors is not None:
+        return Evaluated(pa.nulls(frame.n_rows, expression.type), errors)
     n_entries = len(arguments) // 2
     keys = _interleaved(arguments[::2], frame, expression.type.key_type)
     values = _interleaved(arguments[1::2], frame, expression.type.item_type)

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from eddyline.expressions import civil
 from eddyline.expressions.buffers import Mask, arrow, operands
-from eddyline.expressions.frame import Evaluated, Frame, merge_errors
+from eddyline.expressions.frame import Evaluated, Frame, RowError, merge_errors
 from eddyline.expressions.function import function
 from eddyline.expressions.lowerings.formats import DAYS, MONTHS
 from eddyline.expressions.lowerings.parameters import day, exactly, integer, takes, text
-from eddyline.expressions.lowerings.rowwise import RowError, rowwise
+from eddyline.expressions.lowerings.rowwise import rowwise
 from eddyline.model import Call, Literal
 from eddyline.types import DATE, INT, STRING
 

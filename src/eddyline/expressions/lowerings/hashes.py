@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.expressions.coercion import coerce
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluated, Frame, RowError
 from eddyline.expressions.function import function
+from eddyline.expressions.limits import check_length
 from eddyline.expressions.lowerings.parameters import integer, octets, takes, text
-from eddyline.expressions.lowerings.rowwise import RowError, rowwise
+from eddyline.expressions.lowerings.rowwise import rowwise
 from eddyline.model import Call, Expression
 from eddyline.types import BIGINT, BINARY, STRING, is_integer
 
@@ -91,7 +92,12 @@ def _number_or_bytes(e: Expression) -> Expression:
 def _hex(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
     if arguments[0].values.type == BIGINT:
         return rowwise(lambda n: f"{n % 2**64:X}", arguments, frame, STRING)
-    return rowwise(lambda value: value.hex().upper(), arguments, frame, STRING)
+    return rowwise(_hexed, arguments, frame, STRING)
+
+
+def _hexed(value: bytes) -> str:
+    check_length("hex", 2 * len(value))
+    return value.hex().upper()
 
 
 @function(
@@ -122,6 +128,7 @@ def _unhex(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
 )
 def _base64(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
     def encoded(value: bytes) -> str:
+        check_length("base64", len(value) // 57 * 78 + 78)  # a line of 76 characters and its end for 57 bytes
         whole = base64.b64encode(value).decode("ascii")
         return "\r\n".join(whole[at : at + 76] for at in range(0, len(whole), 76))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -10,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import TypeMismatchError, UnsupportedError
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluated, Frame, RowError
 from eddyline.expressions.function import function
+from eddyline.expressions.limits import LONGEST_PATTERN, TOO_LONG
 from eddyline.expressions.lowerings.parameters import takes, text
 from eddyline.expressions.lowerings.patterns import tested
-from eddyline.expressions.lowerings.rowwise import RowError
 from eddyline.expressions.lowerings.strings import lower
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import BOOLEAN
@@ -25,6 +26,9 @@ _ANY, _ONE = object(), object()
 @lru_cache(maxsize=4096)
 def like_parts(pattern: str, escape: str) -> tuple[object, ...]:
     """The pattern as texts, `_ANY` and `_ONE`. Raises RowError where the escape character escapes nothing."""
+    if len(pattern) > LONGEST_PATTERN:
+        said = f"the pattern of LIKE has {len(pattern):,} characters; at most {LONGEST_PATTERN:,} are read"
+        raise RowError(TOO_LONG, said)
     parts: list[object] = []
     characters = iter(pattern)
     for c in characters:
@@ -46,11 +50,9 @@ def like_parts(pattern: str, escape: str) -> tuple[object, ...]:
         else:
             parts.append(_ONE if c == "_" else c)
     joined: list[object] = []
-    for part in parts:
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        else:
-            joined.append(part)
+    for is_text, run in itertools.groupby(parts, lambda part: isinstance(part, str)):
+        together = list(run)
+        joined += ["".join(map(str, together))] if is_text else together
     return tuple(joined)
 
 
@@ -70,7 +72,11 @@ def like(values: pa.Array, pattern: str, escape: str = "\\") -> pa.Array:
             return pc.ends_with(values, word)
         return pc.match_substring(values, word)
     body = "".join(re2_literal(p) if isinstance(p, str) else ".*" if p is _ANY else "." for p in parts)
-    return pc.match_substring_regex(values, rf"(?s)\A{body}\z")
+    try:
+        return pc.match_substring_regex(values, rf"(?s)\A{body}\z")
+    except pa.ArrowInvalid as error:  # RE2 makes no program so large
+        said = str(error).rpartition(": ")[2]
+        raise RowError(TOO_LONG, f"the pattern of LIKE has too many parts to be matched: {said}") from None
 
 
 def re2_literal(word: str) -> str:

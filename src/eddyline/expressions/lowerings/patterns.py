@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame
-from eddyline.expressions.lowerings.rowwise import RowError
+from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, RowError
 from eddyline.types import BOOLEAN
 
 # Takes values and one pattern, gives one BOOLEAN per value; may raise RowError for a pattern that is none.

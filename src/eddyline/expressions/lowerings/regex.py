@@ -6,12 +6,24 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import Span, UnsupportedError
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluated, Frame, merge_errors
 from eddyline.expressions.function import Typing, function
+from eddyline.expressions.limits import (
+    LONGEST_MADE,
+    MOST_ELEMENTS,
+    check_counts,
+    check_elements,
+    check_lengths,
+    joined_lengths,
+    lengths,
+    where_fine,
+)
 from eddyline.expressions.lowerings.java_regex import (
     Anchor,
     JavaPattern,
@@ -271,7 +283,22 @@ def _regexp_replace(arguments: Sequence[Evaluated], expression: Call, frame: Fra
     read = java_pattern(pattern)
     written = re2(read.root, range(1, read.n_groups + 1))
     new = re2_replacement(replacement, read.n_groups)
-    return Evaluated(_replaced(frame.array(arguments[0]), written, new))
+    values = frame.array(arguments[0])
+    errors = check_lengths("regexp_replace", _most_bytes(values, written, new), frame, 4 * LONGEST_MADE)
+    replaced = _replaced(where_fine(values, errors, frame), written, new)
+    too_long = check_lengths("regexp_replace", joined_lengths([replaced], frame.n_rows), frame)
+    return Evaluated(replaced, merge_errors(errors, too_long))
+
+
+def _most_bytes(values: pa.Array, pattern: str, new: str) -> npt.NDArray[np.int64] | None:
+    """How many bytes each text has at most once its matches are replaced; None if all of them together have few."""
+    n_groups, size = len(re.findall(r"\\[0-9]", new)), len(new.encode())
+    if values.nbytes * (1 + n_groups + size) <= LONGEST_MADE:  # no match is empty
+        return None
+    (mark,) = _unused_marks(values, 1)
+    counts = pc.fill_null(pc.count_substring(_replaced(values, pattern, mark), mark), 0)
+    n_matches = counts.to_numpy(zero_copy_only=False).astype(np.int64)
+    return lengths(values, len(values)) * (1 + n_groups) + n_matches * size
 
 
 def _replaced(values: pa.Array, pattern: str, replacement: str) -> pa.Array:
@@ -329,11 +356,16 @@ def _split(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
         return Evaluated(pa.scalar(None, TEXTS))
     if pattern == "":
         return rowwise(lambda whole: _characters(whole, limit.value), arguments[:1], frame, TEXTS)
+    if limit.value > MOST_ELEMENTS:
+        limit = Literal(INT, -1)  # more parts are made of no text
     values = frame.array(arguments[0])
     written = re2(java_pattern(pattern).root)
     if limit.value <= 0:
         (mark,) = _unused_marks(values, 1)
-        return Evaluated(pc.split_pattern(_replaced(values, written, mark), mark))
+        marked = _replaced(values, written, mark)
+        counts = pc.fill_null(pc.count_substring(marked, mark), 0).to_numpy(zero_copy_only=False)
+        errors = check_counts("split", counts.astype(np.int64) + 1, frame)
+        return Evaluated(pc.split_pattern(where_fine(marked, errors, frame), mark), errors)
     before, after = _unused_marks(values, 2)
     marked = _replaced(values, written, rf"{before}\0{after}")
 
@@ -347,6 +379,7 @@ def _split(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
 
 def _characters(whole: str, limit: int) -> list[str]:
     """The characters one by one, the last part with the rest if there is a limit."""
+    check_elements("split", len(whole) if limit <= 0 else min(limit, len(whole)))
     if limit <= 0 or limit >= len(whole):
         return list(whole) or [""]
     return [*whole[: limit - 1], whole[limit - 1 :]]

@@ -11,17 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame
-from eddyline.types import is_nested
+from eddyline.expressions.frame import MADE_AT_ONCE, ErrorCodes, Evaluated, Frame, RowError
+from eddyline.expressions.limits import lengths, value_bytes
+from eddyline.types import BINARY, STRING, is_nested
 
-
-class RowError(Exception):
-    """A row has no value: Spark's error class, and a sentence."""
-
-    def __init__(self, error: str, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
+_LARGE = (str, bytes, list)  # values that may take much room
 
 
 def rowwise(
@@ -47,7 +41,15 @@ def rowwise(
     numbered: dict[Any, int] = {}
     indices = np.fromiter((numbered.setdefault(row, len(numbered)) for row in rows), np.int64, len(rows))
     values, codes = _mapped(function, numbered, frame, to, takes_null)
-    return Evaluated(values.take(pa.array(indices)), None if codes is None else codes[indices])
+    return Evaluated(_spread(values, pa.array(indices), frame), None if codes is None else codes[indices])
+
+
+def _spread(values: pa.Array, indices: pa.Array, frame: Frame) -> pa.Array:
+    """Values of distinct combinations on the rows that have them."""
+    if values.nbytes * frame.n_rows > MADE_AT_ONCE and values.type in (STRING, BINARY):
+        sizes = lengths(values, len(values))[indices.to_numpy(zero_copy_only=False)]
+        frame.check_bytes(int(sizes.sum()))
+    return values.take(indices)
 
 
 def _of_one_column(
@@ -64,7 +66,7 @@ def _of_one_column(
     values, codes = _mapped(function, rows, frame, to, takes_null)
     if codes is not None:
         codes = codes[encoded.indices.to_numpy(zero_copy_only=False)]
-    return Evaluated(values.take(encoded.indices), codes)
+    return Evaluated(_spread(values, encoded.indices, frame), codes)
 
 
 def _python(column: pa.Array | pa.Scalar, n_rows: int) -> Iterable[Any]:
@@ -80,6 +82,7 @@ def _mapped(
 ) -> tuple[pa.Array, ErrorCodes | None]:
     values: list[Any] = []
     codes: list[int] = []
+    nbytes = 0
     for row in rows:
         code, value = 0, None
         if takes_null or None not in row:
@@ -89,6 +92,10 @@ def _mapped(
                 code = frame.code(problem.error, problem.message)
         values.append(value)
         codes.append(code)
+        if isinstance(value, _LARGE):
+            nbytes += value_bytes(value)
+            if nbytes > MADE_AT_ONCE:
+                frame.check_bytes(nbytes)
     return pa.array(values, to), np.array(codes, np.int32) if any(codes) else None
 
 

@@ -6,15 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expressions.coercion import coerce
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluated, Frame, RowError
 from eddyline.expressions.function import function
+from eddyline.expressions.limits import (
+    LONGEST_MADE,
+    check_elements,
+    check_length,
+    check_lengths,
+    check_steps,
+    lengths,
+    n_bytes,
+    where_fine,
+)
 from eddyline.expressions.lowerings.parameters import exactly, integer, takes, text, text_or_bytes
 from eddyline.expressions.lowerings.patterns import tested
-from eddyline.expressions.lowerings.rowwise import RowError, is_ascii, rowwise
+from eddyline.expressions.lowerings.rowwise import is_ascii, rowwise
 from eddyline.expressions.lowerings.strings import cut
 from eddyline.model import Call, Expression
 from eddyline.types import BIGINT, BINARY, BOOLEAN, INT, STRING
@@ -96,6 +107,7 @@ def _located(part: str | None, whole: str | None, start: int | None) -> int | No
 )
 def _find_in_set(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
     def position(word: str, words: str) -> int:
+        check_elements("find_in_set", words.count(",") + 1)
         listed = words.split(",")
         return listed.index(word) + 1 if word in listed else 0
 
@@ -114,7 +126,11 @@ def _levenshtein(arguments: Sequence[Evaluated], expression: Call, frame: Frame)
 
 
 def _distance(a: str, b: str, limit: int | None = None) -> int:
-    """Row by row of the usual table; what is inserted along a row is a running minimum."""
+    """Row by row of the usual table, the shorter text's; what is inserted along a row is a running minimum."""
+    if limit is not None and abs(len(a) - len(b)) > limit:
+        return -1
+    check_steps("levenshtein", len(a) * len(b))
+    a, b = sorted((a, b), key=len)
     other = np.array([ord(c) for c in b], np.int64)
     places = np.arange(len(b) + 1)
     row = places.copy()
@@ -138,6 +154,7 @@ def _split_part(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
     def part(whole: str, delimiter: str, n: int) -> str:
         if n == 0:
             raise RowError("INVALID_INDEX_OF_ZERO", "parts are counted from 1, or back from -1")
+        check_elements("split_part", whole.count(delimiter) + 1 if delimiter else 1)
         parts = whole.split(delimiter) if delimiter else [whole]
         at = n - 1 if n > 0 else len(parts) + n
         return parts[at] if 0 <= at < len(parts) else ""
@@ -159,17 +176,16 @@ def _substring_index(arguments: Sequence[Evaluated], expression: Call, frame: Fr
 def _before_delimiter(whole: str, delimiter: str, n: int) -> str:
     if not delimiter or n == 0:
         return ""
+    if n < 0:  # Python searches from the end in quadratic time
+        return _before_delimiter(whole[::-1], delimiter[::-1], -n)[::-1]
     # Delimiters may overlap, so each search starts one character behind the one before.
-    at = -1 if n > 0 else len(whole) - len(delimiter) + 1
-    for _ in range(min(abs(n), len(whole) + 1)):
-        at = (
-            whole.find(delimiter, at + 1)
-            if n > 0
-            else whole.rfind(delimiter, 0, max(at - 1 + len(delimiter), 0))
-        )
+    at = -1
+    for n_found in range(min(n, len(whole) + 1)):
+        check_steps("substring_index", n_found * len(delimiter))
+        at = whole.find(delimiter, at + 1)
         if at < 0:
             return whole
-    return whole[:at] if n > 0 else whole[at + len(delimiter) :]
+    return whole[:at]
 
 
 # ------------------------------------------------------------------------------------------ what stands instead of it
@@ -189,13 +205,29 @@ def _replace(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> 
         isinstance(part, pa.Scalar) and isinstance(new, pa.Scalar) and part.is_valid and new.is_valid
     )
     if is_constant and isinstance(whole, pa.Array) and part.as_py():
-        return Evaluated(pc.replace_substring(whole, pattern=part.as_py(), replacement=new.as_py()))
-    return rowwise(
-        lambda whole, part, new: whole.replace(part, new) if part else whole,
-        [arguments[0], arguments[1], Evaluated(new)],
-        frame,
-        STRING,
-    )
+        old, by = part.as_py(), new.as_py()
+        errors = check_lengths("replace", _replaced_lengths(whole, old, by), frame)
+        fine = where_fine(whole, errors, frame)
+        return Evaluated(pc.replace_substring(fine, pattern=old, replacement=by), errors)
+    return rowwise(_replaced, [arguments[0], arguments[1], Evaluated(new)], frame, STRING)
+
+
+def _replaced(whole: str, part: str, new: str) -> str:
+    if not part:
+        return whole
+    if len(new) > len(part):
+        grown = n_bytes(new) - n_bytes(part)
+        check_length("replace", n_bytes(whole) + whole.count(part) * grown)
+    return whole.replace(part, new)
+
+
+def _replaced_lengths(whole: pa.Array, part: str, new: str) -> npt.NDArray[np.int64] | None:
+    """Bytes of each text once it is replaced in; None if all of them together have few."""
+    size, grown = n_bytes(part), n_bytes(new) - n_bytes(part)
+    if grown <= 0 or whole.nbytes + whole.nbytes // size * grown <= LONGEST_MADE:
+        return None
+    counts = pc.fill_null(pc.count_substring(whole, part), 0).to_numpy(zero_copy_only=False)
+    return lengths(whole, len(whole)) + counts.astype(np.int64) * grown
 
 
 @function(
@@ -230,6 +262,7 @@ def _overlaid_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression
 )
 def _overlay(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
     def overlaid(whole: Any, new: Any, start: int, length: int = -1) -> Any:
+        check_length("overlay", len(whole) + len(new))
         kept_from = start + (length if length >= 0 else len(new))
         return cut(whole, 1, start - 1) + new + cut(whole, kept_from, len(whole) + abs(kept_from))
 

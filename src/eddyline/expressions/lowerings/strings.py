@@ -12,6 +12,16 @@ import pyarrow.compute as pc
 from eddyline.expressions.coercion import cast, coerce, common_type
 from eddyline.expressions.frame import Evaluated, Frame
 from eddyline.expressions.function import function
+from eddyline.expressions.limits import (
+    LONGEST_REPEATED,
+    check_elements,
+    check_length,
+    check_lengths,
+    joined_lengths,
+    n_bytes,
+    value_bytes,
+    where_fine,
+)
 from eddyline.expressions.lowerings.nested import Lists
 from eddyline.expressions.lowerings.parameters import (
     expected,
@@ -21,13 +31,10 @@ from eddyline.expressions.lowerings.parameters import (
     text,
     text_or_bytes,
 )
-from eddyline.expressions.lowerings.rowwise import RowError, is_ascii, rowwise
+from eddyline.expressions.lowerings.rowwise import is_ascii, rowwise
 from eddyline.model import Call, Expression
 from eddyline.types import BINARY, INT, STRING, is_nested
 
-# A text that a function makes longer than its arguments ends here: one query must not take all memory.
-MAX_MADE_BYTES = 1 << 20
-TOO_LONG = "COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION"
 _MAX_INT = 2**31 - 1
 
 # ------------------------------------------------------------------------------------------ lengths
@@ -275,8 +282,8 @@ def _register_pad(name: str, side: str, pad: Callable[[Any, Any], Any]) -> None:
         missing = length - len(value)
         if missing <= 0 or not filler:
             return value[: max(length, 0)]
-        if missing > MAX_MADE_BYTES:
-            raise RowError(TOO_LONG, f"{name} would make a text longer than {MAX_MADE_BYTES} characters")
+        if missing > LONGEST_REPEATED:
+            check_length(name, length, LONGEST_REPEATED, "characters")
         fill: Any = filler * (missing // len(filler) + 1)
         return pad(value, fill[:missing])
 
@@ -312,7 +319,7 @@ _register_pad("rpad", "the end", lambda value, fill: value + fill)
     summary="The text n times.",
 )
 def _repeat(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return rowwise(repeated, arguments, frame, STRING)
+    return rowwise(lambda value, n: _repeated("repeat", value, n), arguments, frame, STRING)
 
 
 @function(
@@ -323,13 +330,12 @@ def _repeat(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> E
     summary="n spaces.",
 )
 def _space(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return rowwise(lambda n: repeated(" ", n), arguments, frame, STRING)
+    return rowwise(lambda n: _repeated("space", " ", n), arguments, frame, STRING)
 
 
-def repeated(value: str, n: int) -> str:
+def _repeated(function: str, value: str, n: int) -> str:
     """The text n times; none at all below one."""
-    if n * len(value) > MAX_MADE_BYTES:
-        raise RowError(TOO_LONG, f"a text longer than {MAX_MADE_BYTES} characters would be made")
+    check_length(function, n * len(value), LONGEST_REPEATED, "characters")
     return value * max(n, 0)
 
 
@@ -364,15 +370,20 @@ def _concat(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> E
     if not arguments:
         return Evaluated(pa.scalar("", STRING))
     if pa.types.is_list(expression.type):
-        # Arrow joins no lists.
-        return rowwise(
-            lambda *lists: [item for one in lists for item in one], arguments, frame, expression.type
-        )
+        return rowwise(_joined_lists, arguments, frame, expression.type)  # Arrow joins no lists
     parts = [a.values for a in arguments]
     if len(parts) == 1:
         return Evaluated(parts[0])
+    errors = check_lengths("concat", joined_lengths(parts, frame.n_rows), frame)
+    parts[0] = where_fine(parts[0], errors, frame)
     separator = pa.scalar(b"" if expression.type == BINARY else "", expression.type)
-    return Evaluated(pc.binary_join_element_wise(*parts, separator, null_handling="emit_null"))
+    return Evaluated(pc.binary_join_element_wise(*parts, separator, null_handling="emit_null"), errors)
+
+
+def _joined_lists(*lists: list[Any]) -> list[Any]:
+    check_elements("concat", sum(map(len, lists)))
+    check_length("concat", sum(map(value_bytes, lists)))
+    return [item for one in lists for item in one]
 
 
 def _text_or_texts(e: Expression) -> Expression:
@@ -401,10 +412,13 @@ def _concat_ws(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -
         return Evaluated(pa.scalar(None, STRING))
     # Each part brings its separator, and the first one is cut off. (Arrow's own join loses rows of NULLs only.)
     empty = pa.scalar("", STRING)
+    separators = [separator.values] * len(columns)
+    errors = check_lengths("concat_ws", joined_lengths([*columns, *separators], frame.n_rows), frame)
+    columns = [where_fine(column, errors, frame) for column in columns]
     led = [pc.binary_join_element_wise(separator.values, pc.fill_null(c, empty), empty) for c in columns]
     led = [pc.if_else(c.is_valid(), text, empty) for c, text in zip(columns, led, strict=True)]
     joined = pc.binary_join_element_wise(*led, empty) if len(led) > 1 else led[0]
-    return Evaluated(pc.utf8_slice_codeunits(joined, start=len(separator.values.as_py())))
+    return Evaluated(pc.utf8_slice_codeunits(joined, start=len(separator.values.as_py())), errors)
 
 
 def _joined(separator: str | None, *parts: str | list[str | None] | None) -> str | None:
@@ -413,4 +427,5 @@ def _joined(separator: str | None, *parts: str | list[str | None] | None) -> str
     words: list[str] = []
     for part in parts:
         words += [w for w in ([part] if isinstance(part, str) else part or []) if w is not None]
+    check_length("concat_ws", sum(map(n_bytes, words)) + n_bytes(separator) * len(words))
     return separator.join(words)
