@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,22 @@ class RoundOvertakenError(EddylineError):
 
 class QueryStateError(EddylineError):
     """A query that was dropped, or is in a state that does not allow this."""
+
+
+class IndexBuildError(EddylineError):
+    """The predicate index of a stream cannot be built; nothing of the round has happened. `whys` says of each query at fault, by
+    id, why; without any, it is not a query's fault."""
+
+    def __init__(
+        self, problem: str, *, detail: str | None, hint: str | None, whys: Mapping[int, str] | None = None
+    ) -> None:
+        super().__init__(problem, detail=detail, hint=hint)
+        self.whys = dict(whys or {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(IndexBuildError, detail=self.detail, hint=self.hint, whys=self.whys), (
+            self.problem,
+        )
 
 
 class FunctionError(EddylineError):

@@ -132,6 +132,16 @@ class IndexBuilt(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class QueriesNotIndexed(Event):
+    """The predicate index cannot be built with these queries: they see no rows until they are resumed. Some by name and owner."""
+
+    message: str
+    n_queries: int
+    queries: tuple[tuple[str, str], ...]
+    owners: tuple[str, ...]  # of all of them
+
+
+@dataclass(frozen=True, slots=True)
 class IndexBuildFailed(Event):
     """It could not be; the rounds go on with the index they have."""
 

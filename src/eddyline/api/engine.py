@@ -45,6 +45,7 @@ from eddyline.events import (
     FunctionSuspended,
     IndexBuildFailed,
     KernelsCompiling,
+    QueriesNotIndexed,
     QueriesSuspended,
     TableFailed,
 )
@@ -182,7 +183,7 @@ def _log(event: Event) -> None:
     elif isinstance(event, TableFailed):
         said = "eddyline: table %s keeps the rows it has: %s"
         _logger.warning(said, event.table, event.message, extra=IS_EVENT)
-    elif isinstance(event, (QueriesSuspended, FunctionSuspended)):
+    elif isinstance(event, (QueriesSuspended, QueriesNotIndexed, FunctionSuspended)):
         named = ", ".join(name for name, _ in event.queries[:10])
         said = "eddyline: %d queries suspended (%s): %s"
         _logger.warning(said, event.n_queries, named, event.message, extra=IS_EVENT)

@@ -39,6 +39,18 @@ def suspend_callers(catalog: Catalog, function: str, version: str, why: str, now
     return [query_id for ids in suspended.values() for query_id in ids]
 
 
+def suspend_queries(catalog: Catalog, whys: Mapping[int, str], now_us: int) -> list[int]:
+    """Suspend those of these queries that run, each for its own reason, all in one version; returns their ids."""
+    running = [each for each in whys if catalog.state(each) is QueryState.RUNNING]
+    if running:
+        which = f"{len(running)} quer{'y' if len(running) == 1 else 'ies'}"
+        with catalog.change(f"suspend {which} that cannot be indexed") as version:
+            for query_id in running:
+                shape = catalog.registered(query_id).shape
+                catalog._stop(shape, [query_id], QueryState.SUSPENDED, version, now_us, whys[query_id])
+    return running
+
+
 def _suspend(catalog: Catalog, whys: Mapping[Shape, str], which: str, now_us: int) -> dict[Shape, list[int]]:
     ids_of = {shape: list(catalog._families[shape].ids()) for shape in whys}
     n = sum(map(len, ids_of.values()))

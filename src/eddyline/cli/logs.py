@@ -36,6 +36,7 @@ from eddyline.events import (
     KernelsCompiling,
     MessagesLost,
     PolicySwitched,
+    QueriesNotIndexed,
     QueriesSuspended,
     ResultsDropped,
     RoundCommitted,
@@ -71,6 +72,7 @@ _SAID_IN_WORDS = (
     IndexBuildFailed,
     AuditDifference,
     QueriesSuspended,
+    QueriesNotIndexed,
     FunctionSuspended,
     TableFailed,
 )  # by the engine itself

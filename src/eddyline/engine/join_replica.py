@@ -162,12 +162,11 @@ def _adopt(replica: _Replica, known: ReplicaPlan, task: ProbeTask) -> None:
             elif table.schema != stream.schema:
                 table.reshape(stream.schema)
         replica.stage.build(known.plan)
-    replica.known = known
-    replica.ready = {
+    ready = {
         name: ready_stage(Path(task.store), names, task.time_zone) for name, names in known.filters.items()
     }
-    plans = {name: ready.standing.plan for name, ready in replica.ready.items()}
-    replica.rules.fit(known.plan, plans)
+    replica.rules.fit(known.plan, {name: each.standing.plan for name, each in ready.items()})
+    replica.known, replica.ready = known, ready
 
 
 def _catch_up(store: Store, task: ProbeTask, replica: _Replica) -> None:

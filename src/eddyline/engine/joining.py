@@ -41,6 +41,7 @@ from eddyline.engine.join_visibility import (
 from eddyline.engine.rule_tables import RuleTables
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.window_files import WindowFiles, stored_rows
+from eddyline.events import Event
 from eddyline.expressions import Context
 from eddyline.expressions.frame import Called
 from eddyline.filters import FilterOutput, FilterStage
@@ -231,7 +232,11 @@ class Joining:
         self.stage.build(planned.plan)
         for name in before - planned.plans.keys():
             self.left += [name.lower(), f"{name}/{BOTH}".lower()]
-        self.rules.fit(planned.plan, planned.plans)
+        try:
+            self.rules.fit(planned.plan, planned.plans)
+        except BaseException:
+            self.stage.plan = JoinPlan(-1)  # the next round builds anew
+            raise
         for gone in [key for key in self._locals if key[0] not in planned.plans]:
             self._locals.pop(gone).close()
         self._derived.keep(planned.plans)
@@ -474,6 +479,11 @@ class Joining:
 
     def snapshot(self) -> dict[str, Any]:
         return self.stage.snapshot() | {"tables": self.tables.snapshot()}
+
+    def events(self) -> list[Event]:
+        """What happened to its indexes since this was last asked."""
+        stages = (*self._locals.values(), *self.rules.filters())
+        return [event for stage in stages for event in stage.events()]
 
     def close(self) -> None:
         self.rules.close()

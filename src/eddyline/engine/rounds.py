@@ -33,18 +33,20 @@ import pyarrow as pa
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import Catalog
 from eddyline.catalog.rounds import CommittedRound, ListedFile, ReadInput
+from eddyline.catalog.suspensions import suspend_queries
 from eddyline.delivery import ResultLog
 from eddyline.engine.alerting import Alerting
 from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
 from eddyline.engine.event_time import advanced, event_times, late_rows, latest
 from eddyline.engine.filter_events import filter_events
-from eddyline.engine.function_watch import FunctionWatch
+from eddyline.engine.function_watch import NAMED, FunctionWatch
 from eddyline.engine.join_letters import joined_letter
 from eddyline.engine.join_tasks import SharedRows
 from eddyline.engine.joining import Joining, Made, PlannedJoins
 from eddyline.errors import (
     ClosedError,
     EddylineError,
+    IndexBuildError,
     RoundOvertakenError,
     SchemaError,
     StreamChangedError,
@@ -56,6 +58,7 @@ from eddyline.events import (
     ColumnIgnored,
     Event,
     KernelsCompiling,
+    QueriesNotIndexed,
     ResultsDropped,
     RoundCommitted,
     StoreFileDamaged,
@@ -233,41 +236,69 @@ class RoundEngine:
     ) -> Outcome:
         """One round over rows of any streams; none at all is a tick. `positions` say how far each source was read.
 
-        Raises SchemaChanged if a query needs a column that was not written with the rows; then nothing has happened.
+        Raises SchemaChanged if a query needs a column that was not written with the rows; then nothing has happened. A query
+        with which the predicate index cannot be built is suspended before the round.
         """
         with self.turn:
-            with self.lock:
-                self.check_open()
-                self.at_step("0 skip")
-                known = None if token is None else self.by_token(token)
-                if known is not None:
-                    return replace(known, is_repeat=True)
-                began = time.perf_counter()
-                self.at_step("1 plan")
-                planned = self.plan(inputs, now_us)
-                for name, stream in planned.streams.items():
-                    if inputs[name].rows.schema != stream.schema:
-                        raise StreamChangedError(f"stream {stream.name} has another schema than the rows")
-                    lacking = inputs[name].change.lacking(planned.plans[name])
-                    if lacking is not None and inputs[name].rows.num_rows:
-                        raise SchemaChanged(stream.name, lacking)
-                inputs = {
-                    name: as_changes(stream, inputs[name]) if stream.is_keyed else inputs[name]
-                    for name, stream in planned.streams.items()
-                }
-                round_ = self._numbered(planned, {n: i.rows.num_rows for n, i in inputs.items()}, token)
-            self.compile_if_cold()
-            planned_at = time.perf_counter()
-            try:
-                self.at_step("2 capture")
-                batches, work = self._capture(round_, planned, inputs)
-                self.at_step("3 work")
-                self._work(round_, planned, batches, work)
-                work.planned_at, work.worked_at = planned_at, time.perf_counter()
-            except BaseException:
-                self._abort()
-                raise
-            return self._end(round_, planned, work, positions or {}, began)
+            while True:
+                try:
+                    return self._try_round(inputs, token, now_us, positions)
+                except IndexBuildError as error:
+                    self.suspend_faulty(error)
+
+    def _try_round(
+        self,
+        inputs: Mapping[str, Ingested],
+        token: str | None,
+        now_us: int | None,
+        positions: Mapping[str, object] | None,
+    ) -> Outcome:
+        with self.lock:
+            self.check_open()
+            self.at_step("0 skip")
+            known = None if token is None else self.by_token(token)
+            if known is not None:
+                return replace(known, is_repeat=True)
+            began = time.perf_counter()
+            self.at_step("1 plan")
+            planned = self.plan(inputs, now_us)
+            for name, stream in planned.streams.items():
+                if inputs[name].rows.schema != stream.schema:
+                    raise StreamChangedError(f"stream {stream.name} has another schema than the rows")
+                lacking = inputs[name].change.lacking(planned.plans[name])
+                if lacking is not None and inputs[name].rows.num_rows:
+                    raise SchemaChanged(stream.name, lacking)
+            inputs = {
+                name: as_changes(stream, inputs[name]) if stream.is_keyed else inputs[name]
+                for name, stream in planned.streams.items()
+            }
+            round_ = self._numbered(planned, {n: i.rows.num_rows for n, i in inputs.items()}, token)
+        self.compile_if_cold()
+        planned_at = time.perf_counter()
+        try:
+            self.at_step("2 capture")
+            batches, work = self._capture(round_, planned, inputs)
+            self.at_step("3 work")
+            self._work(round_, planned, batches, work)
+            work.planned_at, work.worked_at = planned_at, time.perf_counter()
+        except BaseException:
+            self._abort()
+            raise
+        return self._end(round_, planned, work, positions or {}, began)
+
+    def suspend_faulty(self, error: IndexBuildError) -> None:
+        """Suspend the queries with which the index cannot be built, and say so. Raises the error if it is no query's fault."""
+        if not error.whys:
+            raise error
+        with self.turn, self.lock:
+            self.check_open()
+            ids = suspend_queries(self.catalog, error.whys, self.now_us())
+            if not ids:  # they were dropped, paused or suspended since the round was planned
+                return
+            named = tuple((self.catalog.name_of(i), self.catalog.owner_of(i)) for i in ids[:NAMED])
+            owners = tuple(sorted({*map(self.catalog.owner_of, ids)} - {""}))
+            why = error.whys[ids[0]]
+            self.announce(QueriesNotIndexed(self._last_round, why, len(ids), named, owners))
 
     def commit_shared(
         self,
@@ -502,6 +533,7 @@ class RoundEngine:
             self._take(made, round_, work)
         work.letters += self.joining.letters
         work.n_dead += len(self.joining.letters)
+        work.events += self.joining.events()
         while self.joining.left:
             unused = self._stages.pop(self.joining.left.pop(), None)
             if unused is not None:

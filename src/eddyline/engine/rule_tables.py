@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
+from eddyline.errors import IndexBuildError
+from eddyline.events import IndexBuildFailed
 from eddyline.filters import FilterStage
 from eddyline.joins.partners import ALWAYS, TablePartner
 from eddyline.joins.plan import Drivers, JoinPlan, Numbers, SignaturePlan
@@ -55,7 +57,13 @@ class RulePartner:
         n = len(of)
         batch = TupleBatch("", rows, drivers.arrival[of], np.ones(n, np.int8), np.zeros(n, dtype=bool))
         filters.build(rules.plan)
-        offsets, ids = filters.push(batch, _ROUND).pairs()
+        try:
+            offsets, ids = filters.push(batch, _ROUND).pairs()
+        except (
+            IndexBuildError
+        ) as error:  # rows of the table are no queries to suspend: they are found by the key alone
+            filters.index.events.append(IndexBuildFailed(0, rules.plan.stream, str(error)))
+            return self.inner.find(key, values, drivers, of)
         probes = np.repeat(np.arange(n), np.diff(offsets))
         found = table.rows_that_came(rules.came(ids.astype(np.int64)))
         is_current = table.is_current_at(found, drivers.arrival[of][probes])
@@ -98,21 +106,20 @@ class RuleTables:
                 continue
             signature = next(each.signature for each in plan.signatures if each.name == who[0])
             name = signature.inputs[who[1]].stream.lower()
-            self._found[who] = RuleTable(name, stream, Rules(form, self._evaluate), self._make_filters())
-            self._fill(self._found[who])
+            self._found[who] = RuleTable(name, stream, self._filled(form, name), self._make_filters())
 
     def fill(self) -> None:
         """Begin anew with the rows the tables have."""
         for known in self._found.values():
-            known.rules = Rules(known.rules.form, self._evaluate)
-            self._fill(known)
+            known.rules = self._filled(known.rules.form, known.table)
 
-    def _fill(self, known: RuleTable) -> None:
-        table = self._tables[known.table]
+    def _filled(self, form: RuleForm, name: str) -> Rules:
+        table, rules = self._tables[name], Rules(form, self._evaluate)
         rows = table.current()
         rows = rows[np.argsort(table.arrival[rows])]
         batch = pa.RecordBatch.from_arrays(table.take(rows, table.schema.names), schema=table.schema)
-        known.rules.add(batch, table.arrival[rows])
+        rules.add(batch, table.arrival[rows])
+        return rules
 
     def partner(self, signature: str, place: int, origin: int, inner: TablePartner) -> RulePartner | None:
         """How an input is looked up; None if it is probed."""
@@ -130,9 +137,9 @@ class RuleTables:
         before = table.probe_at(key, columns, changes.arrival)
         came = np.flatnonzero(deltas.sign > 0)
         for known in mine:
-            known.rules.add(deltas.rows.take(pa.array(came)), deltas.arrival[came])
             known.added.append(deltas.arrival[came])
             known.replaced.append(table.arrival[before.rows])
+            known.rules.add(deltas.rows.take(pa.array(came)), deltas.arrival[came])
 
     def commit(self) -> None:
         """Before the tables commit: rules whose rows are no longer current go."""
@@ -150,6 +157,9 @@ class RuleTables:
             for came in known.added:
                 known.rules.drop(came)
             known.replaced, known.added = [], []
+
+    def filters(self) -> list[FilterStage]:
+        return [known.filters for known in self._found.values()]
 
     def close(self) -> None:
         for known in self._found.values():

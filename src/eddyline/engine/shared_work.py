@@ -33,7 +33,7 @@ from eddyline.engine.replica_plans import ReplicaPlans
 from eddyline.engine.rounds import Outcome, Planned, RoundEngine, Work
 from eddyline.engine.task_size import TaskSize
 from eddyline.engine.tasks import Task, TaskResult, by_bytes
-from eddyline.errors import EddylineError, HomeError, RoundOvertakenError
+from eddyline.errors import EddylineError, HomeError, IndexBuildError, RoundOvertakenError
 from eddyline.events import RoundMeasured
 from eddyline.functions.udf import UserFunction
 from eddyline.model import DeadLetter, Round, Stream
@@ -84,6 +84,7 @@ class _Share:
 
     def check(self) -> None:
         for task, result in zip(self.tasks, self.results, strict=True):
+            _check_index(result)
             if result.refused is not None:
                 reference = task.references[result.refused.place]
                 raise ReferenceRefused(self.name, reference, result.refused.why, result.refused.change)
@@ -343,6 +344,13 @@ class SharedRounds:
                 RoundOvertakenError
             ):  # a round of the same stream came between: what is late may have changed
                 continue
+            except IndexBuildError as error:
+                try:
+                    self._rounds.suspend_faulty(error)
+                except BaseException:
+                    self._remove_input(inputs)
+                    raise
+                continue
             except BaseException:
                 self._remove_input(inputs)
                 raise
@@ -511,6 +519,8 @@ class SharedRounds:
                 for number in range(n_tasks)
             ]
         )
+        for result in work.joined:
+            _check_index(result)
         return names
 
     def _work(self, shares: Sequence[_Share]) -> None:
@@ -523,6 +533,11 @@ class SharedRounds:
             share.check()
             n_read = sum(reference.nbytes for reference in share.planned.references)
             self._sizes[share.name].learn(n_read, sum(result.cpu_seconds for result in share.results))
+
+
+def _check_index(result: TaskResult) -> None:
+    if result.faulty is not None:
+        raise result.faulty
 
 
 def _stored(file: ListedFile) -> StoredFile:

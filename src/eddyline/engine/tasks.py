@@ -21,7 +21,7 @@ from eddyline.engine.event_time import event_times, late_rows, latest
 from eddyline.engine.join_replica import ProbeTask, joined_share
 from eddyline.engine.join_tasks import JoinedInputs, WantedRows
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
-from eddyline.errors import StoreError
+from eddyline.errors import IndexBuildError, StoreError
 from eddyline.filters import FilterOutput
 from eddyline.functions import FunctionKey, Observed
 from eddyline.model import DeadLetter, Round
@@ -71,7 +71,7 @@ class Refused:
 
 @dataclass(slots=True)
 class TaskResult:
-    """What came of a task. With `refused` or `is_numbered`, nothing was written and nothing else counts."""
+    """What came of a task. With `refused`, `faulty` or `is_numbered`, nothing was written and nothing else counts."""
 
     counts: list[ReadCount] = field(default_factory=list)  # by reference
     files: list[tuple[str, StoredFile]] = field(default_factory=list)  # kind, file
@@ -83,6 +83,7 @@ class TaskResult:
     letters: list[DeadLetter] = field(default_factory=list)  # the newest, with arrival numbers from 0
     recent: pa.RecordBatch | None = None  # the newest rows
     refused: Refused | None = None
+    faulty: IndexBuildError | None = None  # queries with which an index cannot be built here
     is_numbered: bool = False  # rows bring their own arrival numbers, which one place alone can check
     nbytes: int = 0  # of rows, as they were filtered
     ignored: dict[str, str] = field(default_factory=dict)  # columns that were not read, and why
@@ -107,8 +108,15 @@ class _Numbered(Exception):
 
 def run_task(task: Task | ProbeTask) -> TaskResult:
     """Do the work of a task. Raises StoreError if the store cannot be read or written: then it is to be tried elsewhere."""
-    if isinstance(task, ProbeTask):
-        return _run_probe(task)
+    try:
+        return _run_probe(task) if isinstance(task, ProbeTask) else _run_filters(task)
+    except IndexBuildError as error:
+        if not error.whys:
+            raise
+        return TaskResult(faulty=error)
+
+
+def _run_filters(task: Task) -> TaskResult:
     began, cpu = time.perf_counter(), time.process_time()
     ready = ready_stage(Path(task.store), task.plan, task.time_zone)
     ready.stage.follow_routing(task.routing, task.options)

@@ -100,19 +100,21 @@ class FilterPool:
     def add(self, filter_: Filter) -> int:
         """The number of a filter that was not there."""
         assert filter_.key not in self._by_key, filter_.key
-        number = self._by_key[filter_.key] = len(self.filters)
-        self.filters.append(filter_)
-        self._cores.setdefault(filter_.core, len(self._cores))
+        number = len(self.filters)
         self._members = None
+        self._cores.setdefault(filter_.core, len(self._cores))
+        self.filters.append(filter_)
+        self._by_key[filter_.key] = number
         return number
 
     def add_class(self, filters: frozenset[int]) -> int:
         """The number of a class, which may be there."""
         number = self._by_set.get(filters)
         if number is None:
-            number = self._by_set[filters] = len(self.classes)
-            self.classes.append(filters)
+            number = len(self.classes)
             self._members = None
+            self.classes.append(filters)
+            self._by_set[filters] = number
         return number
 
     @property

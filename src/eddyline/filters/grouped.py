@@ -12,7 +12,8 @@ of them), and NULL satisfies no comparison, `!=` included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,8 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import Positions
+from eddyline.errors import IndexBuildError
 from eddyline.expressions import Context, Failure, Frame, evaluate, is_volatile
 from eddyline.expressions.frame import ErrorCodes, as_mask, merge_errors
+from eddyline.filters.faults import cannot_be_built, isolated
 from eddyline.filters.keys import Domain, KeyColumn, Mask, compare
 from eddyline.filters.shared import BatchEvaluation
 from eddyline.model import Atom, AtomKind, Clause, Column, Segment, Slot, UserCall
@@ -149,15 +152,62 @@ class GroupedFilter:
     is_open: Mask  # queries not refuted by their constants alone
     constant_errors: ErrorCodes | None  # clauses of constants only that are in error
     failures: tuple[Failure, ...] = field(default=())  # what `constant_errors` stands for
+    faults: Mapping[int, Exception] = field(default_factory=dict)  # queries, by place, that are not in it
 
 
 def grouped_filter(segment: Segment, context: Context) -> GroupedFilter:
-    """Group the atoms of a segment; remembered with it, since it depends on constants only."""
+    """Group the atoms of a segment; remembered with it, since it depends on constants only.
+
+    Raises IndexBuildError with the queries that run and cannot be grouped.
+    """
     ready = segment.cache.get("grouped filter")
     if ready is None:
-        ready = segment.cache["grouped filter"] = _group(segment, context)
+        try:
+            ready = _group(segment, context)
+        except Exception:
+            ready = _without_faults(segment, context)
+        if not any(segment.is_live[at] for at in ready.faults):
+            segment.cache["grouped filter"] = ready
     assert isinstance(ready, GroupedFilter)
+    if ready.faults:
+        running = {at: error for at, error in ready.faults.items() if segment.is_live[at]}
+        if running:
+            raise cannot_be_built({int(segment.ids[at]): error for at, error in running.items()})
     return ready
+
+
+def grouped_filters(segments: Iterable[Segment], context: Context) -> list[GroupedFilter]:
+    """Those of several segments; the queries of all of them that cannot be grouped are in one error."""
+    found: list[GroupedFilter] = []
+    failed: list[IndexBuildError] = []
+    for segment in segments:
+        try:
+            found.append(grouped_filter(segment, context))
+        except IndexBuildError as error:
+            failed.append(error)
+    if failed:
+        failed[0].whys = {query_id: why for error in failed for query_id, why in error.whys.items()}
+        raise failed[0]
+    return found
+
+
+def _without_faults(segment: Segment, context: Context) -> GroupedFilter:
+    """The segment with the queries at fault set apart: in their places stand the constants of another."""
+
+    def group(first: int, until: int) -> range:
+        slots = tuple(column.slice(first, until - first) for column in segment.slots)
+        _group(Segment(segment.shape, segment.ids[first:until], slots, segment.is_live[first:until]), context)
+        return range(first, until)
+
+    found = isolated(len(segment), group)
+    if not found.built:
+        nothing = np.zeros(len(segment), dtype=bool)
+        return GroupedFilter((), (), (), nothing, None, faults=found.faults)
+    places = np.arange(len(segment))
+    places[list(found.faults)] = found.built[0][0]
+    slots = tuple(column.take(pa.array(places)) for column in segment.slots)
+    sound = _group(Segment(segment.shape, segment.ids, slots, segment.is_live), context)
+    return replace(sound, faults=found.faults)
 
 
 def list_lengths(lists: pa.Array) -> npt.NDArray[np.int64]:

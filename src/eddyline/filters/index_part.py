@@ -26,7 +26,7 @@ from eddyline.filters.assembly import Assembly, Placed
 from eddyline.filters.bitset_blocks import BitsetBlocks
 from eddyline.filters.boxes import Asked, Attributes, asked
 from eddyline.filters.choice import choose
-from eddyline.filters.grouped import GroupedFilter, grouped_filter
+from eddyline.filters.grouped import GroupedFilter, grouped_filters
 from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import Domain, KeyColumn, Keys, Mask
 from eddyline.filters.leaf_blocks import LeafBlocks
@@ -73,7 +73,7 @@ class IndexPart:
         attributes are left undecided, and so every hit is open.
         """
         attributes = Attributes()
-        filters = [grouped_filter(segment, context) for segment, _ in members]
+        filters = grouped_filters((segment for segment, _ in members), context)
         for each in filters:
             attributes.meet((*each.grouped, *each.bounded))
         attributes.settle()

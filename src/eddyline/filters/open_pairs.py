@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import PartMatches, Positions, QueryIds, TupleBatch
+from eddyline.errors import IndexBuildError
 from eddyline.expressions import Context, Failure
 from eddyline.expressions.frame import ErrorCodes
 from eddyline.filters.boxes import is_computed
@@ -118,6 +119,8 @@ def opened(
         if is_strict:
             return _in_text_order(pairs, grouped, evaluation, found), found
         return _after(pool.of(pairs.segment).alone, pairs, evaluation, found), found
+    except IndexBuildError:
+        raise
     except Exception:
         return None, decide(pairs, evaluation, serves_planes=serves_planes)
 
@@ -132,6 +135,8 @@ def closed(pairs: OpenPairs, evaluation: BatchEvaluation, pool: FilterPool, *, i
             if len(part):
                 found.parts.append(part)
         return found
+    except IndexBuildError:
+        raise
     except Exception:
         return decide(
             OpenPairs.of(pairs.segment, pairs.rows, pairs.positions), evaluation, serves_planes=False
@@ -200,6 +205,8 @@ def _without_faulty_rows(
         found = _decide(pairs, BatchEvaluation(batch.take(rows), context), serves_planes)
         parts = [replace(part, batch=batch, rows=rows[part.rows]) for part in found.parts]
         return Decided(parts, found.dead.at(rows), found.n_waiting)
+    except IndexBuildError:
+        raise
     except Exception as error:
         if len(rows) == 1:
             lost = Dead()

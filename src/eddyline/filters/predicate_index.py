@@ -19,10 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.batch import Positions, QueryIds
+from eddyline.errors import IndexBuildError
 from eddyline.events import Event, IndexBuildFailed, IndexBuilt
 from eddyline.expressions import Context
 from eddyline.filters.assembly import Placed
 from eddyline.filters.boxes import is_computed
+from eddyline.filters.faults import cannot_be_built, isolated
 from eddyline.filters.grouped import grouped_filter
 from eddyline.filters.index_part import FEW_ROWS, IndexPart
 from eddyline.filters.shared import BatchEvaluation
@@ -68,25 +70,24 @@ class PredicateIndex:
     # ----------------------------------------------------------------------------------------- follow
 
     def follow(self, plan: StreamPlan, evaluation: BatchEvaluation, round_number: int) -> None:
-        """Stand where the plan does. The rows of the round are the sample by which structures are chosen."""
+        """Stand where the plan does. The rows of the round are the sample by which structures are chosen.
+
+        Raises IndexBuildError with the queries at fault if that cannot be built; then it stands where it stood.
+        """
         is_adopted = self._adopt(round_number)
         if plan is self.plan and not is_adopted:
             self._reconsider(evaluation, round_number)
             return
-        before, self.plan = self.plan, plan
-        changed = None if before is None else plan.changes.between(before.version, plan.version)
+        changed = None if self.plan is None else plan.changes.between(self.plan.version, plan.version)
         sample = _sample(evaluation)
         if changed is None:
+            parts = self._parts_of(self._members(plan, None), sample)
             self._build = None  # what is being built belongs to another history
             self._n_sampled = len(evaluation.batch)
-            self.parts = self._whole(plan, sample)
+            self.plan, self.parts = plan, parts
             return
-        if changed:
-            gone = _together(changed.values())
-            busy = self._n_busy
-            masked = [part.without(gone) for part in self.parts]
-            self.parts = tuple(part for k, part in enumerate(masked) if k < busy or part.n_queries)
-            self._add(plan, changed, sample)
+        parts = self._changed(plan, changed, sample) if changed else self.parts
+        self.plan, self.parts = plan, parts
         if changed or is_adopted:
             self._maintain(plan, sample, round_number)
 
@@ -139,22 +140,19 @@ class PredicateIndex:
         """How many parts stay as they are, because what is being built will take their place."""
         return 0 if self._build is None else self._build.until
 
-    def _whole(self, plan: StreamPlan, sample: BatchEvaluation) -> tuple[IndexPart, ...]:
-        members = self._members(plan, None)
-        return (self._part(members, sample),) if members else ()
-
-    def _add(self, plan: StreamPlan, changed: dict[Shape, QueryIds], sample: BatchEvaluation) -> None:
-        """A part for what came, together with the newest part while that is small."""
-        parts = list(self.parts)
+    def _changed(
+        self, plan: StreamPlan, changed: dict[Shape, QueryIds], sample: BatchEvaluation
+    ) -> tuple[IndexPart, ...]:
+        """The parts without what went, and one for what came, together with the newest part while that is small."""
+        gone = _together(changed.values())
+        masked = [part.without(gone) for part in self.parts]
+        parts = [part for k, part in enumerate(masked) if k < self._n_busy or part.n_queries]
         n_new = sum(len(ids) for ids in changed.values())
         taken: list[dict[Shape, QueryIds]] = [changed]
         while len(parts) > max(1, self._n_busy) and parts[-1].n_built + n_new <= SMALL_TAIL:
             n_new += parts[-1].n_built
             taken.append(_by_shape(parts.pop().members))
-        members = self._members(plan, _union(taken))
-        if members:
-            parts.append(self._part(members, sample))
-        self.parts = tuple(parts)
+        return (*parts, *self._parts_of(self._members(plan, _union(taken)), sample))
 
     def _maintain(self, plan: StreamPlan, sample: BatchEvaluation, round_number: int) -> None:
         if self._build is not None or not self.parts:
@@ -166,14 +164,16 @@ class PredicateIndex:
         is_overlay_worn = n_overlay - sum(n_live[1:]) > max(MASKED_SHARE * n_overlay, SMALL_TAIL)
         if n_all <= SMALL:
             if len(self.parts) > 1 or is_worn:
-                self.parts = self._whole(plan, sample)
+                try:
+                    self.parts = self._parts_of(self._members(plan, None), sample)
+                except Exception as error:  # the rounds go on with what they have
+                    self._tell_failure(round_number, error)
         elif is_worn:
             self._start(_Build(plan, 0, len(self.parts)), sample, round_number)
         elif len(self.parts) > MOST_PARTS or is_overlay_worn:
             self._start(_Build(plan, 1, len(self.parts)), sample, round_number)
 
     def _start(self, build: _Build, sample: BatchEvaluation, round_number: int) -> None:
-        self._build = build
         # what is computed on the rows belongs to this thread, so the other one gets rows of its own
         own = BatchEvaluation(sample.batch.take(np.arange(len(sample.batch))), self._context)
         wanted = None if build.first == 0 else _union(_by_shape(p.members) for p in self.parts[build.first :])
@@ -189,7 +189,9 @@ class PredicateIndex:
         if self._in_background:
             build.thread = threading.Thread(target=work, name="eddyline-index", daemon=True)
             build.thread.start()
+            self._build = build
         else:
+            self._build = build
             work()
             self._adopt(round_number)
 
@@ -200,17 +202,57 @@ class PredicateIndex:
             return False
         self._build = None
         if build.part is None:
-            said = f"{type(build.error).__name__}: {build.error}"
-            self.events.append(IndexBuildFailed(round_number, self.plan.stream, said))
+            assert build.error is not None
+            self._tell_failure(round_number, build.error)
             return False
         changed = self.plan.changes.between(build.plan.version, self.plan.version)
         if changed is None:
             return False
-        part = build.part.without(_together(changed.values())) if changed else build.part
+        try:
+            part = build.part.without(_together(changed.values())) if changed else build.part
+        except Exception as error:  # the rounds go on with what they have
+            self._tell_failure(round_number, error)
+            return False
         built = (part,) if part.n_queries else ()
         self.parts = (*self.parts[: build.first], *built, *self.parts[build.until :])
         self.events.append(IndexBuilt(round_number, self.plan.stream, part.n_built, build.seconds))
         return True
+
+    def _tell_failure(self, round_number: int, error: Exception) -> None:
+        assert self.plan is not None
+        said = f"{type(error).__name__}: {error}"
+        self.events.append(IndexBuildFailed(round_number, self.plan.stream, said))
+
+    def _parts_of(
+        self, members: Sequence[tuple[Segment, Positions]], sample: BatchEvaluation
+    ) -> tuple[IndexPart, ...]:
+        """A part of these queries; several, if they can only be built apart. Raises IndexBuildError with those at fault."""
+        if not members:
+            return ()
+        try:
+            return (self._part(members, sample),)
+        except IndexBuildError:
+            raise
+        except Exception:
+            return self._parts_apart(members, sample)
+
+    def _parts_apart(
+        self, members: Sequence[tuple[Segment, Positions]], sample: BatchEvaluation
+    ) -> tuple[IndexPart, ...]:
+        ends = np.cumsum([len(positions) for _, positions in members])
+
+        def build(first: int, until: int) -> IndexPart:
+            some = [
+                (segment, positions[max(0, first - before) : max(0, until - before)])
+                for (segment, positions), before in zip(members, [0, *ends.tolist()], strict=False)
+            ]
+            return self._part([each for each in some if len(each[1])], sample)
+
+        found = isolated(int(ends[-1]), build)
+        if found.faults:
+            ids = np.concatenate([segment.ids[positions] for segment, positions in members])
+            raise cannot_be_built({int(ids[at]): error for at, error in found.faults.items()})
+        return tuple(found.built)
 
     def _part(self, members: Sequence[tuple[Segment, Positions]], sample: BatchEvaluation) -> IndexPart:
         return IndexPart.build(members, self._context, sample, columns_only=self._columns_only)

@@ -233,9 +233,9 @@ class FilterStage:
     def follow_routing(self, routing: Routing, options: RoutingOptions) -> None:
         """Do as another process says, and leave the learning to it."""
         known = self._routing
-        self._routing, self._options = routing, options
         if known is None or known.keys != routing.keys or known.classes != routing.classes:
             self._number_as(routing.keys, routing.classes)
+        self._routing, self._options = routing, options
 
     def walked(self) -> list[Walked]:
         """What rows told of filters since this was last asked, where another process learns."""
@@ -258,9 +258,9 @@ class FilterStage:
 
     def _number_as(self, keys: Sequence[str], classes: Sequence[frozenset[int]]) -> None:
         """Begin a new pool in which filters and classes stand where a routing has them."""
-        self._pool = FilterPool(self._context, self._declared_cost)
-        self._pool.adopt(keys, classes)
-        self._tree = None
+        pool = FilterPool(self._context, self._declared_cost)
+        pool.adopt(keys, classes)
+        self._pool, self._tree = pool, None
 
     def _forget_unused_filters(self, plan: StreamPlan) -> None:
         """Make room where most filters were of queries that are gone. Whoever follows a routing leaves that to who made it."""
@@ -270,6 +270,7 @@ class FilterStage:
         is_due |= pool.is_full and plan.version >= self._looked_at + FULL_VERSIONS
         if self._routing is not None or not is_due:
             return
+        self._looked_at = plan.version
         used = FilterPool(self._context, self._declared_cost, name="filters in use")
         for segment in plan.segments:
             if segment.n_live:
