@@ -512,3 +512,11 @@ def test_versions_that_are_not_there_are_refused(engine):
         rollback(engine, 9)
     with pytest.raises(QueryStateError, match="an engine in memory keeps no earlier versions"):
         rollback(eddyline.open(), 1)
+
+
+def test_constants_that_exhaust_memory_are_a_mistake_with_its_place(rules, engine):
+    text = "SELECT sym FROM trades WHERE length(replace(repeat('a',1000000),'a',repeat('b',1000000))) > 0"
+    (rules / "exploding.sql").write_text(f"CREATE VIEW exploding AS {text};")
+    (mistake,) = told(plan(engine, rules), rules)
+    assert mistake.startswith("exploding.sql:1:")
+    assert "replace would make a text of 1,000,000,000,000 bytes; at most 16,777,216 are made" in mistake

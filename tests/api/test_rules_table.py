@@ -328,3 +328,12 @@ def test_a_template_inside_the_pipeline_file_is_told_by_its_place_there(tmp_path
     (told,) = mistakes(plan(engine, load_pipeline(tmp_path / "eddyline.toml")))
     assert "there is no column sim in trades" in told
     assert "detail: At line 1, column 8 of the template." in told
+
+
+def test_a_row_whose_constants_go_over_a_limit_is_refused_and_the_others_stand(rules, engine):
+    state(rules, "SELECT sym FROM trades WHERE sym = repeat(:sym, cast(:n AS INT))")
+    (rules / "watches.csv").write_text("user,sym,n\nann,A,3\nbob,B,3000000\n")
+    found = apply_rules(engine, rules)
+    why = "its constants go over a limit: repeat would make a text of 3,000,000 characters; at most 1,048,576 are made"
+    assert refused(found) == [(2, "watch-bob", why)]
+    assert engine.push("trades", [{"sym": "AAA"}]).count == 1

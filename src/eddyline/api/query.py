@@ -79,6 +79,8 @@ class Query:
     def warnings(self) -> list[str]:
         """What is probably not meant, such as a query that can never match."""
         record = self._record()
+        if record.state is QueryState.SUSPENDED:  # it may be so because its constants cannot be computed
+            return []
         frame = Frame(1, {}, list(record.constants), self._rounds.context())
         for clause in record.shape.condition.clauses:
             if all(a.kind is AtomKind.CONSTANT and not is_volatile(a.condition) for a in clause.atoms):

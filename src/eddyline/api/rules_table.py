@@ -148,8 +148,8 @@ def read_rows(
                     int(at), f"{slot.name}: {values[int(at)].as_py()!r} is not {type_name(slot.type)}"
                 )
         slots.append(converted.values)
-    for at, (_, failure) in over_a_limit(shape, slots, context.time_zone).items():
-        bad.setdefault(at, f"its constants go over a limit: {failure.message}")
+    for row, (_, failure) in over_a_limit(shape, slots, context.time_zone).items():
+        bad.setdefault(row, f"its constants go over a limit: {failure.message}")
     rows = Rows(shape, types, names, slots, table.numbers, table.refused, len(table.refused))
     rows.without(bad, file)
     rows.refused.sort(key=lambda refused: refused.row)

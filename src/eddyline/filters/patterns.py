@@ -23,8 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.expressions.frame import RowError
 from eddyline.expressions.lowerings.like import like_parts
-from eddyline.expressions.lowerings.rowwise import RowError
 from eddyline.filters.keys import HIGHEST, LOWEST, Domain, Keys, Mask
 from eddyline.types import BINARY
 

@@ -57,11 +57,22 @@ def over_a_limit(shape: Shape, slots: Sequence[pa.Array], time_zone: str) -> dic
                 errors = evaluate(call, frame).errors
             except (TooMuchForConstants, MemoryError):
                 raise refused_constants(call.span, most) from None
-            for at in () if errors is None else np.flatnonzero(errors).tolist():
+            if errors is None:
+                continue
+            for at in np.flatnonzero(errors).tolist():
                 failure = frame.failure(int(errors[at]))
                 if failure.error in OVER_A_LIMIT:
-                    found.setdefault(first + at, (call, failure))
+                    found.setdefault(first + at, (_innermost(call, frame, at), failure))
     return found
+
+
+def _innermost(call: Call, frame: Frame, at: int) -> Call:
+    """The call inside this one at which its error began."""
+    for node in call.walk():
+        known = frame.computed.get(node)
+        if isinstance(node, Call) and known is not None and known.errors is not None and known.errors[at]:
+            call = node
+    return call
 
 
 def check_constants(shape: Shape, slots: Sequence[pa.Array], time_zone: str) -> None:

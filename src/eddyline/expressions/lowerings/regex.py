@@ -356,11 +356,9 @@ def _split(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
         return Evaluated(pa.scalar(None, TEXTS))
     if pattern == "":
         return rowwise(lambda whole: _characters(whole, limit.value), arguments[:1], frame, TEXTS)
-    if limit.value > MOST_ELEMENTS:
-        limit = Literal(INT, -1)  # more parts are made of no text
     values = frame.array(arguments[0])
     written = re2(java_pattern(pattern).root)
-    if limit.value <= 0:
+    if limit.value <= 0 or limit.value > MOST_ELEMENTS:  # more parts are made of no text
         (mark,) = _unused_marks(values, 1)
         marked = _replaced(values, written, mark)
         counts = pc.fill_null(pc.count_substring(marked, mark), 0).to_numpy(zero_copy_only=False)
