@@ -195,6 +195,10 @@ class ProofError(EddylineError):
     """A result that no independent engine can judge here; it says why, or what to install."""
 
 
+class ResultsDroppedWarning(UserWarning):
+    """Results left the memory of an engine without a home before they were read."""
+
+
 class ClosedError(EddylineError):
     """The engine was closed."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -100,3 +102,52 @@ def test_the_owner_of_a_dropped_query_is_remembered_by_the_home(tmp_path):
 def test_what_is_not_a_cursor_is_refused(cursor):
     with pytest.raises(PropertyError, match="not a cursor"):
         read_place(cursor)
+
+
+# --------------------------------------------------------------------------------------------- through a handle
+
+
+def test_a_handle_reads_everything_the_home_keeps_also_after_reopening(tmp_path):
+    little = {"results_per_query": 5, "result_bytes": 20_000}
+    with eddyline.open(tmp_path / "home", **little) as engine:
+        engine.stream("s", "n INT")
+        query = engine.query("SELECT n FROM s", name="q")
+        for start in range(0, 3000, 100):
+            engine.push("s", [(n,) for n in range(start, start + 100)])
+        assert not engine.rounds.results.is_whole(0)  # memory alone would not do
+        found = query.results()
+        assert [result["n"] for result in found] == list(range(3000))
+        assert (found.n_dropped, query.n_dropped) == (0, 0)
+        for start in range(3000, 6000, 100):
+            engine.push("s", [(n,) for n in range(start, start + 100)])
+        first = next(iter(query))
+        assert (first["n"], first.round_number) == (3000, 31)
+        assert [result["n"] for result in query] == list(range(3001, 6000))
+        assert [result["n"] for result in query.latest(2500)] == list(range(3500, 6000))
+    with eddyline.open(tmp_path / "home", **little) as engine:
+        query = engine.get("q")
+        assert [result["n"] for result in query.latest(2500)] == list(range(3500, 6000))
+        assert [result["n"] for result in query.results(after=first.cursor)] == list(range(3001, 6000))
+        assert query.to_arrow()["n"].to_pylist() == list(range(6000))
+        assert query.to_arrow(newest=3)["n"].to_pylist() == [5997, 5998, 5999]
+        engine.push("s", [(6000,)])
+        found = query.results()
+        assert [result["n"] for result in found] == list(range(6001))
+        assert found.n_dropped == 0
+
+
+def test_a_cursor_older_than_what_the_home_keeps_says_that_results_are_gone(tmp_path):
+    with eddyline.open(tmp_path / "home", results_per_query=5, result_bytes=20_000) as engine:
+        engine.stream("s", "n INT")
+        query = engine.query("SELECT n FROM s", name="q")
+        for start in range(0, 1000, 100):
+            engine.push("s", [(n,) for n in range(start, start + 100)])
+        assert query.results(after="0-0").n_dropped == 0
+        durable = engine.rounds.durable
+        durable.retention = dataclasses.replace(durable.retention, result_bytes=8_000)
+        durable.collect_garbage()
+        engine.push("s", [(1000,)])
+        kept = query.results(after="0-0")
+        assert kept.n_dropped is None
+        assert [result["n"] for result in kept] == list(range(1001))[-len(kept) :]
+        assert query.results(after=kept[0].cursor).n_dropped == 0

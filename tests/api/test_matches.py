@@ -129,7 +129,7 @@ def test_the_ring_says_how_many_results_left_it(form):
     assert dropped == engine.rounds.results.n_dropped > 0
     assert (common.n_results, rare.n_results) == (1001, 1)
     assert [result["n"] for result in common.latest()] == list(range(991, 1001))
-    assert common.n_dropped == 991
+    assert common.n_dropped == 1001 - len(common.latest(1001)) > 0
     if form == "a list":
         assert rare.latest() == [{"n": 0}]
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.errors import EddylineError, QueryStateError, UnknownNameError
+from eddyline.errors import (
+    EddylineError,
+    QueryStateError,
+    ResultsDroppedWarning,
+    SchemaError,
+    UnknownNameError,
+)
 from eddyline.events import CallbackFailed, ResultsDropped
 
 
@@ -383,25 +390,138 @@ def test_dropping_a_set_passes_over_those_already_dropped(engine):
 # --------------------------------------------------------------------------------------------- the ring
 
 
-def test_a_query_nobody_reads_keeps_its_newest_results():
-    engine = eddyline.open(results_per_query=3)
+def overflowing() -> tuple[eddyline.Engine, eddyline.Query]:
+    """A query with 5,000 results in fifty rounds, of which memory keeps some."""
+    engine = eddyline.open(results_per_query=5, result_bytes=50_000)
     engine.stream("s", "n INT, t STRING")
-    query = engine.query("SELECT n FROM s")
-    push(engine, *range(10))
-    assert (query.n_results, query.n_dropped) == (10, 7)
-    assert numbers(query.latest(100)) == [7, 8, 9]
-    assert numbers(query.results()) == [7, 8, 9]
-    assert "results    10 so far, 3 can be read, 7 dropped" in str(query.explain())
+    query = engine.query("SELECT n FROM s", name="q")
+    for start in range(0, 5000, 100):
+        push(engine, *range(start, start + 100))
+    return engine, query
 
 
-def test_a_hundred_results_are_kept_by_default():
+def test_every_result_can_be_read_while_there_is_room():
     engine = eddyline.open()
     engine.stream("s", "n INT, t STRING")
     query = engine.query("SELECT n FROM s")
-    for start in range(0, 250, 50):
-        push(engine, *range(start, start + 50))
-    assert numbers(query.results()) == list(range(150, 250))
-    assert (query.n_results, query.n_dropped) == (250, 150)
+    push(engine, *range(10_000))
+    assert numbers(query.latest(20_000)) == list(range(10_000))
+    found = query.results()
+    assert (numbers(found), found.n_dropped) == (list(range(10_000)), 0)
+    assert (query.n_results, query.n_dropped) == (10_000, 0)
+    assert "results    10000 so far, all can be read" in str(query.explain())
+
+
+def test_results_dropped_for_want_of_room_are_counted_and_warned_of_once():
+    engine, query = overflowing()
+    with pytest.warns(ResultsDroppedWarning, match="results of query q were dropped") as heard:
+        found = query.results()
+    assert len(heard) == 1
+    assert heard[0].filename == __file__  # the line of the reader
+    assert numbers(found) == list(range(5000))[-len(found) :]
+    assert 5 <= len(found) < 5000
+    assert len(found) + found.n_dropped == query.n_results == 5000
+    assert query.n_dropped == found.n_dropped
+    assert f"5000 so far, {len(found)} can be read, {found.n_dropped} dropped" in str(query.explain())
+    again = query.results()
+    assert (again, again.n_dropped) == ([], 0)
+    for start in range(0, 5000, 100):
+        push(engine, *range(start, start + 100))
+    more = query.results()  # a second time it is counted only
+    assert len(more) + more.n_dropped == 5000
+
+
+def test_a_cursor_says_that_results_after_it_are_gone_and_not_how_many():
+    _, query = overflowing()
+    first = query.results(after="0-0")
+    assert first.n_dropped is None
+    last = query.results(after=first[0].cursor)
+    assert (len(last), last.n_dropped) == (len(first) - 1, 0)
+
+
+def test_a_loop_over_a_query_takes_what_is_unread_and_leaves_what_it_did_not_take(engine):
+    query = engine.query("SELECT n FROM s")
+    push(engine, 1, 2, 3)
+    for result in query:
+        assert result == {"n": 1}
+        break
+    push(engine, 4)
+    assert numbers(query) == [2, 3, 4]
+    assert numbers(query) == []
+    push(engine, 5, 6)
+    assert next(iter(query)) == {"n": 5}
+    assert numbers(query.results()) == [6]
+
+
+def test_an_async_loop_hears_results_as_they_come_and_ends_with_the_query(engine):
+    query = engine.query("SELECT n FROM s")
+    push(engine, 1, 2)
+
+    async def listen() -> list[int]:
+        heard = []
+        async for result in query:
+            heard.append(result["n"])
+            if result["n"] == 2:
+                await asyncio.to_thread(push, engine, 3)
+            if result["n"] == 3:
+                await asyncio.to_thread(query.drop)
+        return heard
+
+    assert asyncio.run(asyncio.wait_for(listen(), 60)) == [1, 2, 3]
+    assert not engine.rounds.callbacks
+
+
+def test_an_async_loop_that_is_left_leaves_the_rest_unread(engine):
+    query = engine.query("SELECT n FROM s")
+    push(engine, 1, 2, 3)
+
+    async def first() -> int:
+        results = aiter(query)
+        found = await anext(results)
+        await results.aclose()
+        return found["n"]
+
+    assert asyncio.run(first()) == 1
+    assert not engine.rounds.callbacks
+    assert numbers(query.results()) == [2, 3]
+
+
+def test_results_are_given_as_tables_of_three_libraries(engine):
+    query = engine.query("SELECT n, t FROM s WHERE n > 1")
+    push(engine, 1, 2, t="a")
+    push(engine, 3, t="b")
+    table = query.to_arrow()
+    assert table.schema == query.schema
+    assert table.to_pydict() == {"n": [2, 3], "t": ["a", "b"]}
+    assert query.to_arrow(newest=1).to_pydict() == {"n": [3], "t": ["b"]}
+    assert query.to_arrow(after=query.latest(2)[0].cursor).to_pydict() == {"n": [3], "t": ["b"]}
+    marked = query.to_arrow(marks=True).to_pylist()
+    assert marked[0] == {
+        "_generation": 1,
+        "_round": 1,
+        "_arrival": 2,
+        "_change": "insert",
+        "_late": False,
+        "n": 2,
+        "t": "a",
+    }
+    assert query.to_pandas()["n"].tolist() == [2, 3]
+    assert query.to_polars()["t"].to_list() == ["a", "b"]
+    assert numbers(query.results()) == [2, 3]  # nothing of it counts as read
+
+
+def test_a_table_of_results_holds_those_of_earlier_texts_too(engine):
+    query = engine.query("SELECT n FROM s")
+    assert query.to_arrow().num_rows == 0
+    push(engine, 1)
+    query.replace("SELECT n, t FROM s")
+    push(engine, 2, t="b")
+    assert query.to_arrow().to_pydict() == {"n": [1, 2], "t": [None, "b"]}
+    query.replace("SELECT t AS n FROM s")
+    push(engine, 3, t="c")
+    with pytest.raises(SchemaError, match="columns of other types"):
+        query.to_arrow()
+    assert query.to_arrow(after=query.latest(2)[0].cursor)["n"].to_pylist() == ["c"]
 
 
 def test_results_of_a_rare_query_survive_a_flood():
@@ -416,22 +536,10 @@ def test_results_of_a_rare_query_survive_a_flood():
     assert rare.latest() == [{"n": 7, "t": "precious"}]
     assert (rare.n_results, rare.n_dropped) == (1, 0)
     assert flood.n_results == 60 * 500 + 1
-    assert len(flood.latest(1000)) == 100
-    assert flood.n_dropped == flood.n_results - 100
+    assert len(flood.latest(100)) == 100
+    assert flood.n_dropped == flood.n_results - len(flood.latest(100_000)) > 20_000
     dropped = sum(event.n_results for event in engine.events() if isinstance(event, ResultsDropped))
     assert dropped > 20_000
-
-
-def test_a_reader_that_was_overtaken_gets_what_is_left():
-    engine = eddyline.open(results_per_query=5, result_bytes=50_000)
-    engine.stream("s", "n INT, t STRING")
-    query = engine.query("SELECT n FROM s")
-    push(engine, 1)
-    assert numbers(query.results()) == [1]
-    for start in range(0, 5000, 100):
-        push(engine, *range(start, start + 100))
-    assert numbers(query.results()) == [4995, 4996, 4997, 4998, 4999]
-    assert query.results() == []
 
 
 # --------------------------------------------------------------------------------------------- notebooks

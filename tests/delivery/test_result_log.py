@@ -1,4 +1,4 @@
-"""The result log: the newest results of every query, within a bound for each and for all."""
+"""The result log: all results within a number of bytes, beyond it the newest of every query."""
 
 from __future__ import annotations
 
@@ -113,14 +113,17 @@ def test_results_are_projected_when_they_are_read():
     assert read(log, 1) == read(log, 99) == []
 
 
-def test_at_most_the_newest_are_given_in_order_of_arrival():
+def test_everything_is_given_in_order_of_arrival_while_there_is_room():
     log = ResultLog(4, 1 << 20)
     log.append(1, 1, part(1, [(2, 0), (0, 0), (1, 0)]))
     log.append(2, 1, part(4, [(0, 0), (1, 0)]))
-    assert read(log, 1) == [2, 3, 4, 5]
+    assert read(log, 1) == [1, 2, 3, 4, 5]
     assert read(log, 1, newest=3) == [3, 4, 5]
-    assert read(log, 1, newest=99) == [2, 3, 4, 5]
-    assert (log.produced(1), log.kept(1), log.dropped(1)) == (5, 4, 1)
+    assert read(log, 1, newest=99) == [1, 2, 3, 4, 5]
+    assert read(log, 1, newest=0) == []
+    assert (log.produced(1), log.kept(1), log.dropped(1)) == (5, 5, 0)
+    assert log.is_whole(0)
+    assert not log.has_lost(1, 1)
 
 
 def test_a_reader_goes_on_where_it_was():
@@ -157,8 +160,13 @@ def test_a_log_that_outgrows_its_bytes_keeps_the_newest_of_each_query(shape):
     assert entry.round_number == 1  # the rare query's only result is still there
     assert len(rows_of(found, pairs)) == 1
     newest = [int(a) for _, found, pairs in log.read(1) for a in found.arrivals[pairs]]
-    assert newest == [5947, 5948, 5949]
-    assert (log.produced(1), log.kept(1)) == (58 * 50, 3)
+    assert newest[-3:] == [5947, 5948, 5949]
+    assert newest == _arrived(range(2, 60))[-len(newest) :]  # without a gap
+    assert len(newest) % 50 == 0  # whole rounds
+    assert (log.produced(1), log.kept(1)) == (58 * 50, len(newest))
+    assert not log.is_whole(0)
+    assert log.is_whole(log.end)
+    assert (log.has_lost(1, 2), log.has_lost(1, 59), log.has_lost(3, 1)) == (True, False, False)
 
 
 def test_rows_shared_by_parts_of_a_round_count_once():
@@ -203,13 +211,13 @@ def test_hits_are_looked_up_when_they_are_read(made):
 
 
 @pytest.mark.parametrize("made", [list_hits, bitmap], ids=["lists", "bitmaps"])
-def test_at_most_the_newest_hits_are_given_in_order_of_arrival(made):
+def test_all_hits_are_given_in_order_of_arrival_while_there_is_room(made):
     log = ResultLog(4, 1 << 20)
     log.append(1, 1, hits(1, made(3, everything(3, 1))))
     log.append(2, 1, hits(4, made(2, everything(2, 1))))
-    assert read(log, 1) == [2, 3, 4, 5]
+    assert read(log, 1) == [1, 2, 3, 4, 5]
     assert read(log, 1, newest=3) == [3, 4, 5]
-    assert (log.produced(1), log.kept(1), log.dropped(1)) == (5, 4, 1)
+    assert (log.produced(1), log.kept(1), log.dropped(1)) == (5, 5, 0)
 
 
 def test_lists_bitmaps_and_parts_are_read_in_the_order_they_came():
@@ -251,11 +259,18 @@ def test_lists_that_outgrow_the_bytes_keep_the_newest_of_each_query_and_only_wha
         assert log.nbytes <= 60_000
     assert log.n_dropped == dropped > 1000
     assert read(log, 3) == [1]  # the rare query's only result is still there
-    assert read(log, 1) == [5947, 5948, 5949]
+    newest = read(log, 1)
+    assert newest == _arrived(range(2, 60))[-len(newest) :]
+    assert len(newest) % 50 == 0
     ((_, rare, _),) = log.read(3)
     assert rare.batch.rows.schema.names == ["n"]
     assert len(rare.segment) == 1
-    assert (log.produced(1), log.kept(1)) == (58 * 50, 3)
+    assert (log.produced(1), log.kept(1)) == (58 * 50, len(newest))
+
+
+def _arrived(rounds: range) -> list[int]:
+    """Fifty rows a round, numbered from a hundred times its number on."""
+    return [round_ * 100 + row for round_ in rounds for row in range(50)]
 
 
 def test_the_oldest_bitmaps_go_whole_where_newer_ones_fill_the_rings():
@@ -268,8 +283,8 @@ def test_the_oldest_bitmaps_go_whole_where_newer_ones_fill_the_rings():
     ]
     assert gone == [0, 0, 0, 200, 200]  # three fit in half of the bytes
     assert log.n_dropped == 400
-    assert read(log, 1) == list(range(500, 600))
-    assert (log.produced(1), log.kept(1), log.dropped(1)) == (500, 100, 400)
+    assert read(log, 1) == list(range(300, 600))
+    assert (log.produced(1), log.kept(1), log.dropped(1)) == (500, 300, 200)
 
 
 def test_what_a_seldom_matching_query_had_in_a_bitmap_stays_when_it_goes():
@@ -279,8 +294,13 @@ def test_what_a_seldom_matching_query_had_in_a_bitmap_stays_when_it_goes():
     for round_ in range(3, 60):
         log.append(round_, 1, hits(round_ * 1_000, bitmap(100, [(5, 2), *everything(100, 1)])))
     assert read(log, 3) == [1_007]
-    assert read(log, 2) == [round_ * 1_000 + 5 for round_ in range(50, 60)]
-    assert read(log, 1) == list(range(59_090, 59_100))
+    seldom = [round_ * 1_000 + 5 for round_ in range(3, 60)]
+    found = read(log, 2)
+    assert found == seldom[-len(found) :]
+    assert len(found) >= 10
+    often = read(log, 1)
+    assert often[-100:] == list(range(59_000, 59_100))
+    assert len(often) % 100 == 0
     assert [log.produced(i) for i in (1, 2, 3)] == [59 * 100, 59, 1]
 
 
@@ -300,7 +320,7 @@ def test_bitmaps_leave_half_of_the_bytes_to_rare_results():
         log.append(round_, 1, hits(round_ * 1_000, bitmap(1_000, everything(1_000, 1))))
     log.append(50, 1, hits(60_000, list_hits(1, [(0, 3)])))
     assert read(log, 3) == [1, 60_000]
-    assert read(log, 1) == list(range(49_990, 50_000))
+    assert read(log, 1)[-1_000:] == list(range(49_000, 50_000))
 
 
 def test_masks_that_only_an_earlier_plan_holds_count_as_bytes():
@@ -351,7 +371,10 @@ def test_readers_see_the_newest_of_what_is_kept_and_all_is_counted(rounds, per_q
     for query_id, everything in arrived.items():
         found = read(log, query_id)
         assert log.produced(query_id) == len(everything)
-        assert log.kept(query_id) == len(found) <= per_query
+        assert log.kept(query_id) == len(found)
         if max_bytes == 1 << 20:
-            assert found == everything[-per_query:]
+            assert found == everything
+        if log.is_whole(0):
+            assert found == everything
+        assert log.has_lost(query_id, 1) == (found != everything)
         assert found == sorted(set(found) & set(everything))

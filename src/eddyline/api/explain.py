@@ -84,9 +84,7 @@ class Explanation:
                 f"{function['n_rows']} rows, {function['seconds']:.3f} s, {function['n_failed']} failed"
                 + (f", {function['n_lost']} calls lost" if function["n_lost"] else "")
             )
-        lines.append(
-            f"  results    {f['n_results']} so far, {f['n_kept']} can be read, {f['n_dropped']} dropped"
-        )
+        lines.append(f"  results    {_results_words(f)}")
         if f["n_dead"]:
             lines.append(f"  dead       {f['n_dead']} rows could not be decided: see dead_letters()")
         lines += [f"  warning    {warning}" for warning in f["warnings"]]
@@ -136,11 +134,17 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "functions": [_function_facts(rounds, name, version) for name, version in record.shape.functions],
         "n_results": results.produced(record.id),
         "n_kept": results.kept(record.id),
-        "n_dropped": results.dropped(record.id),
+        "n_dropped": 0 if rounds.durable is not None else results.dropped(record.id),
         "n_dead": rounds.dead_letters.by_query[record.id],
         "warnings": warnings,
     }
     return Explanation(record.name, record.text, facts)
+
+
+def _results_words(facts: dict[str, Any]) -> str:
+    if facts["n_dropped"]:
+        return f"{facts['n_results']} so far, {facts['n_kept']} can be read, {facts['n_dropped']} dropped"
+    return f"{facts['n_results']} so far, all can be read" if facts["n_results"] else "none so far"
 
 
 def _every(join: dict[str, Any] | None) -> str:

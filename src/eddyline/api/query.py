@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime
 import html
-import itertools
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +12,16 @@ import pyarrow as pa
 
 from eddyline.api.alerts import Alert
 from eddyline.api.explain import Explanation, condition_texts, explain
+from eddyline.api.frames import as_pandas, as_polars
 from eddyline.api.join_output import output_warnings
 from eddyline.api.join_why import why_join, why_not_join
+from eddyline.api.query_results import QueryResults
 from eddyline.api.subscribers import Subscription, WhenFull, call_each
-from eddyline.batch import PartMatches, Positions
+from eddyline.batch import PartMatches
 from eddyline.catalog import QueryRecord
 from eddyline.catalog.alerts import AlertCounts
-from eddyline.delivery import Result
-from eddyline.errors import EddylineError, PropertyError, SchemaError
+from eddyline.delivery import Result, Results
+from eddyline.errors import EddylineError, SchemaError
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
 from eddyline.model import AtomKind, QueryState, Round
@@ -40,7 +40,7 @@ class Query:
         self._engine = engine
         self._rounds = engine.rounds
         self.id = query_id
-        self._read_to = 0
+        self._results = QueryResults(self._rounds, query_id)
 
     # ----------------------------------------------------------------------------------------- what it is
 
@@ -103,60 +103,50 @@ class Query:
 
     @property
     def n_dropped(self) -> int:
-        """How many of them left the ring and can no longer be read."""
+        """How many of them left memory and can no longer be read. A home keeps them until its retention ends."""
         with self._rounds.lock:
-            return self._rounds.results.dropped(self.id)
+            return 0 if self._rounds.durable is not None else self._rounds.results.dropped(self.id)
 
     # ----------------------------------------------------------------------------------------- results
 
-    def results(self, timeout: float | None = None, *, after: str | None = None) -> list[Result]:
+    def results(self, timeout: float | None = None, *, after: str | None = None) -> Results:
         """Results since the last call on this handle, oldest first. With `timeout`, waits that many seconds for the first.
 
         `after` is the `cursor` of a result, also of one read before a restart: gives all that came later and is still kept.
+        With a home everything it keeps is read. In memory, results that left for want of room are counted in `n_dropped` of
+        what is returned, and the first time there is a warning.
         """
-        if after is not None:
-            return self._results_after(after, timeout)
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._rounds.lock:
-            while True:
-                self._rounds.check_open()
-                self._record()
-                end = self._rounds.results.end
-                found = list(self._read(since=self._read_to))
-                self._read_to = end
-                left = 0.0 if deadline is None else deadline - time.monotonic()
-                if found or left <= 0:
-                    return found
-                self._rounds.delivered.wait(left)
+        return self._results.unread(timeout) if after is None else self._results.after(after, timeout)
 
-    def _results_after(self, cursor: str, timeout: float | None) -> list[Result]:
-        place = _place(cursor)
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._rounds.lock:
-            while True:
-                self._rounds.check_open()
-                self._record()
-                found = [r for r in self._kept(place[0]) if (r.round_number, r.arrival) > place]
-                left = 0.0 if deadline is None else deadline - time.monotonic()
-                if found or left <= 0:
-                    return sorted(found, key=lambda r: (r.round_number, r.arrival))
-                self._rounds.delivered.wait(left)
-
-    def _kept(self, from_round: int) -> Iterator[Result]:
-        """All results from a round on: of the home if there is one, else of the ring."""
-        if self._rounds.durable is None:
-            yield from (r for r in self._read() if r.round_number >= from_round)
-            return
-        for number, part in self._rounds.durable.results(after_round=from_round - 1):
-            mine = np.flatnonzero(part.query_ids == self.id)
-            if len(mine):
-                yield from self._as_results(number, 0, part, mine)
-
-    def latest(self, n: int = 10) -> list[Result]:
+    def latest(self, n: int = 10) -> Results:
         """The newest results, oldest first, read or not."""
-        with self._rounds.lock:
-            self._record()
-            return list(self._read(newest=n))
+        return self._results.latest(n)
+
+    def __iter__(self) -> Iterator[Result]:
+        """The results `results()` would give, one by one, read as they are needed: `for result in query`."""
+        return iter(self._results)
+
+    def __aiter__(self) -> AsyncIterator[Result]:
+        """Unread results, then new ones as they come, until the query is dropped or the engine closed: `async for result in
+        query`. What is not taken from the loop stays unread."""
+        return self._results.follow()
+
+    def to_arrow(
+        self, *, after: str | None = None, newest: int | None = None, marks: bool = False
+    ) -> pa.Table:
+        """Results that are kept, read or not, oldest first: all of them, those after a cursor, or the newest.
+
+        With `marks` the columns `_generation`, `_round`, `_arrival`, `_change` and `_late` come first.
+        """
+        return self._results.table(after, newest, marks=marks)
+
+    def to_pandas(self, *, after: str | None = None, newest: int | None = None, marks: bool = False) -> Any:
+        """The same as a pandas DataFrame."""
+        return as_pandas(self.to_arrow(after=after, newest=newest, marks=marks))
+
+    def to_polars(self, *, after: str | None = None, newest: int | None = None, marks: bool = False) -> Any:
+        """The same as a Polars DataFrame."""
+        return as_polars(self.to_arrow(after=after, newest=newest, marks=marks))
 
     def on_result(
         self,
@@ -182,7 +172,9 @@ class Query:
 
             def tell(round_: Round, part: PartMatches | StoredPart) -> None:
                 def heard(first: int, last: int) -> Iterator[Result]:
-                    return self._as_results(round_.number, round_.version, part, np.arange(first, last))
+                    return self._results.as_results(
+                        round_.number, round_.version, part, np.arange(first, last)
+                    )
 
                 if queued is None:
                     call_each(callback, list(heard(0, len(part))))
@@ -202,36 +194,6 @@ class Query:
                     queued.stop()
 
         return Subscription(end, queued)
-
-    def _read(self, *, since: int = 0, newest: int | None = None) -> Iterator[Result]:
-        for entry, part, pairs in self._rounds.results.read(self.id, since=since, newest=newest):
-            yield from self._as_results(entry.round_number, entry.version, part, pairs)
-
-    def _as_results(
-        self, round_number: int, version: int, part: PartMatches | StoredPart, pairs: Positions
-    ) -> Iterator[Result]:
-        catalog = self._rounds.catalog
-        name = catalog.name_of(self.id)
-        if isinstance(part, StoredPart):
-            generation = int(part.generations[pairs[0]])
-        else:
-            generation = catalog.generation(self.id, version)
-        marks = zip(part.arrivals[pairs], part.signs[pairs], part.is_late[pairs], strict=True)
-        made_of = itertools.repeat(()) if part.components is None else part.components[pairs].tolist()
-        for row, (arrival, sign, is_late), arrivals in zip(
-            part.project(pairs).to_pylist(), marks, made_of, strict=False
-        ):
-            yield Result(
-                row,
-                query=name,
-                query_id=self.id,
-                generation=generation,
-                round_number=round_number,
-                arrival=int(arrival),
-                change="insert" if sign > 0 else "delete",
-                is_late=bool(is_late),
-                arrivals=tuple(arrivals),
-            )
 
     def alerts(self) -> list[Alert]:
         """Its open alerts, the oldest first."""
@@ -395,15 +357,6 @@ class QueryPage(list[Query]):
         self.total = total
         self.page = page
         self.n_pages = max(1, -(-total // per_page))
-
-
-def _place(cursor: str) -> tuple[int, int]:
-    number, _, arrival = cursor.partition("-")
-    if not (number.isdigit() and arrival.isdigit()):
-        raise PropertyError(
-            f"{cursor!r} is not a cursor", hint="Use the cursor of a result, such as result.cursor."
-        )
-    return int(number), int(arrival)
 
 
 def _when(microseconds: int) -> str:

@@ -209,6 +209,11 @@ class RoundLog:
         )
         return [ListedFile(*row) for row in rows]
 
+    def n_listed(self, kind: str) -> int:
+        """How many files of a kind are kept."""
+        (n,) = self._connection.execute("SELECT count(*) FROM files WHERE kind = ?", (kind,)).fetchone()
+        return int(n)
+
     def first_listed(self, kind: str) -> int | None:
         """The oldest round of which a file of a kind is kept."""
         (number,) = self._connection.execute(

@@ -3,6 +3,6 @@
 Enters: matches of committed rounds. Leaves: `Result` rows by query, newest kept, what was dropped counted.
 """
 
-from eddyline.delivery.result_log import Result, ResultLog
+from eddyline.delivery.result_log import Result, ResultLog, Results
 
-__all__ = ["Result", "ResultLog"]
+__all__ = ["Result", "ResultLog", "Results"]

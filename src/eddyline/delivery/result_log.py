@@ -1,7 +1,7 @@
-"""The result log in memory: the last results of every query, within a bound for each and for all.
+"""The result log in memory: the results of every query, all of them within a number of bytes, and the last ones beyond it.
 
-A round appends its matches as they left the filters and counts them, nothing more. Only when somebody reads are a query's
-results looked up and projected. When the log outgrows its bytes the oldest rounds go, but for what the rings promise: results
+A round appends its matches as they left the filters and counts them, nothing more. A query's results are looked up and projected
+when they are read. When the log outgrows its bytes the oldest rounds go, but for what the rings promise: results
 of queries that have no more than their ring holds are set apart, a round at a time, so that no round waits for all of it.
 
 Bitmaps have half of the bytes, and the oldest go whole: most of their queries match often, and their newest results are in
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -99,6 +99,18 @@ class Result(dict[str, Any]):
     def cursor(self) -> str:
         """Where to go on reading after this result: `query.results(after=cursor)`, also in another process."""
         return f"{self.round_number}-{self.arrival}"
+
+
+class Results(list[Result]):
+    """Results of one reading, oldest first.
+
+    `n_dropped` is how many more there were that are no longer kept: since the last reading, or since the cursor that was given.
+    None if some are gone and their number is not known.
+    """
+
+    def __init__(self, results: Iterable[Result] = (), n_dropped: int | None = 0) -> None:
+        super().__init__(results)
+        self.n_dropped = n_dropped
 
 
 @dataclass(slots=True)
@@ -190,7 +202,10 @@ class _Shelf:
 
 
 class ResultLog:
-    """Results by query: at most `per_query` of each and `max_bytes` in all."""
+    """Results by query: all of them up to `max_bytes`, and above that the last `per_query` of each, as far as they fit.
+
+    Entries from `_whole_from` on have lost nothing. Of older ones a query's last `per_query` results can be read.
+    """
 
     def __init__(self, per_query: int, max_bytes: int) -> None:
         self.per_query = per_query
@@ -205,6 +220,8 @@ class ResultLog:
         self._earlier = np.zeros(1024, np.int64)
         self._n_counted = 0  # in the high half of _in_lists, which must not overflow
         self._plans: dict[str, StreamPlan] = {}  # the last of each stream
+        self._whole_from = 0
+        self._last_round_cut = 0  # the newest round of which results have left
         self.n_dropped = 0
 
     @property
@@ -241,12 +258,7 @@ class ResultLog:
 
     def kept(self, query_id: int) -> int:
         """How many of them can still be read."""
-        n_kept = 0
-        for entry in self._newest_first():
-            n_kept += len(entry.pairs_of(query_id))
-            if n_kept >= self.per_query:
-                return self.per_query
-        return n_kept
+        return sum(len(pairs) for _, pairs in self._readable(query_id))
 
     def dropped(self, query_id: int) -> int:
         return self.produced(query_id) - self.kept(query_id)
@@ -254,21 +266,34 @@ class ResultLog:
     def read(
         self, query_id: int, *, since: int = 0, newest: int | None = None
     ) -> Iterator[tuple[Entry, PartMatches | StoredPart, Positions]]:
-        """Results of a query from entry `since` on, oldest first, at most the `newest` ones (and never more than the ring).
+        """Results of a query from entry `since` on, oldest first, at most the `newest` ones.
 
         They come as matches that can be projected, and which of them are meant.
         """
-        wanted = self.per_query if newest is None else min(newest, self.per_query)
         found: list[tuple[Entry, Positions]] = []
-        for entry in self._newest_first():
-            if entry.number < since or wanted <= 0:
-                break
-            pairs = entry.pairs_of(query_id)
+        for entry, pairs in self._readable(query_id, since):
+            if newest is not None:
+                pairs = pairs[max(0, len(pairs) - newest) :]
+                newest -= len(pairs)
             if len(pairs):
-                found.append((entry, pairs[-wanted:]))
-                wanted -= len(found[-1][1])
+                found.append((entry, pairs))
+            if newest == 0:
+                break
         for entry, pairs in reversed(found):
             yield entry, *entry.part(query_id, pairs)
+
+    def is_whole(self, since: int) -> bool:
+        """Whether no result from entry `since` on has left the log."""
+        return since >= self._whole_from
+
+    def has_lost(self, query_id: int, from_round: int) -> bool:
+        """Whether results of the query may have left the log that rounds from this one on brought."""
+        return from_round <= self._last_round_cut and self.dropped(query_id) > 0
+
+    def begin_later(self, last_missing: int) -> None:
+        """Start with the results of rounds after this one: those of earlier ones are not in the log."""
+        self._next_entry += 1
+        self._cut(self._next_entry - 1, last_missing)
 
     def newest_first(self) -> Iterator[Entry]:
         """What is held, entry by entry."""
@@ -301,6 +326,26 @@ class ResultLog:
         self._plans.pop(name.lower(), None)
 
     # ----------------------------------------------------------------------------------------- inside
+
+    def _readable(self, query_id: int, since: int = 0) -> Iterator[tuple[Entry, Positions]]:
+        """What can be read of a query from entry `since` on, newest first: a run without gaps."""
+        n_found = 0
+        for entry in self._newest_first():
+            if entry.number < since:
+                return
+            pairs = entry.pairs_of(query_id)
+            if entry.number < self._whole_from:
+                pairs = pairs[max(0, len(pairs) - max(0, self.per_query - n_found)) :]
+                if n_found >= self.per_query:
+                    return
+            n_found += len(pairs)
+            if len(pairs):
+                yield entry, pairs
+
+    def _cut(self, number: int, round_number: int) -> None:
+        """Results of an entry have left."""
+        self._whole_from = max(self._whole_from, number + 1)
+        self._last_round_cut = max(self._last_round_cut, round_number)
 
     @property
     def _room(self) -> int:
@@ -371,6 +416,7 @@ class ResultLog:
             and self._bitmaps.entries[0].round_number < newest_round
         ):
             entry = self._bitmaps.pop_oldest()
+            self._cut(entry.number, entry.round_number)
             dropped += len(entry.matches)
             rare = self._rare(entry)
             if rare is not None:
@@ -415,6 +461,7 @@ class ResultLog:
         dropped = 0
         while self._fresh.nbytes > self._room * (1 - KEPT_SHARE) and len(self._fresh.entries) > 1:
             entry = self._fresh.pop_oldest()
+            self._cut(entry.number, entry.round_number)
             dropped += len(entry.matches)
             stays = self._without_surplus(entry)
             if stays is not None:

@@ -750,7 +750,10 @@ class RoundEngine:
             self._last_now_us = last.round.now_us
         self.progress = durable.rounds.progress()
         self.joining.restore(self.progress, 0 if last is None else last.round.version, self._last_now_us)
-        for file in durable.newest(OUTBOX, self.limits.result_bytes):
+        newest = durable.newest(OUTBOX, self.limits.result_bytes)
+        if len(newest) < durable.rounds.n_listed(OUTBOX):
+            self.results.begin_later(newest[0].round_number if newest else self._last_round)
+        for file in newest:
             for part in durable.parts(file):
                 self.results.append(file.round_number, durable.rounds.version_of(file.round_number), part)
         for file in durable.newest(DEAD, self.limits.recent_bytes):
