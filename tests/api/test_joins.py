@@ -275,7 +275,7 @@ def test_why_names_what_is_no_input(engine):
     assert error.value.hint == 'Write {"t": {…}, "n": {…}}.'
     with pytest.raises(SchemaError) as misfit:
         query.why({"t": {"prize": 1.0}})
-    assert misfit.value.problem == "the row of t does not fit stream trades"
+    assert misfit.value.problem == "stream trades has no column prize"
 
 
 def test_why_not_says_what_stops_each_stream_and_then_pairs(engine):

@@ -549,10 +549,32 @@ def test_a_notebook_shows_the_text_and_the_latest_results(engine):
     query = engine.query("SELECT n, t FROM s WHERE n < 5", name="<small>")
     push(engine, *range(8), t="<b>")
     html = query._repr_html_()
-    assert "<b>&lt;small&gt;</b> (running), 5 results, 0 dropped" in html
+    assert "<b>&lt;small&gt; (running), 5 results, 0 dropped</b>" in html
     assert "<pre>SELECT n, t FROM s WHERE n &lt; 5</pre>" in html
     assert html.count("<tr><td>") == 5
     assert "<td>4</td><td>&lt;b&gt;</td>" in html
+
+
+def test_a_notebook_shows_reasons_matches_results_and_dead_letters_as_tables(engine):
+    query = engine.query("SELECT n, t FROM s WHERE n < 5 AND 10 / n > 1", name="q", per="n", resolve="1 hour")
+    matches = push(engine, 0, 1, 9, t="<i>")
+    assert "<tr><td>q</td><td>1</td></tr>" in matches._repr_html_()
+    assert "<td>1</td><td>&lt;i&gt;</td>" in query.results()._repr_html_()
+    assert "<td>false</td><td>n &lt; 5</td><td>n = 9</td>" in query.why({"n": 9})._repr_html_()
+    assert "<td>n &lt; 5</td><td>1</td>" in query.why_not()._repr_html_()
+    assert "<td>s</td><td>q</td>" in engine.dead_letters()._repr_html_()
+    assert "<b>1 open alerts</b>" in engine.alerts()._repr_html_()
+    push(engine, *[1] * 60)
+    assert "<p>and 10 more</p>" in query.results()._repr_html_()
+
+
+def test_what_cannot_be_called_is_refused_as_a_callback(engine):
+    query = engine.query("SELECT n FROM s")
+    with pytest.raises(EddylineError) as error:
+        query.on_result(5)
+    assert (
+        str(error.value) == "5 cannot be called\nhint: Give a function of one result: query.on_result(print)."
+    )
 
 
 def test_conditions_are_told_in_the_words_of_their_own_query():

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,44 @@ def test_a_table_of_another_home_or_of_somebody_else_is_refused(engine, spark, t
     with pytest.raises(ResultTableError, match="does not belong to this home") as foreign:
         write_results_table(spark, engine.rounds, table)
     assert foreign.value.detail == "It was not made for results."
+
+
+def test_a_table_whose_catalog_is_gone_is_declared_again_over_its_files(engine, spark, table, tmp_path):
+    engine.push("trades", rows(("A", 1.0, 1)))
+    assert write_results_table(spark, engine.rounds, table) == 1
+    warehouse = spark.catalog.getDatabase(spark.catalog.currentDatabase()).locationUri.removeprefix("file:")
+    folder = Path(warehouse) / table
+    shutil.copytree(folder, tmp_path / "copy")
+    spark.sql(f"DROP TABLE {table}")  # the session's own catalog forgets it when the session ends
+    shutil.copytree(tmp_path / "copy", folder)
+    try:
+        engine.push("trades", rows(("B", 2.0, 1)))
+        assert write_results_table(spark, engine.rounds, table) == 2
+        assert in_table(spark, table) == [(1, 1, "cheap", "A", 1.0), (2, 2, "cheap", "B", 2.0)]
+        spark.sql(f"DROP TABLE {table}")
+        with (
+            eddyline.open(tmp_path / "other") as other,
+            pytest.raises(ResultTableError, match="holds files that this home did not write"),
+        ):
+            write_results_table(spark, other.rounds, table)
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_folder_gets_every_round_once_and_belongs_to_its_home(engine, spark, tmp_path):
+    path = str(tmp_path / "results")
+    for number, sym in enumerate("ABC", start=1):
+        engine.push("trades", rows((sym, 1.0, 1)))
+        assert write_results_table(spark, engine.rounds, path) == number
+        assert write_results_table(spark, engine.rounds, path) == number
+    assert sorted(row._round for row in spark.read.parquet(path).collect()) == [1, 2, 3]
+    with pytest.raises(ResultTableError, match="has other columns than these results"):
+        write_results_table(spark, engine.rounds, path, queries=["cheap"], as_json=False)
+    with (
+        eddyline.open(tmp_path / "other") as other,
+        pytest.raises(ResultTableError, match="holds files that this home did not write"),
+    ):
+        write_results_table(spark, other.rounds, path)
 
 
 def test_results_that_retention_took_before_the_table_had_them_are_told(tmp_path, spark, table):

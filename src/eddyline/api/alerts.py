@@ -14,6 +14,7 @@ from eddyline.engine import RoundEngine
 from eddyline.engine.alert_words import SEVERITY
 from eddyline.errors import PropertyError, did_you_mean
 from eddyline.model import Message, iso_time
+from eddyline.notebook import html_table
 
 IDLE_S = 0.5  # how often a reader that follows is looked after when nothing happens
 AT_ONCE = 1_000  # messages read with the lock held
@@ -56,6 +57,15 @@ class Alert:
             "n_rows": self.n_rows,
             "n_suppressed": self.n_suppressed,
         }
+
+
+class AlertList(list[Alert]):
+    """Open alerts, the oldest first."""
+
+    def _repr_html_(self) -> str:
+        columns = ("query", "key", "state", "severity", "since", "message")
+        rows = [(a.query, a.key, a.state, a.severity, iso_time(a.since_us), a.message) for a in self]
+        return html_table(f"{len(self)} open alerts", columns, rows)
 
 
 def open_alerts(

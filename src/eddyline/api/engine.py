@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import logging
 import os
@@ -14,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from eddyline.api.alerts import Alert, messages, on_message, open_alerts
+from eddyline.api.alerts import AlertList, messages, on_message, open_alerts
 from eddyline.api.backup import Backup, backup_of
 from eddyline.api.counters import Counters, Tally, counters
 from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
@@ -51,6 +50,7 @@ from eddyline.events import (
 )
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Message, Stream
+from eddyline.notebook import html_table
 from eddyline.proof import Proof
 from eddyline.routing.router import AUTO, POLICIES, RoutingOptions
 from eddyline.sources import infer_schema, ingest
@@ -66,6 +66,7 @@ from eddyline.sql import (
     parse_statements,
     refuse_unbuilt,
 )
+from eddyline.storage.home import local_folder
 from eddyline.stream_properties import is_static, with_join_properties
 from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
 
@@ -91,14 +92,15 @@ def open_engine(
     audit: str | float | None = None,
     routing: str = AUTO,
     strict: bool = False,
+    create: bool = False,
 ) -> Engine:
     """Open an engine.
 
     home                a folder to keep everything in, made if it is not there; None: in memory
     time_zone           of the session, as in Spark: how TIMESTAMP shows as text, and what a time without zone means;
                         UTC if not given, and part of the home from its first day on
-    results_per_query   how many results of a query nobody reads are kept in memory
-    result_bytes        how much memory all kept results may take
+    results_per_query   how many results of each query stay in memory when there is no room for all
+    result_bytes        how much memory results may take; a home keeps those that leave
     recent_rows         how many rows of each stream are kept for why_not
     dead_letters        how many dead letters are kept in memory
     retention           how long and how much is kept in the home: results, dead letters, captured rows, earlier versions, rounds;
@@ -108,6 +110,7 @@ def open_engine(
     routing             which policy orders expensive conditions (docs/filters.md); never changes results
     strict              expensive conditions run in the order of the text, each only where all before it are true, and an error
                         ends the pair; without it a false condition settles a pair, whatever others do
+    create              make a home also in a folder that holds other files, which is refused otherwise
     """
     if time_zone is not None:
         try:
@@ -136,7 +139,8 @@ def open_engine(
         return Engine(
             RoundEngine(time_zone=time_zone or "UTC", limits=limits, clock=clock, seed=seed, routing=options)
         )
-    durable = Durable(Path(home), time_zone=time_zone, retention=retention, clock=clock)
+    folder = local_folder(home)
+    durable = Durable(folder, time_zone=time_zone, retention=retention, clock=clock, create=create)
     try:
         rounds = RoundEngine(
             time_zone=durable.time_zone,
@@ -641,10 +645,10 @@ class Engine:
 
     def alerts(
         self, query: Query | str | int | None = None, *, owner: str | None = None, state: str | None = None
-    ) -> list[Alert]:
+    ) -> AlertList:
         """Open alerts (docs/alerts.md), of one query or owner, or in one state: pending, firing or held; the oldest first."""
         query_id = None if query is None else self.get(query, owner=owner or "").id
-        return open_alerts(self.rounds, query_id, owner, state)
+        return AlertList(open_alerts(self.rounds, query_id, owner, state))
 
     def messages(
         self,
@@ -814,14 +818,9 @@ class Engine:
         return f"<eddyline engine: {self.n_queries} queries over {streams or 'no streams'}, version {self.version}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(s.name)}</td><td>{s.n_rows}</td><td>{s.n_queries}</td></tr>"
-            for s in self.streams()
-        )
-        return (
-            f"<div><b>eddyline</b>, version {self.version}, {self.n_queries} queries"
-            f"<table><thead><tr><th>stream</th><th>rows</th><th>queries</th></tr></thead><tbody>{rows}</tbody></table></div>"
-        )
+        rows = [(each.name, each.n_rows, each.n_queries) for each in self.streams()]
+        caption = f"eddyline, version {self.version}, {self.n_queries} queries"
+        return html_table(caption, ("stream", "rows", "queries"), rows)
 
 
 def server_room() -> Any:
@@ -888,6 +887,13 @@ class DeadLetterList(list[DeadLetter]):
     def __init__(self, letters: list[DeadLetter], total: int) -> None:
         super().__init__(letters)
         self.total = total
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.round_number, each.stream, each.query, each.message, each.row) for each in reversed(self)
+        ]
+        columns = ("round", "stream", "query", "message", "row")
+        return html_table(f"{self.total} dead letters, the newest first", columns, rows)
 
 
 def checked_stream(stream: Stream) -> Stream:

@@ -12,6 +12,7 @@ from eddyline.api.query import Query
 from eddyline.engine import Outcome
 from eddyline.errors import QueryStateError, UnknownNameError, did_you_mean
 from eddyline.filters import FilterOutput
+from eddyline.notebook import SHOWN_ROWS, html_table
 
 if TYPE_CHECKING:
     from eddyline.api.engine import Engine
@@ -106,6 +107,11 @@ class Matches:
                 f"this round has no rows of stream {stream}", hint=did_you_mean(stream, names, noun="stream")
             )
         return outputs[stream.lower()]
+
+    def _repr_html_(self) -> str:
+        found = [] if self._outcome.outputs is None else self.queries()
+        shown = [(query.name, self.to_arrow(query).num_rows) for query in found[:SHOWN_ROWS]]
+        return html_table(repr(self)[1:-1], ("query", "matches"), shown, more=len(found) - len(shown))
 
     def __repr__(self) -> str:
         rows = sum(self._outcome.round.n_rows.values())

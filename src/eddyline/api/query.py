@@ -21,10 +21,11 @@ from eddyline.batch import PartMatches
 from eddyline.catalog import QueryRecord
 from eddyline.catalog.alerts import AlertCounts
 from eddyline.delivery import Result, Results
-from eddyline.errors import EddylineError, SchemaError
+from eddyline.errors import EddylineError, PropertyError, SchemaError
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
 from eddyline.model import AtomKind, QueryState, Round
+from eddyline.notebook import html_table
 from eddyline.sources import ingest
 from eddyline.storage.outbox import StoredPart
 
@@ -164,6 +165,11 @@ class Query:
 
         A callback that raises is announced as an event; it stops neither the round nor other callbacks.
         """
+        if not callable(callback):
+            raise PropertyError(
+                f"{callback!r} cannot be called",
+                hint="Give a function of one result: query.on_result(print).",
+            )
         with self._rounds.lock:
             name = self._record().name
             queued = self._engine.subscribers.open_queue(
@@ -278,16 +284,9 @@ class Query:
     def _repr_html_(self) -> str:
         record = self._record()
         rows = self.latest(5)
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in record.shape.output.names)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(v))}</td>" for v in row.values()) + "</tr>"
-            for row in rows
-        )
-        return (
-            f"<div><b>{html.escape(record.name)}</b> ({record.state.value}), {self.n_results} results, "
-            f"{self.n_dropped} dropped<pre>{html.escape(record.text)}</pre>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        caption = f"{record.name} ({record.state.value}), {self.n_results} results, {self.n_dropped} dropped"
+        latest = html_table(caption, record.shape.output.names, [row.values() for row in rows])
+        return f"<pre>{html.escape(record.text)}</pre>{latest}"
 
     def _record(self) -> QueryRecord:
         with self._rounds.lock:

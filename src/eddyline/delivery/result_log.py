@@ -32,6 +32,7 @@ from eddyline.kernels.counts import (
     mark_within,
 )
 from eddyline.model import StreamPlan
+from eddyline.notebook import html_rows
 from eddyline.storage.outbox import StoredPart
 
 ENTRY_BYTES = 2_000  # what an entry costs besides its arrays
@@ -111,6 +112,12 @@ class Results(list[Result]):
     def __init__(self, results: Iterable[Result] = (), n_dropped: int | None = 0) -> None:
         super().__init__(results)
         self.n_dropped = n_dropped
+
+    def _repr_html_(self) -> str:
+        dropped = {0: "", None: ", others are no longer kept"}.get(
+            self.n_dropped, f", {self.n_dropped} dropped"
+        )
+        return html_rows(f"{len(self)} results{dropped}", self)
 
 
 @dataclass(slots=True)

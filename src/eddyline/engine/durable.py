@@ -98,10 +98,16 @@ class Durable:
     """Everything an engine with a home writes and reads."""
 
     def __init__(
-        self, folder: Path, *, time_zone: str | None, retention: Retention | None, clock: Callable[[], int]
+        self,
+        folder: Path,
+        *,
+        time_zone: str | None,
+        retention: Retention | None,
+        clock: Callable[[], int],
+        create: bool = True,
     ) -> None:
         """Without `retention`, what the home was told last holds: opening it to look at it must not make it forget."""
-        self.home = Home(folder)
+        self.home = Home(folder, create=create)
         self.damaged: dict[str, str] = {}  # listed files that could not be read back, and why
         self._written: list[str] = []  # files of the round that is running
         self._n_pins = 0  # who copies listed files just now

@@ -14,6 +14,7 @@ import pyarrow as pa
 from eddyline.expressions import Context, Frame, evaluate
 from eddyline.expressions.frame import Called, as_mask
 from eddyline.model import Atom, AtomKind, Call, Clause, Column, Expression, Shape
+from eddyline.notebook import html_rows, html_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,14 @@ class Why:
     def __bool__(self) -> bool:
         return self.matches
 
+    def _repr_html_(self) -> str:
+        head, *_ = str(self).split("\n", 1)
+        rows = [
+            (c.verdict, c.condition, ", ".join(f"{n} = {_shown(v)}" for n, v in c.values.items()), c.message)
+            for c in self.clauses
+        ]
+        return html_table(" ".join((head, *self.notes)), ("verdict", "condition", "values", "message"), rows)
+
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
@@ -88,6 +97,14 @@ class WhyNot:
             lines.append(f"  nearest miss: {row}")
             lines += [f"    {c}" for c in self.nearest.clauses if c.verdict != "true"]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head, *_ = str(self).split("\n", 1)
+        rows = list(zip(self.conditions, self.stopped, self.stopped_alone, strict=True))
+        shown = html_table(" ".join((head, *self.notes)), ("condition", "stopped", "alone"), rows)
+        if self.nearest is None or self.nearest_row is None:
+            return shown
+        return shown + html_rows("nearest miss", [self.nearest_row]) + self.nearest._repr_html_()
 
 
 def why(

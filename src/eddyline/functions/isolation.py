@@ -95,7 +95,9 @@ class IsolatedFunction:
             try:
                 return self._fitted(values, self.declared, n_rows), wrong
             except calls.WrongResult as error:
-                raise CallFailed(calls.message_of(self.declared.name, error)) from None
+                raise CallFailed(
+                    calls.message_of(self.declared.name, error) + self.declared.hint(error)
+                ) from None
 
     def close(self) -> None:
         """End the process; the next call would start another."""

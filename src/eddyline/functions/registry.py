@@ -258,7 +258,7 @@ class _Here:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a user's function raises belongs to its rows
-            raise CallFailed(calls.message_of(name, error)) from None
+            raise CallFailed(calls.message_of(name, error) + self.declared.hint(error)) from None
 
 
 def stopped_text(name: str, why: str) -> str:

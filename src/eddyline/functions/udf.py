@@ -50,6 +50,16 @@ class UserFunction:
     is_isolated: bool = False
     timeout_s: float | None = None
     memory_bytes: int | None = None
+    is_bare: bool = False  # given arrays only because its parameters say no types
+
+    def hint(self, error: BaseException) -> str:
+        """What may help if it fails like this, to stand behind the error."""
+        if not (self.is_bare and isinstance(error, (TypeError, AttributeError))):
+            return ""
+        return (
+            ". It was given Arrow arrays, since its parameters have no annotations: annotate them (x: float) or declare"
+            " scalar=True to be given plain values"
+        )
 
     @property
     def key(self) -> tuple[str, str]:
@@ -206,6 +216,9 @@ def _declare(
         )
     if scalar is None:
         scalar = _looks_scalar(function, skip=1 if setup else 0)
+        is_bare = _is_bare(function)
+    else:
+        is_bare = False
     return UserFunction(
         name=label,
         returns=_type(returns, label),
@@ -221,6 +234,7 @@ def _declare(
         is_isolated=limits[0],
         timeout_s=limits[1],
         memory_bytes=limits[2],
+        is_bare=is_bare,
     )
 
 
@@ -295,6 +309,15 @@ def _looks_scalar(function: Callable[..., Any], skip: int) -> bool:
     ):  # an annotation that cannot be resolved, or a builtin without a signature
         return False
     return bool(parameters) and all(p.annotation in _SCALARS for p in parameters)
+
+
+def _is_bare(function: Callable[..., Any]) -> bool:
+    """Whether no parameter says its type."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return all(parameter.annotation is inspect.Parameter.empty for parameter in parameters)
 
 
 def _code_version(function: Callable[..., Any], setup: Callable[[], Any] | None = None) -> str:

@@ -53,9 +53,12 @@ def ingest(stream: Stream, data: Any, time_zone: str) -> Ingested:
     rows = _as_it_is(stream, data)
     if rows is not None:
         return Ingested(rows)
+    _refuse_spark(stream, data)
     table = as_table(data)
     if table is None:
-        rows, arrival, misfits = rows_in_schema(stream, _as_rows(stream, data), time_zone)
+        unknown: set[str] = set()
+        rows, arrival, misfits = rows_in_schema(stream, _as_rows(stream, data), time_zone, unknown=unknown)
+        _refuse_unknown(stream, sorted(unknown))
         return ordered(stream, rows, arrival, [Misfit(row, message) for row, message in misfits])
     return _from_table(stream, table, time_zone)
 
@@ -72,6 +75,33 @@ def _as_it_is(stream: Stream, data: Any) -> pa.RecordBatch | None:
     ):
         return None
     return data
+
+
+def _refuse_spark(stream: Stream, data: Any) -> None:
+    if not type(data).__module__.startswith("pyspark."):
+        return
+    if getattr(data, "isStreaming", False):
+        raise SchemaError(
+            f"a streaming DataFrame cannot be pushed to {stream.name}: it has no end",
+            hint=f'Feed it: running = engine.start(spark); running.feed("{stream.name}", frame) (docs/spark.md).',
+        )
+    raise SchemaError(
+        f"a DataFrame of Spark cannot be pushed to {stream.name} as it is",
+        detail="A push is one round in this process; all rows would come to the driver.",
+        hint=f'If they are few: engine.push("{stream.name}", frame.toArrow()). If not, write them to files and read these'
+        " with a source (docs/pipeline.md).",
+    )
+
+
+def _refuse_unknown(stream: Stream, unknown: Sequence[str]) -> None:
+    """One rule for rows and for columnar data: a column the stream lacks refuses the push; one it has may be left out."""
+    if unknown:
+        raise SchemaError(
+            f"stream {stream.name} has no column {unknown[0]}",
+            detail=None if len(unknown) == 1 else f"Nor has it {', '.join(unknown[1:6])}.",
+            hint=did_you_mean(unknown[0], stream.schema.names, noun="column")
+            + f" Or leave it out of the data, or declare stream {stream.name} again with it, nullable.",
+        )
 
 
 def as_table(data: Any) -> pa.Table | None:
@@ -215,27 +245,16 @@ def _from_table(stream: Stream, table: pa.Table, time_zone: str) -> Ingested:
         raise SchemaError(
             f"the data for {stream.name} has a column twice", hint="Names are not case-sensitive."
         )
-    missing = [f.name for f in stream.schema if f.name.lower() not in given]
     known = {f.name.lower() for f in stream.schema}
-    unknown = [name for folded, name in given.items() if folded not in known]
-    if missing or unknown:
-        raise SchemaError(
-            f"the data does not have the columns of stream {stream.name}",
-            detail="; ".join(
-                ([f"missing: {', '.join(missing)}"] if missing else [])
-                + ([f"unknown: {', '.join(unknown)}"] if unknown else [])
-            )
-            + ".",
-            hint=did_you_mean(unknown[0], missing, noun="column")
-            if unknown and missing
-            else "Declare the stream again with the new column, nullable, or leave it out of the data."
-            if unknown
-            else "Fill it with NULLs if it may be empty.",
-        )
+    _refuse_unknown(stream, [name for folded, name in given.items() if folded not in known])
     columns: list[pa.Array] = []
     bad: dict[int, str] = {}
     for f in stream.schema:
-        values, wrong = column_in_type(stream, f, table.column(given[f.name.lower()]), time_zone)
+        if f.name.lower() in given:
+            column = table.column(given[f.name.lower()])
+        else:  # as a key that a dict does not have
+            column = pa.chunked_array([pa.nulls(table.num_rows, f.type)])
+        values, wrong = column_in_type(stream, f, column, time_zone)
         columns.append(values)
         for row, message in wrong.items():
             bad.setdefault(row, message)

@@ -4,9 +4,10 @@ Workers read the outbox files themselves; the driver only says which. Every resu
 `_query_id`, `_generation`, `_arrival`, `_round`, `_change` and `_late`, and behind them either the columns of its query or, since
 queries differ in theirs, all of them as one JSON text, `result`.
 
-A table gets the rounds since the last time as one partition, named by the first of them. Only then does its cursor in the home
-advance. After a crash between the two the next call starts at the same round, so it replaces that partition: no result is lost,
-and none is there twice.
+A table, or a folder of Parquet files, gets the rounds since the last time as one partition, named by the first of them. Only then
+does its cursor in the home advance. After a crash between the two the next call starts at the same round, so it replaces that
+partition: no result is lost, and none is there twice. The home remembers which tables it made: Spark's default catalog forgets
+them when the session ends, and then the table is declared again over its files.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def write_results_table(
 ) -> int:
     """Append the results of rounds a table does not have yet, each once; returns the last round it has now.
 
-    The table is made if it is not there, and then begins behind `after_round`. It belongs to this home. Raises ResultTableError.
+    The table, or the folder if a path is given, is made if it is not there, and then begins behind `after_round`. It belongs to
+    this home. Raises ResultTableError.
     """
     durable, session = _durable(rounds), _active(session)
     log = durable.rounds
@@ -95,7 +97,8 @@ def write_results_table(
             rounds.check_open()
             wanted = _wanted(rounds, queries)
             columns = _columns(durable, wanted, as_json)
-        reader = _reader_of(session, rounds, table, columns, after_round)
+        target = _Folder(table) if is_path(table) else _Table(table)
+        reader = target.reader(session, rounds, columns, after_round)
         with rounds.lock:
             cursor, _ = log.cursor(reader) or (0, 0)
             newest = log.last()
@@ -106,10 +109,7 @@ def write_results_table(
         if n_lost:
             rounds.tell(SinkOvertaken(last, f"table {table}", n_lost))
         if files:
-            session.sql(
-                f"INSERT OVERWRITE TABLE {table} PARTITION ({BATCH} = {cursor + 1}) SELECT * FROM {{results}}",
-                results=reading.frame(session),
-            )
+            target.replace(session, cursor + 1, reading.frame(session))
         if last > cursor:
             rounds.at_step("5 table")
             with rounds.lock:
@@ -301,43 +301,144 @@ def spark_schema(schema: pa.Schema) -> StructType:
 # --------------------------------------------------------------------------------------------- tables
 
 
-def _reader_of(
-    session: SparkSession, rounds: RoundEngine, table: str, columns: pa.Schema | None, after_round: int
-) -> str:
-    """The name of the table's cursor in the home; a table that is not there is made."""
-    log, schema = _durable(rounds).rounds, spark_schema(_frame_schema(columns)).add(BATCH, "long")
-    if not session.catalog.tableExists(table):
+def is_path(table: str) -> bool:
+    """Whether a folder is meant, not a name in a catalog."""
+    return "/" in table and "`" not in table
+
+
+class _Folder:
+    """Parquet files in a folder of their own, also on a store that Spark reaches, a partition for each time."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path.rstrip("/")
+
+    def reader(
+        self, session: SparkSession, rounds: RoundEngine, columns: pa.Schema | None, after_round: int
+    ) -> str:
+        """The name of the folder's cursor in the home. Raises ResultTableError if the files are not this home's."""
+        reader, log = f"spark folder {self._path}", _durable(rounds).rounds
+        with rounds.lock:
+            is_ours = log.cursor(reader) is not None
+        if not is_ours:
+            if self._files(session):
+                raise ResultTableError(
+                    f"the folder {self._path} holds files that this home did not write",
+                    hint="Name a folder that is empty or does not exist.",
+                )
+            with rounds.lock:
+                log.set_cursor(reader, after_round, 0)
+        elif self._files(session):
+            expected = spark_schema(_frame_schema(columns))
+            found = session.read.parquet(self._path).drop(BATCH).schema
+            _check_columns(f"the folder {self._path}", found, expected)
+        return reader
+
+    def replace(self, session: SparkSession, batch: int, frame: DataFrame) -> None:
+        frame.write.mode("overwrite").parquet(f"{self._path}/{BATCH}={batch}")
+
+    def _files(self, session: SparkSession) -> bool:
+        path = session._jvm.org.apache.hadoop.fs.Path(self._path)
+        system = path.getFileSystem(session._jsc.hadoopConfiguration())
+        return bool(system.exists(path)) and bool(list(system.listStatus(path)))
+
+
+class _Table:
+    """A table in a catalog of Spark."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def reader(
+        self, session: SparkSession, rounds: RoundEngine, columns: pa.Schema | None, after_round: int
+    ) -> str:
+        """The name of the table's cursor in the home; a table that is not there is made."""
+        durable, schema = _durable(rounds), spark_schema(_frame_schema(columns)).add(BATCH, "long")
+        log = durable.rounds
+        if not session.catalog.tableExists(self._name):
+            return self._make(session, rounds, schema, after_round)
+        properties = {row.key: row.value for row in session.sql(f"SHOW TBLPROPERTIES {self._name}").collect()}
+        with rounds.lock:
+            is_ours = FEED in properties and log.cursor(_reader(properties[FEED])) is not None
+        if not is_ours:
+            raise ResultTableError(
+                f"table {self._name} does not belong to this home",
+                detail="Another home appends to it."
+                if FEED in properties
+                else "It was not made for results.",
+                hint="Name a table that is not there yet: it is made.",
+            )
+        _check_columns(f"table {self._name}", session.table(self._name).schema, schema)
+        return _reader(properties[FEED])
+
+    def _make(self, session: SparkSession, rounds: RoundEngine, schema: StructType, after_round: int) -> str:
+        """Make the table; if this home made it in a session whose catalog is gone, declare it again over its files."""
+        durable = _durable(rounds)
+        location = self._location(session)
+        with rounds.lock:
+            feed = durable.database.setting(_made(location))
+            is_known = feed is not None and durable.rounds.cursor(_reader(feed)) is not None
+        if location and _Folder(location)._files(session):
+            if not is_known or feed is None:
+                raise ResultTableError(
+                    f"there is no table {self._name}, and the folder it would have holds files that this home did not write",
+                    detail=f"The folder is {location}.",
+                    hint="Name another table, give the path of an empty folder instead, or remove that folder.",
+                )
+            stored, columns = (
+                session.read.parquet(location).drop(BATCH).schema,
+                type(schema)(schema.fields[:-1]),
+            )
+            _check_columns(f"table {self._name}", stored, columns)
+            fields = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema)
+            session.sql(
+                f"CREATE TABLE {self._name} ({fields}) USING parquet PARTITIONED BY ({BATCH})"
+                f" LOCATION '{location}' TBLPROPERTIES ('{FEED}' = '{feed}')"
+            )
+            session.sql(f"MSCK REPAIR TABLE {self._name}")
+            return _reader(feed)
         feed = uuid.uuid4().hex
+        with rounds.lock, durable.database.transaction():
+            durable.database.set(_made(location), feed)
         with rounds.lock:  # first, so that there is never a table without a cursor
-            log.set_cursor(_reader(feed), after_round, 0)
-        _make_table(session, table, schema, feed)
+            durable.rounds.set_cursor(_reader(feed), after_round, 0)
+        from pyspark.sql.functions import col
+
+        new = session.createDataFrame([], schema).writeTo(self._name).using("parquet")
+        new.partitionedBy(col(BATCH)).tableProperty(FEED, feed).create()
         return _reader(feed)
-    properties = {row.key: row.value for row in session.sql(f"SHOW TBLPROPERTIES {table}").collect()}
-    with rounds.lock:
-        is_ours = FEED in properties and log.cursor(_reader(properties[FEED])) is not None
-    if not is_ours:
-        raise ResultTableError(
-            f"table {table} does not belong to this home",
-            detail="Another home appends to it, or it was made by somebody else."
-            if FEED in properties
-            else "It was not made for results.",
-            hint="Name a table that is not there yet: it is made.",
+
+    def _location(self, session: SparkSession) -> str:
+        """Where Spark would put the table if its catalog is the session's own; empty if that is not known."""
+        *namespace, name = [part.strip("`") for part in self._name.split(".")]
+        if len(namespace) > 1 and namespace[0] != "spark_catalog":
+            return ""
+        database = namespace[-1] if namespace else session.catalog.currentDatabase()
+        if session.catalog.currentCatalog() != "spark_catalog" or not session.catalog.databaseExists(
+            database
+        ):
+            return ""
+        return f"{session.catalog.getDatabase(database).locationUri.rstrip('/')}/{name.lower()}"
+
+    def replace(self, session: SparkSession, batch: int, frame: DataFrame) -> None:
+        session.sql(
+            f"INSERT OVERWRITE TABLE {self._name} PARTITION ({BATCH} = {batch}) SELECT * FROM {{results}}",
+            results=frame,
         )
-    found, expected = _described(session.table(table).schema), _described(schema)
-    if found != expected:
+
+
+def _check_columns(what: str, found: StructType, expected: StructType) -> None:
+    there, ours = _described(found), _described(expected)
+    if sorted(there) != sorted(ours):
         raise ResultTableError(
-            f"table {table} has other columns than these results",
-            detail=f"It has {', '.join(found)}; the results have {', '.join(expected)}.",
+            f"{what} has other columns than these results",
+            detail=f"It has {', '.join(there)}; the results have {', '.join(ours)}.",
             hint="Name another table, or append what it was made for: the same queries, and as_json as it was.",
         )
-    return _reader(properties[FEED])
 
 
-def _make_table(session: SparkSession, table: str, schema: StructType, feed: str) -> None:
-    from pyspark.sql.functions import col
-
-    new = session.createDataFrame([], schema).writeTo(table).using("parquet")
-    new.partitionedBy(col(BATCH)).tableProperty(FEED, feed).create()
+def _made(location: str) -> str:
+    """The setting in which the home remembers a table it made."""
+    return f"spark table at {location}"
 
 
 def _reader(feed: str) -> str:

@@ -14,6 +14,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -27,13 +28,46 @@ TRIES = 20  # while somebody only looks whether the home is held
 PAUSE_S = 0.01
 
 
+OWN_NAMES = ("catalog.db", "catalog.db-wal", "catalog.db-shm", "lock", "socket", "rounds.jsonl", "store")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def local_folder(home: str | os.PathLike[str]) -> Path:
+    """The folder a home is given by. Raises HomeError for an address such as s3://bucket/home."""
+    text = os.fspath(home)
+    if _ADDRESS.match(text):
+        scheme = text.partition(":")[0]
+        raise HomeError(
+            f"{text!r} is not a local folder, and a home is one",
+            detail=f"A home holds a database, a lock and a socket, which {scheme} does not have.",
+            hint="Give a folder on a disk of this machine. Copy it elsewhere with eddyline backup, and write results to tables"
+            " with append_results (docs/operations.md).",
+        )
+    return Path(text)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A folder with other files in it is probably not meant."""
+    names = sorted(os.listdir(folder))
+    foreign = [name for name in names if name not in OWN_NAMES and name != "lost+found"]
+    if foreign and "catalog.db" not in names:
+        raise HomeError(
+            f"the folder {folder} is no home, and holds other files",
+            detail=f"Such as {', '.join(foreign[:3])}.",
+            hint="Name a folder that is empty or does not exist, or say create=True to make a home in this one.",
+        )
+
+
 class Home:
     """A folder held by this process until `release`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, create: bool = True) -> None:
+        """With `create` a home is also made in a folder that holds other files."""
         self.folder = folder
         try:
             make_folder(folder)
+            if not create:
+                _refuse_foreign(folder)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise _cannot_open(folder, error) from error
