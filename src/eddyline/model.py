@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import datetime
 import enum
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -572,6 +572,14 @@ class QueryState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class LaneProgress:
+    """How far a partition of a stream's source has come: its largest event time, and now() of its last round with rows."""
+
+    max_time_us: int | None
+    last_row_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamProgress:
     """How far a stream has come."""
 
@@ -579,6 +587,8 @@ class StreamProgress:
     max_time_us: int | None = None
     watermark_us: int | None = None
     n_late: int = 0
+    last_row_us: int | None = None  # now() of the last round with rows; None: not known
+    lanes: Mapping[str, LaneProgress] = field(default_factory=dict)  # by partition of its source
 
 
 @dataclass(frozen=True, slots=True)

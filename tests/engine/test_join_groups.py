@@ -61,7 +61,7 @@ class Clock:
     ) -> dict[str, int | None]:
         arrived = {name: rows(name, *each) for name, each in given.items()}
         before = dict(self.progress)
-        self.clock.note(self.groups, self.streams, arrived, set(given), before, 0, is_numbered=is_numbered)
+        self.clock.note(self.groups, self.streams, arrived, set(given), before, is_numbered=is_numbered)
         for name, (_, times) in given.items():
             newest = max([t for t in (before[name].max_time_us, *times) if t is not None])
             watermark = newest - self.streams[name].lateness_us
@@ -96,7 +96,7 @@ def test_a_table_says_nothing_of_others():
 
 def test_rows_that_joins_do_not_know_are_taken_to_be_out_of_order():
     clock = Clock()
-    clock.clock.note(clock.groups, clock.streams, {}, {"a"}, clock.progress, 0, is_numbered=True)
+    clock.clock.note(clock.groups, clock.streams, {}, {"a"}, clock.progress, is_numbered=True)
     assert clock.came(b=([1], [10])) == {"a": None, "b": 10, "q": None}
 
 

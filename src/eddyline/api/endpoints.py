@@ -76,6 +76,7 @@ class Feed:
     held: Taken | None = None  # what was taken and is not committed yet
     n_failures: int = 0
     resume_at: float = 0.0
+    is_read_up: bool = False  # nothing was there when it was asked last
     pace: Pace = field(default_factory=Pace)
 
     @property

@@ -182,6 +182,7 @@ class Runner:
         self._owns_engine = engine is None
         self.engine = engine if engine is not None else open_pipeline(pipeline, home=home)
         self.engine.on_event(self._heard)
+        self.engine.rounds.unread = self._unread
         try:
             self._start(apply)
         except BaseException:
@@ -254,6 +255,10 @@ class Runner:
             self._signal,
         )
 
+    def _unread(self) -> set[str]:
+        """Streams whose sources may have rows that no round has. Asked from any thread."""
+        return {feed.name for feed in list(self._feeds) if not feed.is_read_up}
+
     def _is_over(self) -> bool:
         return self._ended_by is not None
 
@@ -281,6 +286,7 @@ class Runner:
         """Let go of sources and sinks, and of the engine if it was opened here."""
         if self._lanes is not None:
             self._lanes.close()
+        self.engine.rounds.unread = frozenset
         for feed in self._feeds:
             feed.source.close()
         self._feeds = []
@@ -439,10 +445,12 @@ class Runner:
                     self._open_feed(feed.settings, once)
                     return True
                 feed.follow(stream)
+            feed.is_read_up = False
             if self._lanes is not None and self._lanes.start(feed, now):
                 return False
             taken = feed.held or self._take(feed, now)
             feed.held = taken
+            feed.is_read_up = taken is None and not feed.source.is_pending
             if taken is not None and not taken.is_empty:
                 self._run_round(feed, taken)
         except SchemaChanged as changed:

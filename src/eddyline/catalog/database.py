@@ -41,6 +41,11 @@ class StoredQuery(NamedTuple):  # a million of them are made when a home is open
     why: str = ""  # it is suspended
 
 
+def lanes_of(stream: str) -> str:
+    """The name under which `positions` has the partitions of a stream's source; no source has such a name."""
+    return f"{stream} (event time)"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTemplate:
     """A row of `templates`: `ended` are members that have rows of their own, or none any more."""
@@ -173,7 +178,8 @@ class Database:
         """A stream declared again under the name starts anew, also with its source."""
         self.end_stream(name, version)
         self._connection.execute("DELETE FROM progress WHERE stream = ?", (name.lower(),))
-        self._connection.execute("DELETE FROM positions WHERE source = ?", (name.lower(),))
+        names = (name.lower(), lanes_of(name.lower()))
+        self._connection.execute("DELETE FROM positions WHERE source IN (?, ?)", names)
 
     def add_query(self, query: StoredQuery) -> None:
         shape_id = self._shape_id(query.shape)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from eddyline.catalog import codec
-from eddyline.catalog.database import Database
+from eddyline.catalog.database import Database, lanes_of
 from eddyline.catalog.versions import AT_ONCE, Kept
 from eddyline.errors import HomeError
-from eddyline.model import Round, StreamProgress
+from eddyline.model import LaneProgress, Round, StreamProgress
 
 FORGOTTEN_DEAD = "dead letters of forgotten rounds"  # a setting
 SINKS_DEAD = "dead letters of sinks"  # a setting
@@ -109,9 +110,12 @@ class RoundLog:
                 "INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?)",
                 [(name, p.n_rows, p.max_time_us, p.watermark_us, p.n_late) for name, p in progress.items()],
             )
+            lanes = {
+                lanes_of(name): _lanes_to(p) for name, p in progress.items() if p.last_row_us is not None
+            }
             self._connection.executemany(
                 "INSERT OR REPLACE INTO positions VALUES (?, ?)",
-                [(source, codec.dump(position)) for source, position in positions.items()],
+                [(source, codec.dump(position)) for source, position in {**positions, **lanes}.items()],
             )
             self._connection.executemany(
                 "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -175,7 +179,9 @@ class RoundLog:
         rows = self._connection.execute(
             "SELECT stream, n_rows, max_time_us, watermark_us, n_late FROM progress"
         )
-        return {name: StreamProgress(*rest) for name, *rest in rows}
+        return {
+            name: _with_lanes(StreamProgress(*rest), self.position(lanes_of(name))) for name, *rest in rows
+        }
 
     def position(self, source: str) -> object | None:
         row = self._connection.execute(
@@ -356,6 +362,19 @@ class RoundLog:
     def cursors(self) -> dict[str, tuple[int, int]]:
         rows = self._connection.execute("SELECT reader, round, place FROM cursors")
         return {reader: (int(number), int(place)) for reader, number, place in rows}
+
+
+def _lanes_to(progress: StreamProgress) -> dict[str, object]:
+    lanes = {name: [lane.max_time_us, lane.last_row_us] for name, lane in progress.lanes.items()}
+    return {"last_row_us": progress.last_row_us, "lanes": lanes}
+
+
+def _with_lanes(progress: StreamProgress, stored: Any) -> StreamProgress:
+    """A home that an earlier version wrote says nothing of partitions."""
+    if stored is None:
+        return progress
+    lanes = {name: LaneProgress(*lane) for name, lane in stored["lanes"].items()}
+    return replace(progress, last_row_us=stored["last_row_us"], lanes=lanes)
 
 
 def _round(row: tuple[object, ...]) -> CommittedRound:

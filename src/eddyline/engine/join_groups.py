@@ -5,21 +5,19 @@ A group is what joins connect, directly or over others. What is kept of one stre
   own        the largest event time of the stream's committed rows, less its lateness
   ordered    where all rows of a group so far came with numbers of their own (`_arrival`) and times that never fall, what is to
              come of any of its streams is not below the latest time of all, less that stream's lateness
-  idle       a stream with a property `idle` that has brought no row for that long is lifted to its partners: what comes below
-             that afterwards is late
+
+Where no rows come, `event_clock.py` says how far a stream has come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
 import numpy as np
 
 from eddyline.joins.plan import Arrived
 from eddyline.model import NO_TIME, Signature, Stream, StreamProgress
-from eddyline.stream_properties import idle_us
 
 
 def groups_of(signatures: Iterable[Signature]) -> list[frozenset[str]]:
@@ -41,7 +39,6 @@ class JoinClock:
         self._unordered: set[str] = (
             set()
         )  # streams whose rows do not come in order, or whose past is not known
-        self._last_seen_us: dict[str, int] = {}  # by stream: now() of the last round with rows of it
 
     def note(
         self,
@@ -50,7 +47,6 @@ class JoinClock:
         arrived: Mapping[str, Arrived],
         with_rows: AbstractSet[str],
         before: Mapping[str, StreamProgress],
-        now_us: int,
         *,
         is_numbered: bool,
     ) -> None:
@@ -58,19 +54,15 @@ class JoinClock:
         for group in groups:
             waited_for = _waited_for(group, streams)
             came = waited_for & with_rows
-            for name in waited_for:
-                self._last_seen_us.setdefault(name, now_us)
             is_known = is_numbered and came <= arrived.keys()
             if came and not (
                 is_known and _is_in_order([arrived[n] for n in came], [before[n] for n in waited_for])
             ):
                 self._unordered |= came
-            self._last_seen_us.update(dict.fromkeys(came, now_us))
 
     def forget(self, stream: str) -> None:
         """The stream was dropped: another of its name has no past."""
         self._unordered.discard(stream)
-        self._last_seen_us.pop(stream, None)
 
     def distrust(self, streams: Iterable[str]) -> None:
         """What came of these streams earlier is not known."""
@@ -92,32 +84,6 @@ class JoinClock:
                     ordered = max(times) - streams[name].lateness_us
                     found[name] = ordered if own is None else max(own, ordered)
         return found
-
-    def lifted(
-        self,
-        groups: Iterable[frozenset[str]],
-        streams: Mapping[str, Stream],
-        progress: Mapping[str, StreamProgress],
-        now_us: int,
-        with_rows: AbstractSet[str] = frozenset(),
-    ) -> dict[str, StreamProgress]:
-        """Where idle streams are taken to stand: as far as those of their group that are not, as those with rows just now."""
-        found: dict[str, StreamProgress] = {}
-        for group in (_waited_for(each, streams) for each in groups):
-            idle = {name for name in group - with_rows if self._is_idle(streams[name], name, now_us)}
-            busy = [progress[name].watermark_us for name in group - idle if streams[name].time is not None]
-            if not idle or not busy or None in busy:
-                continue
-            horizon = min(time for time in busy if time is not None)
-            for name in idle:
-                own = progress[name].watermark_us
-                if streams[name].time is not None and (own is None or own < horizon):
-                    found[name] = replace(progress[name], watermark_us=horizon)
-        return found
-
-    def _is_idle(self, stream: Stream, name: str, now_us: int) -> bool:
-        limit = idle_us(stream)
-        return limit is not None and now_us - self._last_seen_us.get(name, now_us) > limit
 
 
 def _waited_for(group: frozenset[str], streams: Mapping[str, Stream]) -> frozenset[str]:

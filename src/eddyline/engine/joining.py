@@ -418,7 +418,6 @@ class Joining:
             self._came,
             _with_rows(planned, after),
             planned.progress,
-            round_.now_us,
             is_numbered=is_numbered,
         )
         self._came, self.letters = {}, []
@@ -431,14 +430,6 @@ class Joining:
         self.tables.commit(round_, horizons(signatures, standing.watermarks_us, own))
         if self._files is not None:
             self._files.commit()
-
-    def lifted(
-        self, planned: PlannedJoins, progress: Mapping[str, StreamProgress], now_us: int
-    ) -> dict[str, StreamProgress]:
-        """Where streams that have been idle for long are taken to stand, given where those of the round will."""
-        after = {name: progress.get(name, at) for name, at in planned.progress.items()}
-        with_rows = _with_rows(planned, after)
-        return self._clock.lifted(planned.groups, planned.streams, after, now_us, with_rows)
 
     def rollback(self) -> None:
         self._came, self.letters = {}, []

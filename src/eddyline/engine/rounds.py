@@ -21,8 +21,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,8 @@ from eddyline.catalog.suspensions import suspend_queries
 from eddyline.delivery import ResultLog
 from eddyline.engine.alerting import Alerting
 from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
-from eddyline.engine.event_time import advanced, event_times, late_rows, latest
+from eddyline.engine.event_clock import EventClock
+from eddyline.engine.event_time import LaneTimes, advanced, event_times, late_rows
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.function_watch import NAMED, FunctionWatch
 from eddyline.engine.join_letters import joined_letter
@@ -126,6 +128,7 @@ class Planned:
     plans: dict[str, StreamPlan]
     last_rounds: dict[str, int]  # of each stream, and of those it is joined with: no other may come between
     births: dict[str, int]  # of each stream: one dropped and declared anew is another
+    timed: dict[str, Stream]  # all streams with a time and no key, whose rows others may wait for
     joins: PlannedJoins | None = None  # None: there are none
 
 
@@ -220,6 +223,11 @@ class RoundEngine:
             seed=seed,
             durable=durable,
         )
+        self.event_clock = EventClock()
+        # streams of which rows may lie ready that no round has read, as whoever reads their sources knows
+        self.unread: Callable[[], AbstractSet[str]] = frozenset
+        self._in_tasks: Counter[str] = Counter()  # streams of which rounds are worked on in tasks
+        self._timed: tuple[int, dict[str, Stream]] = (-1, {})  # by catalog version
         self.at_step: Callable[[str], None] = _no_step  # told before every step; tests end the process there
         if durable is not None:
             self._restore(durable)
@@ -321,7 +329,8 @@ class RoundEngine:
                     if self._last_rounds.get(name, 0) != number:
                         raise RoundOvertakenError(f"another round of stream {name} came between")
                 round_ = self._numbered(planned, shared.n_rows(), token)
-                work = shared.numbered(round_, planned, self.catalog.find_name)
+                work = shared.numbered(round_, planned, self.catalog.find_name, self.event_clock.watched_us)
+                self._let_time_pass(round_, planned, work)
             if planned.joins is not None:
                 try:
                     done = join(round_, planned, shared)
@@ -378,6 +387,7 @@ class RoundEngine:
         joins = self.joining.plan(self.progress)
         group = names if joins is None else joins.with_partners(names)
         now = self._clock() if now_us is None else now_us
+        timed = self._timed_streams()
         return Planned(
             version=self.catalog.version,
             now_us=max(now, self._last_now_us),  # a clock set back does not turn time back
@@ -388,10 +398,39 @@ class RoundEngine:
             last_rounds={name: self._last_rounds.get(name, 0) for name in group},
             births={
                 name: self._births.get(name, 0)
-                for name in (*group, *(() if joins is None else joins.streams))
+                for name in (*group, *(() if joins is None else joins.streams), *timed)
             },
+            timed=timed,
             joins=joins,
         )
+
+    def _timed_streams(self) -> dict[str, Stream]:
+        version = self.catalog.version
+        if self._timed[0] != version:
+            streams = [s for s in self.catalog.streams() if s.time is not None and not s.is_keyed]
+            self._timed = version, {stream.name.lower(): stream for stream in streams}
+        return self._timed[1]
+
+    def _let_time_pass(self, round_: Round, planned: Planned, work: Work) -> None:
+        """Lift the watermarks of streams that are silent; with the turn and the lock held."""
+        with_rows = {name for name, n in round_.n_rows.items() if n}
+        unread = with_rows | self._in_tasks.keys() | self.unread()
+        groups = [] if planned.joins is None else planned.joins.groups
+        progress = self.progress | work.progress
+        lifted = self.event_clock.lifted(groups, planned.timed, progress, round_.now_us, unread)
+        work.progress |= lifted
+
+    @contextlib.contextmanager
+    def working_on(self, streams: Iterable[str]) -> Iterator[None]:
+        """Rows of these streams are worked on in tasks: meanwhile they are not silent."""
+        names = [name.lower() for name in streams]
+        with self.lock:
+            self._in_tasks.update(names)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._in_tasks -= Counter(names)
 
     def _capture(
         self, round_: Round, planned: Planned, inputs: Mapping[str, Ingested]
@@ -409,7 +448,19 @@ class RoundEngine:
                 stream.name, ingested.rows, arrivals[name], np.ones(n, np.int8), is_late
             )
             work.n_late += n_late
-            work.progress[name] = advanced(before, stream, n, n_late, latest(times, before.max_time_us))
+            came = LaneTimes()
+            came.add(times, ingested.lanes.of(n))
+            watched_us = self.event_clock.watched_us(name, round_.now_us)
+            work.progress[name] = advanced(
+                before,
+                stream,
+                n,
+                n_late,
+                came,
+                ingested.lanes,
+                now_us=round_.now_us,
+                watched_us=watched_us,
+            )
             if n:
                 work.recent[name] = batches[name]
                 work.last_arrival = max(work.last_arrival, int(arrivals[name][-1]))
@@ -470,6 +521,8 @@ class RoundEngine:
             self.tell(event)
 
     def _work(self, round_: Round, planned: Planned, batches: Mapping[str, TupleBatch], work: Work) -> None:
+        with self.lock:
+            self._let_time_pass(round_, planned, work)
         work.outputs = {}
         for name, batch in batches.items():
             if not planned.streams[name].is_keyed:
@@ -528,7 +581,6 @@ class RoundEngine:
         """What joins and tables make of the rows, and the queries of that."""
         for made in self.joining.work(round_, joins, batches, planned.plans, work.deletes, shared, share):
             self._take(made, round_, work)
-        work.progress |= self.joining.lifted(joins, work.progress, round_.now_us)
         for made in self.joining.decide(round_, joins, work.progress):
             self._take(made, round_, work)
         work.letters += self.joining.letters
@@ -789,6 +841,7 @@ class RoundEngine:
         """A dropped stream leaves nothing: declared again, it starts anew."""
         self._stages.pop(name, None)
         self.joining.forget_stream(name)
+        self.event_clock.forget(name)
         self._births[name] = self._births.get(name, 0) + 1
         self._last_rounds.pop(name, None)
         self._told.pop(name, None)

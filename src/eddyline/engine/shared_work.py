@@ -24,7 +24,7 @@ import pyarrow as pa
 from eddyline.batch import TupleBatch
 from eddyline.catalog.rounds import ListedFile, ReadInput
 from eddyline.engine.durable import OUTBOX, Durable
-from eddyline.engine.event_time import advanced
+from eddyline.engine.event_time import LaneTimes, advanced
 from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_replica import ProbeTask, n_shares
 from eddyline.engine.join_tasks import JoinedInputs, SharedRows, TaskRows, shared_rows
@@ -133,23 +133,35 @@ class SharedWork:
     def n_rows(self) -> dict[str, int]:
         return {share.name: share.n_rows for share in self._shares}
 
-    def numbered(self, round_: Round, planned: Planned, find_name: Callable[[int], str | None]) -> Work:
+    def numbered(
+        self,
+        round_: Round,
+        planned: Planned,
+        find_name: Callable[[int], str | None],
+        watched_us: Callable[[str, int], int],
+    ) -> Work:
         """The work of this round: arrival numbers follow the order of streams, references and rows."""
         work = Work(round_.n_rows)
         first = round_.first_arrival
         for share in self._shares:
             stream = planned.streams[share.name]
-            max_time = planned.progress[share.name].max_time_us
+            times = LaneTimes()
             work.files += share.input_files(round_, first)
             work.inputs += share.inputs(first)
             for result in share.results:
                 self._add(work, round_, result, first, find_name)
-                times = [t for t in (max_time, result.max_time_us) if t is not None]
-                max_time = max(times, default=None)
+                times.merge(result.times)
                 first += result.n_rows
             n_late = sum(result.n_late for result in share.results)
             work.progress[share.name] = advanced(
-                planned.progress[share.name], stream, share.n_rows, n_late, max_time
+                planned.progress[share.name],
+                stream,
+                share.n_rows,
+                n_late,
+                times,
+                share.planned.lanes,
+                now_us=round_.now_us,
+                watched_us=watched_us(share.name, round_.now_us),
             )
             misfits = share.planned.misfits
             work.letters += [
@@ -338,7 +350,7 @@ class SharedRounds:
         """
         while True:
             try:
-                with self._group_turn(inputs):
+                with self._rounds.working_on(inputs), self._group_turn(inputs):
                     outcome = self._try(inputs, position_of, token, now_us)
             except (
                 RoundOvertakenError

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.engine.event_time import event_times, late_rows, latest
+from eddyline.engine.event_time import LaneTimes, event_times, late_rows
 from eddyline.engine.join_replica import ProbeTask, joined_share
 from eddyline.engine.join_tasks import JoinedInputs, WantedRows
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
@@ -75,7 +75,7 @@ class TaskResult:
 
     counts: list[ReadCount] = field(default_factory=list)  # by reference
     files: list[tuple[str, StoredFile]] = field(default_factory=list)  # kind, file
-    max_time_us: int | None = None
+    times: LaneTimes = field(default_factory=LaneTimes)
     n_late: int = 0
     n_results: int = 0
     n_dead: int = 0
@@ -230,6 +230,7 @@ class _Work:
         self._result = TaskResult()
         self._parts: list[_Part] = []
         self._waiting: list[pa.RecordBatch] = []
+        self._lanes: list[tuple[str, int]] = []  # of the rows that wait, and how many of each
         self._n_waiting = 0
         self._n_rows = 0  # filtered
         self._recent: list[pa.RecordBatch] = []
@@ -255,14 +256,14 @@ class _Work:
             lacking = ingested.change.lacking(self._ready.standing.plan)
             if lacking is not None and ingested.rows.num_rows:
                 raise UnreadableReference("; ".join(lacking.missing.values()), lacking)
-            part.unfit += self._add(ingested, keeps_recent=keeps_recent)
+            part.unfit += self._add(ingested, reference.lane, keeps_recent=keeps_recent)
             part.end_row += ingested.rows.num_rows
             part.is_cut = part.is_cut or bool(ingested.left_out)
             n_units += ingested.rows.num_rows + len(ingested.misfits)
         self._parts.append(part)
         self._result.counts.append(ReadCount(part.end_row - first, n_units=n_units))
 
-    def _add(self, ingested: Ingested, *, keeps_recent: bool) -> list[int]:
+    def _add(self, ingested: Ingested, lane: str, *, keeps_recent: bool) -> list[int]:
         """Take rows to be filtered; gives the places of the letters of those that do not fit."""
         result, rows, stream = self._result, ingested.rows, self._ready.stream
         if len(result.ignored) < MOST_IGNORED:
@@ -282,6 +283,7 @@ class _Work:
             if self._n_waiting + piece.num_rows > self._rows_at_once:
                 self.filter()
             self._waiting.append(piece)
+            self._lanes.append((lane, piece.num_rows))
             self._n_waiting += piece.num_rows
         return unfit
 
@@ -290,7 +292,7 @@ class _Work:
         if not self._n_waiting:
             return
         rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_batches(self._waiting)
-        self._waiting, self._n_waiting = [], 0
+        lanes, self._waiting, self._lanes, self._n_waiting = self._lanes, [], [], 0
         task, result, stream = self._task, self._result, self._ready.stream
         times = event_times(stream, rows)
         is_late = late_rows(times, task.watermark_us, rows.num_rows)
@@ -300,7 +302,7 @@ class _Work:
         self._write(batch, self._ready.stage.push(batch, self._round))
         if self._wanted is not None:
             self._wanted.add(batch, times, self._round)
-        result.max_time_us = latest(times, result.max_time_us)
+        result.times.add(times, lanes)
         result.n_late += int(np.count_nonzero(is_late))
         self._n_rows += n
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model import Stream
-from eddyline.sources.ingest import Ingested, Misfit, as_table, ingest
+from eddyline.sources.ingest import ONE_LANE, Ingested, Misfit, as_table, ingest
 from eddyline.stream_properties import NULL_DELETES, delete_column
 from eddyline.types import BIGINT, STRING
 
@@ -137,7 +137,9 @@ def as_changes(stream: Stream, taken: Ingested) -> Ingested:
     rows, arrival = taken.rows, taken.arrival
     if len(kept) < rows.num_rows:
         rows, arrival = rows.take(pa.array(kept)), None if arrival is None else arrival[kept]
-    return replace(taken, rows=rows, arrival=arrival, misfits=misfits, is_delete=effects.is_delete[kept])
+    is_delete = effects.is_delete[kept]
+    # nothing waits for a table, however its source is divided
+    return replace(taken, rows=rows, arrival=arrival, misfits=misfits, is_delete=is_delete, lanes=ONE_LANE)
 
 
 def _with_markers(stream: Stream, data: Any) -> tuple[Any, list[pa.Field]]:

@@ -6,7 +6,7 @@ A column that can never fit is refused with the whole push. A value that does no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,36 @@ class Misfit:
     error: str = "ROW_DOES_NOT_FIT"
 
 
+PUSHED = ""  # the lane of rows whose source has no partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The partitions of a source, each in an order of its own."""
+
+    runs: tuple[
+        tuple[str, int], ...
+    ] = ()  # lane and number of rows, in the order of the rows; none: all PUSHED
+    behind: frozenset[str] = frozenset()  # those of which more lies ready
+    known: frozenset[str] | None = None  # all the source has now; None: it has none, or does not say
+
+    def of(self, n_rows: int) -> tuple[tuple[str, int], ...]:
+        """The lanes of so many rows."""
+        assert not self.runs or sum(n for _, n in self.runs) == n_rows, (self.runs, n_rows)
+        return self.runs or ((PUSHED, n_rows),)
+
+    def without(self, dropped: npt.NDArray[np.int64]) -> Lanes:
+        """The same after some rows were taken out."""
+        ends = np.cumsum([n for _, n in self.runs])
+        gone = np.bincount(np.searchsorted(ends, dropped, side="right"), minlength=len(ends))
+        return replace(
+            self, runs=tuple((lane, n - int(k)) for (lane, n), k in zip(self.runs, gone, strict=True))
+        )
+
+
+ONE_LANE = Lanes()
+
+
 @dataclass(frozen=True, slots=True)
 class Ingested:
     """Rows in the stream's schema; `arrival` gives their order if the data had an `_arrival` column."""
@@ -46,6 +76,7 @@ class Ingested:
     is_delete: npt.NDArray[np.bool_] | None = (
         None  # of a keyed stream: which rows delete; None: not known yet
     )
+    lanes: Lanes = ONE_LANE
 
 
 def ingest(stream: Stream, data: Any, time_zone: str) -> Ingested:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eddyline.errors import did_you_mean
@@ -31,8 +31,16 @@ from eddyline.kafka import (
 )
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
-from eddyline.sources.ingest import Ingested
-from eddyline.sources.kafka_messages import ROWS_AT_ONCE, MessageRows, check_same, joined, reference, size
+from eddyline.sources.ingest import Ingested, Lanes
+from eddyline.sources.kafka_messages import (
+    ROWS_AT_ONCE,
+    MessageRows,
+    check_same,
+    joined,
+    lane_name,
+    reference,
+    size,
+)
 from eddyline.sources.kafka_offsets import (
     TopicPosition,
     TopicSettings,
@@ -106,7 +114,8 @@ class KafkaSource:
             return None
         rows, ends = self._read(ranges, max_bytes, position.topic_id)
         self._position = position.behind(ends)
-        return Taken(rows, self._position.to_json(), events)
+        lanes = replace(self._lanes(self._position), runs=rows.lanes.runs)
+        return Taken(replace(rows, lanes=lanes), self._position.to_json(), events)
 
     def redeclare(self, stream: Stream) -> None:
         self._stream = stream
@@ -143,13 +152,16 @@ class KafkaSource:
             return None
         n_messages = max(1, int(REFERENCE_BYTES / self._message_bytes))
         pieces = [piece for each in ranges for piece in cut(each, n_messages)]
-        behind = position.behind({each.partition: each.end for each in ranges}).to_json()
+        behind = position.behind({each.partition: each.end for each in ranges})
 
         def position_behind(counts: Sequence[ReadCount]) -> Any:
-            return behind
+            return behind.to_json()
 
         return PlannedInput(
-            tuple(self._reference(piece, position) for piece in pieces), position_behind, events=tuple(events)
+            tuple(self._reference(piece, position) for piece in pieces),
+            position_behind,
+            events=tuple(events),
+            lanes=self._lanes(behind),
         )
 
     def move_to(self, position: Any) -> None:
@@ -216,6 +228,13 @@ class KafkaSource:
         n_messages = min(max_rows, int(max_bytes / self._message_bytes))
         return shared_out(position, self._seen.state, max(1, n_messages))
 
+    def _lanes(self, position: TopicPosition) -> Lanes:
+        """The partitions there are, and those of which more lies ready."""
+        assert self._seen is not None
+        ends = self._seen.state.ends
+        waiting = [p for p, end in ends.items() if position.offsets.get(p, end) < end]
+        return Lanes(behind=frozenset(map(lane_name, waiting)), known=frozenset(lane_name(p) for p in ends))
+
     # ----------------------------------------------------------------------------------------- messages
 
     def _read(
@@ -244,11 +263,13 @@ class KafkaSource:
             raise self._told(failure) from None
         self._weigh(nbytes, n_messages)
         parts = [
-            self._decoder.rows(messages[at : at + ROWS_AT_ONCE])
-            for messages in by_partition.values()
+            (partition, self._decoder.rows(messages[at : at + ROWS_AT_ONCE]))
+            for partition, messages in by_partition.items()
             for at in range(0, len(messages), ROWS_AT_ONCE)
         ]
-        return joined(self._stream, parts), ends
+        runs = tuple((lane_name(partition), part.rows.num_rows) for partition, part in parts)
+        rows = joined(self._stream, [part for _, part in parts])
+        return replace(rows, lanes=Lanes(runs)), ends
 
     def _sample(self, position: TopicPosition) -> None:
         """Read some messages only to learn how large they are."""

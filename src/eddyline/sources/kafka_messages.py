@@ -60,7 +60,12 @@ def reference(
         "end": each.end,
         "format": payload.to_json(),
     }
-    return Reference(KIND, what, nbytes)
+    return Reference(KIND, what, nbytes, lane_name(each.partition))
+
+
+def lane_name(partition: int) -> str:
+    """How a partition is called where the progress of a stream is kept."""
+    return str(partition)
 
 
 def read_kafka(reference: Reference, stream: Stream, time_zone: str) -> Iterator[Ingested]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from eddyline.events import Event
-from eddyline.sources.ingest import Misfit
+from eddyline.sources.ingest import ONE_LANE, PUSHED, Lanes, Misfit
 from eddyline.sources.positions import Source
 from eddyline.sources.schema_changes import SchemaChange
 from eddyline.storage.store import StoredFile
@@ -27,6 +27,7 @@ class Reference:
         str, Any
     ]  # plain values that can be sent; no secrets, they are looked up where the rows are read
     nbytes: int  # about how much there is to read
+    lane: str = PUSHED  # the partition of the source it is of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class PlannedInput:
     events: tuple[Event, ...] = ()
     # kind and file of the store that each reference is, if they are: listed with the round, removed if there is none
     files: tuple[tuple[str, StoredFile], ...] = ()
+    lanes: Lanes = ONE_LANE  # of the source; which rows are whose is said by the references
 
 
 class UnreadableReference(Exception):
