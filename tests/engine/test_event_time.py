@@ -269,3 +269,26 @@ source = {{ type = "kafka", servers = "${{env:KAFKA_AT}}", topic = "{topic}", fo
         assert found.n_late == 0
         assert found.n_rows == 300 + 50 + 27 + 18
         assert sorted(runner.engine.rounds.progress["s"].lanes) == ["0", "1", "2", "3"]
+
+
+def test_the_partition_that_lags_is_shown_first_where_users_look(tmp_path):
+    topic = Topic(tmp_path / "home", in_tasks=False)
+    topic.engine.query(
+        "SELECT a.n FROM s a JOIN s b ON a.n = b.n AND b.ts BETWEEN a.ts AND a.ts", name="twice"
+    )
+    topic.round(("0", [100]), ("1", [20]), ("2", [50]))
+    (handle,) = topic.engine.streams()
+    assert [(each.name, each.watermark_us, each.is_idle) for each in handle.partitions] == [
+        ("1", 20 * SECOND, False),
+        ("2", 50 * SECOND, False),
+        ("0", 100 * SECOND, False),
+    ]
+    assert "partitions 1 at 1970-01-01T00:00:20Z, 2 at 1970-01-01T00:00:50Z, 0 at" in str(
+        topic.engine.joins()
+    )
+    (counted,) = topic.engine.counters().streams
+    assert counted.partition_lag_s == {"1": -20, "2": -50, "0": -100}
+    topic.now_s = 61
+    topic.round(("0", [101]))
+    assert [each.is_idle for each in handle.partitions] == [True, True, False]
+    topic.engine.close()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eddyline.api.join_facts import JoinCounters, held_facts, join_counters
+from eddyline.api.partitions import Partition
 from eddyline.events import (
     Event,
     FiltersReordered,
@@ -86,6 +87,7 @@ class StreamCounters:
     filters: FilterCounters
     kept_rows: int = 0  # for joins
     kept_bytes: int = 0
+    partition_lag_s: Mapping[str, float] = field(default_factory=dict)  # the same by partition, of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,9 +315,16 @@ def _streams(engine: Engine, counted: _Counted) -> tuple[StreamCounters, ...]:
                 filters=_filters(stage, counted.reorders[stream.name.lower()]),
                 kept_rows=held.get(stream.name.lower(), {}).get("rows", 0),
                 kept_bytes=held.get(stream.name.lower(), {}).get("nbytes", 0),
+                partition_lag_s=_partition_lags(stream.partitions, now_us),
             )
         )
     return tuple(found)
+
+
+def _partition_lags(partitions: Sequence[Partition], now_us: int) -> dict[str, float]:
+    """How far partitions are behind the clock, where there are several."""
+    known = [(each.name, each.watermark_us) for each in partitions if each.watermark_us is not None]
+    return {name: (now_us - mark) / 1e6 for name, mark in known} if len(partitions) > 1 else {}
 
 
 def _filters(stage: FilterStage | None, n_reorders: int) -> FilterCounters:

@@ -21,6 +21,7 @@ from eddyline.api.filter_facts import filter_facts, has_filters
 from eddyline.api.filter_words import FiltersExplanation
 from eddyline.api.join_facts import JoinHistory, JoinsExplanation, join_facts
 from eddyline.api.matches import Matches
+from eddyline.api.partitions import Partition, partitions_of
 from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.receipts import Receipt, prove, receipt
 from eddyline.api.register import Registrar
@@ -865,6 +866,12 @@ class StreamHandle:
     def watermark_us(self) -> int | None:
         progress = self._engine.rounds.progress.get(self.name.lower())
         return progress.watermark_us if progress else None
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """How far each partition of its source has come, the one furthest behind first."""
+        with self._engine.rounds.lock:
+            return partitions_of(self._engine.rounds, self.name)
 
     @property
     def n_queries(self) -> int:

@@ -6,6 +6,7 @@ what its inputs are found by, and in which order a new row looks for partners.
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from eddyline.api.doctor import size_text
 from eddyline.api.join_words import input_names, input_words, kept_words, over_joined, signature_words, spoken
+from eddyline.api.partitions import Partition, partition_lines, partitions_of
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.events import Event, RoundCommitted
@@ -123,6 +125,7 @@ def _stream_facts(rounds: RoundEngine, name: str, held: Mapping[str, Any] | None
         "n_queries": sum(rounds.catalog.plan(each.name).n_queries for each in sharing),
         "oldest": None,
         "oldest_age_s": None,
+        "partitions": [dataclasses.asdict(each) for each in partitions_of(rounds, name)],
     }
     if stem is not None and stem.n_rows:
         oldest_us = int(stem.now_us[stem.every_row()[0]])
@@ -150,6 +153,7 @@ def _stream_lines(name: str, facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"  found by   {'; '.join(facts['found_by'])}"
     if facts["oldest"] is not None:
         yield f"  oldest     {facts['oldest']}"
+    yield from partition_lines([Partition(**each) for each in facts["partitions"]])
 
 
 # --------------------------------------------------------------------------------------------- signatures

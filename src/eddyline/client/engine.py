@@ -323,6 +323,7 @@ class RemoteStream:
         self.time = body["time"]
         self.lateness_us = int(body["lateness_us"])
         self.watermark = body["watermark"]
+        self.partitions: list[dict[str, Any]] = list(body["partitions"])
         self.n_rows = int(body["n_rows"])
         self.n_late = int(body["n_late"])
         self.n_queries = int(body["n_queries"])

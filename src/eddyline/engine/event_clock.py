@@ -30,9 +30,13 @@ class EventClock:
     def __init__(self) -> None:
         self._watched_us: dict[str, int] = {}  # by stream: now() of the first round that knew it
 
-    def watched_us(self, stream: str, now_us: int) -> int:
-        """Since when this process watches a stream; from now on, if it did not."""
+    def watch(self, stream: str, now_us: int) -> int:
+        """Watch a stream from this round on, unless it is watched; gives since when."""
         return self._watched_us.setdefault(stream, now_us)
+
+    def watched_us(self, stream: str) -> int | None:
+        """Since when this process watches a stream, if it does."""
+        return self._watched_us.get(stream)
 
     def forget(self, stream: str) -> None:
         """The stream was dropped: another of its name has no past."""
@@ -52,7 +56,7 @@ class EventClock:
         """
         found: dict[str, StreamProgress] = {}
         for name, stream in streams.items():
-            watched_us = self.watched_us(name, now_us)
+            watched_us = self.watch(name, now_us)
             if name in progress and len(progress[name].lanes) > 1 and name not in unread:
                 mark = lanes_watermark(stream, progress[name], now_us, watched_us)
                 found[name] = with_watermark(progress[name], mark)

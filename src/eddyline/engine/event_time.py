@@ -8,7 +8,7 @@ counts. A lane that has never brought a row is waited for only if some of it lie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -137,12 +137,3 @@ def lanes_watermark(
 def is_idle_lane(stream: Stream, lane: LaneProgress, now_us: int, watched_us: int) -> bool:
     """Whether a lane has been silent so long that the others no longer wait for it."""
     return now_us - max(lane.last_row_us, watched_us) > (idle_us(stream) or LANE_IDLE_US)
-
-
-def lane_watermarks(stream: Stream, progress: StreamProgress) -> Mapping[str, int]:
-    """The watermark of every lane that has brought a time, by itself."""
-    return {
-        name: lane.max_time_us - stream.lateness_us
-        for name, lane in progress.lanes.items()
-        if lane.max_time_us is not None
-    }

@@ -329,7 +329,7 @@ class RoundEngine:
                     if self._last_rounds.get(name, 0) != number:
                         raise RoundOvertakenError(f"another round of stream {name} came between")
                 round_ = self._numbered(planned, shared.n_rows(), token)
-                work = shared.numbered(round_, planned, self.catalog.find_name, self.event_clock.watched_us)
+                work = shared.numbered(round_, planned, self.catalog.find_name, self.event_clock.watch)
                 self._let_time_pass(round_, planned, work)
             if planned.joins is not None:
                 try:
@@ -450,7 +450,7 @@ class RoundEngine:
             work.n_late += n_late
             came = LaneTimes()
             came.add(times, ingested.lanes.of(n))
-            watched_us = self.event_clock.watched_us(name, round_.now_us)
+            watched_us = self.event_clock.watch(name, round_.now_us)
             work.progress[name] = advanced(
                 before,
                 stream,
@@ -886,6 +886,11 @@ class RoundEngine:
 
     def now_us(self) -> int:
         return self._clock()
+
+    @property
+    def last_now_us(self) -> int:
+        """now() of the last round that has committed, or 0."""
+        return self._last_now_us
 
     @property
     def last_round(self) -> int:

@@ -138,7 +138,7 @@ class SharedWork:
         round_: Round,
         planned: Planned,
         find_name: Callable[[int], str | None],
-        watched_us: Callable[[str, int], int],
+        watch: Callable[[str, int], int],
     ) -> Work:
         """The work of this round: arrival numbers follow the order of streams, references and rows."""
         work = Work(round_.n_rows)
@@ -161,7 +161,7 @@ class SharedWork:
                 times,
                 share.planned.lanes,
                 now_us=round_.now_us,
-                watched_us=watched_us(share.name, round_.now_us),
+                watched_us=watch(share.name, round_.now_us),
             )
             misfits = share.planned.misfits
             work.letters += [

@@ -134,6 +134,14 @@ def _of_streams(found: Counters) -> Iterator[Metric]:
     yield _gauge(
         "stream_watermark_lag_seconds", "How far a stream's event time is behind the clock.", lags, "stream"
     )
+    behind = {(s.name, partition): lag_s for s in streams for partition, lag_s in s.partition_lag_s.items()}
+    yield _gauge(
+        "stream_partition_watermark_lag_seconds",
+        "The same of each partition of its source, where there are several; pushed rows have no name.",
+        behind,
+        "stream",
+        "partition",
+    )
     yield _gauge(
         "index_bytes",
         "Memory of the predicate index of a stream.",

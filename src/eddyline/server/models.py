@@ -136,6 +136,13 @@ class ColumnAnswer(Document):
     type: str
 
 
+class PartitionAnswer(Document):
+    name: str = Field(description="Empty for rows that were pushed, or whose source has no partitions.")
+    watermark: str | None
+    last_row: str | None
+    is_idle: bool = Field(description="Silent for so long that event time does not wait for it.")
+
+
 class StreamAnswer(Document):
     name: str
     columns: list[ColumnAnswer]
@@ -145,6 +152,7 @@ class StreamAnswer(Document):
     n_late: int
     n_queries: int
     watermark: str | None
+    partitions: list[PartitionAnswer] = Field(description="The one furthest behind first.")
 
 
 class FilterAnswer(Document):

@@ -61,6 +61,15 @@ def _shown(stream: StreamHandle) -> dict[str, Any]:
         "n_late": stream.n_late,
         "n_queries": stream.n_queries,
         "watermark": None if watermark is None else _instant(watermark),
+        "partitions": [
+            {
+                "name": each.name,
+                "watermark": None if each.watermark_us is None else _instant(each.watermark_us),
+                "last_row": _instant(each.last_row_us),
+                "is_idle": each.is_idle,
+            }
+            for each in stream.partitions
+        ],
     }
 
 

@@ -65,6 +65,8 @@ function make(stream, isAdmin, again) {
     h("div", { class: "chips" }, stream.columns.map((c) => h("span", { class: `chip plain ${c.name === stream.time ? "is-time" : ""}`, title: c.name === stream.time ? `its time, up to ${durationWords(stream.lateness_us)} late` : "" }, c.name, h("span", { class: "faint" }, c.type.toLowerCase())))),
     stream.time ? h("p", { class: "small soft" }, `Time is ${stream.time}; a row may be ${stream.lateness_us ? durationWords(stream.lateness_us) : "no time at all"} late.`) : null,
   );
+  parts.partitions = h("p", { class: "small soft partitions" });
+  element.append(parts.partitions);
   element.parts = parts;
   return element;
 }
@@ -76,6 +78,15 @@ function update(element, stream) {
   say(parts.late, short(stream.n_late));
   say(parts.rules, short(stream.n_queries));
   setAgo(parts.watermark, moment(stream.watermark), "none yet");
+  say(parts.partitions, behind(stream.partitions));
+}
+
+// Of several partitions, those furthest behind: what event time waits for.
+function behind(partitions) {
+  if (partitions.length < 2) return "";
+  const words = partitions.slice(0, 3).map((p) => `${p.name || "pushed"} at ${p.watermark || "no time"}${p.is_idle ? " (idle)" : ""}`);
+  const more = partitions.length - words.length;
+  return `Partitions furthest behind: ${words.join(", ")}${more ? `, and ${more} more` : ""}.`;
 }
 
 async function dropStream(stream, again) {
