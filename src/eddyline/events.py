@@ -216,6 +216,15 @@ class ColumnAdded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TimeImplausible(Event):
+    """A row happened before 1990, or more than a year from now: its time may count in another unit. Told once of a stream."""
+
+    stream: str
+    column: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnIgnored(Event):
     """A source has values that are not read. Told once."""
 

@@ -682,6 +682,9 @@ class Message:
 
 
 def iso_time(microseconds: int) -> str:
-    """ISO 8601 in UTC, of a time since 1970."""
-    at = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    """ISO 8601 in UTC, of a time since 1970; as microseconds if no calendar has it, since a row may carry any number."""
+    try:
+        at = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return f"{microseconds} microseconds since 1970"
     return f"{at.isoformat(timespec='microseconds' if at.microsecond else 'seconds')}Z"

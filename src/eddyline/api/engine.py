@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,7 @@ from eddyline.events import (
     QueriesSuspended,
     TableFailed,
 )
+from eddyline.expressions.stream_times import check_time_format
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Message, Stream
 from eddyline.notebook import html_table
@@ -69,7 +71,8 @@ from eddyline.sql import (
 )
 from eddyline.storage.home import local_folder
 from eddyline.stream_properties import is_static, with_join_properties
-from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, is_integer, type_name
+from eddyline.time_properties import checked_time, same_time, time_format, time_unit, with_time
+from eddyline.types import type_name
 
 if TYPE_CHECKING:
     from eddyline.api.audit import Audit, AuditCounters
@@ -223,6 +226,8 @@ class Engine:
         schema: Any,
         *,
         time: str | None = None,
+        time_unit: str | None = None,
+        time_format: str | None = None,
         lateness: Any = 0,
         key: str | Sequence[str] | None = None,
         window: Any = None,
@@ -232,7 +237,8 @@ class Engine:
         """Declare a stream, or add nullable columns to one that is there.
 
         schema     a pyarrow schema, "sym STRING, price DOUBLE", a dict of types, example rows, or a DataFrame
-        time       the column that says when a row happened
+        time       the column that says when a row happened, or such as "timestamp_millis(ts)"
+        time_unit, time_format   how it says that, if it is a number ("s", "ms", "us", "ns") or text ("dd.MM.yyyy HH:mm", "iso")
         lateness   how far behind the newest a row may be before it counts as late, such as "5 seconds"
         key        the column or columns that identify a row, for a table kept at its latest rows
         window     what joins look back on if they do not say: "100 rows" or "10 minutes" (docs/joins.md)
@@ -240,9 +246,8 @@ class Engine:
         delete     the BOOLEAN column that is true in rows that delete the row of their key
         """
         keys = (key,) if isinstance(key, str) else tuple(key or ())
-        declared = Stream(
-            name, infer_schema(schema), time=time, lateness_us=duration_us(lateness or 0), key=keys
-        )
+        declared = Stream(name, infer_schema(schema), lateness_us=duration_us(lateness or 0), key=keys)
+        declared = with_time(declared, time, time_unit, time_format)
         return self._declare(with_join_properties(declared, window=window, idle=idle, delete=delete))
 
     def table(
@@ -296,6 +301,8 @@ class Engine:
             declared = self.rounds.catalog.declare(stream)
             if known is not None and declared is not known:
                 self.rounds.shapes.forget(declared.name)
+                if not same_time(known, declared):
+                    self.rounds.forget_times(declared.name.lower())
         return StreamHandle(self, declared)
 
     def drop_stream(self, name: str) -> None:
@@ -556,9 +563,12 @@ class Engine:
                 take = ingest_changes if stream_.is_keyed else ingest
                 taken[stream_.name.lower()] = take(stream_, rows, self.rounds.time_zone)
             try:
-                return Matches(self, self.rounds.run_round(taken, token=token))
+                matches = Matches(self, self.rounds.run_round(taken, token=token))
             except StreamChangedError:
                 continue
+            while self.rounds.warnings:
+                warnings.warn(self.rounds.warnings.popleft(), stacklevel=2)
+            return matches
 
     def warm_up(self) -> None:
         """Load all inner loops now, compiling them if this machine never did, so that no round waits for one."""
@@ -847,6 +857,8 @@ class StreamHandle:
         self.name = stream.name
         self.schema = stream.schema
         self.time = stream.time
+        self.time_unit = time_unit(stream)
+        self.time_format = time_format(stream)
         self.lateness_us = stream.lateness_us
         self.is_static = is_static(stream)  # a table that is loaded, see Engine.table
 
@@ -910,18 +922,12 @@ def checked_stream(stream: Stream) -> Stream:
             f"{stream.name!r} cannot be the name of a stream", hint="Use letters, digits and underscores."
         )
     names = {field.name.lower(): field.name for field in stream.schema}
-    for role, column in [("time", stream.time), *(("key", column) for column in stream.key)]:
-        if column is not None and column.lower() not in names:
+    for column in stream.key:
+        if column.lower() not in names:
             raise SchemaError(
-                f"stream {stream.name} has no column {column}, which is given as its {role}",
+                f"stream {stream.name} has no column {column}, which is given as its key",
                 hint=did_you_mean(column, names.values(), noun="column"),
             )
-    time_column = None if stream.time is None else names[stream.time.lower()]
-    if time_column is not None:
-        t = stream.schema.field(time_column).type
-        if t not in (TIMESTAMP, TIMESTAMP_NTZ) and not is_integer(t):
-            raise SchemaError(
-                f"column {time_column} cannot be the time of stream {stream.name}: it is {type_name(t)}",
-                hint="Time is a TIMESTAMP, a TIMESTAMP_NTZ, or a whole number of microseconds.",
-            )
-    return replace(stream, time=time_column, key=tuple(names[column.lower()] for column in stream.key))
+    stream = checked_time(stream)
+    check_time_format(stream)
+    return replace(stream, key=tuple(names[column.lower()] for column in stream.key))

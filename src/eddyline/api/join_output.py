@@ -72,7 +72,7 @@ class _Sample:
             pa.RecordBatch.from_pylist([], schema=schema) if recent is None else recent.last(SAMPLE, schema)
         )
         self.n_seen = rows.num_rows
-        times = event_times(self.stream, rows) if rows.num_rows else None
+        times = event_times(self.stream, rows, rounds.time_zone) if rows.num_rows else None
         self.span_us = 0
         if times is not None and times.null_count < len(times):
             known = np.asarray(times.drop_null().to_numpy(zero_copy_only=False)).astype(np.int64)

@@ -35,6 +35,7 @@ from eddyline.model import (
     StreamPlan,
     ascending,
 )
+from eddyline.time_properties import same_time
 
 if TYPE_CHECKING:
     from eddyline.catalog.restore import Restored
@@ -153,6 +154,8 @@ class Catalog:
         with self.change(f"declare stream {stream.name}") as version:
             if self._database is not None:
                 self._database.put_stream(stream, version)
+                if old is not None and not same_time(old, stream):
+                    self._database.forget_times(stream.name)
             self._streams[key] = stream
             self._shapes_of.setdefault(key, {})
             self._plans.pop(key, None)

@@ -174,6 +174,13 @@ class Database:
             "UPDATE streams SET version_to = ? WHERE name = ? AND version_to IS NULL", (version, name.lower())
         )
 
+    def forget_times(self, name: str) -> None:
+        """The stream says otherwise from now on when rows happened: what it said before is worth nothing."""
+        self._connection.execute(
+            "UPDATE progress SET max_time_us = NULL, watermark_us = NULL WHERE stream = ?", (name.lower(),)
+        )
+        self._connection.execute("DELETE FROM positions WHERE source = ?", (lanes_of(name.lower()),))
+
     def drop_stream(self, name: str, version: int) -> None:
         """A stream declared again under the name starts anew, also with its source."""
         self.end_stream(name, version)

@@ -355,7 +355,11 @@ def _stream_commands(stream: Parser) -> None:
         "--format", choices=FORMATS, metavar="FORMAT", help=f"{', '.join(FORMATS)}; else by name and content"
     )
     one.add_argument("--delimiter", metavar="CHARACTER", help="of CSV; else the likeliest")
-    one.add_argument("--time", metavar="COLUMN", help="when a row happened; else the only TIMESTAMP")
+    one.add_argument("--time", metavar="COLUMN", help="when a row happened; else the likeliest")
+    one.add_argument(
+        "--time-unit", metavar="UNIT", help="what numbers in it count: s, ms, us, ns; else the likeliest"
+    )
+    one.add_argument("--time-format", metavar="PATTERN", help="of text in it: dd.MM.yyyy HH:mm, or iso")
     one.add_argument("--write", action="store_true", help="add the stream to the pipeline file")
     one.add_argument("--pipeline", metavar="FILE", help="the pipeline file")
 

@@ -14,6 +14,7 @@ from eddyline.cli.output import Output
 from eddyline.cli.session import CommandError, pipeline_of
 from eddyline.errors import SchemaError
 from eddyline.sources.sample import Proposal, propose
+from eddyline.time_properties import TIME_PROPERTIES
 from eddyline.types import type_name
 
 
@@ -30,6 +31,8 @@ def add(args: argparse.Namespace, out: Output) -> int:
             file_format=args.format,
             delimiter=args.delimiter,
             time=args.time,
+            time_unit=args.time_unit,
+            time_format=args.time_format,
             time_zone=(None if pipeline is None else pipeline.engine.time_zone) or "UTC",
         )
     snippet = proposal.to_toml(Path.cwd() if pipeline is None else pipeline.path.parent)
@@ -153,7 +156,8 @@ def _show(proposal: Proposal, snippet: str, written: Pipeline | None, out: Outpu
 def _summary(proposal: Proposal) -> str:
     rows = "1 row" if proposal.n_rows == 1 else f"{proposal.n_rows:,} rows"
     unfit = f", {proposal.n_unfit:,} would not fit" if proposal.n_unfit else ""
-    time = "no time column" if proposal.time is None else f"time is {proposal.time}"
+    read_as = "".join(f", {word} {value}" for word, value in proposal.time_properties)
+    time = "no time column" if proposal.time is None else f"time is {proposal.time}{read_as}"
     return f"looked at {rows} of {proposal.format.name}{unfit}; {time}"
 
 
@@ -164,6 +168,8 @@ def _as_json(proposal: Proposal, snippet: str, written: Pipeline | None) -> dict
         "n_rows": proposal.n_rows,
         "n_unfit": proposal.n_unfit,
         "time": proposal.time,
+        **dict.fromkeys(TIME_PROPERTIES),
+        **dict(proposal.time_properties),
         "columns": [
             {
                 "name": column.name,

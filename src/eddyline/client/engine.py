@@ -71,6 +71,8 @@ class RemoteEngine:
         schema: Any,
         *,
         time: str | None = None,
+        time_unit: str | None = None,
+        time_format: str | None = None,
         lateness: str | float = 0,
         key: str | Sequence[str] | None = None,
         window: str | int | None = None,
@@ -85,7 +87,14 @@ class RemoteEngine:
             "lateness": lateness,
         }
         keys = list(key) if key is not None and not isinstance(key, str) else key
-        more = {"key": keys, "window": window, "idle": idle, "delete": delete}
+        more = {
+            "time_unit": time_unit,
+            "time_format": time_format,
+            "key": keys,
+            "window": window,
+            "idle": idle,
+            "delete": delete,
+        }
         body |= {word: value for word, value in more.items() if value is not None}
         return RemoteStream(self, self.connection.post("/streams", body))
 
@@ -321,6 +330,8 @@ class RemoteStream:
         self.name = str(body["name"])
         self.columns = {column["name"]: column["type"] for column in body["columns"]}
         self.time = body["time"]
+        self.time_unit = body["time_unit"]
+        self.time_format = body["time_format"]
         self.lateness_us = int(body["lateness_us"])
         self.watermark = body["watermark"]
         self.partitions: list[dict[str, Any]] = list(body["partitions"])

@@ -16,22 +16,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.expressions.stream_times import read_times
 from eddyline.model import LaneProgress, Stream, StreamProgress
 from eddyline.sources.ingest import PUSHED, Lanes
 from eddyline.stream_properties import idle_us
-from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ
 
 # other lanes wait so long for one that falls silent where the stream says nothing itself: longer than a producer pauses as a
 # matter of course, short enough that a partition without keys does not hold up time for good
 LANE_IDLE_US = 60_000_000
 
 
-def event_times(stream: Stream, rows: pa.RecordBatch) -> pa.Array | None:
-    """The stream's time column as microseconds; numbers stand for themselves."""
-    if stream.time is None:
-        return None
-    column = rows.column(stream.time)
-    return column.view(pa.int64()) if column.type in (TIMESTAMP, TIMESTAMP_NTZ) else column.cast(pa.int64())
+def event_times(stream: Stream, rows: pa.RecordBatch, time_zone: str) -> pa.Array | None:
+    """When rows happened, in microseconds; None if the stream does not say."""
+    found = read_times(stream, rows, time_zone)
+    return None if found is None else found.us
 
 
 def late_rows(times: pa.Array | None, watermark_us: int | None, n_rows: int) -> npt.NDArray[np.bool_]:
@@ -60,6 +58,11 @@ class LaneTimes:
     def merge(self, other: LaneTimes) -> None:
         for lane, newest in other.newest_us.items():
             self._take(lane, newest, other.oldest_us)
+
+    @property
+    def latest_us(self) -> int | None:
+        """The largest of all."""
+        return max((time for time in self.newest_us.values() if time is not None), default=None)
 
     def _take(self, lane: str, newest: int | None, oldest: int | None) -> None:
         self.newest_us[lane] = later(self.newest_us.get(lane), newest)

@@ -105,9 +105,10 @@ class Joining:
         durable: Durable | None = None,
     ) -> None:
         self._catalog = catalog
+        self._time_zone = context.time_zone
         self._make_filters = make_filters
         self.stage = JoinStage(context, policy=policy, seed=seed)
-        self.tables = Tables(catalog, self.stage.evaluate, durable)
+        self.tables = Tables(catalog, self.stage.evaluate, durable, context.time_zone)
         self.stage.tables = self.tables.tables
         self.rules = RuleTables(self.tables.tables, self.stage.evaluate, make_filters)
         self.stage.look_up = self.rules.partner
@@ -200,7 +201,7 @@ class Joining:
                 came[name] = _as_rows(name, deltas)
                 yield Made(name, plans[name], self._changed(planned.tables.streams[name], deltas))
             elif name in planned.streams and len(batch):
-                times = event_times(planned.streams[name], batch.rows)
+                times = event_times(planned.streams[name], batch.rows, self._time_zone)
                 came[name] = arrived(batch, times, _n_counted(planned.progress[name]))
         self._came = {name: rows for name, rows in came.items() if name in planned.streams}
         if self._came:

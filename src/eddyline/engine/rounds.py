@@ -45,6 +45,7 @@ from eddyline.engine.function_watch import NAMED, FunctionWatch
 from eddyline.engine.join_letters import joined_letter
 from eddyline.engine.join_tasks import SharedRows
 from eddyline.engine.joining import Joining, Made, PlannedJoins
+from eddyline.engine.plausible_times import implausible
 from eddyline.errors import (
     ClosedError,
     EddylineError,
@@ -64,6 +65,7 @@ from eddyline.events import (
     ResultsDropped,
     RoundCommitted,
     StoreFileDamaged,
+    TimeImplausible,
 )
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
@@ -77,11 +79,13 @@ from eddyline.routing.router import ADAPTIVE, RoutingOptions
 from eddyline.routing.walked import Walked
 from eddyline.sources import Ingested
 from eddyline.sources.changes import as_changes
+from eddyline.sources.event_times import with_read_times
 from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChanged, shown_name
 from eddyline.sql import Shapes
 from eddyline.statistics import RoundRecord, RoundRecords, StageRecord
 from eddyline.storage import DeadLetters, RecentRows
 from eddyline.storage.outbox import StoredPart
+from eddyline.time_properties import time_format, time_unit
 
 if TYPE_CHECKING:
     from eddyline.engine.shared_work import SharedWork
@@ -158,6 +162,7 @@ class Work:
     events: list[Event] = field(default_factory=list)
     outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
     ignored: dict[str, Mapping[str, str]] = field(default_factory=dict)  # by stream and column: why
+    times: dict[str, LaneTimes] = field(default_factory=dict)  # of the rows, by stream
     functions: list[Mapping[FunctionKey, Observed]] = field(default_factory=list)  # what they did in workers
     stages: list[StageRecord] = field(default_factory=list)
     n_tasks: int = 0
@@ -210,6 +215,9 @@ class RoundEngine:
         self._last_arrival = 0
         self._last_now_us = 0
         self._told: dict[str, set[str]] = {}  # by stream: columns of which it was said that they are not read
+        # of which streams, by how their time is read, it was said that it cannot be meant
+        self._told_times: set[tuple[str, str | None, str | None]] = set()
+        self.warnings: deque[str] = deque(maxlen=EVENTS_KEPT)  # for whoever pushes, until told
         self._tokens: OrderedDict[str, Outcome] = OrderedDict()
         self._tokens_with_outputs: deque[tuple[str, int]] = deque()  # and the bytes they hold
         self._remembered_bytes = 0
@@ -276,6 +284,10 @@ class RoundEngine:
                 lacking = inputs[name].change.lacking(planned.plans[name])
                 if lacking is not None and inputs[name].rows.num_rows:
                     raise SchemaChanged(stream.name, lacking)
+            inputs = {
+                name: with_read_times(stream, inputs[name], self.time_zone)
+                for name, stream in planned.streams.items()
+            }
             inputs = {
                 name: as_changes(stream, inputs[name]) if stream.is_keyed else inputs[name]
                 for name, stream in planned.streams.items()
@@ -441,7 +453,7 @@ class RoundEngine:
         work.is_numbered = any(each.arrival is not None for each in inputs.values())
         for name, ingested in inputs.items():
             stream, before, n = planned.streams[name], planned.progress[name], ingested.rows.num_rows
-            times = event_times(stream, ingested.rows)
+            times = event_times(stream, ingested.rows, self.time_zone)
             is_late = late_rows(times, before.watermark_us, n)
             n_late = int(np.count_nonzero(is_late))
             batches[name] = TupleBatch(
@@ -450,6 +462,7 @@ class RoundEngine:
             work.n_late += n_late
             came = LaneTimes()
             came.add(times, ingested.lanes.of(n))
+            work.times[name] = came
             watched_us = self.event_clock.watch(name, round_.now_us)
             work.progress[name] = advanced(
                 before,
@@ -650,6 +663,8 @@ class RoundEngine:
             self.announce(event)
         for name, ignored in work.ignored.items():
             self._tell_ignored(round_.number, planned.streams[name].name, ignored)
+        for name, times in work.times.items():
+            self._tell_implausible(round_, planned.streams[name], times)
         if n_dropped:
             self.announce(ResultsDropped(round_.number, n_dropped))
         outcome = Outcome(round_, work.outputs, work.n_results, work.n_dead, work.n_late)
@@ -664,6 +679,19 @@ class RoundEngine:
             if column not in told and len(told) < MOST_IGNORED:
                 told.add(column)
                 self.announce(ColumnIgnored(round_number, stream, shown_name(column), why))
+
+    def _tell_implausible(self, round_: Round, stream: Stream, times: LaneTimes) -> None:
+        """Times that cannot be meant are told once of a stream, as it is declared."""
+        said = (stream.name.lower(), time_unit(stream), time_format(stream))
+        if said in self._told_times:
+            return
+        found = implausible(stream, times.oldest_us, times.latest_us, round_.now_us)
+        if found is not None:
+            assert stream.time is not None
+            self._told_times.add(said)
+            self.announce(TimeImplausible(round_.number, stream.name, stream.time, found.message))
+            if found.likely_unit is not None:
+                self.warnings.append(found.message)
 
     def _abort(self) -> None:
         """A round that failed leaves nothing behind. What cannot be removed now is cleared at the next opening."""
@@ -848,6 +876,14 @@ class RoundEngine:
         self.progress.pop(name, None)
         self.recent.pop(name, None)
         self.results.forget_stream(name)
+
+    def forget_times(self, name: str) -> None:
+        """A stream says otherwise from now on when rows happened; with the lock held."""
+        self.event_clock.forget(name)
+        if name in self.progress:
+            at = self.progress[name]
+            self.progress[name] = StreamProgress(n_rows=at.n_rows, n_late=at.n_late)
+        self._last_rounds[name] = -1  # a round in tasks that read it otherwise is planned again
 
     def table_rows(self, name: str) -> pa.RecordBatch:
         """The rows of a keyed stream as they stand. To have them still so in the next round, take the turn before."""

@@ -153,6 +153,7 @@ class SharedWork:
                 times.merge(result.times)
                 first += result.n_rows
             n_late = sum(result.n_late for result in share.results)
+            work.times[share.name] = times
             work.progress[share.name] = advanced(
                 planned.progress[share.name],
                 stream,

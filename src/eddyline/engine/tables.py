@@ -64,8 +64,9 @@ class _Files:
 class Tables:
     """The tables of one engine."""
 
-    def __init__(self, catalog: Catalog, evaluate: Evaluate, durable: Durable | None) -> None:
+    def __init__(self, catalog: Catalog, evaluate: Evaluate, durable: Durable | None, time_zone: str) -> None:
         self._catalog = catalog
+        self._time_zone = time_zone
         self._evaluate = evaluate
         self._durable = durable
         self.tables: dict[str, Table] = {}
@@ -136,7 +137,7 @@ class Tables:
     def apply(self, stream: Stream, batch: TupleBatch, is_delete: npt.NDArray[np.bool_]) -> Deltas:
         """Make the changes a batch brings; gives what they changed."""
         name = stream.name.lower()
-        times = times_of(event_times(stream, batch.rows), len(batch))
+        times = times_of(event_times(stream, batch.rows, self._time_zone), len(batch))
         changes = self._changes[name] = Changes(batch.rows, batch.arrival, times, is_delete)
         return self.tables[name].apply(changes)
 

@@ -294,7 +294,7 @@ class _Work:
         rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_batches(self._waiting)
         lanes, self._waiting, self._lanes, self._n_waiting = self._lanes, [], [], 0
         task, result, stream = self._task, self._result, self._ready.stream
-        times = event_times(stream, rows)
+        times = event_times(stream, rows, task.time_zone)
         is_late = late_rows(times, task.watermark_us, rows.num_rows)
         first, n = self._n_rows, rows.num_rows
         arrival = np.arange(first, first + n, dtype=np.int64)

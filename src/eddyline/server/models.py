@@ -72,7 +72,13 @@ class StreamBody(Request):
 
     name: Name
     schema_: str = Field(alias="schema", max_length=SQL_CHARACTERS, examples=["sym STRING, price DOUBLE"])
-    time: str | None = None
+    time: str | None = Field(
+        default=None, description="The column that says when a row happened, or such as timestamp_millis(ts)."
+    )
+    time_unit: str | None = Field(default=None, description="What numbers in it count: s, ms, us, ns.")
+    time_format: str | None = Field(
+        default=None, description="The pattern of text in it: dd.MM.yyyy HH:mm, or iso."
+    )
     lateness: str | float = 0
     key: str | list[str] | None = Field(
         default=None, description="Columns that identify a row: the stream is a table at its latest rows."
@@ -147,6 +153,8 @@ class StreamAnswer(Document):
     name: str
     columns: list[ColumnAnswer]
     time: str | None
+    time_unit: str | None
+    time_format: str | None
     lateness_us: int
     n_rows: int
     n_late: int

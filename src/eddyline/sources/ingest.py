@@ -52,6 +52,8 @@ class Lanes:
 
     def without(self, dropped: npt.NDArray[np.int64]) -> Lanes:
         """The same after some rows were taken out."""
+        if not self.runs:
+            return self
         ends = np.cumsum([n for _, n in self.runs])
         gone = np.bincount(np.searchsorted(ends, dropped, side="right"), minlength=len(ends))
         return replace(

@@ -11,6 +11,7 @@ from typing import Any
 from eddyline.catalog.codec import type_from, value_from, value_to
 from eddyline.model import Stream
 from eddyline.sources.captures import read_capture_file
+from eddyline.sources.event_times import with_read_times
 from eddyline.sources.file_references import FILE, read_file_piece
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.generators import ColumnGenerator, read_generated
@@ -38,8 +39,10 @@ def read(
     Columns that are not `needed` may be left out, where that saves something and costs no row: `Ingested.left_out` says which.
     """
     if reference.kind == FILE:
-        return read_file_piece(reference, stream, time_zone, needed)
-    return READERS[reference.kind](reference, stream, time_zone)
+        found = read_file_piece(reference, stream, time_zone, needed)
+    else:
+        found = READERS[reference.kind](reference, stream, time_zone)
+    return (with_read_times(stream, ingested, time_zone) for ingested in found)
 
 
 # --------------------------------------------------------------------------------------------- kept with the round

@@ -8,6 +8,7 @@ so: that there is no NULL among some rows does not mean that none will come.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +17,25 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet
 
-from eddyline.errors import SchemaError, did_you_mean
+from eddyline.errors import EddylineError, SchemaError, did_you_mean
 from eddyline.expressions import Context
 from eddyline.expressions.conversions import convert
+from eddyline.expressions.stream_times import check_time_format
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.inference import Guess, guess_of_text, guess_of_values
 from eddyline.sources.ingest import infer_schema
 from eddyline.sources.rows import ARRIVAL, rows_in_schema
 from eddyline.sources.sample_data import STANDARD_INPUT, SampleError, Seen, format_of, inputs_of
-from eddyline.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, type_name
+from eddyline.time_properties import TIME_UNIT, UNIT_US, checked_time, with_time
+from eddyline.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, is_numeric, type_name
 
 N_ROWS = 1_000
 N_EXAMPLES = 3
+_NAME_OF_TIME = re.compile(
+    r"(?i)(^|_)(ts|time|timestamp|at|when|date|epoch|millis|micros)(_|$|ms|us)|(Time|At|Ts|Timestamp)$"
+)
+_FIRST_US, _LAST_US = 631_152_000_000_000, 4_102_444_800_000_000  # from 1990 to 2100
 EXAMPLE_WIDTH = 24
 
 
@@ -56,6 +63,7 @@ class Proposal:
     name: str
     columns: tuple[ProposedColumn, ...]
     time: str | None
+    time_properties: tuple[tuple[str, str], ...]  # how it is read, where it is no TIMESTAMP
     format: FileFormat
     folder: Path | None  # that files of the stream come into; None: standard input
     glob: str | None  # which of them, where the usual endings do not say it
@@ -70,8 +78,9 @@ class Proposal:
     def to_sql(self) -> str:
         """The statement that declares the stream."""
         columns = ",\n".join(f"  {column.ddl}" for column in self.columns)
-        time = "" if self.time is None else f" TBLPROPERTIES (time = '{self.time}')"
-        return f"CREATE TABLE {self.name} (\n{columns}\n){time};\n"
+        said = () if self.time is None else (("time", self.time), *self.time_properties)
+        listed = ", ".join(f"{word} = '{_escaped(value)}'" for word, value in said)
+        return f"CREATE TABLE {self.name} (\n{columns}\n){f' TBLPROPERTIES ({listed})' if listed else ''};\n"
 
     def to_toml(self, base: Path) -> str:
         """The part of a pipeline file in folder `base` that declares the stream and its source."""
@@ -80,7 +89,8 @@ class Proposal:
         schema = one_line if len(one_line) <= 100 else _text_block(columns)
         lines = [f"[streams.{self.name if self.name.isascii() else _text(self.name)}]", f"schema = {schema}"]
         if self.time is not None:
-            lines.append(f"time = {_text(self.time)}")
+            said = (("time", self.time), *self.time_properties)
+            lines += [f"{word} = {_text(value)}" for word, value in said]
         source = self._source(base)
         if source:
             lines.append(
@@ -112,11 +122,14 @@ def propose(
     file_format: str | None = None,
     delimiter: str | None = None,
     time: str | None = None,
+    time_unit: str | None = None,
+    time_format: str | None = None,
     time_zone: str = "UTC",
 ) -> Proposal:
     """Look at the first rows of a file, of the files of a folder in the order of their names, or of an open file.
 
-    `time` is the column that says when a row happened; without it, the only TIMESTAMP is taken. Raises SampleError.
+    `time` is the column that says when a row happened; without it, the only TIMESTAMP is taken, or else the only column that by
+    name and values counts time since 1970. Raises SampleError.
     """
     where = str(sample) if isinstance(sample, Path) else STANDARD_INPUT
     inputs = inputs_of(sample, file_format)
@@ -134,10 +147,12 @@ def propose(
         raise SampleError(f"there is no row in {where}", detail=why, hint="Give data with some rows.")
     columns = tuple(_column(name, values, seen, found, time_zone) for name, values in seen.columns.items())
     columns = tuple(column for column in columns if column.name != ARRIVAL)
+    found_time, read_as = _time(name, columns, seen, time, time_unit, time_format)
     proposal = Proposal(
         name,
         columns,
-        _time(name, columns, time),
+        found_time,
+        read_as,
         FileFormat(found, delimiter=seen.delimiter or ","),
         None if not isinstance(sample, Path) else sample if sample.is_dir() else sample.parent,
         _glob(sample, found),
@@ -217,21 +232,57 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _time(name: str, columns: Sequence[ProposedColumn], wanted: str | None) -> str | None:
-    times = [column.name for column in columns if column.type in (TIMESTAMP, TIMESTAMP_NTZ)]
+def _time(
+    name: str,
+    columns: Sequence[ProposedColumn],
+    seen: Seen,
+    wanted: str | None,
+    unit: str | None,
+    pattern: str | None,
+) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+    """The time column, and how it is read."""
     if wanted is None:
-        return times[0] if len(times) == 1 else None
-    by_name = {column.name.lower(): column for column in columns}
-    column = by_name.get(wanted.lower())
+        times = [column.name for column in columns if column.type in (TIMESTAMP, TIMESTAMP_NTZ)]
+        counting = {c.name: likely_unit(seen.columns[c.name]) for c in columns if _may_count_time(c)}
+        likely = [(column, each) for column, each in counting.items() if each is not None]
+        if len(times) == 1:
+            return times[0], ()
+        if not times and len(likely) == 1:
+            return likely[0][0], ((TIME_UNIT, likely[0][1]),)
+        return None, ()
+    column = {each.name.lower(): each for each in columns}.get(wanted.lower())
     if column is None:
         hint = did_you_mean(wanted, [c.name for c in columns], noun="column")
         raise SampleError(f"there is no column {wanted} in the data for {name}", hint=hint)
-    if column.name not in times and type_name(column.type) != "BIGINT":
-        raise SampleError(
-            f"column {column.name} cannot be the time of {name}: it is {type_name(column.type)}",
-            hint="Time is a TIMESTAMP, a TIMESTAMP_NTZ, or a whole number of microseconds.",
-        )
-    return column.name
+    if unit is None and pattern is None and is_numeric(column.type):
+        unit = likely_unit(seen.columns[column.name])
+    stream = with_time(Stream(name, pa.schema([column_field(column)])), column.name, unit, pattern)
+    try:
+        stream = checked_time(stream)
+        check_time_format(stream)
+    except EddylineError as error:
+        raise SampleError(error.problem, detail=error.detail, hint=error.hint) from None
+    return column.name, stream.properties
+
+
+def column_field(column: ProposedColumn) -> pa.Field:
+    return pa.field(column.name, column.type, column.nullable)
+
+
+def _may_count_time(column: ProposedColumn) -> bool:
+    return is_numeric(column.type) and _NAME_OF_TIME.search(column.name) is not None
+
+
+def likely_unit(values: Sequence[Any]) -> str | None:
+    """The unit in which all of these are times of these decades, if there is one."""
+    try:
+        numbers = [float(value) for value in values if value is not None]
+    except (TypeError, ValueError):
+        return None
+    for unit, unit_us in UNIT_US.items():
+        if numbers and all(_FIRST_US <= number * float(unit_us) <= _LAST_US for number in numbers):
+            return unit
+    return None
 
 
 def _glob(sample: Path | BinaryIO, file_format: str) -> str | None:
@@ -269,6 +320,11 @@ def _quoted(name: str) -> str:
     """A name as a schema wants it."""
     is_plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
     return name if is_plain else f"`{name}`"
+
+
+def _escaped(text: str) -> str:
+    """As it stands between quotation marks in SQL."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _text(text: str) -> str:

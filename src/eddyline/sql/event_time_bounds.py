@@ -7,9 +7,11 @@ session's zone changes its clocks, a day is not always a day: such a condition b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,8 @@ from eddyline.sql.normalise import FLIPPED, atom
 from eddyline.types import BIGINT, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, is_integer
 
 Reach = tuple[tuple[int | None, ...], ...]  # reach[i][j]: the time of j exceeds that of i by at most this
+
+TimeKind = tuple[pa.DataType, Fraction, bool]  # type, unit in microseconds, whether it is the column itself
 
 _MICROSECOND = timedelta(microseconds=1)
 _SHORTEST_MONTH_DAYS, _LONGEST_MONTH_DAYS = 28, 31
@@ -39,13 +43,18 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A comparison as `time(left) - time(right) operator c`, with c from `low` to `high`, and left < right."""
+    """A comparison as `time(left) - time(right) operator c`, with c from `low` to `high`, and left < right.
+
+    It counts in units of `unit_us` microseconds, as the columns do; `is_plain` if it is one of the columns themselves.
+    """
 
     left: int
     right: int
     operator: str
     low: int
     high: int
+    unit_us: Fraction = Fraction(1)
+    is_plain: bool = True
 
     @property
     def is_exact(self) -> bool:
@@ -55,8 +64,8 @@ class Difference:
     def bounds(self) -> tuple[Bound, ...]:
         """What it says of how far the two are apart."""
         strict = 1 if self.operator in ("<", ">") else 0
-        above = Bound(self.right, self.left, self.high - strict)
-        below = Bound(self.left, self.right, -self.low - strict)
+        above = Bound(self.right, self.left, math.ceil((self.high - strict) * self.unit_us))
+        below = Bound(self.left, self.right, math.ceil((-self.low - strict) * self.unit_us))
         return {"=": (above, below), "<": (above,), "<=": (above,)}.get(self.operator, (below,))
 
 
@@ -68,6 +77,7 @@ class _Linear:
     low: int = 0
     high: int = 0
     slots: tuple[int, ...] = ()  # constants in it, taken as 0
+    kinds: frozenset[TimeKind] = frozenset()  # what its times are
 
     def plus(self, other: _Linear, sign: int) -> _Linear:
         factors = dict(self.factors)
@@ -75,7 +85,8 @@ class _Linear:
             factors[place] = factors.get(place, 0) + sign * factor
         low, high = (other.low, other.high) if sign > 0 else (-other.high, -other.low)
         kept = {place: factor for place, factor in factors.items() if factor}
-        return _Linear(kept, self.low + low, self.high + high, self.slots + other.slots)
+        slots, kinds = self.slots + other.slots, self.kinds | other.kinds
+        return _Linear(kept, self.low + low, self.high + high, slots, kinds)
 
     def loosened(self, by: int) -> _Linear:
         return replace(self, low=self.low - by, high=self.high + by)
@@ -90,13 +101,25 @@ class EventTimes:
         *,
         has_fixed_zone: bool,
         parameters: frozenset[int] = frozenset(),
+        units_us: Sequence[Fraction] = (),
+        expressions: Mapping[Expression, int] | None = None,
     ) -> None:
-        """`times` has the name and type of each input's time; `parameters` are slots that cannot become literals."""
+        """`times` has the name and type of each input's time; `parameters` are slots that cannot become literals.
+
+        `units_us` says what times that are numbers count, microseconds if it does not; `expressions` are times as SQL computes
+        them from the columns of inputs, by place.
+        """
+        self._units_us = units_us or [Fraction(1)] * len(times)
+        self._expressions = expressions or {}
         self._columns = [
             None if time is None else Column(time[1], joined_name(at, time[0]))
             for at, time in enumerate(times)
         ]
-        self._places = {column: at for at, column in enumerate(self._columns) if column is not None}
+        self._places = {
+            column: at
+            for at, column in enumerate(self._columns)
+            if column is not None and (is_integer(column.type) or column.type in (TIMESTAMP, TIMESTAMP_NTZ))
+        }
         self._has_fixed_zone = has_fixed_zone
         self._parameters = parameters
 
@@ -112,21 +135,22 @@ class EventTimes:
         if condition.function == "!=" or left is None or right is None:
             return None
         whole = left.plus(right, -1)
-        if sorted(whole.factors.values()) != [-1, 1] or len(self._types(whole)) > 1:
+        if sorted(whole.factors.values()) != [-1, 1] or len(whole.kinds) > 1:
             return None
+        ((_, unit_us, is_plain),) = whole.kinds
         for slot in whole.slots:
             raise NeedsLiteral(slot)
         a, b = sorted(whole.factors)
         if whole.factors[a] == 1:
-            return Difference(a, b, condition.function, -whole.high, -whole.low)
-        return Difference(a, b, FLIPPED[condition.function], whole.low, whole.high)
+            return Difference(a, b, condition.function, -whole.high, -whole.low, unit_us, is_plain)
+        return Difference(a, b, FLIPPED[condition.function], whole.low, whole.high, unit_us, is_plain)
 
     def rewritten(self, clause: Clause, said: Difference) -> Clause:
         """The same clause as a comparison of one attribute, the difference of two times, with a constant, where that is exact."""
         first, second = self._columns[said.left], self._columns[said.right]
         assert first is not None, said
         assert second is not None, said
-        if not said.is_exact or abs(said.low) > _LARGEST:
+        if not said.is_exact or not said.is_plain or abs(said.low) > _LARGEST:
             return clause
         constant: Literal
         if first.type == TIMESTAMP_NTZ or (first.type == TIMESTAMP and self._has_fixed_zone):
@@ -146,14 +170,17 @@ class EventTimes:
             return call("-", [call("unix_micros", [first]), call("unix_micros", [second])])
         return call("-", [cast(first, BIGINT), cast(second, BIGINT)])
 
-    def _types(self, whole: _Linear) -> set[pa.DataType]:
-        columns = [self._columns[place] for place in whole.factors]
-        return {BIGINT if is_integer(c.type) else c.type for c in columns if c is not None}
+    def _time(self, place: int, t: pa.DataType, *, is_plain: bool) -> _Linear:
+        unit_us = self._units_us[place] if is_integer(t) else Fraction(1)
+        kind = (BIGINT if is_integer(t) else t, unit_us, is_plain)
+        return _Linear({place: 1}, kinds=frozenset([kind]))
 
     def _linear(self, e: Expression) -> _Linear | None:
         if isinstance(e, Column):
             place = self._places.get(e)
-            return None if place is None else _Linear({place: 1})
+            return None if place is None else self._time(place, e.type, is_plain=True)
+        if e in self._expressions:
+            return self._time(self._expressions[e], e.type, is_plain=False)
         if isinstance(e, Literal):
             return _amount(e.type, e.value)
         if isinstance(e, Slot):

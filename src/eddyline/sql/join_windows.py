@@ -31,7 +31,8 @@ from eddyline.model import (
 from eddyline.sql.event_time_bounds import Bound, Difference, Reach
 from eddyline.sql.normalise import atom
 from eddyline.stream_properties import window_of
-from eddyline.types import BIGINT
+from eddyline.time_properties import ISO, UNIT_US, time_format, time_unit
+from eddyline.types import BIGINT, is_numeric
 
 TABLES = (Role.TABLE, Role.AS_OF)
 
@@ -204,6 +205,22 @@ def _bare(e: Expression) -> str | None:
 # ------------------------------------------------------------------------------------------------ for ever
 
 
+def _time_words(entry: Entry) -> str:
+    """The time of an input, as a condition names it."""
+    column, pattern = f"{entry.input.alias}.{entry.stream.time}", time_format(entry.stream)
+    if pattern is None:
+        return column
+    return f"to_timestamp({column})" if pattern == ISO else f"to_timestamp({column}, '{pattern}')"
+
+
+def _ten_minutes(stream: Stream) -> str:
+    """As it is added to the time of a stream."""
+    assert stream.time is not None
+    if not is_numeric(stream.schema.field(stream.time).type):
+        return "INTERVAL 10 MINUTES"
+    return str(int(600_000_000 / UNIT_US[time_unit(stream) or "us"]))
+
+
 def _kept_for_ever(
     entries: Sequence[Entry], unbounded: Sequence[int], streams: Sequence[int]
 ) -> UnsupportedError:
@@ -212,8 +229,8 @@ def _kept_for_ever(
     names = " and ".join(dict.fromkeys(entries[at].stream.name for at in unbounded))
     ways = []
     if first.stream.time is not None and other.stream.time is not None:
-        a, b = (f"{e.input.alias}.{e.stream.time}" for e in (first, other))
-        ways.append(f"add AND {b} BETWEEN {a} AND {a} + INTERVAL 10 MINUTES")
+        a, b = _time_words(first), _time_words(other)
+        ways.append(f"add AND {b} BETWEEN {a} AND {a} + {_ten_minutes(first.stream)}")
     ways.append(f"write recent({first.stream.name}, 100)")
     ways.append(f"declare a key for {first.stream.name}, so that only the latest row of each is kept")
     return UnsupportedError(
@@ -239,8 +256,8 @@ def refuse_undecided(entries: Sequence[Entry], outer: str, roles: Sequence[Role]
         return
     ways = []
     if left.stream.time is not None and right.stream.time is not None:
-        a, b = f"{left.input.alias}.{left.stream.time}", f"{right.input.alias}.{right.stream.time}"
-        ways.append(f"add AND {b} <= {a} + INTERVAL 10 MINUTES to ON")
+        a, b = _time_words(left), _time_words(right)
+        ways.append(f"add AND {b} <= {a} + {_ten_minutes(left.stream)} to ON")
     if left.window is None:
         ways.append(f"write recent({right.stream.name}, 100)")
     raise UnsupportedError(

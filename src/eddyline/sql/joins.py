@@ -16,6 +16,7 @@ import pyarrow as pa
 from eddyline.errors import LimitError, UnsupportedError
 from eddyline.expressions import NeedsLiteral, call, fold, is_volatile
 from eddyline.expressions.lowerings.zones import zone_table
+from eddyline.expressions.stream_times import time_expression
 from eddyline.model import (
     Aggregate,
     Atom,
@@ -45,6 +46,7 @@ from eddyline.sql.join_windows import Entry, Kept, kept_rows, refuse_undecided
 from eddyline.sql.lexer import Token
 from eddyline.sql.normalise import normalise
 from eddyline.sql.select import BoundQuery
+from eddyline.time_properties import UNIT_US, time_unit
 from eddyline.types import BOOLEAN, type_name
 
 MAX_INPUTS = 8
@@ -80,6 +82,8 @@ def joined_shape(
         [_time(entry.stream) for entry in entries],
         has_fixed_zone=len(zone_table(time_zone).offset_us) == 1,
         parameters=parameters,
+        units_us=[UNIT_US[time_unit(entry.stream) or "us"] for entry in entries],
+        expressions=_time_expressions(entries),
     )
     keys, left, differences = _taken_apart(matching.clauses, times, parameters)
     bounds = [found for said in differences for found in said.bounds]
@@ -146,6 +150,19 @@ def _in_order(bound: BoundQuery, outer: str) -> list[Entry]:
 
 def _time(stream: Stream) -> tuple[str, pa.DataType] | None:
     return None if stream.time is None else (stream.time, stream.schema.field(stream.time).type)
+
+
+def _time_expressions(entries: Sequence[Entry]) -> dict[Expression, int]:
+    """The times that are computed from columns, over joined rows."""
+    found: dict[Expression, int] = {}
+    for place, entry in enumerate(entries):
+        time = _time(entry.stream)
+        computed = None
+        if time is not None:
+            computed = time_expression(entry.stream, Column(time[1], joined_name(place, time[0])))
+        if computed is not None:
+            found[computed] = place
+    return found
 
 
 def _refuse_unconnected(entries: Sequence[Entry], clauses: Sequence[Clause]) -> None:

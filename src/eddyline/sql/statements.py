@@ -37,6 +37,7 @@ from eddyline.sql.reading import RESERVED, type_end
 from eddyline.sql.refusals import STATEMENTS
 from eddyline.sql.syntax import TypeText
 from eddyline.stream_properties import checked_join_properties
+from eddyline.time_properties import with_time
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -226,7 +227,9 @@ class _Grammar(Cursor):
                     hint=did_you_mean(column, names, noun="column"),
                 )
         said = {k.lower(): v for k, v in properties}
-        time = said.pop("time", None)
+        plain = Stream(name, pa.schema(fields), properties=tuple(said.items()))
+        timed = with_time(plain, said.pop("time", None))
+        time, said = timed.time, {k: v for k, v in timed.properties if k != "time"}
         if time is not None and time.lower() not in spelt:
             raise UnknownNameError(
                 f"there is no column {time} to be the time", hint=did_you_mean(time, names, noun="column")
@@ -394,7 +397,21 @@ class _Grammar(Cursor):
         if self.word() in ("TRUE", "FALSE"):
             self.at += 1
             return token.text.lower()
+        if key.lower() == "time" and self.word(1) == "(":
+            return self._expression_text()
         raise self.expected(f"a value for {key}", hint="Write text in quotes.")
+
+    def _expression_text(self) -> str:
+        """A call as it is written, such as timestamp_millis(ts)."""
+        first = self.at
+        self.name("a function")
+        opening = self.peek()
+        self.expect("(")
+        while self.at < self.end and self.word() not in (")", "("):
+            self.at += 1
+        self.close(opening)
+        span = self.since(first)
+        return self.text[span.start : span.end]
 
     def _string(self, what: str) -> str:
         token = self.peek()

@@ -43,6 +43,7 @@ from eddyline.sql.normalise import normalise
 from eddyline.sql.parse import Parsed, deep_recursion, parse_query
 from eddyline.sql.select import BoundQuery, Streams, StreamTable, bind_query, slots_in, with_slots
 from eddyline.stream_properties import window_of
+from eddyline.time_properties import time_format, time_unit
 
 
 class Pin(Exception):
@@ -434,7 +435,11 @@ def _is_current(entry: _Entry, streams: Streams, functions: Functions | None) ->
 
 def _joins_alike(a: Stream, b: Stream) -> bool:
     """Whether a join would be bound to both in the same way, given that they have the same columns."""
-    return (a.time, a.key, window_of(a)) == (b.time, b.key, window_of(b))
+    return _joined_by(a) == _joined_by(b)
+
+
+def _joined_by(stream: Stream) -> tuple[object, ...]:
+    return stream.time, time_unit(stream), time_format(stream), stream.key, window_of(stream)
 
 
 def _check_parameters(parsed: Parsed[syntax.QueryNode], params: Mapping[str, pa.DataType]) -> None:

@@ -30,9 +30,13 @@ from eddyline.sources.kafka_messages import OF_THE_MESSAGE
 from eddyline.sources.payloads import unfit_for_csv
 from eddyline.sources.rows import ARRIVAL
 from eddyline.sql import CreateStream, parse_statements, refuse_unbuilt
+from eddyline.time_properties import TIME_PROPERTIES, with_time
 
 _SAID_OF_JOINS = ("window", "idle", "delete")
-STREAM_KEYS = ("schema", "ddl", "time", "lateness", "key", *_SAID_OF_JOINS, "source", "rows_per_second")
+STREAM_KEYS = (
+    *("schema", "ddl", "time", *TIME_PROPERTIES, "lateness", "key"),
+    *(*_SAID_OF_JOINS, "source", "rows_per_second"),
+)
 _SOURCES = {
     "files": ("type", "path", "format", "glob", "poll", "columns", "delimiter", "on_change"),
     "stdin": ("type", "format", "columns", "delimiter", "every", "on_change"),
@@ -107,8 +111,13 @@ def _stream(name: str, table: Table) -> Stream | None:
     time, key = table.text("time"), table.names("key")
     if stream is None or not is_accepted(table, None, stream):
         return None
-    stream = dataclasses.replace(stream, time=time)
-    if time is not None and not is_accepted(table, "time", stream):
+    said = [(word, value) for word in TIME_PROPERTIES if (value := table.text(word)) is not None]
+    try:
+        stream = with_time(dataclasses.replace(stream, properties=tuple(said)), time)
+    except EddylineError as error:
+        table.wrong_as("time", error)
+        return None
+    if (time is not None or said) and not is_accepted(table, said[0][0] if said else "time", stream):
         return None
     stream = dataclasses.replace(stream, key=key)
     if key and not is_accepted(table, "key", stream):
@@ -174,7 +183,7 @@ def _schema_of_columns(stated: Mapping[str, Any], table: Table) -> pa.Schema | N
 
 
 def _stream_from_ddl(name: str, table: Table) -> Stream | None:
-    for key in ("schema", "time", "lateness", "key", *_SAID_OF_JOINS):
+    for key in ("schema", "time", *TIME_PROPERTIES, "lateness", "key", *_SAID_OF_JOINS):
         if table.has(key):
             table.wrong(
                 key, f"{key} of stream {name} is said by its DDL file", hint="Leave it out, or leave out ddl."
