@@ -89,7 +89,7 @@ def test_a_stream_may_be_declared_from_example_rows_or_a_frame():
             "s",
             {"time": "name"},
             "column name cannot be the time of stream s: it is STRING\n"
-            "hint: Time is a TIMESTAMP, a TIMESTAMP_NTZ, or a whole number of microseconds.",
+            "hint: Time is a TIMESTAMP or TIMESTAMP_NTZ; or a number, with time_unit = 's', 'ms', 'us' or 'ns';",
         ),
     ],
 )

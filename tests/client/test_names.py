@@ -36,7 +36,9 @@ NOT_FROM_AFAR: dict[type, dict[str, str]] = {
         "n_dropped": "of the rings in the memory of that process",
     },
     StreamHandle: {
-        **dict.fromkeys(("n_rows", "n_late", "n_queries"), "attributes: as it was when it was asked for"),
+        **dict.fromkeys(
+            ("n_rows", "n_late", "n_queries", "partitions"), "attributes: as it was when it was asked for"
+        ),
         "watermark_us": "watermark, as text",
     },
     QueryPage: {},

@@ -280,7 +280,7 @@ def test_a_short_stream_stands_on_three_lines(tmp_path):
         ("a", b"\x00\xff\xfe", {},
          "it is not clear how a is written\nhint: Say it with --format: json, csv, parquet, arrow, avro."),
         ("a.json", b'{"n": 1.5}', {"time": "n"},
-         "column n cannot be the time of s: it is DOUBLE\nhint: Time is a TIMESTAMP, a TIMESTAMP_NTZ, or a whole number of"),
+         "column n cannot be the time of stream s: it is DOUBLE\nhint: Time is a TIMESTAMP or TIMESTAMP_NTZ; or a number, with"),
         ("a.json", b'{"n": 1}', {"time": "m"}, "there is no column m in the data for s\nhint: Known: n."),
         ("a.json", b'{"a`b": 1}', {}, "'a`b' cannot be the name of a column\nhint: Rename it where the data is written."),
     ],

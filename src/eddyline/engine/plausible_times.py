@@ -36,8 +36,8 @@ def implausible(
     value = bad / UNIT_US[unit]
     number = f"{column.name} {int(value)} of stream {stream.name}, taken as {UNIT_WORDS[unit]} since 1970, is {shown}"
     likely = next((each for each in UNIT_US if _is_plausible(int(value * UNIT_US[each]), now_us)), None)
-    if likely is None:
-        return Implausible(number, None)
+    if likely is None:  # a number without a unit may be a clock of the user's own
+        return None if time_unit(stream) is None else Implausible(number, None)
     return Implausible(
         f"{number}; it looks like {UNIT_WORDS[likely]}: declare time_unit = '{likely}'", likely
     )
