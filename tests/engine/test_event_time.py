@@ -292,3 +292,22 @@ def test_the_partition_that_lags_is_shown_first_where_users_look(tmp_path):
     topic.round(("0", [101]))
     assert [each.is_idle for each in handle.partitions] == [True, True, False]
     topic.engine.close()
+
+
+def test_a_stream_is_unread_until_its_source_has_nothing_left(tmp_path):
+    from eddyline.api.pipeline import read_pipeline
+    from eddyline.api.runner import Runner
+
+    text = (
+        '[streams.s]\nschema = "n BIGINT, ts BIGINT"\ntime = "ts"\n'
+        'source = { type = "files", path = "in", format = "json" }\n'
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"n": 1, "ts": 5}\n')
+    with Runner(read_pipeline(text, tmp_path / "eddyline.toml")) as runner:
+        unread: list[set[str]] = []
+        runner.engine.rounds.at_step = lambda step: unread.append(set(runner.engine.rounds.unread()))
+        runner.run(once=True)
+        assert all(each == {"s"} for each in unread)
+        assert runner.engine.rounds.unread() == set()
+    assert runner.engine.rounds.unread() == frozenset()

@@ -328,6 +328,7 @@ class Engine:
         job_from_bytes: int | None = None,
         bytes_per_job: int | None = None,
         rows_per_second: float | None = None,
+        tick: Any = None,
         on_event: Callable[[Event], None] | None = None,
         on_progress: Callable[[RunProgress], None] | None = None,
         on_wait: Callable[[str], None] | None = None,
@@ -340,6 +341,7 @@ class Engine:
         once      end when everything that is there has been read
         job_from_bytes, bytes_per_job    from how much on what lies ready goes to workers (1 MB), how much into one round (256 MB)
         rows_per_second                  no source is read faster
+        tick                             after so long without a round one without rows lets time pass ("10 seconds")
         on_event, on_progress, on_wait   are told what happens, how far it is, and what the start of a session waits for
 
         With sources it ends by itself when all of them have ended, if they do; without, it goes on until `stop`.
@@ -360,6 +362,7 @@ class Engine:
             confs=confs,
             once=once,
             limits=limits,
+            tick_us=None if tick is None else duration_us(tick),
             on_event=on_event,
             on_progress=on_progress,
             on_wait=on_wait,

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from eddyline.api.pipeline.model import EngineSettings, Pipeline, RunLimits, StreamSettings
+from eddyline.api.pipeline.model import TICK_US, EngineSettings, Pipeline, RunLimits, StreamSettings
 from eddyline.api.pipeline.read import read_pipeline
 from eddyline.api.runner import Runner, RunProgress, RunSummary
 from eddyline.engine.shared_work import SharedRounds
@@ -44,6 +44,7 @@ class Running:
         confs: Mapping[str, str] | None = None,
         once: bool = False,
         limits: RunLimits | None = None,
+        tick_us: int | None = None,
         on_event: Callable[[Event], None] | None = None,
         on_progress: Callable[[RunProgress], None] | None = None,
         on_wait: Callable[[str], None] | None = None,
@@ -61,7 +62,7 @@ class Running:
             session, master=master, confs=confs, time_zone=engine.rounds.time_zone, on_wait=on_wait
         )
         try:
-            home = EngineSettings(durable.home.folder)
+            home = EngineSettings(durable.home.folder, tick_us=TICK_US if tick_us is None else tick_us)
             pipeline = Pipeline(
                 Path.cwd() / "eddyline.toml", "", home, tuple(settings), limits=limits or RunLimits()
             )
