@@ -15,7 +15,7 @@ from eddyline.sources.event_times import with_read_times
 from eddyline.sources.file_references import FILE, read_file_piece
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.generators import ColumnGenerator, read_generated
-from eddyline.sources.ingest import Ingested
+from eddyline.sources.ingest import PUSHED, Ingested
 from eddyline.sources.kafka_messages import read_kafka
 from eddyline.sources.positions import FilePlace, FileState
 from eddyline.sources.references import Reference
@@ -61,7 +61,8 @@ def reference_to(reference: Reference) -> str:
         }
     elif reference.kind == "generator":
         what["columns"] = [_generator_to(column) for column in what["columns"]]
-    return json.dumps({"kind": reference.kind, "what": what, "nbytes": reference.nbytes}, ensure_ascii=False)
+    body = {"kind": reference.kind, "what": what, "nbytes": reference.nbytes}
+    return json.dumps(body | ({"lane": reference.lane} if reference.lane else {}), ensure_ascii=False)
 
 
 def reference_from(text: str, store: Path) -> Reference:
@@ -78,7 +79,7 @@ def reference_from(text: str, store: Path) -> Reference:
         }
     elif kind == "generator":
         what["columns"] = tuple(_generator_from(column) for column in what["columns"])
-    return Reference(kind, what, body["nbytes"])
+    return Reference(kind, what, body["nbytes"], body.get("lane", PUSHED))
 
 
 def _generator_to(column: ColumnGenerator) -> dict[str, Any]:
