@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import threading
 
@@ -310,3 +311,41 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_install(monkeypat
     with pytest.raises(PropertyError) as caught:
         call()
     assert extra in str(caught.value)
+
+
+def test_results_come_as_tables_with_the_types_of_the_query(home, anna, admin):
+    anna.query("SELECT sym, price FROM trades WHERE price > 0", name="tables")
+    admin.push("trades", [{"sym": "T", "price": 2.5}, {"sym": "U", "price": 3.5}])
+    there = anna.get("tables")
+    assert there.to_arrow().schema == home.engine.get("tables", owner="anna").schema
+    assert there.to_arrow()["sym"].to_pylist() == ["T", "U"]
+    assert there.to_arrow(newest=1)["sym"].to_pylist() == ["U"]
+    first = there.latest(2)[0]
+    assert there.to_arrow(after=first.cursor.rpartition("-")[0], marks=True)["_arrival"].to_pylist() == [
+        first.arrival + 1
+    ]
+    assert there.to_pandas()["price"].tolist() == [2.5, 3.5]
+    assert there.to_polars()["price"].to_list() == [2.5, 3.5]
+
+
+def test_loops_over_a_query_take_what_is_unread(anna, admin):
+    query = anna.query("SELECT sym FROM trades WHERE price > 0", name="looped")
+    admin.push("trades", [{"sym": sym, "price": 1.0} for sym in "ABC"])
+    for result in query:
+        assert result == {"sym": "A"}
+        break
+    assert [result["sym"] for result in query] == ["B", "C"]
+    admin.push("trades", [{"sym": "D", "price": 1.0}])
+
+    async def listen() -> list[str]:
+        heard = []
+        async for result in query:
+            heard.append(result["sym"])
+            if result["sym"] == "D":
+                await asyncio.to_thread(admin.push, "trades", [{"sym": "E", "price": 1.0}])
+            if result["sym"] == "E":
+                break
+        return heard
+
+    assert asyncio.run(asyncio.wait_for(listen(), 60)) == ["D", "E"]
+    assert query.results() == []

@@ -57,6 +57,7 @@ CASES = {
     ("POST", "/api/v1/queries/{query}/why"): Case("reader", {"row": {"price": 3.0}}, is_owned=True),
     ("GET", "/api/v1/queries/{query}/why_not"): Case("reader", is_owned=True),
     ("GET", "/api/v1/queries/{query}/results"): Case("reader", is_owned=True),
+    ("GET", "/api/v1/queries/{query}/results/arrow"): Case("reader", is_owned=True),
     ("GET", "/api/v1/results"): Case("reader", query="query={query}", is_owned=True),
     ("GET", "/api/v1/results/stream"): Case("reader", query="query={query}", is_owned=True),
     ("GET", "/api/v1/results/{id}/why"): Case("reader", is_owned=True),

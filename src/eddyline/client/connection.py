@@ -37,6 +37,10 @@ class Connection:
     def get(self, path: str, **parameters: Any) -> Any:
         return self._ask("GET", path, params=_given(parameters))
 
+    def get_bytes(self, path: str, **parameters: Any) -> bytes:
+        """The body of an answer that is not JSON."""
+        return self._answer("GET", path, params=_given(parameters)).content
+
     def post(
         self, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **parameters: Any
     ) -> Any:
@@ -49,6 +53,9 @@ class Connection:
         return self._ask("DELETE", path, params=_given(parameters))
 
     def _ask(self, method: str, path: str, **request: Any) -> Any:
+        return self._answer(method, path, **request).json()
+
+    def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:
         for attempt in range(TRIES):
             try:
                 answer = self._client.request(method, path, **request)
@@ -65,7 +72,7 @@ class Connection:
             wait(_retry_after(answer))  # nothing was done: asking again is safe
         if answer.status_code >= 400:
             raise refusal(answer.status_code, answer.content)
-        return answer.json()
+        return answer
 
     def events(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -192,7 +192,7 @@ class RemoteEngine:
         after: str | None = None,
         timeout: float | None = None,
         on_lost: Callable[[int | None], None] | None = None,
-    ) -> Iterator[ReceivedResult]:
+    ) -> Generator[ReceivedResult, None, None]:
         """Results of these queries, or of all one may see, as they come, each once, across broken connections."""
         named = [word_of(query) for query in queries]
         events = self.connection.events(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import pyarrow as pa
+
 from eddyline.api.explain import Explanation
+from eddyline.api.frames import as_pandas, as_polars
 from eddyline.api.join_why import InputWhyNot, JoinWhy, JoinWhyNot
 from eddyline.catalog.alerts import AlertCounts
-from eddyline.delivery import Result
+from eddyline.delivery import Result, Results
 from eddyline.filters.why import ClauseVerdict, Why, WhyNot
 
 if TYPE_CHECKING:
@@ -95,7 +99,7 @@ class RemoteQuery:
 
     # ----------------------------------------------------------------------------------------- results
 
-    def results(self, timeout: float | None = None, *, after: str | None = None) -> list[ReceivedResult]:
+    def results(self, timeout: float | None = None, *, after: str | None = None) -> Results:
         """Results since the last call on this handle, oldest first. With `timeout`, waits that many seconds for the first.
 
         `after` is the `cursor` of a result: gives all that came later and is still kept.
@@ -110,7 +114,48 @@ class RemoteQuery:
                 break
         if is_handle:
             self._read_to = place
-        return found
+        return Results(found)
+
+    def __iter__(self) -> Iterator[ReceivedResult]:
+        """The results `results()` would give, one by one, a page at a time."""
+        while True:
+            page = self._connection.get(f"{self._path}/results", after=self._read_to, limit=PER_PAGE)
+            for result in map(ReceivedResult.of, page["results"]):
+                self._read_to = result.cursor
+                yield result
+            self._read_to = page["next"]
+            if page["is_end"]:
+                return
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedResult]:
+        """Unread results, then new ones as they come: `async for result in query`. What is not taken stays unread."""
+        followed = self.follow(after=self._read_to)
+        try:
+            while (result := await asyncio.to_thread(next, followed, None)) is not None:
+                self._read_to = result.cursor
+                yield result
+        finally:
+            await asyncio.to_thread(followed.close)
+
+    def to_arrow(
+        self, *, after: str | None = None, newest: int | None = None, marks: bool = False
+    ) -> pa.Table:
+        """Results that are kept, read or not, oldest first: all of them (a million at most), those after a cursor, or the newest.
+
+        With `marks` the columns `_generation`, `_round`, `_arrival`, `_change` and `_late` come first.
+        """
+        body = self._connection.get_bytes(
+            f"{self._path}/results/arrow", after=after, newest=newest, marks="true" if marks else None
+        )
+        return pa.ipc.open_stream(body).read_all()
+
+    def to_pandas(self, *, after: str | None = None, newest: int | None = None, marks: bool = False) -> Any:
+        """The same as a pandas DataFrame."""
+        return as_pandas(self.to_arrow(after=after, newest=newest, marks=marks))
+
+    def to_polars(self, *, after: str | None = None, newest: int | None = None, marks: bool = False) -> Any:
+        """The same as a Polars DataFrame."""
+        return as_polars(self.to_arrow(after=after, newest=newest, marks=marks))
 
     def _pages(self, after: str) -> tuple[list[ReceivedResult], str]:
         found: list[ReceivedResult] = []
@@ -121,10 +166,10 @@ class RemoteQuery:
             if page["is_end"]:
                 return found, after
 
-    def latest(self, n: int = 10) -> list[ReceivedResult]:
+    def latest(self, n: int = 10) -> Results:
         """The newest results, oldest first, read or not."""
         page = self._connection.get(f"{self._path}/results", newest=n)
-        return [ReceivedResult.of(result) for result in page["results"]]
+        return Results(ReceivedResult.of(result) for result in page["results"])
 
     def follow(
         self,
@@ -132,7 +177,7 @@ class RemoteQuery:
         after: str | None = None,
         timeout: float | None = None,
         on_lost: Callable[[int | None], None] | None = None,
-    ) -> Iterator[ReceivedResult]:
+    ) -> Generator[ReceivedResult, None, None]:
         """Results as they come, each once, also when the connection breaks: it is made again where it broke.
 
         after      begin after this cursor; with what comes if not given

@@ -14,6 +14,7 @@ HEADER_S = 10.0  # from the first byte of a request to the end of its headers
 BODY_QUIET_S = 10.0  # without a byte of a body that was promised
 BODY_BYTES_PER_S = 64 << 10  # a body may take the quiet time, and what its bytes take at this pace
 KEEP_ALIVE_S = 30
+MOST_ROWS = 1_000_000  # of results in one answer of Arrow batches
 MOST_STREAMS = 4_000  # of events
 MOST_CONNECTIONS = 6_000
 OPEN_FILES = 16_384  # a connection is one, and the engine has some

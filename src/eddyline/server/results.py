@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
+import pyarrow as pa
 from fastapi import Header
 from fastapi import Query as Parameter
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from eddyline.api.jsonable import jsonable
 from eddyline.api.kept_results import Ids, read_place, written
@@ -16,7 +17,7 @@ from eddyline.model import iso_time
 from eddyline.server import models
 from eddyline.server.access import Author, Caller, Reader, Serves
 from eddyline.server.errors import Answer, Refusal
-from eddyline.server.limits import MOST_NEWEST
+from eddyline.server.limits import MOST_NEWEST, MOST_ROWS
 from eddyline.server.live import Subscription
 from eddyline.server.lookup import ids_of, queries_of, query_of, result_of
 from eddyline.server.queries import Owner
@@ -42,6 +43,13 @@ Policy = Annotated[
     ),
 ]
 Room = Annotated[int, Parameter(ge=1, le=10_000, description="How many events may wait for the client.")]
+ARROW_TYPE = "application/vnd.apache.arrow.stream"
+ARROW: dict[int | str, dict[str, object]] = {
+    200: {
+        "content": {ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        "description": "Arrow batches",
+    }
+}
 EVENTS: dict[int | str, dict[str, object]] = {
     200: {
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
@@ -63,6 +71,30 @@ def results_of_query(
     """Results of one query: the newest, or those after a cursor, oldest first."""
     handle = query_of(service, caller, query, owner)
     return _page(service, ids_of(service, caller, [f"q{handle.id}"], owner), newest, after, limit)
+
+
+@routes.get("/queries/{query}/results/arrow", responses=ARROW, response_class=Response)
+def results_as_arrow(
+    service: Serves,
+    caller: Reader,
+    query: str,
+    newest: Annotated[int, Parameter(ge=0, le=MOST_ROWS)] = MOST_ROWS,
+    after: After = None,
+    marks: Annotated[
+        bool, Parameter(description="With the columns _generation, _round, _arrival, _change, _late.")
+    ] = False,
+    owner: Owner = None,
+) -> Response:
+    """Results of one query that are kept, oldest first, as a stream of Arrow batches: those after a cursor, or the newest."""
+    handle = query_of(service, caller, query, owner)
+    if after is None:
+        table = handle.to_arrow(newest=newest, marks=marks)
+    else:
+        table = handle.to_arrow(after=after, marks=marks).slice(0, newest)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Response(sink.getvalue().to_pybytes(), media_type=ARROW_TYPE)
 
 
 @routes.get("/results", response_model=models.ResultsAnswer)
