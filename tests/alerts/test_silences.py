@@ -17,7 +17,7 @@ import eddyline.engine.rounds
 from eddyline import Engine
 from eddyline.engine import Retention
 from eddyline.errors import PropertyError, QueryStateError, UnknownNameError
-from tests.alerts.test_step import S, TEXT, World, facts, places
+from tests.alerts.test_step import TEXT, S, World, facts, places
 from tests.strategies import examples
 
 LASTING = {"per": "key", "resolve": "10 seconds"}
@@ -268,7 +268,11 @@ def test_what_cannot_be_silenced_is_refused_with_the_way_out():
     version = engine.version
     for error, what, call in [
         (PropertyError, "a silence needs an end", lambda: engine.silence("up")),
-        (PropertyError, "a silence has one end", lambda: engine.silence("up", for_="1 s", until="2030-01-01")),
+        (
+            PropertyError,
+            "a silence has one end",
+            lambda: engine.silence("up", for_="1 s", until="2030-01-01"),
+        ),
         (PropertyError, "has to end after now", lambda: engine.silence("up", until="1970-01-01T00:01:00Z")),
         (PropertyError, "has to end after now", lambda: engine.silence("up", for_=0)),
         (PropertyError, "no longer than 366 days", lambda: engine.silence("up", for_="400 days")),
@@ -278,7 +282,11 @@ def test_what_cannot_be_silenced_is_refused_with_the_way_out():
         (PropertyError, "have no key column key", lambda: engine.silence("whole", {"key": 1}, for_="1 h")),
         (PropertyError, "cannot be the reason", lambda: engine.silence("up", for_="1 h", reason="a\nb")),
         (QueryStateError, "query plain has no alerts", lambda: engine.silence("plain", for_="1 h")),
-        (QueryStateError, "no alert of up with key=a is open", lambda: engine.acknowledge("up", {"key": "a"})),
+        (
+            QueryStateError,
+            "no alert of up with key=a is open",
+            lambda: engine.acknowledge("up", {"key": "a"}),
+        ),
         (UnknownNameError, "there is no query upp", lambda: engine.silence("upp", for_="1 h")),
         (UnknownNameError, "there is no silence 9", lambda: engine.end_silence(9)),
         (PropertyError, "needs its key: key", lambda: engine.alert_history("up")),
@@ -324,7 +332,9 @@ def test_after_every_silence_those_who_are_told_know_where_each_alert_stands_wha
         for home in (None, Path(folder) / "home"):
             world = World(home)
             world.engine.stream("rows_", "key STRING, v INT")
-            world.engine.query(TEXT, name="up", per="key", for_="2 seconds", resolve="5 seconds", cooldown="9 seconds")
+            world.engine.query(
+                TEXT, name="up", per="key", for_="2 seconds", resolve="5 seconds", cooldown="9 seconds"
+            )
             try:
                 found.append(_lived(world, life))
             finally:

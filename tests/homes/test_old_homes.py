@@ -110,11 +110,13 @@ def test_the_history_of_an_alert_has_what_was_said_before_format_5(tmp_path):
 def test_silences_of_an_old_home_hold_and_end(tmp_path):
     home = Path(shutil.copytree(HERE / "format-5", tmp_path / "home"))
     with eddyline.open(home, clock=lambda: 0) as engine:
-        now_us = engine.rounds.now_us()
+        now_us = engine.rounds.next_now_us()
         (noted,) = engine.alerts("alert", acknowledged=True)
         assert (noted.key, noted.acknowledgement.by) == ({"sym": "A"}, "kim")
         (silenced,) = engine.alerts("alert", silenced=True)
         assert (silenced.key, silenced.silence.reason) == ({"sym": "D"}, "maintenance")
         engine.end_silence(silenced.silence)
         engine.tick(now_us)
-        assert [(m.status, m.key, m.n_withheld) for m in engine.messages(newest=1)] == [("firing", {"sym": "D"}, 1)]
+        assert [(m.status, m.key, m.n_withheld) for m in engine.messages(newest=1)] == [
+            ("firing", {"sym": "D"}, 1)
+        ]

@@ -115,8 +115,13 @@ def n_open_alerts(rounds: RoundEngine, owner: str | None = None) -> int:
         rounds.check_open()
         if not rounds.catalog.alerts.any:
             return 0
-        if owner is None and not rounds.alerting.silencing.holding(rounds.catalog.version, rounds.now_us()):
-            return sum(rounds.alerting.n_open().values())
+        catalog, alerting = rounds.catalog, rounds.alerting
+        if not alerting.silencing.holding(catalog.version, rounds.next_now_us()):
+            if owner is None:
+                return sum(alerting.n_open().values())
+            n_open = {query_id: sum(states.values()) for query_id, states in alerting.log.n_open().items()}
+            if all(catalog.find_name(query_id) is not None for query_id in n_open):  # it has an owner now
+                return sum(n for query_id, n in n_open.items() if catalog.owner_of(query_id) == owner)
         return sum(found.silence is None for found in find_open(rounds, owner=owner))
 
 

@@ -38,7 +38,7 @@ def alert_history(
         entries += map(_of_acknowledgement, log.silences.acknowledgements_of(query_id, keys))
         rule = rounds.alerting.rule(query_id, catalog.record(query_id).generation)
         assert rule is not None, query
-        version, now_us = catalog.version, rounds.now_us()
+        version, now_us = catalog.version, rounds.next_now_us()
         for silence in rounds.alerting.log.silences.all():
             if silence.has(query_id, rule.name, rule.form.properties.owner, rule.form.severity, key or {}):
                 entries += _of_silence(silence, is_over=not silence.holds(version, now_us))

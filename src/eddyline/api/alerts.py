@@ -108,10 +108,12 @@ class OpenAlert(NamedTuple):
         )
 
 
-def find_open(rounds: RoundEngine, query_id: int | None = None, owner: str | None = None) -> Iterator[OpenAlert]:
+def find_open(
+    rounds: RoundEngine, query_id: int | None = None, owner: str | None = None
+) -> Iterator[OpenAlert]:
     """Open alerts of a query, of an owner, or all; the oldest first. Whoever calls has the lock."""
     alerting = rounds.alerting
-    holding = alerting.silencing.holding(rounds.catalog.version, rounds.now_us())
+    holding = alerting.silencing.holding(rounds.catalog.version, rounds.next_now_us())
     noted = alerting.log.silences.acknowledged(query_id)
     rule_of = cache(alerting.rule)
     for stored in alerting.log.open(query_id):

@@ -48,7 +48,7 @@ def add_silence(
         )
     with rounds.lock:
         rounds.check_open()
-        at_us = rounds.now_us()
+        at_us = rounds.next_now_us()
         until_us = _end_us(at_us, for_, until, rounds)
         if query_id is not None:
             check_key(rounds, query_id, query, key or {})
@@ -79,10 +79,10 @@ def end_silence(rounds: RoundEngine, silence_id: int, *, by: str) -> Silence:
         rounds.check_open()
         log = rounds.alerting.log.silences
         found = log.get(silence_id)
-        if found.holds(rounds.catalog.version, rounds.now_us()):
+        if found.holds(rounds.catalog.version, rounds.next_now_us()):
             try:
                 with rounds.catalog.change(f"end silence {silence_id} of {found.query}") as version:
-                    log.end(silence_id, by=by, at_us=rounds.now_us(), version=version)
+                    log.end(silence_id, by=by, at_us=rounds.next_now_us(), version=version)
             finally:
                 rounds.alerting.silencing.changed()
         return log.get(silence_id)
@@ -94,7 +94,7 @@ def silences(
     """Silences that hold now (`is_over` False), that are over, or all (None), the oldest first."""
     with rounds.lock:
         rounds.check_open()
-        version, now_us = rounds.catalog.version, rounds.now_us()
+        version, now_us = rounds.catalog.version, rounds.next_now_us()
         found = [
             silence
             for silence in rounds.alerting.log.silences.all()
@@ -103,9 +103,7 @@ def silences(
         if query_id is not None:
             rule = rounds.catalog.record(query_id)
             found = [
-                s
-                for s in found
-                if s.has(query_id, rule.name, rule.properties.owner, s.severity or "", s.key)
+                s for s in found if s.has(query_id, rule.name, rule.properties.owner, s.severity or "", s.key)
             ]
         return [silence for silence in found if owner is None or silence.owner in (None, owner)]
 
@@ -127,7 +125,7 @@ def acknowledge(
                 f"no alert of {query}{f' with {shown}' if shown else ''} is open",
                 hint="eddyline alerts shows those that are.",
             )
-        at_us = rounds.now_us()
+        at_us = rounds.next_now_us()
         with log.transaction():
             for alert in found:
                 place = alert.query_id, alert.generation, json.dumps(alert.key)
@@ -146,7 +144,9 @@ def _end_us(at_us: int, for_: Any, until: Any, rounds: RoundEngine) -> int:
     if until_us <= at_us:
         raise PropertyError(
             "a silence has to end after now",
-            detail=f"It is {iso_time(at_us)}; it would end {iso_time(until_us)}." if until is not None else None,
+            detail=f"It is {iso_time(at_us)}; it would end {iso_time(until_us)}."
+            if until is not None
+            else None,
             hint="Say how long it holds, such as '2 hours'.",
         )
     if until_us - at_us > LONGEST_US:

@@ -63,7 +63,9 @@ class AlertChanges:
     counts: dict[int, AlertCounts] = field(default_factory=dict)  # by query: to be added
     dropped: set[int] = field(default_factory=set)  # queries whose counts go
     withheld: dict[AlertKey, Withheld | None] = field(default_factory=dict)  # None: nothing any more
-    silences: dict[int, int] = field(default_factory=dict)  # messages that were withheld, by silence: to be added
+    silences: dict[int, int] = field(
+        default_factory=dict
+    )  # messages that were withheld, by silence: to be added
 
     def __bool__(self) -> bool:
         return bool(self.states or self.messages or self.counts or self.dropped)
@@ -235,22 +237,8 @@ class AlertLog:
                 "INSERT INTO messages (id, round, query_id, owner, body, key) VALUES (?, ?, ?, ?, ?, ?)",
                 [(m.id, m.round, m.query_id, m.owner, _body(m), json.dumps(m.key)) for m in changes.messages],
             )
-            self._connection.executemany(
-                "DELETE FROM withheld WHERE query_id = ? AND generation = ? AND key = ?",
-                [key for key, each in changes.withheld.items() if each is None],
-            )
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO withheld VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (*key, each.first_status, each.n_messages, each.last.owner, _body(each.last))
-                    for key, each in changes.withheld.items()
-                    if each is not None
-                ],
-            )
-            self._connection.executemany(
-                "UPDATE silences SET n_withheld = n_withheld + ? WHERE id = ?",
-                [(n, silence_id) for silence_id, n in changes.silences.items()],
-            )
+            if changes.withheld or changes.silences:
+                self._write_withheld(changes)
             self._connection.executemany(
                 "INSERT INTO alert_counts VALUES (?, ?, ?, ?, ?) ON CONFLICT (query_id) DO UPDATE SET"
                 " n_fired = n_fired + excluded.n_fired, n_resolved = n_resolved + excluded.n_resolved,"
@@ -274,6 +262,24 @@ class AlertLog:
         with self._database.transaction():
             self._connection.executemany("DELETE FROM messages WHERE id = ?", old)
         return len(old)
+
+    def _write_withheld(self, changes: AlertChanges) -> None:
+        self._connection.executemany(
+            "DELETE FROM withheld WHERE query_id = ? AND generation = ? AND key = ?",
+            [key for key, each in changes.withheld.items() if each is None],
+        )
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO withheld VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (*key, each.first_status, each.n_messages, each.last.owner, _body(each.last))
+                for key, each in changes.withheld.items()
+                if each is not None
+            ],
+        )
+        self._connection.executemany(
+            "UPDATE silences SET n_withheld = n_withheld + ? WHERE id = ?",
+            [(n, silence_id) for silence_id, n in changes.silences.items()],
+        )
 
     def withheld(self, keys: Iterable[AlertKey] | None = None) -> dict[AlertKey, Withheld]:
         """What silences keep back of these keys, or of all."""

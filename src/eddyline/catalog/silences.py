@@ -61,9 +61,7 @@ class Silence:
                 return False
         elif self.query_id != query_id:
             return False
-        return (
-            self.owner in (None, owner) and self.severity in (None, severity) and has_values(key, self.key)
-        )
+        return self.owner in (None, owner) and self.severity in (None, severity) and has_values(key, self.key)
 
     def has_message(self, message: Message) -> bool:
         """Whether it is about the alert of this message."""
@@ -226,7 +224,5 @@ class SilenceLog:
             )
 
 
-def _silence(
-    silence_id: int, query: str, query_id: int | None, key: str, *rest: Any
-) -> Silence:
+def _silence(silence_id: int, query: str, query_id: int | None, key: str, *rest: Any) -> Silence:
     return Silence(silence_id, query, query_id, json.loads(key), *rest)

@@ -26,7 +26,9 @@ class Silencing:
         self._log = log
         self._silences: list[Silence] | None = [] if is_new else None  # None: the tables know
         self._has_withheld: bool | None = False if is_new else None
-        self._looked: list[int] | None = None  # the silences that held when what is withheld was last looked through
+        self._looked: list[int] | None = (
+            None  # the silences that held when what is withheld was last looked through
+        )
 
     def changed(self) -> None:
         """There are other silences, or this is not known."""
