@@ -116,7 +116,10 @@ def test_an_acknowledgement_says_who(home):
         )
     ]
     again = ask(home, "author", "POST", "/alerts/acknowledge", json={"query": "low", "key": {"sym": "X"}})
-    assert (again.status_code, again.json()["error"]["problem"]) == (409, "no alert of low with sym=X is open")
+    assert (again.status_code, again.json()["error"]["problem"]) == (
+        409,
+        "no alert of low with sym=X is open",
+    )
 
 
 def test_groups_are_searched_filtered_and_counted(home):
