@@ -175,7 +175,7 @@ def _moment_us(until: Any) -> int:
 
 
 def check_words(what: str, text: str) -> None:
-    if not isinstance(text, str) or len(text) > LONGEST_WORDS or (text and not text.isprintable()):
+    if len(text) > LONGEST_WORDS or (text and not text.isprintable()):
         raise PropertyError(
             f"this cannot be the {what}", hint=f"Give up to {LONGEST_WORDS} characters that can be read."
         )
