@@ -169,7 +169,9 @@ def _alerts(engine: eddyline.Engine, durable: Durable) -> dict[str, Any]:
         "alert counts": {str(query_id): of for query_id, of in counts.items()},
         "alerts read to": durable.alerts.cursor(),
         "silences": [silence.as_dict() for silence in engine.silences(over=None)],
-        "withheld": [[*key, kept.n_messages, kept.last.message] for key, kept in durable.alerts.withheld().items()],
+        "withheld": [
+            [*key, kept.n_messages, kept.last.message] for key, kept in durable.alerts.withheld().items()
+        ],
     }
 
 

@@ -19,12 +19,11 @@ Run standing SQL queries over streams.
   test [PATHS]           run the .stream tests beside the rules
   stream add NAME        propose a stream from a sample of its data
   query ACTION           add, drop, list, show, pause or resume a query
-  tail, alerts [QUERY]   results as they come; alerts that are open, what they said
-  silence, ack QUERY     send no messages of its alerts until a time; take notice of them
+  tail, deadletters      results as they come; what could not be decided
+  alerts, ack, silence   open alerts; take notice of them; send none for a while
   explain QUERY | SQL    how a query is answered; --all, --filters, --joins: all of it
   why QUERY [ROW]        why a row matches or does not; without a row: why so few do
   receipt ID, prove ID   what a result follows from; does plain Spark SQL find the same?
-  deadletters            rows that did not fit and pairs that could not be decided
   export FOLDER          all that stands, as rule files
   versions, rollback N   earlier versions, and the way back to one
   rounds, top, doctor    what rounds took; what goes on now; is everything in order?
