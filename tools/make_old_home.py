@@ -102,7 +102,11 @@ def fill(home: Path) -> None:
         )  # fmt: skip
         engine.get("watch-A").resume()
         engine.tick()
-        engine.push("trades", [("A", 1.0, 0, "2024-05-01 00:00:30")])
+        engine.acknowledge("alert", {"sym": "A"}, note="looking", by="kim")
+        engine.silence("alert", {"sym": "D"}, for_="1 day", reason="maintenance", by="kim")
+        engine.silence("inst*", until="2024-05-02T00:00:00Z", severity="warning")
+        engine.end_silence(engine.silence("*", for_="1 minute"), by="kim")
+        engine.push("trades", [("A", 1.0, 0, "2024-05-01 00:00:30"), ("D", 3.0, 1, "2024-05-01 00:00:31")])
         engine.rounds.run_round({}, positions={"folder:in": {"file": "b.json", "row": 7}})
         assert engine.rounds.durable is not None
         engine.rounds.durable.rounds.set_cursor("mail", 2, 1)
@@ -164,6 +168,10 @@ def _alerts(engine: eddyline.Engine, durable: Durable) -> dict[str, Any]:
         "messages": [message.as_dict() | {"deliver": list(message.deliver)} for message in engine.messages()],
         "alert counts": {str(query_id): of for query_id, of in counts.items()},
         "alerts read to": durable.alerts.cursor(),
+        "silences": [silence.as_dict() for silence in engine.silences(over=None)],
+        "withheld": [
+            [*key, kept.n_messages, kept.last.message] for key, kept in durable.alerts.withheld().items()
+        ],
     }
 
 

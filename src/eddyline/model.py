@@ -657,6 +657,8 @@ class Message:
     n_suppressed: int
     reason: str | None = None  # why it resolved, if not by time: dropped, paused, suspended, replaced
     deliver: tuple[str, ...] = ()  # the sinks its query names; none: all that take alerts
+    silence: int | None = None  # id of the silence that keeps it from being sent
+    n_withheld: int = 0  # messages of its key that silences kept back, and after which this one is sent
 
     def as_dict(self) -> dict[str, Any]:
         """As it is sent: what JSON has, times in UTC."""
@@ -678,6 +680,8 @@ class Message:
             "n_rows": self.n_rows,
             "n_suppressed": self.n_suppressed,
             "reason": self.reason,
+            "silence": self.silence,
+            "n_withheld": self.n_withheld,
         }
 
 

@@ -143,6 +143,8 @@ def test_a_message_says_all_there_is_to_say(world):
         "last": "1970-01-01T00:00:02Z",
         "n_rows": 2,
         "n_suppressed": 0,
+        "acknowledgement": None,
+        "silence": None,
     }
     world.push(12)
     fired, resolved = (message.as_dict() for message in world.engine.messages())
@@ -164,6 +166,8 @@ def test_a_message_says_all_there_is_to_say(world):
         "n_rows": 1,
         "n_suppressed": 0,
         "reason": None,
+        "silence": None,
+        "n_withheld": 0,
     }
     assert resolved == fired | {
         "id": 2,

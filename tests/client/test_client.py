@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import datetime
 import threading
 
 import pandas as pd
@@ -212,6 +213,23 @@ def test_following_goes_on_where_it_broke(home):
         coming.close()
     client.close()
     assert got == ["1-1-1", "2-4-1", "3-5-1", "4-6-1"]
+
+
+def test_alerts_are_silenced_and_acknowledged_from_afar(home, serving):
+    with eddyline.connect(serving.url, home.tokens["bob"]) as bob:
+        made = bob.silence("dear", {"sym": "BOLT"}, for_=datetime.timedelta(hours=2), reason="deploy")
+        assert (made["query"], made["by"], made["reason"]) == ("dear", "bob", "deploy")
+        assert [silence["id"] for silence in bob.silences(bob.get("dear"))] == [made["id"]]
+        assert [alert["key"] for alert in bob.alerts(silenced=True)] == [{"sym": "BOLT"}]
+        assert bob.end_silence(made)["ended_by"] == "bob"
+        assert (bob.silences(), len(bob.silences(over=None))) == ([], 1)
+        (alert,) = bob.acknowledge("dear", {"sym": "BOLT"}, note="on it")
+        assert alert["acknowledgement"]["by"] == "bob"
+        assert bob.alerts(acknowledged=False) == []
+        events = [entry["event"] for entry in bob.alert_history("dear", {"sym": "BOLT"})]
+        assert events == ["firing", "silenced", "silence ended", "acknowledged"]
+        with pytest.raises(PropertyError, match="a silence needs an end"):
+            bob.silence("dear")
 
 
 def test_following_all_one_may_see_and_what_alerts_say(home, serving, anna):

@@ -45,6 +45,7 @@ NOT_FROM_AFAR: dict[type, dict[str, str]] = {
 }
 NOT_TAKEN = {
     "prove": {"spark", "on_wait"},  # that of the server
+    **{name: {"by"} for name in ("acknowledge", "silence", "end_silence")},  # the holder of the token
 }
 
 

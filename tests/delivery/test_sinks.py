@@ -527,6 +527,15 @@ def test_messages_come_by_rounds_and_no_more_than_fit_at_once():
     assert cursors == [2, 3, 4, 5]
 
 
+def test_messages_that_a_silence_withholds_are_passed_over():
+    sink = Cuts()
+    feed, cursors = message_feed(sink, EVERYTHING)
+    feed.offer_messages([alert(1), alert(2, silence=7), alert(3, n_withheld=1), alert(4, 2, silence=7)], 4)
+    feed.flush()
+    assert sink.kept == [(3, [1, 3])]
+    assert cursors[-1] == 4
+
+
 def test_messages_are_cut_alike_wherever_reading_starts_again():
     everything = [alert(k, 1 + k // 7) for k in range(1, 30)]
     whole = Cuts()

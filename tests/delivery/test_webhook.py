@@ -134,6 +134,8 @@ def test_a_request_has_the_messages_and_says_which(hook, sending):
                 "n_rows": 1,
                 "n_suppressed": 0,
                 "reason": None,
+                "silence": None,
+                "n_withheld": 0,
             }
         ],
     }

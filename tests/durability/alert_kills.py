@@ -45,10 +45,15 @@ def push(now_s: int, *syms: str) -> Step:
     return do
 
 
-def changing(change: Callable[[Engine], Any]) -> Step:
-    return change
+def changing(change: Callable[[Engine], Any], now_s: int = 0) -> Step:
+    def do(engine: Engine) -> Any:
+        NOW[0] = now_s * S
+        return change(engine)
+
+    return do
 
 
+PUSH = "push.<locals>.do"
 LIFE: list[Step] = [
     push(1, "a", "b"),
     push(2, "a", "c"),  # a has gone on for long enough; an instant is held back
@@ -67,6 +72,14 @@ LIFE: list[Step] = [
         )
     ),
     push(22, "b"),
+    changing(lambda engine: engine.silence("lasting", for_="10 seconds", by="kim"), 22),
+    push(23, "b"),  # it fires, and nobody is told
+    changing(lambda engine: engine.silence("*", {"sym": "a"}, for_="1 hour"), 23),
+    push(24, "a", "b"),
+    push(26, "a"),  # withheld by both
+    push(33, "b"),  # the first is over: b is told
+    changing(lambda engine: engine.end_silence(2, by="kim"), 33),
+    push(34),  # and so is a
 ]
 
 
@@ -90,6 +103,8 @@ def facts(engine: Engine) -> dict[str, Any]:
         "messages": [message.as_dict() for message in engine.messages()],
         "open": [alert.as_dict() for alert in engine.alerts()],
         "counts": [[query_id, *log.counts(query_id)] for query_id in log.counted()],
+        "silences": [silence.as_dict() for silence in engine.silences(over=None)],
+        "withheld": [[*key, kept.n_messages] for key, kept in log.withheld().items()],
     }
 
 
@@ -104,6 +119,8 @@ def sweep(folder: Path, every: int) -> list[str]:
     wanted = facts(whole)
     assert [m["status"] for m in wanted["messages"]].count("resolved") >= 3, wanted
     assert {m["reason"] for m in wanted["messages"]} >= {None, "paused", "replaced"}, wanted
+    sent = [(m["round"], m["key"]["sym"]) for m in wanted["messages"] if m["n_withheld"]]
+    assert [sym for _, sym in sent] == ["b", "a"], wanted
     children.run(lambda: begun(golden).close())
     places: list[str] = []
     for number, step in enumerate(LIFE):
@@ -155,9 +172,9 @@ def _killed(home: Path, step: Step, nth: int) -> None:
 def _lived_on(home: Path, number: int, wanted: dict[str, Any]) -> None:
     """The step again, if it is a push or has not happened, and the rest of the life."""
     with opened(home) as engine:
-        version = 4 + sum(step.__qualname__ != "push.<locals>.do" for step in LIFE[:number])
+        version = 4 + sum(step.__qualname__ != PUSH for step in LIFE[:number])
         for at, step in enumerate(LIFE[number:]):
-            is_push = step.__qualname__ == "push.<locals>.do"
+            is_push = step.__qualname__ == PUSH
             if is_push or at > 0 or engine.version == version:
                 step(engine)
         found = facts(engine)

@@ -79,7 +79,8 @@ class _Connection:
 
 
 _TABLES = {"settings", "versions", "streams", "shapes", "queries", "templates", "ended_members", "rounds",
-           "progress", "positions", "files", "cursors", "alerts", "alert_counts", "messages"}  # fmt: skip
+           "progress", "positions", "files", "cursors", "alerts", "alert_counts", "messages",
+           "silences", "withheld"}  # fmt: skip
 
 
 class _File:

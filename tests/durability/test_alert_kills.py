@@ -33,7 +33,10 @@ def test_alerts_are_moved_once_whatever_place_their_process_is_killed_at(tmp_pat
         "sql: after INSERT OR REPLACE INTO alerts",
         "sql: before DELETE FROM alerts WHERE",
         "sql: after INSERT OR REPLACE INTO cursors",
+        "sql: after INSERT OR REPLACE INTO withheld",
+        "sql: before DELETE FROM withheld WHERE",
         "sql: before COMMIT",
         "sql: after COMMIT",
     ]:
         assert place in report["places"], place
+    assert any("UPDATE silences" in place for place in report["places"])

@@ -80,7 +80,7 @@ EVERY = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: f"{o.meth
 
 VALUES: dict[str, list[Any]] = {  # of parameters and of fields of bodies, by name
     "query": ["watched", "q1", "2", "q3"],
-    "id": ["1-1-1", "1-2-2", "1-1-3", "1-2-3"],
+    "id": ["1-1-1", "1-2-2", "1-1-3", "1-2-3", "1"],
     "owner": ["vera"],
     "name": ["trades", "watched"],
     "bound": [True],
@@ -117,6 +117,12 @@ VALUES: dict[str, list[Any]] = {  # of parameters and of fields of bodies, by na
     "note": ["x"],
     "expires": ["1 day"],
     "token": ["edl_0_0"],
+    "silenced": [True],
+    "acknowledged": [True],
+    "alerts": ["500"],
+    "for": ["1 hour"],
+    "until": ["2020-01-01"],
+    "reason": ["x"],
 }
 
 
@@ -207,6 +213,8 @@ class Village:
         engine.query("SELECT sym FROM trades WHERE price < 10", name="mine", owner="mallory")
         rows = [{"sym": "ACME", "price": 9.5, "note": "1"}, {"sym": "BOLT", "price": 95.0, "note": "x"}]
         engine.push("trades", rows)
+        engine.silence("watched", owner="vera", for_="1 day", reason=WORD, by=WORD)
+        engine.acknowledge("watched", owner="vera", note=WORD, by=WORD)
         tokens = engine.access.tokens
         self.tokens = {
             "vera": tokens.add("author", 0, owner="vera", note=WORD)[1],
@@ -228,6 +236,9 @@ class Village:
             (r.name, r.text, r.state, r.generation, r.properties)
             for r in records
             if r.properties.owner == "vera"
+        ] + [
+            *(silence for silence in self.engine.silences(over=None) if silence.owner != "mallory"),
+            *(alert.acknowledgement for alert in self.engine.alerts(owner="vera")),
         ]
 
     def ask(self, operation: Operation, who: str, sent: Sent) -> httpx.Response:

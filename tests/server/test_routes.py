@@ -64,6 +64,12 @@ CASES = {
     ("GET", "/api/v1/results/{id}/receipt"): Case("reader", is_owned=True),
     ("POST", "/api/v1/results/{id}/prove"): Case("author", is_owned=True),
     ("GET", "/api/v1/alerts"): Case("reader", query="query={query}", is_owned=True),
+    ("GET", "/api/v1/alerts/groups"): Case("reader", query="query={query}", is_owned=True),
+    ("GET", "/api/v1/alerts/history"): Case("reader", None, 409, query="query={query}", is_owned=True),
+    ("POST", "/api/v1/alerts/acknowledge"): Case("author", {"query": "cheap"}, 409),  # it has no alerts
+    ("GET", "/api/v1/silences"): Case("reader", query="query={query}", is_owned=True),
+    ("POST", "/api/v1/silences"): Case("author", {"query": "*", "for": "1 hour"}, 201),
+    ("DELETE", "/api/v1/silences/{id}"): Case("author"),
     ("GET", "/api/v1/messages"): Case("reader", query="query={query}", is_owned=True),
     ("GET", "/api/v1/alerts/stream"): Case("reader", query="query={query}", is_owned=True),
     ("POST", "/api/v1/rules/plan"): Case("admin", {"files": {"a.sql": "SELECT sym FROM trades"}}),
@@ -115,6 +121,8 @@ def address(case: Case, path: str, home: House, *, is_others: bool = False) -> s
     query, result = ("dear", OTHER_RESULT) if is_others else ("cheap", RESULT)
     if path.startswith("/api/v1/tokens/"):
         result = home.engine.access.tokens.add("reader", 0)[0].id
+    if path.startswith("/api/v1/silences/"):
+        result = home.engine.silence("*", for_="1 hour", owner="anna").id
     filled = path.format(query=query, id=result, name="trades")
     return f"{filled}?{case.query.format(query=query)}" if case.query else filled
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from eddyline.api.subscribers import Subscribers, Subscription, WhenFull
 from eddyline.catalog.alerts import StoredAlert
+from eddyline.catalog.silences import Acknowledgement, Silence, has_values
 from eddyline.delivery.alerts import OPEN
 from eddyline.engine import RoundEngine
-from eddyline.engine.alert_words import SEVERITY
+from eddyline.engine.alert_words import SEVERITY, Rule
 from eddyline.errors import PropertyError, did_you_mean
 from eddyline.model import Message, iso_time
 from eddyline.notebook import html_table
@@ -38,6 +40,8 @@ class Alert:
     last_us: int  # when its last matching row came
     n_rows: int
     n_suppressed: int
+    acknowledgement: Acknowledgement | None = None  # who took notice of it
+    silence: Silence | None = None  # that keeps its messages from being sent
 
     def as_dict(self) -> dict[str, Any]:
         """In what JSON has, times in UTC."""
@@ -56,6 +60,8 @@ class Alert:
             "last": iso_time(self.last_us),
             "n_rows": self.n_rows,
             "n_suppressed": self.n_suppressed,
+            "acknowledgement": None if self.acknowledgement is None else self.acknowledgement.as_dict(),
+            "silence": None if self.silence is None else self.silence.as_dict(),
         }
 
 
@@ -68,8 +74,76 @@ class AlertList(list[Alert]):
         return html_table(f"{len(self)} open alerts", columns, rows)
 
 
+class OpenAlert(NamedTuple):
+    """An alert as it is stored, and what goes with it; cheaper than an `Alert` where only a few of many are shown."""
+
+    stored: StoredAlert
+    rule: Rule | None  # None: forgotten
+    key: dict[str, Any]
+    acknowledgement: Acknowledgement | None
+    silence: Silence | None
+
+    @property
+    def query(self) -> str:
+        return f"q{self.stored.key[0]}" if self.rule is None else self.rule.name
+
+    @property
+    def owner(self) -> str:
+        return "" if self.rule is None else self.rule.form.properties.owner
+
+    @property
+    def severity(self) -> str:
+        return SEVERITY if self.rule is None else self.rule.form.severity
+
+    def alert(self) -> Alert:
+        query_id, generation, _ = self.stored.key
+        state = self.stored.state
+        return Alert(
+            query=self.query,
+            query_id=query_id,
+            generation=generation,
+            owner=self.owner,
+            key=self.key,
+            state=state.state,
+            severity=self.severity,
+            message=self.stored.message,
+            row=json.loads(self.stored.row),
+            result=state.result,
+            since_us=state.first_us,
+            last_us=state.last_us,
+            n_rows=state.n_rows,
+            n_suppressed=state.n_suppressed,
+            acknowledgement=self.acknowledgement,
+            silence=self.silence,
+        )
+
+
+def find_open(
+    rounds: RoundEngine, query_id: int | None = None, owner: str | None = None
+) -> Iterator[OpenAlert]:
+    """Open alerts of a query, of an owner, or all; the oldest first. Whoever calls has the lock."""
+    alerting = rounds.alerting
+    holding = alerting.silencing.holding(rounds.catalog.version, rounds.next_now_us())
+    noted = alerting.log.silences.acknowledged(query_id)
+    rule_of = cache(alerting.rule)
+    for stored in alerting.log.open(query_id):
+        rule = rule_of(*stored.key[:2])
+        found = OpenAlert(stored, rule, json.loads(stored.key[2]), noted.get(stored.key), None)
+        if owner is None or found.owner == owner:
+            by = (stored.key[0], found.query, found.owner, found.severity, found.key)
+            yield found._replace(silence=next((each for each in holding if each.has(*by)), None))
+
+
 def open_alerts(
-    rounds: RoundEngine, query_id: int | None, owner: str | None, state: str | None
+    rounds: RoundEngine,
+    query_id: int | None = None,
+    owner: str | None = None,
+    state: str | None = None,
+    *,
+    key: Mapping[str, Any] | None = None,
+    severity: str | None = None,
+    is_silenced: bool | None = None,
+    is_acknowledged: bool | None = None,
 ) -> list[Alert]:
     """Open alerts of a query, of an owner, in a state, or all; the oldest first."""
     if state is not None and state not in OPEN:
@@ -78,33 +152,15 @@ def open_alerts(
         )
     with rounds.lock:
         rounds.check_open()
-        found = (_alert(rounds, stored) for stored in rounds.alerting.log.open(query_id))
         return [
-            alert
-            for alert in found
-            if (owner is None or alert.owner == owner) and (state is None or alert.state == state)
+            found.alert()
+            for found in find_open(rounds, query_id, owner)
+            if state in (None, found.stored.state.state)
+            and severity in (None, found.severity)
+            and is_silenced in (None, found.silence is not None)
+            and is_acknowledged in (None, found.acknowledgement is not None)
+            and has_values(found.key, key or {})
         ]
-
-
-def _alert(rounds: RoundEngine, stored: StoredAlert) -> Alert:
-    query_id, generation, key = stored.key
-    rule = rounds.alerting.rule(query_id, generation)
-    return Alert(
-        query=f"q{query_id}" if rule is None else rule.name,
-        query_id=query_id,
-        generation=generation,
-        owner="" if rule is None else rule.form.properties.owner,
-        key=json.loads(key),
-        state=stored.state.state,
-        severity=SEVERITY if rule is None else rule.form.severity,
-        message=stored.message,
-        row=json.loads(stored.row),
-        result=stored.state.result,
-        since_us=stored.state.first_us,
-        last_us=stored.state.last_us,
-        n_rows=stored.state.n_rows,
-        n_suppressed=stored.state.n_suppressed,
-    )
 
 
 def messages(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.api import doctor, rules, rules_export
-from eddyline.api.alerts import follow_messages
+from eddyline.api.alert_commands import AlertCommands
 from eddyline.api.counters import busiest
 from eddyline.api.engine import Engine
 from eddyline.api.join_facts import join_facts
@@ -34,7 +34,7 @@ from eddyline.types import type_name
 Tell = Callable[[str, int, int], None]  # progress: what, done, of how many (0: not known)
 
 
-class Commands(QueryCommands, TokenCommands):
+class Commands(QueryCommands, AlertCommands, TokenCommands):
     """The commands, each a method with keyword arguments. `NAMES` lists those a request may name."""
 
     NAMES = (
@@ -64,6 +64,11 @@ class Commands(QueryCommands, TokenCommands):
         "prove",
         "alerts",
         "messages",
+        "alert_history",
+        "acknowledge",
+        "silence",
+        "silences",
+        "silence_end",
         "tail",
         "cursor",
         "set_cursor",
@@ -254,33 +259,6 @@ class Commands(QueryCommands, TokenCommands):
             self._rounds.check_open()
             self._durable().rounds.set_cursor(f"tail {reader}", round, 0)
         return {"reader": reader, "round": round}
-
-    # ----------------------------------------------------------------------------------------- alerts
-
-    def alerts(
-        self, *, query: str | int | None = None, owner: str | None = None, state: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Open alerts, the oldest first."""
-        handle = None if query is None else self._query(query, owner or "")
-        return [alert.as_dict() for alert in self._engine.alerts(handle, owner=owner, state=state)]
-
-    def messages(
-        self,
-        *,
-        query: str | int | None = None,
-        owner: str | None = None,
-        after: int | None = None,
-        newest: int | None = None,
-        follow: bool = False,
-    ) -> list[dict[str, Any]] | Iterator[dict[str, Any] | None]:
-        """What alerts said, the oldest first; then, to follow, all that comes (None: nothing new, are you still there?)."""
-        handle = None if query is None else self._query(query, owner or "")
-        if not follow:
-            found = self._engine.messages(after or 0, newest=newest, query=handle, owner=owner)
-            return [message.as_dict() for message in found]
-        query_id = None if handle is None else handle.id
-        coming = follow_messages(self._rounds, after, newest, query_id, owner)
-        return (None if message is None else message.as_dict() for message in coming)
 
     # ----------------------------------------------------------------------------------------- the home
 

@@ -109,6 +109,7 @@ class AlertNumbers:
     n_resolved: int
     n_suppressed: int
     n_unformatted: int
+    n_withheld: int  # messages, by silences
     n_open: Mapping[str, int]
 
 
@@ -259,7 +260,12 @@ def counters(engine: Engine, tally: Tally) -> Counters:
         alerting = rounds.alerting
         done = alerting.counters
         alerts = AlertNumbers(
-            done.n_fired, done.n_resolved, done.n_suppressed, done.n_unformatted, alerting.n_open()
+            done.n_fired,
+            done.n_resolved,
+            done.n_suppressed,
+            done.n_unformatted,
+            done.n_withheld,
+            alerting.n_open(),
         )
         streams = _streams(engine, counted)
         joins = join_counters(rounds)

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from eddyline.api.alerts import AlertList, messages, on_message, open_alerts
+from eddyline.api.alert_history import alert_history
+from eddyline.api.alerts import Alert, AlertList, messages, on_message, open_alerts
 from eddyline.api.backup import Backup, backup_of
 from eddyline.api.counters import Counters, Tally, counters
 from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
@@ -27,10 +28,12 @@ from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.receipts import Receipt, prove, receipt
 from eddyline.api.register import Registrar
 from eddyline.api.shares import share_of
+from eddyline.api.silences import acknowledge, add_silence, end_silence, is_pattern, silences
 from eddyline.api.static_tables import StaticTables, static_table, table_of
 from eddyline.api.subscribers import Subscribers, Subscription, WhenFull
 from eddyline.catalog.access import Access
 from eddyline.catalog.database import Database
+from eddyline.catalog.silences import Silence
 from eddyline.delivery import Result
 from eddyline.engine import Durable, Limits, Retention, RoundEngine
 from eddyline.errors import (
@@ -658,11 +661,105 @@ class Engine:
         return FiltersExplanation([filter_facts(self.rounds, name, with_bound=bound) for name in named])
 
     def alerts(
-        self, query: Query | str | int | None = None, *, owner: str | None = None, state: str | None = None
+        self,
+        query: Query | str | int | None = None,
+        *,
+        owner: str | None = None,
+        state: str | None = None,
+        severity: str | None = None,
+        silenced: bool | None = None,
+        acknowledged: bool | None = None,
     ) -> AlertList:
-        """Open alerts (docs/alerts.md), of one query or owner, or in one state: pending, firing or held; the oldest first."""
+        """Open alerts (docs/alerts.md), the oldest first: of one query or owner, in one state (pending, firing or held), of one
+        severity, those that are silenced or acknowledged, or are not."""
         query_id = None if query is None else self.get(query, owner=owner or "").id
-        return AlertList(open_alerts(self.rounds, query_id, owner, state))
+        found = open_alerts(
+            self.rounds,
+            query_id,
+            owner,
+            state,
+            severity=severity,
+            is_silenced=silenced,
+            is_acknowledged=acknowledged,
+        )
+        return AlertList(found)
+
+    def acknowledge(
+        self,
+        query: Query | str | int,
+        key: Mapping[str, Any] | None = None,
+        *,
+        note: str = "",
+        by: str = "",
+        owner: str = "",
+    ) -> list[Alert]:
+        """Say that somebody has taken notice of an open alert: of the one with this key, or of all of the query. It holds until
+        the alert resolves. Returns them."""
+        handle = self.get(query, owner=owner)
+        return acknowledge(self.rounds, handle.id, handle.name, key, note=note, by=by)
+
+    def silence(
+        self,
+        query: Query | str | int,
+        key: Mapping[str, Any] | None = None,
+        *,
+        for_: Any = None,
+        until: Any = None,
+        severity: str | None = None,
+        reason: str = "",
+        by: str = "",
+        owner: str | None = None,
+    ) -> Silence:
+        """Send no messages of a query's alerts, or of those with this key, for so long or until a time. Alerts go on; what is
+        left to say when it ends is sent then (docs/alerts.md). The name may be a pattern such as 'watch-*', for queries of
+        one owner or of all, of one severity or any."""
+        query_id: int | None = None
+        if isinstance(query, str) and is_pattern(query) and not self.rounds.catalog.find_all(query):
+            name = query
+        else:
+            handle = self.get(query, owner=owner or "")
+            query_id, name = handle.id, handle.name
+            owner = self.rounds.catalog.owner_of(query_id)
+        return add_silence(
+            self.rounds,
+            name,
+            query_id,
+            for_=for_,
+            until=until,
+            key=key,
+            severity=severity,
+            owner=owner,
+            reason=reason,
+            by=by,
+        )
+
+    def silences(
+        self,
+        query: Query | str | int | None = None,
+        *,
+        owner: str | None = None,
+        over: bool | None = False,
+    ) -> list[Silence]:
+        """Silences that hold, the oldest first; with `over=True` those that are over, with None both, as far as they are kept."""
+        query_id = None if query is None else self.get(query, owner=owner or "").id
+        return silences(self.rounds, query_id, owner, is_over=over)
+
+    def end_silence(self, silence: Silence | int, *, by: str = "") -> Silence:
+        """Let a silence end now: what it kept back is settled in the next round."""
+        return end_silence(self.rounds, silence if isinstance(silence, int) else silence.id, by=by)
+
+    def alert_history(
+        self,
+        query: Query | str | int,
+        key: Mapping[str, Any] | None = None,
+        *,
+        newest: int = 100,
+        owner: str = "",
+    ) -> list[dict[str, Any]]:
+        """What happened to the alert of a key, as far as it is kept, the oldest first: when it opened, fired and resolved, who
+        acknowledged and silenced it."""
+        handle = self.get(query, owner=owner)
+        return alert_history(self.rounds, handle.id, handle.name, key, newest)
 
     def messages(
         self,

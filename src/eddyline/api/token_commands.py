@@ -28,11 +28,11 @@ class TokenCommands:
         who: str = COMMAND_LINE,
     ) -> dict[str, Any]:
         """Make a token; the answer is the only place where it can be read. `expires`: from now on, such as "30 days"."""
-        now_us = _now_us()
-        expires_us = None if expires is None else now_us + duration_us(expires)
+        at_us = now_us()
+        expires_us = None if expires is None else at_us + duration_us(expires)
         access = self._engine.access
-        token, text = access.tokens.add(role, now_us, owner=owner, note=note, expires_us=expires_us)
-        access.audit.add(now_us, who, owner, "add token", {"token": token.id, "role": role, "note": note})
+        token, text = access.tokens.add(role, at_us, owner=owner, note=note, expires_us=expires_us)
+        access.audit.add(at_us, who, owner, "add token", {"token": token.id, "role": role, "note": note})
         return token_document(token) | {"token": text}
 
     def token_list(self) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ class TokenCommands:
         """Make a token worthless, by its id."""
         access = self._engine.access
         dropped = access.tokens.drop(token)
-        access.audit.add(_now_us(), who, dropped.owner, "drop token", {"token": token, "role": dropped.role})
+        access.audit.add(now_us(), who, dropped.owner, "drop token", {"token": token, "role": dropped.role})
         return {"dropped": token}
 
 
@@ -61,6 +61,6 @@ def token_document(token: Token) -> dict[str, Any]:
     }
 
 
-def _now_us() -> int:
+def now_us() -> int:
     """Tokens go by the clock, not by the time of rounds."""
     return time.time_ns() // 1000

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from eddyline.catalog import codec
 from eddyline.catalog.database import Database
+from eddyline.catalog.silences import SilenceLog, Withheld
 from eddyline.catalog.versions import AT_ONCE
 from eddyline.model import AlertKey, AlertState, Message, Properties, Shape, is_alert
 
 READER = "alerts"  # of the cursor
 _STATE = "state, first_us, last_us, fired_us, n_rows, n_suppressed, result"
 _BODY = ("status", "query", "generation", "key", "severity", "message", "row", "result", "at_us", "since_us", "n_rows",
-         "n_suppressed", "reason", "deliver")  # fmt: skip
+         "n_suppressed", "reason", "deliver", "silence", "n_withheld")  # fmt: skip
 
 
 class StoredAlert(NamedTuple):
@@ -60,6 +62,10 @@ class AlertChanges:
     messages: list[Message] = field(default_factory=list)
     counts: dict[int, AlertCounts] = field(default_factory=dict)  # by query: to be added
     dropped: set[int] = field(default_factory=set)  # queries whose counts go
+    withheld: dict[AlertKey, Withheld | None] = field(default_factory=dict)  # None: nothing any more
+    silences: dict[int, int] = field(
+        default_factory=dict
+    )  # messages that were withheld, by silence: to be added
 
     def __bool__(self) -> bool:
         return bool(self.states or self.messages or self.counts or self.dropped)
@@ -71,6 +77,7 @@ class AlertLog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection = database.connection
+        self.silences = SilenceLog(database)
 
     @classmethod
     def in_memory(cls) -> AlertLog:
@@ -80,6 +87,10 @@ class AlertLog:
     def close(self) -> None:
         """Let go of tables in memory; those of a home are closed with it."""
         self._database.close()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All or nothing."""
+        return self._database.transaction()
 
     # ----------------------------------------------------------------------------------------- messages
 
@@ -107,6 +118,17 @@ class AlertLog:
         ).fetchall()
         found = [_message(*row) for row in rows]
         return found if newest is None else found[::-1]
+
+    def of_key(self, query_id: int, keys: Sequence[str], newest: int) -> list[Message]:
+        """The newest messages of a query with one of these keys, in all its generations; the oldest first."""
+        marks = ", ".join("?" * len(keys))
+        plain = ", ".join(["json(?)"] * len(keys))
+        rows = self._connection.execute(
+            f"SELECT id, round, query_id, owner, body FROM messages WHERE query_id = ? AND (key IN ({marks}) OR"
+            f" (key IS NULL AND json_extract(body, '$.key') IN ({plain}))) ORDER BY id DESC LIMIT ?",  # NULL: before format 5
+            (query_id, *keys, *keys, newest),
+        ).fetchall()
+        return [_message(*row) for row in rows[::-1]]
 
     def first_id(self) -> int:
         """The id of the oldest message that is kept; if none is, that of the next. Ids are dense: those before it are gone."""
@@ -212,9 +234,11 @@ class AlertLog:
                 [(*each.key, *each.state, each.row, each.message, each.due_us) for each in kept],
             )
             self._connection.executemany(
-                "INSERT INTO messages (id, round, query_id, owner, body) VALUES (?, ?, ?, ?, ?)",
-                [(m.id, m.round, m.query_id, m.owner, _body(m)) for m in changes.messages],
+                "INSERT INTO messages (id, round, query_id, owner, body, key) VALUES (?, ?, ?, ?, ?, ?)",
+                [(m.id, m.round, m.query_id, m.owner, _body(m), json.dumps(m.key)) for m in changes.messages],
             )
+            if changes.withheld or changes.silences:
+                self._write_withheld(changes)
             self._connection.executemany(
                 "INSERT INTO alert_counts VALUES (?, ?, ?, ?, ?) ON CONFLICT (query_id) DO UPDATE SET"
                 " n_fired = n_fired + excluded.n_fired, n_resolved = n_resolved + excluded.n_resolved,"
@@ -238,6 +262,37 @@ class AlertLog:
         with self._database.transaction():
             self._connection.executemany("DELETE FROM messages WHERE id = ?", old)
         return len(old)
+
+    def _write_withheld(self, changes: AlertChanges) -> None:
+        self._connection.executemany(
+            "DELETE FROM withheld WHERE query_id = ? AND generation = ? AND key = ?",
+            [key for key, each in changes.withheld.items() if each is None],
+        )
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO withheld VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (*key, each.first_status, each.n_messages, each.last.owner, _body(each.last))
+                for key, each in changes.withheld.items()
+                if each is not None
+            ],
+        )
+        self._connection.executemany(
+            "UPDATE silences SET n_withheld = n_withheld + ? WHERE id = ?",
+            [(n, silence_id) for silence_id, n in changes.silences.items()],
+        )
+
+    def withheld(self, keys: Iterable[AlertKey] | None = None) -> dict[AlertKey, Withheld]:
+        """What silences keep back of these keys, or of all."""
+        text = "SELECT query_id, generation, key, first_status, n_messages, owner, body FROM withheld"
+        if keys is None:
+            rows = self._connection.execute(text).fetchall()
+        else:
+            one = f"{text} WHERE query_id = ? AND generation = ? AND key = ?"
+            rows = [row for key in keys for row in self._connection.execute(one, key)]
+        return {
+            (query_id, generation, key): Withheld(first, n, _message(0, 0, query_id, owner, body))
+            for query_id, generation, key, first, n, owner, body in rows
+        }
 
     # ----------------------------------------------------------------------------------------- queries that were
 

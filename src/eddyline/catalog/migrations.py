@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eddyline.errors import HomeError
 
-FORMAT = 4
+FORMAT = 5
 
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -82,8 +82,26 @@ CREATE TABLE audit (
     detail TEXT NOT NULL);
 """
 
+# Who took notice of an alert; which alerts are not to be told for a while, and what was not; the messages of one key.
+_SILENCES = """
+CREATE TABLE acknowledgements (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, query_id INTEGER NOT NULL, generation INTEGER NOT NULL, key TEXT NOT NULL,
+    since_us INTEGER NOT NULL, at_us INTEGER NOT NULL, who TEXT NOT NULL, note TEXT NOT NULL);
+CREATE INDEX acknowledgements_by_alert ON acknowledgements (query_id, key, since_us);
+CREATE TABLE silences (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, query TEXT NOT NULL, query_id INTEGER, key TEXT NOT NULL, severity TEXT, owner TEXT,
+    who TEXT NOT NULL, reason TEXT NOT NULL, at_us INTEGER NOT NULL, until_us INTEGER NOT NULL, version_from INTEGER NOT NULL,
+    version_to INTEGER, ended_us INTEGER, ended_by TEXT NOT NULL DEFAULT '', n_withheld INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE withheld (
+    query_id INTEGER NOT NULL, generation INTEGER NOT NULL, key TEXT NOT NULL, first_status TEXT NOT NULL,
+    n_messages INTEGER NOT NULL, owner TEXT NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (query_id, generation, key)) WITHOUT ROWID;
+ALTER TABLE messages ADD COLUMN key TEXT;
+CREATE INDEX messages_by_key ON messages (query_id, key, id);
+"""
+
 # From format k to k + 1, in order; each is a script that runs in one transaction.
-_STEPS: dict[int, str] = {0: _TABLES, 1: _FORGETTING, 2: _ARRIVALS, 3: _SERVICE}
+_STEPS: dict[int, str] = {0: _TABLES, 1: _FORGETTING, 2: _ARRIVALS, 3: _SERVICE, 4: _SILENCES}
 
 
 def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:

@@ -16,7 +16,18 @@ def alerts(args: argparse.Namespace, out: Output) -> int:
         raise CommandError(
             "--state goes with open alerts, not with messages", hint="Leave out --messages and --follow."
         )
+    if args.history and args.query is None:
+        raise CommandError(
+            "--history is of one alert",
+            hint="Name its query and key: eddyline alerts cheap --history --key sym=A",
+        )
+    if args.key and not args.history:
+        raise CommandError("--key goes with --history", hint="Open alerts of a query show all of its keys.")
     with session(args, out) as engine:
+        if args.history:
+            given = {"query": args.query, "key": key_of(args.key), "owner": args.owner or ""}
+            _history(engine.call("alert_history", **given), out)
+            return 0
         wanted = {"query": args.query, "owner": args.owner}
         if is_about_messages:
             _messages(engine, wanted, args, out)
@@ -33,7 +44,46 @@ def _open_alerts(found: list[dict[str, Any]], out: Output) -> None:
         out.note("no alert is open")
         return
     headers = ["state", "severity", "query", "key", "since", "last", "rows", "message"]
-    out.table(headers, [_cells(alert) for alert in found])
+    rows = [_cells(alert) for alert in found]
+    if any(map(_marks, found)):
+        headers.insert(1, "noted")
+        rows = [[row[0], _marks(alert), *row[1:]] for row, alert in zip(rows, found, strict=True)]
+    out.table(headers, rows)
+
+
+def _marks(alert: dict[str, Any]) -> str:
+    """Whether somebody took notice, and whether its messages are sent."""
+    noted, silence = alert["acknowledgement"], alert["silence"]
+    marks = [] if noted is None else [f"acknowledged by {noted['by'] or 'somebody'}"]
+    return ", ".join(marks + ([] if silence is None else [f"silenced until {silence['until']}"]))
+
+
+def _history(found: list[dict[str, Any]], out: Output) -> None:
+    if out.is_json:
+        out.document(found)
+        return
+    if not found:
+        out.note("nothing is kept about this alert")
+    for entry in found:
+        words = [entry["event"]]
+        words += [f"by {entry['by']}"] if entry.get("by") else []
+        words += [f"until {entry['until']}"] if entry.get("until") else []
+        words += [f"({entry['reason']})"] if entry.get("reason") else []
+        words += [f"{entry['n_withheld']:,} were withheld"] if entry.get("n_withheld") else []
+        words += ["(withheld)"] if entry.get("status") and entry["silence"] is not None else []
+        said = entry.get("message") or entry.get("note") or ""
+        out.text(f"{entry['at']}  {' '.join(words)}{f': {said}' if said else ''}")
+
+
+def key_of(given: list[str]) -> dict[str, str]:
+    """The key that `--key COLUMN=VALUE` names."""
+    found = {}
+    for each in given:
+        name, sign, value = each.partition("=")
+        if not sign or not name:
+            raise CommandError(f"{each!r} is no key of an alert", hint="Write COLUMN=VALUE, such as sym=A.")
+        found[name] = value
+    return found
 
 
 def _cells(alert: dict[str, Any]) -> list[Any]:
@@ -41,7 +91,7 @@ def _cells(alert: dict[str, Any]) -> list[Any]:
         alert["state"],
         alert["severity"],
         alert["query"],
-        _key_text(alert["key"]),
+        key_text(alert["key"]),
         alert["since"],
         alert["last"],
         f"{alert['n_rows']:,}",
@@ -66,13 +116,15 @@ def _print(message: dict[str, Any], out: Output) -> None:
         return
     why = f" ({message['reason']})" if message["reason"] else ""
     held = f"   ({message['n_suppressed']:,} held back)" if message["n_suppressed"] else ""
+    held += f"   (withheld by silence {message['silence']})" if message["silence"] is not None else ""
+    held += f"   (sent after a silence: {message['n_withheld']:,} withheld)" if message["n_withheld"] else ""
     out.text(
         f"{message['id']}  {message['at']}  {message['status']}{why}  {message['severity']}  {message['query']}  "
         f"{message['message']}{held}"
     )
 
 
-def _key_text(key: dict[str, Any]) -> str:
+def key_text(key: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in key.items())
 
 

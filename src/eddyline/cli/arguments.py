@@ -19,11 +19,11 @@ Run standing SQL queries over streams.
   test [PATHS]           run the .stream tests beside the rules
   stream add NAME        propose a stream from a sample of its data
   query ACTION           add, drop, list, show, pause or resume a query
-  tail, alerts [QUERY]   results as they come; alerts that are open, what they said
+  tail, deadletters      results as they come; what could not be decided
+  alerts, ack, silence   open alerts; take notice of them; send none for a while
   explain QUERY | SQL    how a query is answered; --all, --filters, --joins: all of it
   why QUERY [ROW]        why a row matches or does not; without a row: why so few do
   receipt ID, prove ID   what a result follows from; does plain Spark SQL find the same?
-  deadletters            rows that did not fit and pairs that could not be decided
   export FOLDER          all that stands, as rule files
   versions, rollback N   earlier versions, and the way back to one
   rounds, top, doctor    what rounds took; what goes on now; is everything in order?
@@ -176,7 +176,41 @@ def build() -> Parser:
     one.add_argument("--follow", action="store_true", help="messages as they come")
     states = ["pending", "firing", "held"]
     one.add_argument("--state", choices=states, metavar="STATE", help="pending, firing or held")
+    one.add_argument(
+        "--history", action="store_true", help="what happened to one alert of the query, by --key"
+    )
+    _key(one)
     one.add_argument("--owner", metavar="OWNER", help="only of this owner")
+
+    one = command(
+        "silence",
+        "Send no messages of a query's alerts until a time; list silences, or end one.",
+        "eddyline silence cheap --key sym=A --for '2 hours' --reason deploy",
+    )
+    one.usage = (
+        "eddyline silence QUERY (--for DURATION | --until TIME) [OPTIONS]\n"
+        "       eddyline silence list [QUERY] [--all]\n"
+        "       eddyline silence end ID"
+    )
+    one.add_argument("query", metavar="QUERY", help="a name, a number (q12), or a pattern such as 'watch-*'")
+    one.add_argument("rest", nargs="?", metavar="ID", help="of the silence that is to end; for list, a query")
+    _key(one)
+    one.add_argument("--for", dest="duration", metavar="DURATION", help="how long, such as '2 hours'")
+    one.add_argument("--until", metavar="TIME", help="such as 2026-01-31T08:00:00Z")
+    one.add_argument("--severity", metavar="SEVERITY", help="only info, warning, error or critical ones")
+    one.add_argument("--reason", default="", metavar="WORDS", help="why, for whoever looks")
+    one.add_argument("--all", action="store_true", help="list those that are over, too")
+    one.add_argument("--owner", metavar="OWNER", help="whose query it is; of a pattern: only this owner's")
+
+    one = command(
+        "ack",
+        "Take notice of open alerts of a query.",
+        "eddyline ack cheap --key sym=A --note 'looking into it'",
+    )
+    one.add_argument("query", metavar="QUERY", help="a name, or a number")
+    _key(one)
+    one.add_argument("--note", default="", metavar="WORDS", help="for whoever looks")
+    _owner(one)
 
     one = command("explain", "Show how a query is answered, or would be.", "eddyline explain cheap")
     one.add_argument("query", nargs="?", metavar="QUERY", help="a name, an SQL text, or a file of rules")
@@ -434,6 +468,16 @@ def _common(parser: Parser, *, is_top: bool = False) -> None:
     parser.add_argument("--json", action="store_true", default=no, help="print for programs")
     parser.add_argument(
         "--progress", action="store_true", default=none, help="say how far it is, also in a pipe"
+    )
+
+
+def _key(parser: Parser) -> None:
+    parser.add_argument(
+        "--key",
+        action="append",
+        default=[],
+        metavar="COLUMN=VALUE",
+        help="of the alert; again for more columns of per",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,6 +24,7 @@ from eddyline.client.query import (
     path_of,
     word_of,
 )
+from eddyline.durations import duration_text, duration_us
 from eddyline.errors import PropertyError
 from eddyline.model import DeadLetter
 from eddyline.types import type_name
@@ -206,11 +209,95 @@ class RemoteEngine:
         return (ReceivedResult.of(event) for event in events)
 
     def alerts(
-        self, query: QueryName | None = None, *, owner: str | None = None, state: str | None = None
+        self,
+        query: QueryName | None = None,
+        *,
+        owner: str | None = None,
+        state: str | None = None,
+        severity: str | None = None,
+        silenced: bool | None = None,
+        acknowledged: bool | None = None,
     ) -> list[dict[str, Any]]:
-        """Alerts that are open, of one query or owner, or in one state; the oldest first."""
+        """Alerts that are open, the oldest first: of one query or owner, in one state, of one severity, those that are silenced
+        or acknowledged, or are not."""
         found: list[dict[str, Any]] = self.connection.get(
-            "/alerts", query=word_of(query), state=state, owner=owner or self._owner
+            "/alerts",
+            query=word_of(query),
+            state=state,
+            severity=severity,
+            silenced=silenced,
+            acknowledged=acknowledged,
+            owner=owner or self._owner,
+        )
+        return found
+
+    def acknowledge(
+        self,
+        query: QueryName,
+        key: Mapping[str, Any] | None = None,
+        *,
+        note: str = "",
+        owner: str = "",
+    ) -> list[dict[str, Any]]:
+        """Say that the token's holder has taken notice of an open alert: of the one with this key, or of all of the query."""
+        body = {"query": word_of(query), "key": key, "note": note}
+        found: list[dict[str, Any]] = self.connection.post(
+            "/alerts/acknowledge", body, owner=owner or self._owner
+        )
+        return found
+
+    def silence(
+        self,
+        query: QueryName,
+        key: Mapping[str, Any] | None = None,
+        *,
+        for_: Any = None,
+        until: Any = None,
+        severity: str | None = None,
+        reason: str = "",
+        owner: str | None = None,
+    ) -> dict[str, Any]:
+        """Send no messages of a query's alerts, or of those with this key, for so long or until a time. The name may be a
+        pattern such as 'watch-*'."""
+        body = {"query": word_of(query), "key": key, "severity": severity, "reason": reason}
+        body["for"] = None if for_ is None else duration_text(duration_us(for_))
+        body["until"] = until.isoformat() if isinstance(until, datetime.datetime) else until
+        made: dict[str, Any] = self.connection.post("/silences", body, owner=owner or self._owner)
+        return made
+
+    def silences(
+        self, query: QueryName | None = None, *, owner: str | None = None, over: bool | None = False
+    ) -> list[dict[str, Any]]:
+        """Silences that hold, the oldest first; with `over=True` those that are over, with None both, as far as they are kept."""
+        found: list[dict[str, Any]] = self.connection.get(
+            "/silences",
+            query=word_of(query),
+            over="both" if over is None else "yes" if over else "no",
+            owner=owner or self._owner,
+        )
+        return found
+
+    def end_silence(self, silence: dict[str, Any] | int) -> dict[str, Any]:
+        """Let a silence end now: what it kept back is settled in the next round."""
+        number = silence if isinstance(silence, int) else silence["id"]
+        ended: dict[str, Any] = self.connection.delete(f"/silences/{number}", owner=self._owner)
+        return ended
+
+    def alert_history(
+        self,
+        query: QueryName,
+        key: Mapping[str, Any] | None = None,
+        *,
+        newest: int = 100,
+        owner: str = "",
+    ) -> list[dict[str, Any]]:
+        """What happened to the alert of a key, as far as it is kept, the oldest first."""
+        found: list[dict[str, Any]] = self.connection.get(
+            "/alerts/history",
+            query=word_of(query),
+            key=json.dumps(key or {}),
+            newest=newest,
+            owner=owner or self._owner,
         )
         return found
 

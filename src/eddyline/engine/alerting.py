@@ -35,6 +35,7 @@ from eddyline.engine.alert_words import (
     written,
 )
 from eddyline.engine.durable import OUTBOX, Durable
+from eddyline.engine.silencing import Silencing
 from eddyline.filters import FilterOutput
 from eddyline.hit_matches import HitMatches
 from eddyline.model import AlertKey, Message, Properties, Round, Shape, is_alert
@@ -59,6 +60,7 @@ class Counters:
     n_resolved: int = 0
     n_suppressed: int = 0
     n_unformatted: int = 0  # messages that could not be made of their row
+    n_withheld: int = 0  # messages that silences kept from being sent
 
 
 class Alerting:
@@ -71,6 +73,7 @@ class Alerting:
         self._durable = durable
         self._zone = ZoneInfo(time_zone)
         self._log = None if durable is None else durable.alerts
+        self.silencing = Silencing(lambda: self.log, is_new=durable is None)
         self._forms: dict[tuple[Properties, int], Form] = {}
         self._ends: dict[tuple[int, int], AlertEnd] = {}  # of queries whose open alerts have to resolve
         self._dropped: dict[int, int] = {}  # queries, and the version they were dropped with
@@ -203,7 +206,9 @@ class Alerting:
         ended = {key: end for key, end in self._ends.items() if end.version <= round_.version}
         dropped = {i for i, version in self._dropped.items() if version <= round_.version}
         is_due = self._next_due_us is not None and self._next_due_us <= round_.now_us
-        if not rows.entries and not ended and not dropped and not is_due:
+        holding = self.silencing.holding(round_.version, round_.now_us)
+        released = self.silencing.released(round_, holding)
+        if not rows.entries and not ended and not dropped and not is_due and not released:
             self._advance(round_.number)
             return []
         self.counters.n_rounds += 1
@@ -220,9 +225,18 @@ class Alerting:
             lambda key: forms[key[:2]].timing if key[:2] in forms else unknown,
             reasons | {key: "dropped" for key in keys if key not in forms and key not in reasons},
         )
-        changes = written(round_, rows, stored, result, rule_of, self.log.last_id() + 1, self._zone)
+        next_id = self.log.last_id() + 1 + sum(message is not None for message in released.values())
+        changes = written(round_, rows, stored, result, rule_of, next_id, self._zone)
         changes.dropped = self.log.known(dropped)
+        self.silencing.withhold(
+            changes,
+            result.told,
+            holding,
+            released,
+            lambda key: key[:2] not in forms or forms[key[:2]].timing.resolve_us > 0,
+        )
         self._write(changes, round_.number)
+        self.silencing.written(changes, holding)
         self._count(changes, stored)
         for key in ended:
             del self._ends[key]
@@ -230,7 +244,7 @@ class Alerting:
             del self._dropped[query_id]
         self._note_ended({key[:2] for key, state in result.states.items() if state is not None})
         self.cursor = round_.number
-        return changes.messages
+        return [message for message in changes.messages if message.silence is None]
 
     def _advance(self, number: int) -> None:
         """Nothing came of the rounds up to this one."""
@@ -261,6 +275,7 @@ class Alerting:
             counters.n_resolved += counts.n_resolved
             counters.n_suppressed += counts.n_suppressed
             counters.n_unformatted += counts.n_unformatted
+        counters.n_withheld += sum(changes.silences.values())
         if self._n_open is not None:
             for key, after in changes.states.items():
                 before = stored.get(key)

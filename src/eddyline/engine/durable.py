@@ -305,6 +305,7 @@ class Durable:
             self.catalog.forgot(forgotten.templates)
         since = self.rounds.first_to_keep(self._clock() - self.retention.results_us, sys.maxsize)
         n_messages = self.alerts.forget(since, self.retention.message_count)
+        self.alerts.silences.forget(self._clock() - self.retention.results_us)
         counts = {"versions": forgotten.n_versions, "rounds": n_rounds, "messages": n_messages}
         return removed | {kind: n for kind, n in counts.items() if n}
 

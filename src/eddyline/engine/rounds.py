@@ -897,6 +897,10 @@ class RoundEngine:
         """For judging rows outside a round: the time of the last one."""
         return Context(self._last_now_us or self._clock(), self.time_zone, self.functions.call)
 
+    def next_now_us(self) -> int:
+        """The time a round would have that began now."""
+        return max(self._clock(), self._last_now_us)
+
     def close(self) -> None:
         """End after the round in flight; readers that wait are woken."""
         with self.turn, self.lock:

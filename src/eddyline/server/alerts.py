@@ -1,26 +1,35 @@
-"""Alerts that are open, what they said, and what they say as it comes."""
+"""Alerts that are open, what they said, and what they say as it comes; silences, and taking notice."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from typing import Annotated, Any, Literal
 
-from fastapi import Header
+from fastapi import Header, Path
 from fastapi import Query as Parameter
 from starlette.responses import StreamingResponse
 
+from eddyline.api.alert_groups import alert_groups
 from eddyline.api.jsonable import jsonable
+from eddyline.api.silences import is_pattern
 from eddyline.errors import PropertyError
 from eddyline.server import models
-from eddyline.server.access import Reader, Serves
-from eddyline.server.errors import Answer
+from eddyline.server.access import Author, Caller, Reader, Serves
+from eddyline.server.errors import Answer, forbidden, not_there
 from eddyline.server.limits import MOST_NEWEST
 from eddyline.server.live import Subscription
 from eddyline.server.lookup import queries_of, query_of
 from eddyline.server.queries import Owner
 from eddyline.server.results import EVENTS, Policy, Queries, Room, event_stream
 from eddyline.server.routes import router
+from eddyline.server.service import Service
 
 routes = router("alerts")
+
+State = Literal["pending", "firing", "held"] | None
+Severity = Literal["info", "warning", "error", "critical"] | None
+MOST_SHOWN = 500  # rules, and alerts of one
+Shown = Annotated[int, Parameter(ge=1, le=MOST_SHOWN)]
 
 
 @routes.get("/alerts", response_model=list[models.AlertAnswer])
@@ -29,12 +38,168 @@ def alerts(
     caller: Reader,
     query: str | None = None,
     owner: Owner = None,
-    state: Literal["pending", "firing", "held"] | None = None,
+    state: State = None,
+    severity: Severity = None,
+    silenced: bool | None = None,
+    acknowledged: bool | None = None,
 ) -> Answer:
     """Alerts that are open, the oldest first."""
     handle = None if query is None else query_of(service, caller, query, owner)
-    found = service.engine.alerts(query=handle, owner=caller.acts_for(owner), state=state)
-    return Answer([jsonable(alert.as_dict()) for alert in found])
+    found = service.engine.alerts(
+        query=handle,
+        owner=caller.acts_for(owner),
+        state=state,
+        severity=severity,
+        silenced=silenced,
+        acknowledged=acknowledged,
+    )
+    return Answer([_alert(caller, alert.as_dict()) for alert in found])
+
+
+def _alert(caller: Caller, facts: dict[str, Any]) -> dict[str, Any]:
+    """An alert as this caller may see it."""
+    if facts["silence"] is not None:
+        facts["silence"] = _silence(caller, facts["silence"])
+    shown: dict[str, Any] = jsonable(facts)
+    return shown
+
+
+@routes.get("/alerts/groups", response_model=models.AlertGroupsAnswer)
+def groups(
+    service: Serves,
+    caller: Reader,
+    query: str | None = None,
+    owner: Owner = None,
+    filter: Annotated[
+        str | None, Parameter(max_length=500, description="Part of the name, the key or the message.")
+    ] = None,
+    state: State = None,
+    severity: Severity = None,
+    silenced: bool | None = None,
+    acknowledged: bool | None = None,
+    limit: Shown = 100,
+    alerts: Annotated[int, Parameter(ge=0, le=MOST_SHOWN, description="How many of each rule.")] = 50,
+) -> Answer:
+    """Open alerts by rule, the gravest first, and how many there are of each kind."""
+    handle = None if query is None else query_of(service, caller, query, owner)
+    found = alert_groups(
+        service.engine.rounds,
+        query_id=None if handle is None else handle.id,
+        owner=caller.acts_for(owner),
+        search=filter,
+        state=state,
+        severity=severity,
+        is_silenced=silenced,
+        is_acknowledged=acknowledged,
+        most=limit,
+        most_alerts=alerts,
+    )
+    for group in found["groups"]:
+        group["alerts"] = [_alert(caller, alert) for alert in group["alerts"]]
+    return Answer(found)
+
+
+@routes.get("/alerts/history", response_model=list[models.HistoryAnswer])
+def history(
+    service: Serves,
+    caller: Reader,
+    query: str,
+    key: Annotated[
+        str | None, Parameter(max_length=10_000, description='As JSON: {"sym": "A"}; none without `per`.')
+    ] = None,
+    newest: Annotated[int, Parameter(ge=0, le=MOST_NEWEST)] = 100,
+    owner: Owner = None,
+) -> Answer:
+    """What happened to an alert, as far as it is kept, the oldest first."""
+    handle = query_of(service, caller, query, owner)
+    return Answer(jsonable(service.engine.alert_history(handle, _key(key), newest=newest)))
+
+
+def _key(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise PropertyError("the key of an alert is a JSON object", hint='Such as {"sym": "A"}.')
+    return found
+
+
+@routes.post("/alerts/acknowledge", response_model=list[models.AlertAnswer])
+def acknowledge(service: Serves, caller: Author, body: models.AcknowledgeBody, owner: Owner = None) -> Answer:
+    """Take notice of the open alerts of a query, or of the one with this key, until they resolve."""
+    handle = query_of(service, caller, body.query, owner)
+    found = service.commands.acknowledge(
+        query=handle.id, key=body.key, note=body.note, by=_name(caller), who=caller.id
+    )
+    return Answer([_alert(caller, alert) for alert in found])
+
+
+@routes.get("/silences", response_model=list[models.SilenceAnswer])
+def silences(
+    service: Serves,
+    caller: Reader,
+    query: str | None = None,
+    over: Literal["no", "yes", "both"] = "no",
+    owner: Owner = None,
+) -> Answer:
+    """Silences that hold, or are over, the oldest first."""
+    named = None if query is None else query_of(service, caller, query, owner).id
+    is_over = {"no": False, "yes": True, "both": None}[over]
+    found = service.engine.silences(named, owner=caller.acts_for(owner), over=is_over)
+    return Answer([_silence(caller, silence.as_dict()) for silence in found])
+
+
+def _silence(caller: Caller, facts: dict[str, Any]) -> dict[str, Any]:
+    """A silence as this caller may see it: how much of everybody's was withheld is for admins."""
+    is_mine = caller.is_admin or facts["owner"] == caller.owner
+    shown: dict[str, Any] = jsonable(facts | {"n_withheld": facts["n_withheld"] if is_mine else None})
+    return shown
+
+
+@routes.post("/silences", status_code=201, response_model=models.SilenceAnswer)
+def silence(service: Serves, caller: Author, body: models.SilenceBody, owner: Owner = None) -> Answer:
+    """Send no messages of a query's alerts, or of those whose names fit a pattern such as `watch-*`, until a time."""
+    whose = caller.acts_for(owner)
+    named: str | int = body.query
+    if not (is_pattern(body.query) and not service.engine.rounds.catalog.find_all(body.query)):
+        named = query_of(service, caller, body.query, owner).id
+    made = service.commands.silence(
+        query=named,
+        key=body.key,
+        duration=body.duration,
+        until=body.until,
+        severity=body.severity,
+        reason=body.reason,
+        by=_name(caller),
+        owner=whose,
+        who=caller.id,
+    )
+    return Answer(_silence(caller, made), status_code=201)
+
+
+@routes.delete("/silences/{id}", response_model=models.SilenceAnswer)
+def end_silence(
+    service: Serves, caller: Author, id: Annotated[int, Path(ge=0, lt=1 << 62)], owner: Owner = None
+) -> Answer:
+    """Let a silence end now; what it kept back is settled in the next round."""
+    _check_own(service, caller, id, owner)
+    return Answer(_silence(caller, service.commands.silence_end(silence=id, by=_name(caller), who=caller.id)))
+
+
+def _check_own(service: Service, caller: Caller, silence_id: int, owner: str | None) -> None:
+    whose = caller.acts_for(owner)
+    there = {each.id: each for each in service.engine.silences(over=None, owner=whose)}
+    found = there.get(silence_id)
+    if found is None:
+        raise not_there(f"there is no silence {silence_id}", "GET /silences shows those that hold.")
+    if whose is not None and found.owner != whose:
+        raise forbidden("this silence is an admin's, of everybody's alerts", "Ask an admin to end it.")
+
+
+def _name(caller: Caller) -> str:
+    """Who is shown to have done it."""
+    return caller.token.note or caller.owner or f"token {caller.id}"
 
 
 @routes.get("/messages", response_model=models.MessagesAnswer)

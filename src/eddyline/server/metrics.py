@@ -184,6 +184,7 @@ def _of_alerts(found: Counters) -> Iterator[Metric]:
     yield _counter("alerts_resolved", "Alerts that resolved.", alerts.n_resolved)
     yield _counter("alerts_suppressed", "Alerts held back by a cooldown.", alerts.n_suppressed)
     yield _counter("alerts_unformatted", "Messages whose template did not fit the row.", alerts.n_unformatted)
+    yield _counter("alerts_withheld", "Messages that silences kept from being sent.", alerts.n_withheld)
     yield _gauge("alerts_open", "Alerts that are open, by state.", _by(alerts.n_open), "state")
 
 

@@ -49,6 +49,33 @@ class ReplaceBody(Request):
     properties: Properties | None = None
 
 
+Words = Annotated[str, Field(max_length=500)]
+Key = Annotated[dict[str, Any], Field(description="Columns of `per` and their values; none: every key.")]
+
+
+class AcknowledgeBody(Request):
+    """Open alerts that somebody has taken notice of: all of a query, or those with this key."""
+
+    query: Name
+    key: Key | None = None
+    note: Words = ""
+
+
+class SilenceBody(Request):
+    """Alerts whose messages are not sent, for so long or until a time."""
+
+    query: Name = Field(description="A name, a number, or a pattern such as watch-*.")
+    key: Key | None = None
+    severity: Literal["info", "warning", "error", "critical"] | None = None
+    duration: Annotated[str, Field(max_length=100)] | None = Field(
+        default=None, alias="for", description="Such as 2 hours."
+    )
+    until: Annotated[str, Field(max_length=100)] | None = Field(
+        default=None, description="ISO 8601, in UTC if it says nothing else."
+    )
+    reason: Words = ""
+
+
 class CheckBody(Request):
     """A text to try, without registering it."""
 
@@ -221,6 +248,7 @@ class StatusAnswer(Document):
     uptime_s: float
     eddyline: str
     is_ready: bool
+    n_open_alerts: int = Field(description="Of one's own, as GET /alerts/groups counts them: not silenced.")
     me: Me
 
 
@@ -369,6 +397,44 @@ class AuditAnswer(Document):
 class AlertAnswer(Document):
     query: str
     state: str
+
+
+class AlertGroupAnswer(Document):
+    """The open alerts of one rule."""
+
+    query: str
+    query_id: int
+    severity: str
+    n: int
+    alerts: list[AlertAnswer]
+
+
+class AlertGroupsAnswer(Document):
+    n: int = Field(description="Alerts that fit.")
+    n_groups: int
+    counts: dict[str, int] = Field(
+        description="open (those that are not silenced), unacknowledged, acknowledged, silenced."
+    )
+    states: dict[str, int]
+    severities: dict[str, int]
+    groups: list[AlertGroupAnswer]
+
+
+class HistoryAnswer(Document):
+    at: str
+    event: str = Field(
+        description="opened, firing, resolved, acknowledged, silenced, silence ended, or sent: after a silence."
+    )
+
+
+class SilenceAnswer(Document):
+    id: int
+    query: str
+    query_id: int | None
+    until: str
+    reason: str
+    by: str
+    n_withheld: int | None
 
 
 class MessageAnswer(Document):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 import eddyline
+from eddyline.api.alert_groups import n_open_alerts
 from eddyline.api.jsonable import jsonable
 from eddyline.api.kept_results import Owners
 from eddyline.errors import HomeError
@@ -42,6 +43,7 @@ def status(service: Serves, caller: Reader) -> Answer:
             "is_ready": trouble is None and not service.is_draining,
             "trouble": trouble if caller.is_admin else None,
             "n_streams_of_events": service.hub.n_streams,
+            "n_open_alerts": n_open_alerts(service.engine.rounds, caller.acts_for(None)),
             "me": me_of(caller),
         }
     )

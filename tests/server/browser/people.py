@@ -163,11 +163,18 @@ def new_context(browser: Browser, **settings: Any) -> BrowserContext:
 
 @contextlib.contextmanager
 def somebody(
-    browser: Browser, server: Served, *, role: str = "author", like: Person | None = None, **settings: Any
+    browser: Browser,
+    server: Served,
+    *,
+    role: str = "author",
+    like: Person | None = None,
+    owner: str | None = None,
+    **settings: Any,
 ) -> Iterator[Person]:
-    """A person with a new owner and stream, or, with `like`, another one who looks at the same stream."""
+    """A person with a new stream or, with `like`, another one who looks at the same; with a new owner or the one named."""
     number = next(server.numbers)
-    owner, stream = f"owner{number}", f"trades{number}" if like is None else like.stream
+    owner = owner or f"owner{number}"
+    stream = f"trades{number}" if like is None else like.stream
     if like is None:
         server.call("POST", "/streams", {"name": stream, "schema": COLUMNS})
     token = server.call("POST", "/tokens", {"role": role, "owner": owner})["token"]

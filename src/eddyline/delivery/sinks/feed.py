@@ -208,7 +208,8 @@ class MessageFeed(SinkFeed):
 
     def _cut(self, messages: Iterable[Message]) -> Iterator[tuple[int, Sequence[Batch]]]:
         for _, of_round in itertools.groupby(messages, key=lambda message: message.round):
-            wanted = ((m, f) for m in of_round if self._wanted.has(f := self._facts(m)))
+            sent = (message for message in of_round if message.silence is None)
+            wanted = ((m, f) for m in sent if self._wanted.has(f := self._facts(m)))
             while chunk := list(itertools.islice(wanted, self._at_once)):
                 lasting = frozenset(m.id for m, facts in chunk if facts.resolves)
                 batch = MessageBatch([m for m, _ in chunk], lasting)

@@ -1,73 +1,214 @@
-// Alerts that are open, and what alerts said lately.
+// Alerts that are open, by rule, with what can be done about them; silences; recent messages.
 
-import { ApiError, get } from "./api.js";
-import { fill, h, reconcile } from "./dom.js";
-import { ago, plural } from "./format.js";
-import { every } from "./live.js";
-import { card, empty, heading, loading, trouble } from "./parts.js";
+import { ApiError, drop, get, isAbort } from "./api.js";
+import { alertItem, alertKey, messageItem, severityMark, updateAlert } from "./alert_parts.js";
+import { openAcknowledge, openSilence } from "./alert_actions.js";
+import { fill, h, icon, reconcile, say } from "./dom.js";
+import { ago, agoWords, exactWords, keyWords, moment, plural, setAgo, short } from "./format.js";
+import { every, live } from "./live.js";
+import { attempt, card, empty, heading, loading, toast, trouble } from "./parts.js";
+
+export { alertItem, alertKey, messageItem, updateAlert } from "./alert_parts.js";
 
 const EVERY_MS = 2_500;
+const UNFOLDED = 4; // a rule with more alerts is folded, if there are other rules
+const TILES = [
+  ["open", "open", "Open, and not silenced: what the badge counts", { silenced: false }],
+  ["unacknowledged", "unacknowledged", "Open, and nobody has taken notice yet", { silenced: false, acknowledged: false }],
+  ["acknowledged", "acknowledged", "Open, and somebody has taken notice", { silenced: false, acknowledged: true }],
+  ["silenced", "silenced", "Open, but no messages are sent for now", { silenced: true }],
+];
+const SEVERITIES = ["critical", "error", "warning", "info"];
+const STATES = ["firing", "pending", "held"];
 
-export function show(main, { title }) {
+export function show(main, { query, title }) {
   const stop = new AbortController();
+  const { signal } = stop;
+  const mayAct = live.may("author");
+  const isAdmin = live.may("admin");
+  const asked = { show: query.get("show") ?? "open", filter: query.get("filter") ?? "", severity: query.get("severity") ?? "", state: query.get("state") ?? "" };
+  if (!TILES.some(([name]) => name === asked.show)) asked.show = "open";
+  const unfolded = new Map(); // by rule: what somebody has chosen
+  let asking = new AbortController();
+  let timer = 0;
   title("Alerts");
-  const open = h("ul", { class: "stack" });
-  const said = h("ul", { class: "stack" });
-  const openNotice = h("div", null, loading());
-  const saidNotice = h("div", null, loading());
-  fill(main, heading("Alerts"), card("Open now", {}, openNotice, open), card("What was said", {}, saidNotice, said));
+
+  const search = h("input", {
+    class: "input", type: "search", placeholder: "Search rules, keys and messages", "aria-label": "Search rules, keys and messages", value: asked.filter, autocomplete: "off", spellcheck: "false",
+    on: { input: () => { clearTimeout(timer); timer = setTimeout(() => change({ filter: search.value }), 150); } },
+  });
+  const severity = choice("Severity", [["", "Any severity"], ...SEVERITIES.map((name) => [name, name])], "severity");
+  const state = choice("State", [["", "Any state"], ...STATES.map((name) => [name, name])], "state");
+  const tiles = h("div", { class: "tiles", role: "group", "aria-label": "Which alerts" });
+  const notice = h("div", { class: "card" }, loading("Looking for open alerts"));
+  const groups = h("ul", { class: "alert-groups", "aria-label": "Open alerts by rule" });
+  const more = h("p", { class: "soft small centered", hidden: true });
+  const silences = h("ul", { class: "stack" });
+  const silencesCard = card("Silences", {}, silences);
+  silencesCard.hidden = true;
+  const recent = h("ul", { class: "stack" });
+  const recentNotice = h("div", null, loading());
+  const add = mayAct ? h("button", { class: "button", type: "button", on: { click: () => openSilence({}, ask) } }, icon("mute"), "New silence") : null;
+  fill(
+    main,
+    heading("Alerts", add),
+    tiles,
+    h("div", { class: "bar-of-tools" }, h("div", { class: "search" }, icon("search"), search, h("kbd", { "aria-hidden": "true" }, "/")), h("div", { class: "choices-of-alerts" }, severity, state)),
+    notice,
+    groups,
+    more,
+    silencesCard,
+    card("Recent messages", {}, recentNotice, recent),
+  );
+
+  function choice(label, options, name) {
+    const select = h("select", { class: "input sort", "aria-label": label, on: { change: () => change({ [name]: select.value }) } },
+      options.map(([value, words]) => h("option", { value, selected: value === asked[name] }, words)));
+    return select;
+  }
+
+  function change(what) {
+    Object.assign(asked, what);
+    const kept = Object.entries(asked).filter(([name, value]) => value !== "" && !(name === "show" && value === "open"));
+    const text = new URLSearchParams(kept).toString();
+    history.replaceState(null, "", `#/alerts${text ? `?${text}` : ""}`);
+    ask();
+  }
 
   async function ask() {
+    asking.abort();
+    asking = new AbortController();
+    const both = { signal: AbortSignal.any([signal, asking.signal]) };
+    const { show: _, ...wanted } = asked;
+    const chosen = TILES.find(([name]) => name === asked.show)[3];
     try {
-      const [alerts, messages] = await Promise.all([get("/alerts", null, stop), get("/messages", { newest: 100 }, stop)]);
-      fill(openNotice, alerts.length ? null : empty("No alert is open", "A rule with resolve opens one at its first matching row, and closes it when rows stop coming."));
-      reconcile(open, alerts.slice(0, 200), alertKey, (alert) => alertItem(alert), updateAlert);
-      fill(saidNotice, messages.messages.length ? null : empty("Nothing was said yet", "Rules with message, severity, per, cooldown or resolve say something when they fire. Give one of them when you write or change a rule."));
-      reconcile(said, messages.messages.reverse(), (m) => m.id, (message) => messageItem(message));
+      const [found, quiet, said] = await Promise.all([get("/alerts/groups", { ...wanted, ...chosen }, both), get("/silences", null, both), get("/messages", { newest: 30 }, both)]);
+      draw(found);
+      drawSilences(quiet);
+      fill(recentNotice, said.messages.length ? null : empty("No message yet", "Rules with message, severity, per, cooldown or resolve send one when they fire. Give one of them when you write or change a rule."));
+      reconcile(recent, said.messages.reverse(), (message) => message.id, (message) => messageItem(message));
     } catch (error) {
-      if (stop.signal.aborted) return;
+      if (isAbort(error)) return;
       if (!(error instanceof ApiError)) throw error;
-      if (!error.isOffline) fill(openNotice, trouble(error, ask));
+      if (!error.isOffline) {
+        notice.hidden = false;
+        fill(notice, trouble(error, ask));
+      }
     }
   }
 
-  every(EVERY_MS, ask, stop.signal);
-  return { close: () => stop.abort() };
+  function draw(found) {
+    reconcile(tiles, TILES, ([name]) => name, ([name, words, what]) =>
+      h("button", { class: `tile alerts-${name}`, type: "button", title: what, on: { click: () => change({ show: name }) } }, h("span", { class: "tile-count" }), h("span", { class: "tile-name" }, h("i", { class: "dot" }), words)),
+    (element, [name]) => {
+      say(element.firstElementChild, short(found.counts[name]));
+      element.setAttribute("aria-pressed", String(asked.show === name));
+      element.classList.toggle("none", found.counts[name] === 0);
+    });
+    for (const option of severity.options) if (option.value) say(option, `${option.value} (${short(found.severities[option.value])})`);
+    for (const option of state.options) if (option.value) say(option, `${option.value} (${short(found.states[option.value])})`);
+    notice.hidden = found.groups.length > 0;
+    if (!found.groups.length) fill(notice, nothing(found));
+    reconcile(groups, found.groups, (group) => group.query_id, makeGroup, (element, group) => updateGroup(element, group, found.n_groups));
+    more.hidden = found.n_groups <= found.groups.length;
+    say(more, `and ${plural(found.n_groups - found.groups.length, "more rule")} with open alerts: search, or choose a severity`);
+  }
+
+  function nothing(found) {
+    const isFiltered = asked.filter !== "" || asked.severity !== "" || asked.state !== "";
+    const others = found.counts.silenced;
+    if (isFiltered) {
+      const clear = () => {
+        search.value = severity.value = state.value = "";
+        change({ filter: "", severity: "", state: "" });
+      };
+      return empty("No open alert fits", asked.filter ? `Nothing with “${asked.filter}” in its rule, key or message.` : null, h("button", { class: "button", type: "button", on: { click: clear } }, "Show all"));
+    }
+    if (asked.show === "unacknowledged" && found.counts.open) return empty("Somebody looks after every open alert", `${plural(found.counts.acknowledged, "alert")} acknowledged.`);
+    if (asked.show === "acknowledged") return empty("No alert is acknowledged", "Acknowledge an open alert to show others that you look after it.");
+    if (asked.show === "silenced") return empty("No open alert is silenced", "A silence keeps messages from being sent for a while, during a deployment say. Alerts go on, and what is left to say is sent when it ends.");
+    return empty("No alert is open", others ? `${plural(others, "alert")} silenced.` : "A rule with resolve opens one at its first matching row, and closes it when rows stop coming.");
+  }
+
+  // ------------------------------------------------------------------------------------------- one rule
+
+  function makeGroup(group) {
+    const id = `alerts-of-${group.query_id}`;
+    const parts = {
+      mark: severityMark(group.severity),
+      fold: h("button", { class: "button bare square little fold", type: "button", "aria-controls": id, on: { click: () => { unfolded.set(group.query_id, parts.fold.getAttribute("aria-expanded") !== "true"); fold(element, parts); } } }, icon("next")),
+      counts: h("span", { class: "soft small" }),
+      since: ago(group.since),
+      list: h("ul", { class: "alert-list", id }),
+      more: h("p", { class: "soft small alert-more", hidden: true }),
+    };
+    const about = { query: `q${group.query_id}`, name: group.query };
+    const buttons = mayAct
+      ? h("div", { class: "buttons" },
+        h("button", { class: "button little acknowledge-all", type: "button", on: { click: () => openAcknowledge({ ...about, n: element.group.n }, ask) } }, icon("check"), "Acknowledge all"),
+        h("button", { class: "button little", type: "button", on: { click: () => openSilence(about, ask) } }, icon("mute"), "Silence rule"))
+      : null;
+    const element = h("li", { class: "card flush alert-group", data: { severity: group.severity }, "aria-label": group.query },
+      h("div", { class: "alert-head" }, parts.fold, parts.mark,
+        h("div", { class: "alert-rule" }, h("a", { href: `#/rules/q${group.query_id}` }, group.query), isAdmin && group.owner ? h("span", { class: "chip plain" }, group.owner) : null, parts.counts),
+        buttons),
+      parts.list, parts.more);
+    element.parts = parts;
+    return element;
+  }
+
+  function updateGroup(element, group, nGroups) {
+    const { parts } = element;
+    element.group = group;
+    element.isSmall = group.n <= UNFOLDED || nGroups === 1;
+    const states = Object.entries(group.states).filter(([, n]) => n).map(([name, n]) => `${short(n)} ${name}`);
+    const noted = group.n_acknowledged ? `${short(group.n_acknowledged)} acknowledged` : null;
+    const quiet = group.n_silenced && asked.show !== "silenced" ? `${short(group.n_silenced)} silenced` : null;
+    say(parts.counts, [...states, noted, quiet].filter(Boolean).join(" · "));
+    setAgo(parts.since, group.since);
+    const all = element.querySelector(".acknowledge-all");
+    if (all) all.hidden = group.n_acknowledged === group.n || group.n < 2;
+    reconcile(parts.list, group.alerts, alertKey, (alert) => alertItem(alert, { isNamed: false, isListed: true, actions: mayAct ? { acknowledge: ask, silence: ask } : null }), updateAlert);
+    parts.more.dataset.n = group.n - group.alerts.length;
+    say(parts.more, `and ${plural(group.n - group.alerts.length, "more alert")} of this rule`);
+    fold(element, parts);
+  }
+
+  function fold(element, parts) {
+    const isOpen = unfolded.get(element.group.query_id) ?? element.isSmall;
+    parts.fold.setAttribute("aria-expanded", String(isOpen));
+    parts.fold.setAttribute("aria-label", isOpen ? `Fold the alerts of ${element.group.query}` : `Show the alerts of ${element.group.query}`);
+    parts.list.hidden = !isOpen;
+    parts.more.hidden = !isOpen || parts.more.dataset.n === "0";
+  }
+
+  // ------------------------------------------------------------------------------------------- silences
+
+  function drawSilences(found) {
+    silencesCard.hidden = found.length === 0;
+    reconcile(silences, found, (silence) => silence.id, silenceItem, (element, silence) => {
+      say(element.querySelector(".silence-count"), silence.n_withheld ? `${plural(silence.n_withheld, "message")} withheld` : "nothing withheld yet");
+      say(element.querySelector(".silence-left"), `ends ${agoWords(moment(silence.until))}`);
+    });
+  }
+
+  function silenceItem(silence) {
+    const about = [silence.query, keyWords(silence.key), silence.severity, isAdmin && silence.owner && silence.query_id === null ? `of ${silence.owner}` : null].filter(Boolean).join(", ");
+    const mayEnd = mayAct && (isAdmin || silence.owner === live.me.owner);
+    const end = async () => {
+      const isDone = await attempt(() => drop(`/silences/${silence.id}`));
+      if (!isDone) return;
+      toast(`The silence of ${about} has ended: what is left to say is sent with the next round`);
+      live.hurry();
+      ask();
+    };
+    return h("li", { class: "silence", data: { silence: silence.id } },
+      h("div", { class: "silence-words" },
+        h("p", null, silence.query_id === null ? h("strong", null, silence.query) : h("a", { href: `#/rules/q${silence.query_id}` }, silence.query), ...[keyWords(silence.key), silence.severity && `severity ${silence.severity}`, silence.query_id === null && (silence.owner ? `rules of ${silence.owner}` : "rules of everybody")].filter(Boolean).map((words) => [" · ", words])),
+        h("p", { class: "soft small" }, h("span", { class: "silence-left", title: exactWords(moment(silence.until)) }), " · ", silence.n_withheld === null ? h("span", { class: "silence-count", hidden: true }) : [h("span", { class: "silence-count" }), " · "], silence.by ? `by ${silence.by} ` : "", ago(silence.at), silence.reason ? `: ${silence.reason}` : "")),
+      mayEnd ? h("button", { class: "button little", type: "button", "aria-label": `End the silence of ${about} now`, on: { click: end } }, "End now") : null);
+  }
+
+  every(EVERY_MS, ask, signal);
+  return { close: () => { clearTimeout(timer); stop.abort(); }, search: () => search.focus(), keys: { "/": () => search.focus() } };
 }
-
-export const alertKey = (alert) => `${alert.query_id}-${alert.generation}-${JSON.stringify(alert.key)}`;
-
-const keyWords = (key) => Object.entries(key ?? {}).map(([name, v]) => `${name} ${v === null ? "NULL" : v}`).join(", ");
-
-/** One open alert. */
-export function alertItem(alert, { isNamed = true } = {}) {
-  const element = h(
-    "li",
-    { class: `alert ${alert.state}` },
-    h("span", { class: `mood ${alert.state === "firing" ? "firing" : "failing"}` }, h("i", { class: "dot" }), alert.state),
-    h("div", { class: "alert-words" },
-      h("p", null, alert.message || keyWords(alert.key) || "the rule as a whole"),
-      h("p", { class: "soft small" }, isNamed ? [h("a", { href: `#/rules/q${alert.query_id}` }, alert.query), " · "] : null, keyWords(alert.key) ? `${keyWords(alert.key)} · ` : "", "since ", ago(alert.since), h("span", { class: "alert-count" }))),
-  );
-  return element;
-}
-
-export function updateAlert(element, alert) {
-  const words = [alert.n_rows ? ` · ${plural(alert.n_rows, "row")}` : "", alert.n_suppressed ? ` · ${plural(alert.n_suppressed, "time")} not told` : ""].join("");
-  element.querySelector(".alert-count").textContent = words;
-}
-
-/** One message. */
-export function messageItem(message, { isNamed = true } = {}) {
-  const isFiring = message.status === "firing";
-  return h(
-    "li",
-    { class: "alert" },
-    h("span", { class: `mood ${isFiring ? severityMood(message.severity) : "matching"}` }, h("i", { class: "dot" }), isFiring ? message.severity || "firing" : "resolved"),
-    h("div", { class: "alert-words" },
-      h("p", null, message.message),
-      h("p", { class: "soft small" }, isNamed ? [message.query_id ? h("a", { href: `#/rules/q${message.query_id}` }, message.query) : message.query, " · "] : null, ago(message.at), message.n_suppressed ? ` · ${plural(message.n_suppressed, "time")} not told before` : "", message.reason ? ` · ${message.reason}` : "")),
-  );
-}
-
-const severityMood = (severity) => ({ info: "paused", warning: "failing" })[severity] ?? "firing";

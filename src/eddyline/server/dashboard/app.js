@@ -164,7 +164,7 @@ function refresh() {
   strip.classList.toggle("stale", live.state === "offline");
   if (status === null) return;
   drawNav();
-  setTally("alerts", live.nOpenAlerts, "rules firing");
+  setTally("alerts", status.n_open_alerts, "open");
   const seconds = records.map((r) => r.seconds);
   for (const metric of METRICS) {
     if (metric.name.startsWith("latency")) {

@@ -93,6 +93,7 @@ export const hidden = (text) => h("span", { class: "sr" }, text);
 const PATHS = {
   rules: ["M3 4h10", "M3 8h10", "M3 12h6"],
   bell: ["M4 11V7.5a4 4 0 0 1 8 0V11l1 1.5H3z", "M7 14.2h2"],
+  mute: ["M4 11V7.5a4 4 0 0 1 6.500-3.100M12 7.500V11l1 1.5H5", "M7 14.2h2", "M2.5 2.500l11 11"],
   order: ["M2 4h3c4 0 3 8 7 8h2", "M2 12h3c4 0 3-8 7-8h2"],
   pulse: ["M1.5 8.5h3l2-5 3 9 2-4h3"],
   waves: ["M1.5 5.5c2-2 4.5-2 6.5 0s4.5 2 6.5 0", "M1.5 10.5c2-2 4.5-2 6.5 0s4.5 2 6.5 0"],

@@ -141,6 +141,9 @@ export function value(v) {
   return text.length > 400 ? h("span", { title: `${text.length} characters` }, `${text.slice(0, 400)}…`) : h("span", null, text);
 }
 
+/** The key of an alert. */
+export const keyWords = (key) => Object.entries(key ?? {}).map(([name, v]) => `${name} ${v === null ? "NULL" : typeof v === "object" ? JSON.stringify(v) : v}`).join(", ");
+
 /** Values with their names, wrapping. */
 export function pairs(row) {
   const names = Object.keys(row ?? {});

@@ -6,20 +6,17 @@ const EVERY_MS = 2_000;
 const LONGEST_WAIT_MS = 15_000;
 const KEPT_ROUNDS = 120;
 const KEPT_RATES = 60;
-const COUNT_EVERY = 4; // looks
 
 class Live extends EventTarget {
   me = null;
   status = null;
   rounds = []; // oldest first
   roundRates = []; // rounds a second between one look and the next
-  nOpenAlerts = 0; // rules that have any
   state = "waiting"; // live, waiting (the first answer, or one that is late), offline
   seen = null; // when the server last answered
   #times = new Map();
   #stop = new AbortController();
   #nudge = () => {};
-  #asked = 0;
   #before = null; // the last round at the last look
 
   /** Ask again and again, not while nobody looks. Ends with `stop`. */
@@ -48,18 +45,14 @@ class Live extends EventTarget {
 
   async #ask(signal, wait) {
     try {
-      const isTurn = this.#asked % COUNT_EVERY === 0; // counting looks at every rule
-      this.#asked += 1;
-      const [status, rounds, firing] = await Promise.all([
+      const [status, rounds] = await Promise.all([
         get("/status", null, { signal }),
         get("/rounds", { newest: KEPT_ROUNDS }, { signal }),
-        isTurn ? get("/queries", { mood: "firing", per_page: 1 }, { signal }) : null,
       ]);
       this.#noteRate(status);
       this.status = status;
       this.me = status.me;
       this.rounds = rounds.reverse();
-      if (firing !== null) this.nOpenAlerts = firing.total;
       for (const record of this.rounds) this.#times.set(record.round_number, record.at);
       if (this.#times.size > 5_000) this.#times = new Map([...this.#times].slice(-2_500));
       this.seen = new Date();

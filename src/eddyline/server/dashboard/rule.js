@@ -206,7 +206,7 @@ const isAlertRule = (rule) => ["per", "cooldown", "for", "resolve", "message", "
 /** The newest results, and those that come, newest on top. */
 class Results {
   constructor(path, rule, signal) {
-    Object.assign(this, { path, signal, waiting: [], isHeld: false, nSeen: 0 });
+    Object.assign(this, { path, signal, waiting: [], isHeld: false, nSeen: 0, isAnswered: false });
     this.counts = new Array(SECONDS).fill(0);
     this.second = Math.floor(Date.now() / 1000);
     this.button = h("button", { class: "button little", type: "button", "aria-pressed": "false", title: "Hold or follow (h)", on: { click: () => this.toggle() } });
@@ -240,6 +240,7 @@ class Results {
     this.more.hidden = nMore <= 0 || !this.table.classList.contains("few");
     say(this.more, `Show ${nMore} more`);
     if (!this.table.hidden) return fill(this.notice);
+    if (!this.isAnswered) return fill(this.notice, loading("Looking for results"));
     const words = this.rule.state === "running" ? "It stands and waits: the next matching row appears here by itself. Beside, you see what kept the last rows out." : "It sees no rows now.";
     return fill(this.notice, empty("No result yet", words));
   }
@@ -256,6 +257,8 @@ class Results {
       const found = await get(`${this.path}/results`, { newest: KEPT }, { signal: this.signal });
       next = found.next ?? next;
       this.waiting.push(...found.results);
+      this.isAnswered = true;
+      this.drawEmpty();
       this.flush();
     } catch (error) {
       if (this.signal.aborted) return;
@@ -270,6 +273,10 @@ class Results {
         const words = state === "live" ? "live" : state === "waiting" ? "reconnecting…" : sentence(state.problem);
         this.state.dataset.state = state === "live" ? "live" : "waiting";
         say(this.state, words);
+        if (state === "live" && !this.isAnswered) {
+          this.isAnswered = true;
+          this.drawEmpty();
+        }
       },
     });
   }
