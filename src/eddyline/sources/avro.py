@@ -43,10 +43,12 @@ from eddyline.types import (
     DOUBLE,
     FLOAT,
     INT,
+    MAX_PRECISION,
     NULL,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    canonical,
     type_name,
 )
 
@@ -307,7 +309,7 @@ def _sql_type_of(kind: Any, named: dict[str, Any], inside: tuple[str, ...]) -> p
         return None if item is None else pa.list_(item) if name == "array" else pa.map_(STRING, item)
     if logical == "decimal":
         precision, scale = kind["precision"], kind.get("scale", 0)
-        return pa.decimal128(precision, scale) if precision <= 38 else None
+        return canonical(pa.decimal128(precision, scale)) if precision <= MAX_PRECISION else None
     if logical in ("time-millis", "time-micros"):
         return None
     return _LOGICAL.get((name, logical), _PLAIN.get(name))

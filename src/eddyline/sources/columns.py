@@ -54,6 +54,10 @@ def _converted(
         return values.cast(source, safe=False).cast(
             field.type, safe=False
         ), {}  # nanoseconds are cut, as Spark does
+    if is_decimal(source):
+        values = values.cast(
+            source
+        )  # a scale of SQL's, since Arrow does not check how far it is from the next
     if is_decimal(field.type) and pa.types.is_integer(values.type):
         values = values.cast(
             pa.decimal128(20, 0)

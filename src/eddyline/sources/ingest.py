@@ -146,7 +146,14 @@ def as_table(data: Any) -> pa.Table | None:
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
     if type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "DataFrame":
-        return pa.Table.from_pandas(data, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowException, OverflowError, ValueError) as error:
+            raise SchemaError(
+                "the DataFrame has a column of values that have no common type",
+                detail=". ".join(map(str, error.args)),
+                hint="Convert the column, or push its rows as dicts: then a wrong value costs only its row.",
+            ) from None
     if hasattr(data, "__arrow_c_stream__"):
         try:
             return pa.table(data)

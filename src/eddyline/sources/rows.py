@@ -20,6 +20,8 @@ from eddyline.types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    array_of,
+    exact_decimal,
     is_decimal,
     is_floating,
     is_integer,
@@ -139,11 +141,11 @@ def _columns(stream: Stream, rows: list[dict[str, Any]]) -> tuple[list[pa.Array]
     for f in stream.schema:
         values = [row.get(f.name) for row in rows]
         try:
-            columns.append(pa.array(values, f.type))
+            columns.append(array_of(values, f.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
             for at, value in enumerate(values):
                 try:
-                    pa.array([value], f.type)
+                    array_of([value], f.type)
                 except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
                     wrong[at] = f.name
             columns.append(pa.nulls(len(rows), f.type))
@@ -193,7 +195,7 @@ def _preparation(t: pa.DataType, time_zone: str) -> Callable[[Any], Any]:
     if t == DATE:
         return _date
     if is_decimal(t):
-        return _decimal
+        return lambda value: _decimal(value, t)
     if pa.types.is_floating(t):
         return _number
     if is_integer(t):
@@ -225,10 +227,10 @@ def _date(value: Any) -> datetime.date:
     return value
 
 
-def _decimal(value: Any) -> decimal.Decimal:
+def _decimal(value: Any, t: pa.DataType) -> decimal.Decimal:
     if isinstance(value, bool):
         raise TypeError(value)
-    return decimal.Decimal(repr(value) if isinstance(value, float) else value)
+    return exact_decimal(decimal.Decimal(repr(value) if isinstance(value, float) else value), t)
 
 
 def _number(value: Any) -> Any:
