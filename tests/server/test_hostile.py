@@ -461,7 +461,8 @@ def test_a_decimal_with_an_exponent_out_of_range_is_refused_to_readers_and_costs
             assert "is not DECIMAL(10,2)" in answer.text
         pushed = client.post(
             "/api/v1/streams/paid/rows",
-            content=b'{"amount": 1e-1000000000, "sym": "a DOUBLE, 0"}\n{"amount": "1e-1000000000"}\n{"parts": [1e-1000000000]}\n{"amount": 2}',
+            content=b'{"amount": 1e-1000000000, "sym": "a DOUBLE, 0"}\n{"amount": "1e-1000000000"}\n'
+            b'{"parts": [1e-1000000000]}\n{"amount": 2}',
             headers=home.headers("admin") | {"content-type": "application/x-ndjson"},
         )
         assert (pushed.json()["n_rows"], pushed.json()["n_dead"]) == (2, 2)

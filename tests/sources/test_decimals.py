@@ -44,8 +44,8 @@ def taken(ddl: str, *rows: dict):
 @pytest.mark.parametrize(
     "value",
     [
-        FAR, Decimal(FAR), Decimal("-1e-1000000000"), Decimal("1e1000000000"), "1e999999999999999999999", "1e-40", Decimal("1e-81"),
-        "0." + "0" * 5000 + "1", "9" * 5000, 10**50, 1e-300, float("nan"), float("inf"), "NaN", "sNaN12", "-Infinity", Decimal("NaN"),
+        FAR, Decimal(FAR), Decimal("1e1000000000"), "1e999999999999999999999", "1e-40", Decimal("1e-81"),
+        "0." + "0" * 5000 + "1", "9" * 5000, 10**50, 1e-300, float("nan"), float("inf"), "NaN", "-Infinity", Decimal("NaN"),
     ],
 )  # fmt: skip
 def test_a_value_that_is_no_decimal_costs_its_row_alone_or_inside_others(value):

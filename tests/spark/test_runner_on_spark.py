@@ -187,7 +187,8 @@ def test_an_engine_in_memory_and_a_source_nobody_knows_are_refused(tmp_path, spa
 
 
 def test_a_file_with_a_decimal_that_arrow_does_not_survive_costs_that_row_on_workers(project):
-    paid = '[streams.paid]\nschema = "n BIGINT, price DECIMAL(10,2)"\nsource = { type = "files", path = "paid", format = "json" }\n'
+    paid = TRADES.replace("trades", "paid").replace('"in"', '"paid"').replace("parquet", "json")
+    paid = paid.replace("DOUBLE", "DECIMAL(10,2)")
     (project.folder / "paid").mkdir()
     lines = [f'{{"n": {n}, "price": {n}.50}}' for n in range(200)]
     lines[7], lines[99] = '{"n": 7, "price": 1e-1000000000}', '{"n": 99, "price": "1e-1000000000"}'

@@ -1,8 +1,9 @@
 """One call of a function: over arrays or row by row, in the engine's process or in one of its own.
 
-Run as a script, this file is the process of an isolated function. It loads nothing of eddyline but its types, so that a process is
-up as soon as Arrow is loaded. It is given three files: a socket for what it is asked and answers, a page of memory where it notes which
-row it is at, so that this is known also of a process that is gone, and a lifeline, which closes when the engine's process ends.
+Run as a script, this file is the process of an isolated function. It loads nothing of eddyline but its types, so that a process
+is up as soon as Arrow is loaded. It is given three files: a socket for what it is asked and answers, a page of memory where it
+notes which row it is at, so that this is known also of a process that is gone, and a lifeline, which closes when the engine's
+process ends.
 
 A message is a head in JSON and a body, both behind their lengths:
 
@@ -38,7 +39,8 @@ if __name__ != "__main__":
     from eddyline.types import array_of
 else:  # the same file by itself
     spec = importlib.util.spec_from_file_location("types_alone", Path(__file__).parents[1] / "types.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     types_alone = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(types_alone)
     array_of = types_alone.array_of

@@ -61,8 +61,8 @@ _YEAR_1_US, _YEAR_10000_US = -62_135_596_800_000_000, 253_402_300_800_000_000
 _YEAR_2038_US = 2_145_916_800_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 
-# A value, bare or as text, with so many decimal places that Arrow's reader may look for a power of ten it does not have and end the
-# process: an exponent of -10 or below, 29 digits behind the point, or characters of a number written as escapes.
+# A value, bare or as text, with so many decimal places that Arrow's reader may look for a power of ten it does not have and end
+# the process: an exponent of -10 or below, 29 digits behind the point, or characters of a number written as escapes.
 _MANY_PLACES = re.compile(
     rb':[ \t\r\n]*+"?[-+]?[0-9]*+(?:\.[0-9]{29}|(?:\.[0-9]*+)?'
     rb'(?:[eE]-0*+[1-9][0-9]++["\\,} \t\r\n]|[-+.0-9eE]*+\\u00(?:2[bdeBDE]|3[0-9]|[46]5)))'
