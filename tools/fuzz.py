@@ -156,7 +156,9 @@ class Run:
     def _say(self, now: float, end: str) -> None:
         passed = now - self._start
         how = "guided by coverage" if self._is_guided else "at random"
-        words = f"{self._name:16} {self._n_inputs:>9,} inputs {how}, {self._n_inputs / passed:>7,.0f} a second"
+        words = (
+            f"{self._name:16} {self._n_inputs:>9,} inputs {how}, {self._n_inputs / passed:>7,.0f} a second"
+        )
         print(f"\r{words}, {passed:,.0f} of {self._seconds:,.0f} s", end=end, file=sys.stderr, flush=True)
 
     def _at_random(self, target: Callable[[bytes], None]) -> None:
@@ -180,7 +182,12 @@ class Run:
         words.write_text("".join(f'"{token}"\n' for token in quoted))
         longest = max([4096, *(seed.stat().st_size for seed in self._seeds)])
         settings = [f"-seed={self._seed}", f"-dict={words}", f"-max_len={longest}", "-rss_limit_mb=0"]
-        settings += ["-verbosity=0", "-print_final_stats=0", f"-artifact_prefix={self._folder}/", "-timeout=0"]
+        settings += [
+            "-verbosity=0",
+            "-print_final_stats=0",
+            f"-artifact_prefix={self._folder}/",
+            "-timeout=0",
+        ]
         atheris.Setup(["fuzz", *settings, str(found), str(seeds)], lambda data: self._try(target, data))
         atheris.Fuzz()
 

@@ -176,6 +176,39 @@ def array_of(values: Iterable[Any], t: pa.DataType, *, from_pandas: bool | None 
     return pa.array(values, t, from_pandas=from_pandas)
 
 
+def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """The rows as dicts. A time before year 1 or after 9999, which Python does not have, is text there."""
+    try:
+        return list(rows.to_pylist())
+    except (OverflowError, ValueError):
+        columns = [python_values(column) for column in rows.columns]
+        return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """The values of a column, as in `python_rows`."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [_python_value(scalar) for scalar in column]
+
+
+def _python_value(scalar: pa.Scalar) -> Any:
+    t = scalar.type
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_struct(t):
+        return {f.name: _python_value(scalar[k]) for k, f in enumerate(t)}
+    if pa.types.is_map(t):
+        return [(_python_value(entry["key"]), _python_value(entry["value"])) for entry in scalar.values]
+    if is_nested(t):
+        return [_python_value(item) for item in scalar.values]
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return scalar.cast(STRING).as_py()
+
+
 def check_decimals(value: Any, t: pa.DataType) -> None:
     """Raises ValueError if the value is, or has inside, a number for a DECIMAL whose scale is too far from the type's.
 

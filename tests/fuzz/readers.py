@@ -233,7 +233,10 @@ def _file(folder: Path, format_name: str, ending: str) -> Callable[[bytes], None
                 pass
             finally:
                 reader.close()
-        for look in (lambda: propose("s", path), lambda: StaticTable("s", path, file_format=file_format).load()):
+        for look in (
+            lambda: propose("s", path),
+            lambda: StaticTable("s", path, file_format=file_format).load(),
+        ):
             try:
                 look()
             except EddylineError:

@@ -35,12 +35,16 @@ class Server:
 
     def _open(self) -> None:
         self.house: House = furnished(eddyline.open())
-        self.house.engine.stream("paid", "n DECIMAL(10,2), l ARRAY<DECIMAL(5,1)>, t TIMESTAMP, v DATE, m MAP<STRING, INT>")
+        self.house.engine.stream(
+            "paid", "n DECIMAL(10,2), l ARRAY<DECIMAL(5,1)>, t TIMESTAMP, v DATE, m MAP<STRING, INT>"
+        )
         self.house.engine.query("SELECT n FROM paid WHERE n > 1", name="large", owner="anna")
         self.service = Service.of(self.house.engine, FAST)
         self.app = create_app(self.service)
 
-    def answer(self, method: str, path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    def answer(
+        self, method: str, path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> None:
         """Asserts that the answer is whole and is not about a failure of the server."""
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",

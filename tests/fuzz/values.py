@@ -92,7 +92,9 @@ def python_rows(folder: Path) -> Callable[[bytes], None]:
             found = ingest(stream, given, zone)
         except EddylineError:
             return
-        check_rows(found, stream, found.rows.num_rows + len(found.misfits) if form is as_columns else len(rows))
+        check_rows(
+            found, stream, found.rows.num_rows + len(found.misfits) if form is as_columns else len(rows)
+        )
 
     return target
 

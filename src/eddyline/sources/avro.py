@@ -308,8 +308,9 @@ def _sql_type_of(kind: Any, named: dict[str, Any], inside: tuple[str, ...]) -> p
         item = _sql_type(kinds, named, inside)
         return None if item is None else pa.list_(item) if name == "array" else pa.map_(STRING, item)
     if logical == "decimal":
-        precision, scale = kind["precision"], kind.get("scale", 0)
-        return canonical(pa.decimal128(precision, scale)) if precision <= MAX_PRECISION else None
+        precision, scale = kind.get("precision", 0), kind.get("scale", 0)
+        is_known = 0 < precision <= MAX_PRECISION and abs(scale) <= MAX_PRECISION
+        return canonical(pa.decimal128(precision, scale)) if is_known else None
     if logical in ("time-millis", "time-micros"):
         return None
     return _LOGICAL.get((name, logical), _PLAIN.get(name))

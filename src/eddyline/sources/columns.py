@@ -9,7 +9,17 @@ import pyarrow.compute as pc
 from eddyline.errors import SchemaError
 from eddyline.expressions.lowerings.zones import to_local, to_utc
 from eddyline.model import Stream
-from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, canonical, is_decimal, is_floating, is_integer, type_name
+from eddyline.sources.calendar import beyond_calendar
+from eddyline.types import (
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    canonical,
+    is_decimal,
+    is_floating,
+    is_integer,
+    python_values,
+    type_name,
+)
 
 
 def column_in_type(
@@ -23,6 +33,13 @@ def column_in_type(
         values, wrong = _converted(stream, field, values, time_zone)
     else:
         wrong = {}
+    beyond = beyond_calendar(values)
+    if beyond is not None:
+        for row in np.flatnonzero(beyond).tolist():
+            wrong.setdefault(
+                row, f"column {field.name}: {_shown(values[row])} is before year 1 or after 9999"
+            )
+        values = pc.if_else(pa.array(~beyond), values, pa.scalar(None, field.type))
     if not field.nullable and values.null_count:
         for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)):
             wrong.setdefault(int(row), f"column {field.name} is NULL, which the stream does not allow")
@@ -107,12 +124,18 @@ def _row_by_row(field: pa.Field, values: pa.Array) -> tuple[pa.Array, dict[int, 
             return [values.slice(start, stop - start).cast(field.type)]
         except pa.ArrowInvalid:
             if stop - start == 1:
-                wrong[start] = f"column {field.name}: {values[start]} does not fit {type_name(field.type)}"
+                wrong[start] = (
+                    f"column {field.name}: {_shown(values[start])} does not fit {type_name(field.type)}"
+                )
                 return [pa.nulls(1, field.type)]
             middle = (start + stop) // 2
             return convert(start, middle) + convert(middle, stop)
 
     return pa.concat_arrays(convert(0, len(values))), wrong
+
+
+def _shown(value: pa.Scalar) -> str:
+    return str(python_values(pa.array([value]))[0])
 
 
 def _zoned(values: pa.Array, target: pa.DataType, shift: object, time_zone: str) -> pa.Array:

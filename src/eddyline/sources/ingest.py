@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from eddyline.errors import SchemaError, did_you_mean
 from eddyline.model import Stream
+from eddyline.sources.calendar import beyond_calendar
 from eddyline.sources.columns import column_in_type
 from eddyline.sources.rows import rows_in_schema
 from eddyline.sources.schema_changes import UNCHANGED, SchemaChange
-from eddyline.types import canonical, parse_fields, type_name
+from eddyline.types import canonical, parse_fields, python_rows, type_name
 
 ARRIVAL = "_arrival"
 
@@ -104,7 +105,8 @@ def _as_it_is(stream: Stream, data: Any) -> pa.RecordBatch | None:
     if not isinstance(data, pa.RecordBatch) or not data.schema.equals(stream.schema):
         return None
     if any(
-        not f.nullable and column.null_count for f, column in zip(stream.schema, data.columns, strict=True)
+        (not f.nullable and column.null_count) or beyond_calendar(column) is not None
+        for f, column in zip(stream.schema, data.columns, strict=True)
     ):
         return None
     return data
@@ -200,7 +202,7 @@ def _schema_of_examples(data: Any) -> pa.Schema:
         raise SchemaError("example rows must be dicts", hint='Write [{"sym": "A", "price": 9.5}].')
     try:
         schema = pa.Table.from_pylist([dict(row) for row in rows]).schema
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowTypeError, OverflowError, ValueError) as error:
         raise SchemaError("the example rows do not agree on a type", detail=str(error)) from None
     unknown = [f.name for f in schema if pa.types.is_null(f.type)]
     if unknown:
@@ -302,7 +304,7 @@ def _from_table(stream: Stream, table: pa.Table, time_zone: str) -> Ingested:
     misfits = []
     if bad:
         misfits = [
-            Misfit(table.slice(row, 1).to_pylist()[0], message) for row, message in sorted(bad.items())
+            Misfit(python_rows(table.slice(row, 1))[0], message) for row, message in sorted(bad.items())
         ]
         fine = np.setdiff1d(np.arange(rows.num_rows), np.fromiter(bad, np.int64))
         rows = rows.take(pa.array(fine))

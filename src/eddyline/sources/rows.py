@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from eddyline.errors import SchemaError, did_you_mean
 from eddyline.model import Stream
+from eddyline.sources.calendar import beyond_calendar
 from eddyline.types import (
     BINARY,
     DATE,
@@ -103,12 +104,12 @@ def soundly_numbered(
     seen: set[int] = set()
     for row in rows:
         number = row.get(ARRIVAL)
-        if not isinstance(number, int) or isinstance(number, bool):
+        if not _is_arrival(number):
             wrong.append((row, f"{ARRIVAL} is {number!r}, not a whole number as in the other rows"))
         elif number in seen:
             wrong.append((row, f"{ARRIVAL} {number} is there twice"))
         else:
-            seen.add(number)
+            seen.add(number)  # type: ignore[arg-type]
             sound.append(row)
     return sound, wrong
 
@@ -141,7 +142,11 @@ def _columns(stream: Stream, rows: list[dict[str, Any]]) -> tuple[list[pa.Array]
     for f in stream.schema:
         values = [row.get(f.name) for row in rows]
         try:
-            columns.append(array_of(values, f.type))
+            column = array_of(values, f.type)
+            beyond = beyond_calendar(column)
+            if beyond is not None:
+                wrong.update(dict.fromkeys(np.flatnonzero(beyond).tolist(), f.name))
+            columns.append(column)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
             for at, value in enumerate(values):
                 try:
@@ -160,12 +165,16 @@ def _arrival(stream: Stream, rows: list[dict[str, Any]]) -> npt.NDArray[np.int64
     given = [row.get(ARRIVAL) for row in rows]
     if all(number is None for number in given):
         return None
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in given):
+    if not all(map(_is_arrival, given)):
         raise SchemaError(
-            f"{ARRIVAL} of the data for {stream.name} must be whole numbers without NULL",
+            f"{ARRIVAL} of the data for {stream.name} must be whole numbers of 64 bits without NULL",
             hint="Leave it out of all rows to have them numbered in the order they come.",
         )
     return np.array(given, dtype=np.int64)
+
+
+def _is_arrival(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and -(1 << 63) <= number < 1 << 63
 
 
 def may_hold(t: pa.DataType, source: pa.DataType) -> bool:
