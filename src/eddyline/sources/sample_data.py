@@ -21,6 +21,7 @@ from eddyline.sources.formats import ENDINGS, FORMATS, FileFormat
 from eddyline.sources.ingest import infer_schema
 from eddyline.sources.json_arrays import BrokenArray, array_elements
 from eddyline.sources.lines import Broken, Line, LineCutter, RowCutter
+from eddyline.sources.readers import UNREADABLE, sound
 from eddyline.types import STRING, python_rows
 
 MAX_BYTES = 64 << 20  # of a file of lines
@@ -94,9 +95,11 @@ class Input:
         try:
             if self._stream is None:
                 self._stream = pa.input_stream(str(self._path))
+            if self._path is not None:
+                return bytes(self._stream.read_buffer(_BLOCK_BYTES))
             read = getattr(self._stream, "read1", self._stream.read)  # of a pipe: what is there
             return bytes(read(_BLOCK_BYTES))
-        except (OSError, pa.ArrowException, EOFError) as error:
+        except UNREADABLE as error:
             raise self.unreadable(error) from None
 
     def whole(self) -> Any:
@@ -113,7 +116,7 @@ class Input:
         """Add what is seen of its first rows. Raises SampleError."""
         try:
             _LOOKS[file_format](self, seen, n_rows)
-        except (OSError, pa.ArrowException, EOFError, UnreadableAvro, BrokenArray) as error:
+        except (*UNREADABLE, UnreadableAvro, BrokenArray) as error:
             if not seen.n_rows:
                 raise self.unreadable(error) from None
             seen.problems.append(f"{self.title} cannot be read further: {error}")
@@ -277,7 +280,7 @@ def _look_at_arrow(data: Input, seen: Seen, n_rows: int) -> None:
 
 def _take_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch], seen: Seen, n_rows: int) -> None:
     _take_schema(schema, seen)
-    for batch in batches:
+    for batch in map(sound, batches):
         for row in python_rows(batch.slice(0, n_rows - seen.n_rows)):
             seen.add(row)
         if seen.n_rows >= n_rows:

@@ -29,7 +29,7 @@ from eddyline.model import Stream
 from eddyline.sources.formats import ENDINGS, FileFormat
 from eddyline.sources.ingest import Misfit, as_table, infer_schema, ingest
 from eddyline.sources.positions import FilePlace, SourceError
-from eddyline.sources.readers import UnreadableFile, open_file
+from eddyline.sources.readers import UNREADABLE, UnreadableFile, open_file
 from eddyline.sources.sample import propose
 from eddyline.types import DOUBLE, is_floating
 
@@ -197,10 +197,11 @@ class StaticTable:
                 partition_base_dir=str(folder),
             )
             wanted = None if self._declared is None else {name.lower() for name in self._declared.names}
-            return found.to_table(
-                columns=[name for name in found.schema.names if wanted is None or name.lower() in wanted]
-            )
-        except (OSError, pa.ArrowException) as error:
+            columns = [name for name in found.schema.names if wanted is None or name.lower() in wanted]
+            table = found.to_table(columns=columns)
+            table.validate(full=True)
+            return table
+        except UNREADABLE as error:
             raise self._unreadable(str(error)) from None
 
     def _files(self) -> tuple[Path, list[Path]]:
