@@ -176,11 +176,14 @@ def array_of(values: Iterable[Any], t: pa.DataType, *, from_pandas: bool | None 
     return pa.array(values, t, from_pandas=from_pandas)
 
 
+_NOT_IN_PYTHON = (OverflowError, ValueError, LookupError)  # a year, or the name of a time zone
+
+
 def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     """The rows as dicts. A time before year 1 or after 9999, which Python does not have, is text there."""
     try:
         return list(rows.to_pylist())
-    except (OverflowError, ValueError):
+    except _NOT_IN_PYTHON:
         columns = [python_values(column) for column in rows.columns]
         return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -189,7 +192,7 @@ def python_values(column: pa.Array) -> list[Any]:
     """The values of a column, as in `python_rows`."""
     try:
         return list(column.to_pylist())
-    except (OverflowError, ValueError):
+    except _NOT_IN_PYTHON:
         return [_python_value(scalar) for scalar in column]
 
 
@@ -205,7 +208,9 @@ def _python_value(scalar: pa.Scalar) -> Any:
         return [_python_value(item) for item in scalar.values]
     try:
         return scalar.as_py()
-    except (OverflowError, ValueError):
+    except _NOT_IN_PYTHON:
+        if pa.types.is_timestamp(t) and t.tz is not None:
+            scalar = scalar.cast(pa.timestamp(t.unit, "UTC"))
         return scalar.cast(STRING).as_py()
 
 

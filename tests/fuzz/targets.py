@@ -1,8 +1,8 @@
 """The fuzz targets by name: each is made with a folder of its own, takes bytes, and raises if the contract does not hold.
 
-The contract is the same for all: the process survives, what is refused is refused with an EddylineError, and every row that is given
-becomes a row or a dead letter. The same functions run over the inputs of `corpus/` as tests, and by `make fuzz` over inputs that
-are found as it goes.
+The contract is the same for all: the process survives, what is refused is refused with an EddylineError, and every row that is
+given becomes a row or a dead letter. The same functions run over the inputs of `corpus/` as tests, and by `make fuzz` over inputs
+that are found as it goes.
 """
 
 from __future__ import annotations

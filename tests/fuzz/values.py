@@ -100,7 +100,7 @@ def python_rows(folder: Path) -> Callable[[bytes], None]:
 
 
 def kept_rows(folder: Path) -> Callable[[bytes], None]:
-    """Rows of JSON pushed into a home: every one is a result of the query of all rows or a dead letter, and can be asked about."""
+    """Rows of JSON pushed into a home: each is a result of the query of all rows, or a dead letter, and can be asked about."""
     engine = eddyline.open(folder / "home")
     for k, schema in enumerate(SCHEMAS):
         engine.stream(f"s{k}", schema)

@@ -1,4 +1,4 @@
-"""Dates and times that no calendar of Python has: before year 1 and after 9999. They cost their rows, or nobody could read them."""
+"""Dates and times that no calendar of Python has: before year 1 and after 9999. They cost their rows: no reader could show them."""
 
 from __future__ import annotations
 
