@@ -180,7 +180,7 @@ _NOT_IN_PYTHON = (OverflowError, ValueError, LookupError)  # a year, or the name
 
 
 def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-    """The rows as dicts. A time before year 1 or after 9999, which Python does not have, is text there."""
+    """The rows as dicts. A time before year 1 or after 9999, which Python does not have, is its number as text."""
     try:
         return list(rows.to_pylist())
     except _NOT_IN_PYTHON:
@@ -209,9 +209,7 @@ def _python_value(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
     except _NOT_IN_PYTHON:
-        if pa.types.is_timestamp(t) and t.tz is not None:
-            scalar = scalar.cast(pa.timestamp(t.unit, "UTC"))
-        return scalar.cast(STRING).as_py()
+        return str(scalar.value)
 
 
 def check_decimals(value: Any, t: pa.DataType) -> None:

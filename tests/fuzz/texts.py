@@ -21,6 +21,8 @@ def sql_text(folder: Path) -> Callable[[bytes], None]:
     engine.stream("s", "n INT, d DECIMAL(10,2), f DOUBLE, t STRING, ts TIMESTAMP, l ARRAY<INT>", time="ts")
     engine.stream("r", "n INT, t STRING", window="10 rows")
     row = {"n": 1, "d": 2, "f": 0.5, "t": "abc", "ts": "2026-01-05T10:00:00Z", "l": [1, None]}
+    engine.query("SELECT s.n FROM s JOIN r ON s.n = r.n WHERE s.n > 0", name="q")
+    engine.push({"s": [row], "r": [{"n": 1, "t": "abc"}]})  # compiles what it needs
 
     def target(data: bytes) -> None:
         text = data.decode(errors="replace")

@@ -105,6 +105,7 @@ def kept_rows(folder: Path) -> Callable[[bytes], None]:
     for k, schema in enumerate(SCHEMAS):
         engine.stream(f"s{k}", schema)
         engine.query(f"SELECT * FROM s{k}", name=f"all{k}")
+    engine.push("s0", [{"n": 1}])  # compiles what it needs
 
     def target(data: bytes) -> None:
         k = Choices(data).among(range(len(SCHEMAS)))

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from eddyline.errors import SchemaError
 from eddyline.expressions.lowerings.zones import to_local, to_utc
 from eddyline.model import Stream
-from eddyline.sources.calendar import beyond_calendar
 from eddyline.types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -33,13 +32,6 @@ def column_in_type(
         values, wrong = _converted(stream, field, values, time_zone)
     else:
         wrong = {}
-    beyond = beyond_calendar(values)
-    if beyond is not None:
-        for row in np.flatnonzero(beyond).tolist():
-            wrong.setdefault(
-                row, f"column {field.name}: {_shown(values[row])} is before year 1 or after 9999"
-            )
-        values = pc.if_else(pa.array(~beyond), values, pa.scalar(None, field.type))
     if not field.nullable and values.null_count:
         for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)):
             wrong.setdefault(int(row), f"column {field.name} is NULL, which the stream does not allow")

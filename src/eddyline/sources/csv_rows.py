@@ -12,9 +12,8 @@ import pyarrow.csv
 
 from eddyline.errors import SchemaError
 from eddyline.expressions import Context, can_cast
-from eddyline.expressions.conversions import Converted, convert
+from eddyline.expressions.conversions import convert
 from eddyline.model import Stream
-from eddyline.sources.calendar import beyond_calendar
 from eddyline.sources.ingest import Ingested, Misfit, ordered
 from eddyline.sources.json_lines import unreadable
 from eddyline.sources.lines import Broken, Line, Places
@@ -126,9 +125,10 @@ class CsvRows:
 
     def _converted(self, name: str, t: pa.DataType, values: pa.Array, bad: dict[int, str]) -> pa.Array:
         plain = plainly_converted(values, t, self._context)
-        converted = Converted(plain) if plain is not None else convert(values, t, self._context)
-        beyond = beyond_calendar(converted.values)
-        for mask in [*(mask for mask, _ in converted.problems), *([] if beyond is None else [beyond])]:
+        if plain is not None:
+            return plain
+        converted = convert(values, t, self._context)
+        for mask, _ in converted.problems:
             for row in np.flatnonzero(mask).tolist():
                 bad.setdefault(row, f"column {name}: {values[row].as_py()!r} is not {type_name(t)}")
         return converted.values

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from eddyline.errors import SchemaError, did_you_mean
 from eddyline.model import Stream
-from eddyline.sources.calendar import beyond_calendar
 from eddyline.sources.columns import column_in_type
 from eddyline.sources.rows import rows_in_schema
 from eddyline.sources.schema_changes import UNCHANGED, SchemaChange
@@ -105,8 +104,7 @@ def _as_it_is(stream: Stream, data: Any) -> pa.RecordBatch | None:
     if not isinstance(data, pa.RecordBatch) or not data.schema.equals(stream.schema):
         return None
     if any(
-        (not f.nullable and column.null_count) or beyond_calendar(column) is not None
-        for f, column in zip(stream.schema, data.columns, strict=True)
+        not f.nullable and column.null_count for f, column in zip(stream.schema, data.columns, strict=True)
     ):
         return None
     return data

@@ -22,7 +22,6 @@ import pyarrow as pa
 from eddyline.errors import SchemaError
 from eddyline.kafka import Cluster, KafkaFailure, MessageRange, Reader, borrowed_reader
 from eddyline.model import Stream
-from eddyline.sources.calendar import FIRST_US, LAST_US
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.ingest import Ingested, Misfit
 from eddyline.sources.lines import SHOWN_BYTES
@@ -156,7 +155,7 @@ class MessageRows:
             given = OF_THE_MESSAGE[f.name.lower()][1](message)
             if given is None and not f.nullable:
                 return _misfit(message, f"column {f.name} is NULL, which the stream does not allow", UNFIT)
-            if f.type == TIMESTAMP and given is not None and not FIRST_US <= given <= LAST_US:
+            if f.type == TIMESTAMP and given is not None and not -(1 << 63) <= given < 1 << 63:
                 return _misfit(message, f"column {f.name}: {given // 1_000} ms is no time", UNFIT)
             if f.type == STRING and isinstance(given, bytes) and not _is_utf8(given):
                 return _misfit(message, f"column {f.name}: the key is not UTF-8", UNFIT)

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from eddyline.errors import SchemaError, did_you_mean
 from eddyline.model import Stream
-from eddyline.sources.calendar import beyond_calendar
 from eddyline.types import (
     BINARY,
     DATE,
@@ -142,11 +141,7 @@ def _columns(stream: Stream, rows: list[dict[str, Any]]) -> tuple[list[pa.Array]
     for f in stream.schema:
         values = [row.get(f.name) for row in rows]
         try:
-            column = array_of(values, f.type)
-            beyond = beyond_calendar(column)
-            if beyond is not None:
-                wrong.update(dict.fromkeys(np.flatnonzero(beyond).tolist(), f.name))
-            columns.append(column)
+            columns.append(array_of(values, f.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
             for at, value in enumerate(values):
                 try:
@@ -167,7 +162,7 @@ def _arrival(stream: Stream, rows: list[dict[str, Any]]) -> npt.NDArray[np.int64
         return None
     if not all(map(_is_arrival, given)):
         raise SchemaError(
-            f"{ARRIVAL} of the data for {stream.name} must be whole numbers of 64 bits without NULL",
+            f"{ARRIVAL} of the data for {stream.name} must be whole numbers without NULL",
             hint="Leave it out of all rows to have them numbered in the order they come.",
         )
     return np.array(given, dtype=np.int64)

@@ -74,7 +74,7 @@ def _encoder(t: pa.DataType) -> Callable[[Any], str]:
     if is_decimal(t):
         return lambda value: format(value, "f")
     if t == TIMESTAMP:
-        return lambda value: f'"{_instant(value)}Z"'
+        return lambda value: f'"{_instant(value, "Z")}"'
     if t == TIMESTAMP_NTZ:
         return lambda value: f'"{_instant(value)}"'
     if t == DATE:
@@ -113,11 +113,12 @@ def _number(value: float) -> str:
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _instant(value: datetime.datetime | str) -> str:
-    """Without its zone. Text: a time Python does not have, as Arrow writes it."""
+def _instant(value: datetime.datetime | str, zone: str = "") -> str:
+    """Text: a time Python does not have, which stays as it is."""
     if isinstance(value, str):
-        return value.removesuffix("Z").replace(" ", "T")
-    return value.replace(tzinfo=None).isoformat(timespec="microseconds" if value.microsecond else "seconds")
+        return value
+    spec = "microseconds" if value.microsecond else "seconds"
+    return value.replace(tzinfo=None).isoformat(timespec=spec) + zone
 
 
 def _plain(value: Any) -> str:
