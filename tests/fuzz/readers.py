@@ -20,7 +20,7 @@ from eddyline.sources.formats import FileFormat
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.json_lines import JsonLines
 from eddyline.sources.kafka_messages import MessageRows
-from eddyline.sources.payloads import AvroMessages, CsvRows
+from eddyline.sources.payloads import AvroMessages, CsvRows, unfit_for_csv
 from eddyline.sources.plain_text import plainly_converted
 from eddyline.sources.positions import FilePlace
 from eddyline.sources.readers import UnreadableFile, open_file
@@ -217,9 +217,10 @@ def kafka_messages(folder: Path) -> Callable[[bytes], None]:
 def _file(folder: Path, format_name: str, ending: str) -> Callable[[bytes], None]:
     path = folder / f"f{ending}"
     file_format = FileFormat(format_name)
+    streams = [s for s in STREAMS if format_name != "csv" or not unfit_for_csv(s)]
 
     def target(data: bytes) -> None:
-        stream = STREAMS[len(data) % len(STREAMS)]
+        stream = streams[len(data) % len(streams)]
         path.write_bytes(data)
         try:
             reader = open_file(path, file_format, stream, "Europe/Berlin", FilePlace())

@@ -231,6 +231,8 @@ def writer_schema(text: str) -> Any:
             "the Avro schema is not that of a record",
             hint='Its type has to be "record", with the columns as fields.',
         )
+    if not all(isinstance(field["name"], str) for field in schema["fields"]):
+        raise SchemaError("the Avro schema has a field whose name is not text")
     return schema
 
 
