@@ -64,7 +64,7 @@ _TOKEN = re.compile(
     rf"|\Z)",
     re.DOTALL,
 )
-_INTEGER_LIST = re.compile(r"..\s*+\(\s*+-?\d++(?:\s*+,\s*+-?\d++)*+\s*+\)")
+_INTEGER_LIST = re.compile(r"..\s*+\(\s*+-?[0-9]++(?:\s*+,\s*+-?[0-9]++)*+\s*+\)")
 _STRING_LIST = re.compile(r"..\s*+\(\s*+'[^'\\]*+'(?:\s*+,\s*+'[^'\\]*+')*+\s*+\)")
 _LIST_ELEMENT = re.compile(rf"{_GAP}(?:({_ELEMENT})|\w+|\S)", re.DOTALL)
 _STRING_PIECE = re.compile(_QUOTED, re.DOTALL)
