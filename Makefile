@@ -7,7 +7,7 @@ RUN := .venv/bin/python
 PYTEST := $(RUN) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow check lint format bench chaos docs clean spark environment
+.PHONY: help demo test test-fast test-slow check lint format bench chaos fuzz docs clean spark environment
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target words; do \
@@ -42,6 +42,9 @@ bench: environment ## run the benchmarks and say which claims hold; ROOM=catalog
 
 chaos: environment ## kill a pipeline on Spark while it runs, prove that nothing is lost or twice; ARGS="--kills 100" for more
 	@$(RUN) -m tools.chaos $(ARGS)
+
+fuzz: environment ## inputs made to break every reader, ten seconds each; ARGS="--target json_rows --seconds 600"
+	@$(RUN) -m tools.fuzz $(ARGS)
 
 docs: environment ## the pages of docs/ as a site in build/site; a broken link fails
 	@$(RUN) -m properdocs build --clean

@@ -6,7 +6,11 @@ duration. INTERVAL YEAR TO MONTH is Arrow's month interval, which only literals 
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Iterable, Mapping
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any
 
 import pyarrow as pa
 
@@ -122,8 +126,12 @@ def type_name(t: pa.DataType) -> str:
 
 def canonical(t: pa.DataType) -> pa.DataType | None:
     """The SQL type that holds every value of an Arrow type, or None where SQL has none."""
-    if t in _NAMES or is_decimal(t):
+    if t in _NAMES:
         return t
+    if pa.types.is_decimal(t):
+        scale = max(0, t.scale)
+        precision = max(t.precision - min(0, t.scale), scale)
+        return pa.decimal128(precision, scale) if precision <= MAX_PRECISION else None
     if pa.types.is_large_string(t) or pa.types.is_string_view(t):
         return STRING
     if pa.types.is_large_binary(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t):
@@ -146,8 +154,6 @@ def canonical(t: pa.DataType) -> pa.DataType | None:
         return TIMESTAMP_NTZ if t.tz is None else TIMESTAMP
     if pa.types.is_duration(t):
         return INTERVAL
-    if pa.types.is_decimal(t) and t.precision <= MAX_PRECISION:
-        return pa.decimal128(t.precision, t.scale)
     if pa.types.is_struct(t):
         fields = [(f, canonical(f.type)) for f in t]
         if any(c is None for _, c in fields):
@@ -160,6 +166,105 @@ def canonical(t: pa.DataType) -> pa.DataType | None:
         key, item = canonical(t.key_type), canonical(t.item_type)
         return None if key is None or item is None else pa.map_(key, item)
     return None
+
+
+def array_of(values: Iterable[Any], t: pa.DataType, *, from_pandas: bool | None = None) -> pa.Array:
+    """Python values as an Arrow array of a type. Raises as `pa.array` does, and ValueError for what `check_decimals` refuses."""
+    if has_decimals(t):
+        for value in values:
+            check_decimals(value, t)
+    return pa.array(values, t, from_pandas=from_pandas)
+
+
+_NOT_IN_PYTHON = (OverflowError, ValueError, LookupError)  # a year, or the name of a time zone
+
+
+def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """The rows as dicts. A time before year 1 or after 9999, which Python does not have, is its number as text."""
+    try:
+        return list(rows.to_pylist())
+    except _NOT_IN_PYTHON:
+        columns = [python_values(column) for column in rows.columns]
+        return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """The values of a column, as in `python_rows`."""
+    try:
+        return list(column.to_pylist())
+    except _NOT_IN_PYTHON:
+        return [_python_value(scalar) for scalar in column]
+
+
+def _python_value(scalar: pa.Scalar) -> Any:
+    t = scalar.type
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_struct(t):
+        return {f.name: _python_value(scalar[k]) for k, f in enumerate(t)}
+    if pa.types.is_map(t):
+        return [(_python_value(entry["key"]), _python_value(entry["value"])) for entry in scalar.values]
+    if is_nested(t):
+        return [_python_value(item) for item in scalar.values]
+    try:
+        return scalar.as_py()
+    except _NOT_IN_PYTHON:
+        return str(scalar.value)
+
+
+def check_decimals(value: Any, t: pa.DataType) -> None:
+    """Raises ValueError if the value is, or has inside, a number for a DECIMAL whose scale is too far from the type's.
+
+    Arrow looks a power of ten up by the difference of the two scales and does not check it: 1e-1000000000 ends the process.
+    """
+    if is_decimal(t):
+        if isinstance(value, Decimal) and not _is_near(value, t.scale):
+            raise ValueError(f"{value} is not {type_name(t)}")
+    elif not has_decimals(t) or not isinstance(value, Iterable):
+        return
+    elif pa.types.is_list(t):
+        for item in value:
+            check_decimals(item, t.value_type)
+    elif pa.types.is_struct(t):
+        _check_fields(value, t)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            check_decimals(key, t.key_type)
+            check_decimals(item, t.item_type)
+    else:
+        entries = pa.struct([("key", t.key_type), ("value", t.item_type)])
+        for entry in value:
+            check_decimals(entry, entries)
+
+
+def _check_fields(value: Iterable[Any], t: pa.DataType) -> None:
+    """Of a struct as Arrow takes it: by name, by (name, value) pairs, or by place."""
+    if not isinstance(value, Mapping):
+        parts = list(value)
+        is_paired = all(isinstance(part, tuple) and len(part) == 2 for part in parts)
+        value = dict(parts if is_paired else zip([f.name for f in t], parts, strict=False))
+    for f in t:
+        check_decimals(value.get(f.name), f.type)
+
+
+def _is_near(value: Decimal, scale: int) -> bool:
+    exponent = value.as_tuple().exponent
+    return isinstance(exponent, int) and abs(exponent + scale) <= MAX_PRECISION
+
+
+def has_decimals(t: pa.DataType) -> bool:
+    """Whether values of the type are, or have inside, numbers with a decimal point of their own."""
+    return is_decimal(t) or any(has_decimals(t.field(k).type) for k in range(t.num_fields))
+
+
+def exact_decimal(value: Decimal, t: pa.DataType) -> Decimal:
+    """The same number with the scale of a DECIMAL type. Raises ArithmeticError if it has more digits than the type."""
+    return value.quantize(Decimal((0, (1,), -t.scale)), context=_exactly(t.precision))
+
+
+@functools.cache
+def _exactly(precision: int) -> Context:
+    return Context(prec=precision, traps=[Inexact, InvalidOperation])
 
 
 def decimal(precision: int, scale: int) -> pa.DataType:

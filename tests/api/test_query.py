@@ -589,3 +589,15 @@ def test_conditions_are_told_in_the_words_of_their_own_query():
         "price < 12345",
     ]
     assert engine.rounds.shapes.parsed == 1
+
+
+def test_times_beyond_pythons_calendar_are_read_as_their_numbers(tmp_path):
+    with eddyline.open(tmp_path / "home") as engine:
+        engine.stream("s", "n BIGINT, t TIMESTAMP")
+        query = engine.query("SELECT n, t, timestamp_micros(n) AS m FROM s", name="q")
+        engine.push("s", [{"n": 300_000_000_000_000_000, "t": "0001-01-01T00:00:00+23:00"}, {"n": 0}])
+        far, near = query.results()
+        assert (far["m"], far["t"]) == ("300000000000000000", "-62135679600000000")
+        assert near["m"].year == 1970
+        assert [r["m"] for r in query.latest(2)] == [far["m"], near["m"]]
+        assert query.why_not().n_rows == 2

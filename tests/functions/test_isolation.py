@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -433,3 +434,15 @@ def test_it_ends_when_the_engines_process_is_killed(tmp_path, work):
             engine.kill()
     with contextlib.suppress(ProcessLookupError):
         wait_until_gone(pid)
+
+
+def test_a_decimal_that_arrow_does_not_survive_fails_for_its_row(functions):
+    @eddyline.udf(returns="decimal(10,2)", isolated=True)
+    def far(x: int) -> Decimal:
+        return Decimal("1e-1000000000") if x == 1 else Decimal(x)
+
+    values, failed = called(functions, far, ints(1, 2))
+    assert values == [None, Decimal("2.00")]
+    assert failed == {
+        0: "function far returned values that are not DECIMAL(10,2): 1E-1000000000 is not DECIMAL(10,2)"
+    }

@@ -443,3 +443,26 @@ def test_half_a_character_in_a_value_is_refused(shared):
     assert client.post("/api/v1/streams/trades/rows", content=body, headers=headers).status_code == 422
     whole = b'[{"sym": "\\ud83d\\ude00", "price": 1.0}]'
     assert client.post("/api/v1/streams/trades/rows", content=whole, headers=headers).status_code == 200
+
+
+def test_a_decimal_with_an_exponent_out_of_range_is_refused_to_readers_and_costs_its_row(home):
+    home.engine.stream("paid", "sym STRING, amount DECIMAL(10,2), parts ARRAY<DECIMAL(10,2)>")
+    home.engine.query("SELECT sym FROM paid WHERE amount > 1", name="large", owner="anna")
+    with in_process(home.engine) as client:
+        for row in (
+            {"amount": "1e-1000000000"},
+            {"amount": "0." + "0" * 5_000 + "1"},
+            {"amount": "1e1000000000"},
+        ):
+            answer = client.post(
+                "/api/v1/queries/large/why", json={"row": {"sym": "A", **row}}, headers=home.headers("reader")
+            )
+            assert answer.status_code == 422, answer.text
+            assert "is not DECIMAL(10,2)" in answer.text
+        pushed = client.post(
+            "/api/v1/streams/paid/rows",
+            content=b'{"amount": 1e-1000000000, "sym": "a DOUBLE, 0"}\n{"amount": "1e-1000000000"}\n'
+            b'{"parts": [1e-1000000000]}\n{"amount": 2}',
+            headers=home.headers("admin") | {"content-type": "application/x-ndjson"},
+        )
+        assert (pushed.json()["n_rows"], pushed.json()["n_dead"]) == (2, 2)

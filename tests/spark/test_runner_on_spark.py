@@ -184,3 +184,19 @@ def test_an_engine_in_memory_and_a_source_nobody_knows_are_refused(tmp_path, spa
         engine.stream("trades", "n BIGINT")
         with pytest.raises(eddyline.EddylineError, match="type is 'fils'"):
             engine.start(spark, sources={"trades": {"type": "fils"}})
+
+
+def test_a_file_with_a_decimal_that_arrow_does_not_survive_costs_that_row_on_workers(project):
+    paid = TRADES.replace("trades", "paid").replace('"in"', '"paid"').replace("parquet", "json")
+    paid = paid.replace("DOUBLE", "DECIMAL(10,2)")
+    (project.folder / "paid").mkdir()
+    lines = [f'{{"n": {n}, "price": {n}.50}}' for n in range(200)]
+    lines[7], lines[99] = '{"n": 7, "price": 1e-1000000000}', '{"n": 99, "price": "1e-1000000000"}'
+    (project.folder / "paid" / "1.json").write_text("\n".join(lines))
+    project.rules("CREATE OR REPLACE VIEW all_paid AS SELECT n, price FROM paid")
+    with project.runner(streams=paid) as runner:
+        runner.run(once=True)
+        letters = runner.engine.dead_letters()
+    assert project.told(RoundMeasured)[0].n_tasks >= 1
+    assert [letter.row["n"] for letter in letters] == [7, 99]
+    assert [r["n"] for r in project.results()] == [n for n in range(200) if n not in (7, 99)]

@@ -22,6 +22,7 @@ from eddyline.engine.durable import OUTBOX
 from eddyline.errors import EddylineError, PropertyError
 from eddyline.hit_matches import HitMatches, distinct_ids
 from eddyline.storage.outbox import StoredPart
+from eddyline.types import python_rows
 
 END = 1 << 62  # above every number
 BYTES_AT_ONCE = 32 << 20  # of files that are read for one answer,
@@ -253,7 +254,7 @@ def _documents(
         generations.tolist(),
         part.signs[pairs].tolist(),
         part.is_late[pairs].tolist(),
-        part.project(pairs).to_pylist(),
+        python_rows(part.project(pairs)),
         strict=True,
     )
     made_of = [None] * len(pairs) if part.components is None else part.components[pairs].tolist()

@@ -189,7 +189,7 @@ def _read(file: Path) -> _Table:
         raise SchemaError(
             f"there is no rules table {file}", hint="Its path starts at the folder of the file that names it."
         ) from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise SchemaError(
             f"the rules table {file} cannot be read", detail=str(error).partition("\n")[0]
         ) from None

@@ -51,6 +51,7 @@ from eddyline.sources import Ingested, Misfit, Taken
 from eddyline.sources.schema_changes import SchemaChanged
 from eddyline.spark.jobs import pack_functions
 from eddyline.spark.workers import SparkWorkers
+from eddyline.types import python_rows
 
 QUIET_S = 2.0  # nothing is said about what takes less
 PROGRESS_EVERY_S = 1.0
@@ -630,5 +631,5 @@ def _all_unfit(rows: Ingested, error: SchemaError) -> Ingested:
     """Rows that cannot be taken as they are, each as a dead letter."""
     why = " ".join(part for part in (error.problem + ".", error.detail) if part)
     return Ingested(
-        rows.rows.slice(0, 0), None, [*rows.misfits, *(Misfit(row, why) for row in rows.rows.to_pylist())]
+        rows.rows.slice(0, 0), None, [*rows.misfits, *(Misfit(row, why) for row in python_rows(rows.rows))]
     )

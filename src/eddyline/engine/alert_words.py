@@ -18,6 +18,7 @@ from eddyline.delivery.alerts import FIRING, Moved, Timing, Told, due_us
 from eddyline.delivery.jsonable import jsonable
 from eddyline.model import AlertKey, AlertState, Condition, Message, Properties, Round, Shape, iso_time
 from eddyline.sql.message_templates import MessageTemplate
+from eddyline.types import python_values
 
 SEVERITY = "warning"  # of a query that does not say
 
@@ -197,18 +198,3 @@ def _nobody(query_id: int) -> Rule:
     """For a query that is forgotten."""
     shape = Shape("", (), (), Condition(), ())
     return Rule(f"q{query_id}", Form(Properties(), shape, Timing(), (), None))
-
-
-def python_values(column: pa.Array) -> list[Any]:
-    """The values of a column; times Python does not have, before year 1 and after 9999, as text."""
-    try:
-        return list(column.to_pylist())
-    except (OverflowError, ValueError):
-        return [_python_value(scalar) for scalar in column]
-
-
-def _python_value(scalar: pa.Scalar) -> Any:
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        return f"{scalar.value}" if hasattr(scalar, "value") else "a value that cannot be shown"

@@ -30,7 +30,6 @@ from eddyline.engine.alert_words import (
     AlertRows,
     Form,
     Rule,
-    python_values,
     result_id,
     written,
 )
@@ -42,6 +41,7 @@ from eddyline.model import AlertKey, Message, Properties, Round, Shape, is_alert
 from eddyline.sql.alert_properties import per_columns
 from eddyline.sql.message_templates import message_template
 from eddyline.storage.outbox import StoredPart
+from eddyline.types import python_values
 
 CURSOR_EVERY = 64  # rounds without alerts after which the cursor on the disk follows
 MOST_FORMS = 10_000

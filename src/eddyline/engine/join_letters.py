@@ -16,6 +16,7 @@ import pyarrow as pa
 from eddyline.expressions import Failure
 from eddyline.joins.plan import Arrived, JoinPlan
 from eddyline.model import AGE, BEHIND, OLDER, DeadLetter, Expression, Round, Shape, StreamPlan
+from eddyline.types import python_rows
 
 _MARKS = (BEHIND, AGE, OLDER)
 
@@ -57,7 +58,7 @@ def key_letters(
                         yield DeadLetter(
                             round_.number,
                             signature.inputs[place].stream,
-                            batch.rows.slice(row, 1).to_pylist()[0],
+                            python_rows(batch.rows.slice(row, 1))[0],
                             failure.error,
                             failure.message,
                             arrival=int(batch.arrival[row]),

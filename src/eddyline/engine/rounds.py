@@ -86,6 +86,7 @@ from eddyline.statistics import RoundRecord, RoundRecords, StageRecord
 from eddyline.storage import DeadLetters, RecentRows
 from eddyline.storage.outbox import StoredPart
 from eddyline.time_properties import time_format, time_unit
+from eddyline.types import python_rows
 
 if TYPE_CHECKING:
     from eddyline.engine.shared_work import SharedWork
@@ -716,7 +717,7 @@ class RoundEngine:
             work.more_dead.append((dead.failures[at].error, int(dead.query_ids[at]), 1))
         for at in range(n_older, len(dead.rows)):
             row, query_id = int(dead.rows[at]), int(dead.query_ids[at])
-            stream, values = batch.stream, batch.rows.slice(row, 1).to_pylist()[0]
+            stream, values = batch.stream, python_rows(batch.rows.slice(row, 1))[0]
             if batch.components is not None:
                 stream, values = joined_letter(output.plan, query_id, values)
             work.letters.append(

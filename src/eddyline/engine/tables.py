@@ -32,6 +32,7 @@ from eddyline.joins.table import Table
 from eddyline.joins.table_changes import Changes, Deltas
 from eddyline.model import NO_TIME, DeadLetter, Role, Round, Signature, Stream, StreamPlan
 from eddyline.storage.stored_tables import TableBlock
+from eddyline.types import python_rows
 
 NULL_KEY = "NULL_KEY"
 MOST_FILES = 64  # of changes of a table, before it is written whole
@@ -153,7 +154,7 @@ class Tables:
             yield DeadLetter(
                 round_.number,
                 stream.name,
-                batch.rows.slice(row, 1).to_pylist()[0],
+                python_rows(batch.rows.slice(row, 1))[0],
                 NULL_KEY,
                 f"{' or '.join(stream.key)} is NULL, and it is the key of {stream.name}",
                 arrival=int(batch.arrival[row]),

@@ -33,6 +33,7 @@ from eddyline.sources.references import ReadCount, Reference, UnreadableReferenc
 from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChange
 from eddyline.storage.outbox import stored_part, write_dead_letters, write_parts
 from eddyline.storage.store import NewFile, Store, StoredFile
+from eddyline.types import python_rows
 
 CAPTURE, OUTBOX, DEAD = "capture", "outbox", "dead"
 LETTERS_PER_TASK = 10_000  # written; the others are counted
@@ -180,7 +181,7 @@ def _bury_pairs(result: TaskResult, output: FilterOutput, round_number: int) -> 
         result.n_dead += 1
         result.dead[failure.error, query_id] = result.dead.get((failure.error, query_id), 0) + 1
         if len(result.letters) < LETTERS_PER_TASK:
-            values = batch.rows.slice(row, 1).to_pylist()[0]
+            values = python_rows(batch.rows.slice(row, 1))[0]
             result.letters.append(
                 DeadLetter(
                     round_number,
@@ -323,7 +324,7 @@ class _Work:
         for whole in read(part.reference, self._ready.stream, self._task.time_zone):
             begin, end = end, end + whole.rows.num_rows
             while at < len(arrivals) and arrivals[at] < end:
-                row = whole.rows.slice(arrivals[at] - begin, 1).to_pylist()[0]
+                row = python_rows(whole.rows.slice(arrivals[at] - begin, 1))[0]
                 for place in waiting[arrivals[at]]:
                     letters[place] = replace(letters[place], row=row)
                 at += 1
@@ -343,7 +344,7 @@ class _Work:
             dead.rows.tolist(), dead.query_ids.tolist(), dead.failures, strict=True
         ):
             if len(self._result.letters) < LETTERS_PER_TASK:
-                values = batch.rows.slice(row, 1).to_pylist()[0]
+                values = python_rows(batch.rows.slice(row, 1))[0]
                 arrival = int(batch.arrival[row])
                 self._bury(
                     DeadLetter(

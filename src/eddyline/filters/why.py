@@ -15,6 +15,7 @@ from eddyline.expressions import Context, Frame, evaluate
 from eddyline.expressions.frame import Called, as_mask
 from eddyline.model import Atom, AtomKind, Call, Clause, Column, Expression, Shape
 from eddyline.notebook import html_rows, html_table
+from eddyline.types import python_rows, python_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,9 @@ def _judged(
     for clause, text in zip(shape.condition.clauses, conditions, strict=True):
         verdict, message = _verdict(clause, frame)
         names = _columns(clause)
-        verdicts.append(ClauseVerdict(text, verdict, {n: row.column(n)[0].as_py() for n in names}, message))
+        verdicts.append(
+            ClauseVerdict(text, verdict, {n: python_values(row.column(n))[0] for n in names}, message)
+        )
     refuted = any(v.verdict in ("false", "null") for v in verdicts)
     errors = [v.message for v in verdicts if v.verdict == "error"]
     error = errors[0] if errors and not refuted else ""
@@ -177,7 +180,7 @@ def why_not(
         nearest = _judged(
             query, shape, conditions, one, frame.take(np.array([best]))
         )  # as functions found it
-        nearest_row = one.to_pylist()[0]
+        nearest_row = python_rows(one)[0]
     return WhyNot(
         query=query,
         n_rows=n,

@@ -1,8 +1,9 @@
 """One call of a function: over arrays or row by row, in the engine's process or in one of its own.
 
-Run as a script, this file is the process of an isolated function. It imports nothing else of eddyline, so that a process is up as
-soon as Arrow is loaded. It is given three files: a socket for what it is asked and answers, a page of memory where it notes which
-row it is at, so that this is known also of a process that is gone, and a lifeline, which closes when the engine's process ends.
+Run as a script, this file is the process of an isolated function. It loads nothing of eddyline but its types, so that a process
+is up as soon as Arrow is loaded. It is given three files: a socket for what it is asked and answers, a page of memory where it
+notes which row it is at, so that this is known also of a process that is gone, and a lifeline, which closes when the engine's
+process ends.
 
 A message is a head in JSON and a body, both behind their lengths:
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import importlib
+import importlib.util
 import json
 import mmap
 import os
@@ -28,9 +30,20 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+if __name__ != "__main__":
+    from eddyline.types import array_of
+else:  # the same file by itself
+    spec = importlib.util.spec_from_file_location("types_alone", Path(__file__).parents[1] / "types.py")
+    assert spec is not None
+    assert spec.loader is not None
+    types_alone = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(types_alone)
+    array_of = types_alone.array_of
 
 MESSAGE_LENGTH = 300
 _LENGTHS = struct.Struct("<IQ")
@@ -94,8 +107,8 @@ def as_array(
     if not hasattr(result, "__len__") or isinstance(result, (str, bytes)):
         raise WrongResult(f"returned {type(result).__name__}, expected an array of {n_rows} values")
     try:
-        return pa.array(result, returns, from_pandas=is_pandas or None)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        return array_of(result, returns, from_pandas=is_pandas or None)
+    except (pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:
         raise WrongResult(f"returned values that are not {returns_name}: {error}") from None
 
 

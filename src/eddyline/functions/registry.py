@@ -30,7 +30,7 @@ from eddyline.functions.isolation import IsolatedFunction
 from eddyline.functions.sending import sent
 from eddyline.functions.udf import DECLARED, UserFunction
 from eddyline.model import UserCall
-from eddyline.types import type_name
+from eddyline.types import canonical, type_name
 
 IDLE_S = 600.0  # after which the process of a function that nobody calls is ended when another is started
 
@@ -274,14 +274,15 @@ def fitted(values: pa.Array, declared: UserFunction, n_rows: int) -> pa.Array:
     """The values in the declared type. Raises WrongResult if they cannot be, or are too many or too few."""
     if len(values) != n_rows:
         raise WrongResult(f"returned {len(values)} values for {n_rows} row{'s' if n_rows != 1 else ''}")
-    if values.type != declared.returns:
-        try:
-            return values.cast(declared.returns)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise WrongResult(
-                f"returned {type_name(values.type)}, declared {type_name(declared.returns)}"
-            ) from None
-    return values
+    if values.type == declared.returns:
+        return values
+    known = canonical(values.type)
+    try:
+        if known is not None:
+            return values.cast(known).cast(declared.returns)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        known = None
+    raise WrongResult(f"returned {type_name(values.type)}, declared {type_name(declared.returns)}")
 
 
 def load_modules(names: Iterable[str]) -> list[str]:

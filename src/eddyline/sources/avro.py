@@ -43,10 +43,12 @@ from eddyline.types import (
     DOUBLE,
     FLOAT,
     INT,
+    MAX_PRECISION,
     NULL,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    canonical,
     type_name,
 )
 
@@ -229,6 +231,8 @@ def writer_schema(text: str) -> Any:
             "the Avro schema is not that of a record",
             hint='Its type has to be "record", with the columns as fields.',
         )
+    if not all(isinstance(field["name"], str) for field in schema["fields"]):
+        raise SchemaError("the Avro schema has a field whose name is not text")
     return schema
 
 
@@ -306,8 +310,9 @@ def _sql_type_of(kind: Any, named: dict[str, Any], inside: tuple[str, ...]) -> p
         item = _sql_type(kinds, named, inside)
         return None if item is None else pa.list_(item) if name == "array" else pa.map_(STRING, item)
     if logical == "decimal":
-        precision, scale = kind["precision"], kind.get("scale", 0)
-        return pa.decimal128(precision, scale) if precision <= 38 else None
+        precision, scale = kind.get("precision", 0), kind.get("scale", 0)
+        is_known = 0 < precision <= MAX_PRECISION and abs(scale) <= MAX_PRECISION
+        return canonical(pa.decimal128(precision, scale)) if is_known else None
     if logical in ("time-millis", "time-micros"):
         return None
     return _LOGICAL.get((name, logical), _PLAIN.get(name))

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from eddyline.model import Stream
 from eddyline.sources.ingest import ONE_LANE, Ingested, Misfit, as_table, ingest
 from eddyline.stream_properties import NULL_DELETES, delete_column
-from eddyline.types import BIGINT, STRING
+from eddyline.types import BIGINT, STRING, python_rows
 
 COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
 MISFIT = "UNKNOWN_CHANGE_TYPE"
@@ -130,7 +130,7 @@ def as_changes(stream: Stream, taken: Ingested) -> Ingested:
         taken = _by_version(taken)
     effects = effects_of(stream, taken.rows)
     misfits = taken.misfits + [
-        Misfit(taken.rows.slice(row, 1).to_pylist()[0], why, MISFIT)
+        Misfit(python_rows(taken.rows.slice(row, 1))[0], why, MISFIT)
         for row, why in sorted(effects.wrong.items())
     ]
     kept = np.flatnonzero(~effects.says_nothing)

@@ -9,7 +9,16 @@ import pyarrow.compute as pc
 from eddyline.errors import SchemaError
 from eddyline.expressions.lowerings.zones import to_local, to_utc
 from eddyline.model import Stream
-from eddyline.types import TIMESTAMP, TIMESTAMP_NTZ, canonical, is_decimal, is_floating, is_integer, type_name
+from eddyline.types import (
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    canonical,
+    is_decimal,
+    is_floating,
+    is_integer,
+    python_values,
+    type_name,
+)
 
 
 def column_in_type(
@@ -54,6 +63,10 @@ def _converted(
         return values.cast(source, safe=False).cast(
             field.type, safe=False
         ), {}  # nanoseconds are cut, as Spark does
+    if is_decimal(source):
+        values = values.cast(
+            source
+        )  # a scale of SQL's, since Arrow does not check how far it is from the next
     if is_decimal(field.type) and pa.types.is_integer(values.type):
         values = values.cast(
             pa.decimal128(20, 0)
@@ -103,12 +116,18 @@ def _row_by_row(field: pa.Field, values: pa.Array) -> tuple[pa.Array, dict[int, 
             return [values.slice(start, stop - start).cast(field.type)]
         except pa.ArrowInvalid:
             if stop - start == 1:
-                wrong[start] = f"column {field.name}: {values[start]} does not fit {type_name(field.type)}"
+                wrong[start] = (
+                    f"column {field.name}: {_shown(values[start])} does not fit {type_name(field.type)}"
+                )
                 return [pa.nulls(1, field.type)]
             middle = (start + stop) // 2
             return convert(start, middle) + convert(middle, stop)
 
     return pa.concat_arrays(convert(0, len(values))), wrong
+
+
+def _shown(value: pa.Scalar) -> str:
+    return str(python_values(pa.array([value]))[0])
 
 
 def _zoned(values: pa.Array, target: pa.DataType, shift: object, time_zone: str) -> pa.Array:

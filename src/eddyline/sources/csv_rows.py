@@ -53,6 +53,7 @@ class CsvRows:
         if isinstance(row, Broken):
             raise SchemaError("the header cannot be read", detail=row.problem)
         try:
+            row.decode()
             table = _parsed(row, None, delimiter, [])
             return [name.strip() for name in table.schema.names]
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet
 
 from eddyline.errors import SchemaError
@@ -18,7 +17,7 @@ from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.ingest import Ingested
 from eddyline.sources.positions import FilePlace, FileState
-from eddyline.sources.readers import UnreadableFile, open_file
+from eddyline.sources.readers import UNREADABLE, UnreadableFile, open_file
 from eddyline.sources.references import Reference, UnreadableReference
 from eddyline.sources.schema_changes import SchemaChanged
 
@@ -42,7 +41,7 @@ def pieces(
                 (file.metadata.row_group(k).num_rows, file.metadata.row_group(k).total_byte_size)
                 for k in range(file.metadata.num_row_groups)
             ]
-    except (OSError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise UnreadableFile(str(error).splitlines()[0]) from None
     total, end = sum(n for n, _ in groups), 0
     first = place.n_rows

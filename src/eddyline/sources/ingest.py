@@ -18,7 +18,7 @@ from eddyline.model import Stream
 from eddyline.sources.columns import column_in_type
 from eddyline.sources.rows import rows_in_schema
 from eddyline.sources.schema_changes import UNCHANGED, SchemaChange
-from eddyline.types import canonical, parse_fields, type_name
+from eddyline.types import canonical, parse_fields, python_rows, type_name
 
 ARRIVAL = "_arrival"
 
@@ -146,7 +146,14 @@ def as_table(data: Any) -> pa.Table | None:
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
     if type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "DataFrame":
-        return pa.Table.from_pandas(data, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowException, OverflowError, ValueError) as error:
+            raise SchemaError(
+                "the DataFrame has a column of values that have no common type",
+                detail=". ".join(map(str, error.args)),
+                hint="Convert the column, or push its rows as dicts: then a wrong value costs only its row.",
+            ) from None
     if hasattr(data, "__arrow_c_stream__"):
         try:
             return pa.table(data)
@@ -193,7 +200,7 @@ def _schema_of_examples(data: Any) -> pa.Schema:
         raise SchemaError("example rows must be dicts", hint='Write [{"sym": "A", "price": 9.5}].')
     try:
         schema = pa.Table.from_pylist([dict(row) for row in rows]).schema
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowTypeError, OverflowError, ValueError) as error:
         raise SchemaError("the example rows do not agree on a type", detail=str(error)) from None
     unknown = [f.name for f in schema if pa.types.is_null(f.type)]
     if unknown:
@@ -295,7 +302,7 @@ def _from_table(stream: Stream, table: pa.Table, time_zone: str) -> Ingested:
     misfits = []
     if bad:
         misfits = [
-            Misfit(table.slice(row, 1).to_pylist()[0], message) for row, message in sorted(bad.items())
+            Misfit(python_rows(table.slice(row, 1))[0], message) for row, message in sorted(bad.items())
         ]
         fine = np.setdiff1d(np.arange(rows.num_rows), np.fromiter(bad, np.int64))
         rows = rows.take(pa.array(fine))

@@ -9,6 +9,7 @@ like its columns, as what they are in the first lines, and left out. What is acc
     NaN and infinities                        only some spellings are JSON as Python has it: row by row
     whole numbers for a DOUBLE or FLOAT       beyond 2^53 and 2^24 not all can be held, and -0 is 0: row by row
     decimals of too many digits               by Arrow's own validation
+    decimals with many places                 Arrow does not survive some of them: row by row
     NULL where there may be none              counted
     times                                     come as text, and are cast if written the same way all through; before 1970 and
                                               after 2037 in a zone with daylight saving: row by row
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +61,14 @@ _YEAR_1_US, _YEAR_10000_US = -62_135_596_800_000_000, 253_402_300_800_000_000
 _YEAR_2038_US = 2_145_916_800_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 
+# A value, bare or as text, with so many decimal places that Arrow's reader may look for a power of ten it does not have and end
+# the process: an exponent of -10 or below, 29 digits behind the point, or characters of a number written as escapes.
+_MANY_PLACES = re.compile(
+    rb':[ \t\r\n]*+"?[-+]?[0-9]*+(?:\.[0-9]{29}|(?:\.[0-9]*+)?'
+    rb'(?:[eE]-0*+[1-9][0-9]++["\\,} \t\r\n]|[-+.0-9eE]*+\\u00(?:2[bdeBDE]|3[0-9]|[46]5)))'
+)
+_LONG_FRACTION = re.compile(rb"\.[0-9]{29}")
+
 # a column as it was read, as the stream has it; in the second, rows of which it is not certain become False
 Finish = Callable[[pa.Array, BoolVector], pa.Array]
 
@@ -81,6 +91,7 @@ class JsonColumns:
         self._finish = [_finish(f.type, time_zone) for f in stream.schema]
         self._unknown: dict[str, pa.DataType] = {}
         self._parse = self._parse_options(stream.schema.names)
+        self._has_decimals = any(is_decimal(f.type) for f in stream.schema)
 
     def expect(self, lines: Sequence[bytes]) -> None:
         """Expect lines like these: names as the first spells them, for case does not count, and others the stream has not."""
@@ -93,6 +104,8 @@ class JsonColumns:
     def read(self, lines: Sequence[bytes]) -> ReadAsColumns | None:
         """One row for each line, all of which begin with { and end with }; None if the reader refuses one of them."""
         body = b"\n".join(lines)
+        if self._has_decimals and _may_have_many_places(body):
+            return None
         try:
             if not body.isascii():
                 body.decode()
@@ -139,6 +152,12 @@ def columns_for(stream: Stream, time_zone: str) -> JsonColumns | None:
     if any(f.name.lower() == ARRIVAL or not _is_certain(f.type) for f in stream.schema):
         return None
     return JsonColumns(stream, time_zone)
+
+
+def _may_have_many_places(body: bytes) -> bool:
+    """Whether a value may have more decimal places than Arrow's reader survives; at first by what is found fastest."""
+    has_signs = any(sign in body for sign in (b"e-", b"E-", b"\\u00")) or _LONG_FRACTION.search(body)
+    return bool(has_signs) and _MANY_PLACES.search(body) is not None
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -247,7 +247,10 @@ class _Exact(float):
         return number
 
     def __repr__(self) -> str:
-        return str(Decimal(self._written))
+        try:
+            return str(Decimal(self._written))
+        except InvalidOperation:  # an exponent of twenty digits
+            return self._written
 
 
 def _kind(value: Any) -> str:

@@ -155,6 +155,8 @@ class MessageRows:
             given = OF_THE_MESSAGE[f.name.lower()][1](message)
             if given is None and not f.nullable:
                 return _misfit(message, f"column {f.name} is NULL, which the stream does not allow", UNFIT)
+            if f.type == TIMESTAMP and given is not None and not -(1 << 63) <= given < 1 << 63:
+                return _misfit(message, f"column {f.name}: {given // 1_000} ms is no time", UNFIT)
             if f.type == STRING and isinstance(given, bytes) and not _is_utf8(given):
                 return _misfit(message, f"column {f.name}: the key is not UTF-8", UNFIT)
         return None

@@ -32,6 +32,7 @@ from eddyline.types import NULL, canonical, type_name
 
 BLOCK_BYTES = 1 << 20
 _BOM = codecs.BOM_UTF8
+UNREADABLE = (OSError, pa.ArrowException, EOFError, UnicodeDecodeError)  # what Arrow raises at damaged files
 
 
 class UnreadableFile(Exception):
@@ -79,7 +80,7 @@ def open_file(
         if blocks.begins_array():
             return _JsonArray(path.name, stream, time_zone, place, blocks)
         return _LineFile(path.name, JsonLines(stream, time_zone), place, blocks)
-    except (OSError, pa.ArrowException, EOFError) as error:
+    except UNREADABLE as error:
         raise UnreadableFile(_reason(error)) from None
 
 
@@ -126,8 +127,10 @@ class _Blocks:
 
     def _more(self) -> bytes:
         try:
-            return bytes(self._file.read(BLOCK_BYTES))
-        except (OSError, pa.ArrowException, EOFError) as error:
+            if self._is_plain:
+                return bytes(self._file.read(BLOCK_BYTES))
+            return bytes(self._file.read_buffer(BLOCK_BYTES))  # `read` never frees its bytes when it raises
+        except UNREADABLE as error:
             raise UnreadableFile(_reason(error)) from None
 
     def close(self) -> None:
@@ -353,7 +356,7 @@ class _ParquetFile:
             if groups
             else iter(())
         )
-        return _without_first(batches, from_row - before)
+        return _without_first(map(sound, batches), from_row - before)
 
     def close(self) -> None:
         self._file.close()
@@ -382,7 +385,7 @@ class _ArrowFile:
             batches = (self._reader.get_batch(k) for k in range(self._reader.num_record_batches))
         else:
             batches = iter(self._reader)
-        return _without_first((_sound(batch) for batch in batches), from_row)
+        return _without_first(map(sound, batches), from_row)
 
     def close(self) -> None:
         self._file.close()
@@ -393,8 +396,8 @@ def _kind(t: pa.DataType) -> str:
     return str(t) if known is None else type_name(known)
 
 
-def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch; raises if its buffers do not hold what they say: Arrow has no checksums, and believes them."""
+def sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch; raises if its buffers do not hold what they say, or text is not UTF-8: Arrow believes what is written."""
     batch.validate(full=True)
     return batch
 
@@ -456,7 +459,7 @@ class _Batches:
             if self._batches is None:
                 self._batches = self._file.batches(self.place.n_rows, size, self._columns())
             return next(self._batches, None)
-        except (OSError, pa.ArrowException, EOFError) as error:
+        except UNREADABLE as error:
             raise UnreadableFile(_reason(error)) from None
 
     def _columns(self) -> list[str] | None:

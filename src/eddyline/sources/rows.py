@@ -20,6 +20,8 @@ from eddyline.types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    array_of,
+    exact_decimal,
     is_decimal,
     is_floating,
     is_integer,
@@ -101,12 +103,12 @@ def soundly_numbered(
     seen: set[int] = set()
     for row in rows:
         number = row.get(ARRIVAL)
-        if not isinstance(number, int) or isinstance(number, bool):
+        if not _is_arrival(number):
             wrong.append((row, f"{ARRIVAL} is {number!r}, not a whole number as in the other rows"))
         elif number in seen:
             wrong.append((row, f"{ARRIVAL} {number} is there twice"))
         else:
-            seen.add(number)
+            seen.add(number)  # type: ignore[arg-type]
             sound.append(row)
     return sound, wrong
 
@@ -139,11 +141,11 @@ def _columns(stream: Stream, rows: list[dict[str, Any]]) -> tuple[list[pa.Array]
     for f in stream.schema:
         values = [row.get(f.name) for row in rows]
         try:
-            columns.append(pa.array(values, f.type))
+            columns.append(array_of(values, f.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
             for at, value in enumerate(values):
                 try:
-                    pa.array([value], f.type)
+                    array_of([value], f.type)
                 except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
                     wrong[at] = f.name
             columns.append(pa.nulls(len(rows), f.type))
@@ -158,12 +160,16 @@ def _arrival(stream: Stream, rows: list[dict[str, Any]]) -> npt.NDArray[np.int64
     given = [row.get(ARRIVAL) for row in rows]
     if all(number is None for number in given):
         return None
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in given):
+    if not all(map(_is_arrival, given)):
         raise SchemaError(
             f"{ARRIVAL} of the data for {stream.name} must be whole numbers without NULL",
             hint="Leave it out of all rows to have them numbered in the order they come.",
         )
     return np.array(given, dtype=np.int64)
+
+
+def _is_arrival(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and -(1 << 63) <= number < 1 << 63
 
 
 def may_hold(t: pa.DataType, source: pa.DataType) -> bool:
@@ -193,7 +199,7 @@ def _preparation(t: pa.DataType, time_zone: str) -> Callable[[Any], Any]:
     if t == DATE:
         return _date
     if is_decimal(t):
-        return _decimal
+        return lambda value: _decimal(value, t)
     if pa.types.is_floating(t):
         return _number
     if is_integer(t):
@@ -225,10 +231,10 @@ def _date(value: Any) -> datetime.date:
     return value
 
 
-def _decimal(value: Any) -> decimal.Decimal:
+def _decimal(value: Any, t: pa.DataType) -> decimal.Decimal:
     if isinstance(value, bool):
         raise TypeError(value)
-    return decimal.Decimal(repr(value) if isinstance(value, float) else value)
+    return exact_decimal(decimal.Decimal(repr(value) if isinstance(value, float) else value), t)
 
 
 def _number(value: Any) -> Any:

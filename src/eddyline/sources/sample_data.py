@@ -21,7 +21,8 @@ from eddyline.sources.formats import ENDINGS, FORMATS, FileFormat
 from eddyline.sources.ingest import infer_schema
 from eddyline.sources.json_arrays import BrokenArray, array_elements
 from eddyline.sources.lines import Broken, Line, LineCutter, RowCutter
-from eddyline.types import STRING
+from eddyline.sources.readers import UNREADABLE, sound
+from eddyline.types import STRING, python_rows
 
 MAX_BYTES = 64 << 20  # of a file of lines
 STANDARD_INPUT = "standard input"
@@ -94,9 +95,11 @@ class Input:
         try:
             if self._stream is None:
                 self._stream = pa.input_stream(str(self._path))
+            if self._path is not None:
+                return bytes(self._stream.read_buffer(_BLOCK_BYTES))
             read = getattr(self._stream, "read1", self._stream.read)  # of a pipe: what is there
             return bytes(read(_BLOCK_BYTES))
-        except (OSError, pa.ArrowException, EOFError) as error:
+        except UNREADABLE as error:
             raise self.unreadable(error) from None
 
     def whole(self) -> Any:
@@ -113,7 +116,7 @@ class Input:
         """Add what is seen of its first rows. Raises SampleError."""
         try:
             _LOOKS[file_format](self, seen, n_rows)
-        except (OSError, pa.ArrowException, EOFError, UnreadableAvro, BrokenArray) as error:
+        except (*UNREADABLE, UnreadableAvro, BrokenArray) as error:
             if not seen.n_rows:
                 raise self.unreadable(error) from None
             seen.problems.append(f"{self.title} cannot be read further: {error}")
@@ -200,10 +203,17 @@ def _look_at_json(data: Input, seen: Seen, n_rows: int) -> None:
 
 
 def _add_object(value: Any, place: str, seen: Seen) -> None:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and all(map(_is_unicode, value)):
         seen.add(value)
+    elif isinstance(value, dict):
+        seen.problems.append(f"a name in it is half a character ({place})")
     else:
         seen.problems.append(f"it is not an object ({place})")
+
+
+def _is_unicode(name: str) -> bool:
+    """Whether it has no half of a pair of surrogates, which JSON can write alone."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _look_at_csv(data: Input, seen: Seen, n_rows: int) -> None:
@@ -270,8 +280,8 @@ def _look_at_arrow(data: Input, seen: Seen, n_rows: int) -> None:
 
 def _take_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch], seen: Seen, n_rows: int) -> None:
     _take_schema(schema, seen)
-    for batch in batches:
-        for row in batch.slice(0, n_rows - seen.n_rows).to_pylist():
+    for batch in map(sound, batches):
+        for row in python_rows(batch.slice(0, n_rows - seen.n_rows)):
             seen.add(row)
         if seen.n_rows >= n_rows:
             return

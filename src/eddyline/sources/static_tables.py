@@ -29,9 +29,9 @@ from eddyline.model import Stream
 from eddyline.sources.formats import ENDINGS, FileFormat
 from eddyline.sources.ingest import Misfit, as_table, infer_schema, ingest
 from eddyline.sources.positions import FilePlace, SourceError
-from eddyline.sources.readers import UnreadableFile, open_file
+from eddyline.sources.readers import UNREADABLE, UnreadableFile, open_file
 from eddyline.sources.sample import propose
-from eddyline.types import DOUBLE, is_floating
+from eddyline.types import DOUBLE, is_floating, python_rows
 
 FORMATS = ("parquet", "arrow", "csv", "json")
 TRIES = 3  # to read files that do not change meanwhile
@@ -197,10 +197,11 @@ class StaticTable:
                 partition_base_dir=str(folder),
             )
             wanted = None if self._declared is None else {name.lower() for name in self._declared.names}
-            return found.to_table(
-                columns=[name for name in found.schema.names if wanted is None or name.lower() in wanted]
-            )
-        except (OSError, pa.ArrowException) as error:
+            columns = [name for name in found.schema.names if wanted is None or name.lower() in wanted]
+            table = found.to_table(columns=columns)
+            table.validate(full=True)
+            return table
+        except UNREADABLE as error:
             raise self._unreadable(str(error)) from None
 
     def _files(self) -> tuple[Path, list[Path]]:
@@ -276,7 +277,7 @@ class StaticTable:
         counted = _comparable(rows, self.key).group_by(list(self.key)).aggregate([([], "count_all")])
         again = counted.filter(pc.greater(counted.column("count_all"), 1))
         if len(again):
-            first = again.slice(0, 1).to_pylist()[0]
+            first = python_rows(again.slice(0, 1))[0]
             shown = ", ".join(f"{name} = {first[name]!r}" for name in self.key)
             raise SchemaError(
                 f"table {self.name} has {first['count_all']} rows with {shown}",

@@ -28,7 +28,7 @@ from eddyline.proof.recorded import replayed
 from eddyline.proof.spark_text import ARRIVAL, INPUT, SparkText, spark_text
 from eddyline.spark.session import local_session, stop_session
 from eddyline.spark.session_check import checked_session
-from eddyline.types import MONTHS, canonical
+from eddyline.types import MONTHS, array_of, canonical
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -292,7 +292,7 @@ def _calling(function: UserFunction) -> Callable[..., pa.Array]:
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
         if not isinstance(found, pa.Array):
-            found = pa.array(found, declared.returns, from_pandas=declared.mode == "pandas" or None)
+            found = array_of(found, declared.returns, from_pandas=declared.mode == "pandas" or None)
         assert len(found) == len(columns[0]), f"{declared.name}: {len(found)} values for {len(columns[0])}"
         return found.cast(declared.returns)
 

@@ -64,7 +64,7 @@ _TOKEN = re.compile(
     rf"|\Z)",
     re.DOTALL,
 )
-_INTEGER_LIST = re.compile(r"..\s*+\(\s*+-?\d++(?:\s*+,\s*+-?\d++)*+\s*+\)")
+_INTEGER_LIST = re.compile(r"..\s*+\(\s*+-?[0-9]++(?:\s*+,\s*+-?[0-9]++)*+\s*+\)")
 _STRING_LIST = re.compile(r"..\s*+\(\s*+'[^'\\]*+'(?:\s*+,\s*+'[^'\\]*+')*+\s*+\)")
 _LIST_ELEMENT = re.compile(rf"{_GAP}(?:({_ELEMENT})|\w+|\S)", re.DOTALL)
 _STRING_PIECE = re.compile(_QUOTED, re.DOTALL)
@@ -135,7 +135,7 @@ def lex(text: str) -> Lexed:
         if word or other:
             words.append(word or other)
         elif raw:
-            constant = _CLASSIFY[raw[0]](raw)
+            constant = _CLASSIFY.get(raw[0], _number)(raw)
             if constant.kind in _SIGNED and words and words[-1] == "-" and _is_sign(words):
                 words.pop()
                 constant = Constant(constant.kind, "-" + raw)
@@ -190,14 +190,14 @@ def _is_sign(words: list[str]) -> bool:
 
 
 def _number(raw: str) -> Constant:
-    if raw.isdigit():
+    if raw.isdigit() and raw.isascii():
         return Constant(INTEGER, raw)
-    last = raw[-1].lower()
+    last = raw[-1].lower() if raw.isascii() else ""  # digits of another script are none of SQL's
     if last == "d":
         return Constant(DECIMAL if raw[-2] in "bB" else DOUBLE, raw)
     if last == "f":
         return Constant(FLOAT, raw)
-    if last in "lsy" and raw[:-1].isdigit():
+    if last and last in "lsy" and raw[:-1].isdigit():
         return Constant({"l": LONG, "s": SHORT, "y": BYTE}[last], raw)
     if last.isdigit() or last == ".":
         if "e" in raw or "E" in raw:
@@ -249,7 +249,7 @@ def _list(raw: str) -> Constant:
 def kind_of(raw: str) -> str:
     """The kind of one literal, which may have a sign."""
     raw = raw.removeprefix("-")
-    return _CLASSIFY[raw[0]](raw).kind
+    return _CLASSIFY.get(raw[0], _number)(raw).kind
 
 
 def list_elements(raw: str) -> list[str]:
@@ -289,7 +289,7 @@ def refused_at(text: str) -> Span | None:
     for match in _TOKEN.finditer(text):
         if match.lastindex == 2:
             try:
-                _CLASSIFY[match.group(2)[0]](match.group(2))
+                _CLASSIFY.get(match.group(2)[0], _number)(match.group(2))
             except ParseError:
                 return Span(*match.span(2))
     return None

@@ -98,9 +98,12 @@ def load_pipeline(path: str | Path) -> Pipeline:
 def read_pipeline(text: str, path: Path) -> Pipeline:
     """Check the text of a pipeline file that stands at `path`, where relative paths start."""
     text = text.replace("\r\n", "\n")
-    document = Document(path, text)
     try:
+        document = Document(path, text)
         values = tomllib.loads(text)
+    except RecursionError:
+        mistake = Mistake(Place(path, 1, 1), "arrays or tables stand too deep inside each other")
+        raise PipelineError(path, [mistake]) from None
     except tomllib.TOMLDecodeError as error:
         raise PipelineError(path, _syntax_mistakes(document, str(error))) from None
     root = Table(document, (), values, "the file")

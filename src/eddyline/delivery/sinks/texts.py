@@ -16,7 +16,16 @@ import pyarrow.compute as pc
 
 from eddyline.expressions import Context, can_cast
 from eddyline.expressions.conversions import convert
-from eddyline.types import BINARY, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, is_integer
+from eddyline.types import (
+    BINARY,
+    DATE,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    is_decimal,
+    is_integer,
+    python_values,
+)
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -48,7 +57,7 @@ def text_columns(rows: pa.RecordBatch, time_zone: str) -> pa.Table:
 
 def _json_texts(column: pa.Array) -> list[str]:
     encode = _encoder(column.type)
-    return ["null" if value is None else encode(value) for value in column.to_pylist()]
+    return ["null" if value is None else encode(value) for value in python_values(column)]
 
 
 @lru_cache(maxsize=1_000)
@@ -65,11 +74,11 @@ def _encoder(t: pa.DataType) -> Callable[[Any], str]:
     if is_decimal(t):
         return lambda value: format(value, "f")
     if t == TIMESTAMP:
-        return lambda value: f'"{_instant(value.replace(tzinfo=None))}Z"'
+        return lambda value: f'"{_instant(value, "Z")}"'
     if t == TIMESTAMP_NTZ:
         return lambda value: f'"{_instant(value)}"'
     if t == DATE:
-        return lambda value: f'"{value.isoformat()}"'
+        return lambda value: f'"{value if isinstance(value, str) else value.isoformat()}"'
     if t == BINARY:
         return lambda value: f'"{base64.b64encode(value).decode()}"'
     return _nested_encoder(t)
@@ -104,8 +113,12 @@ def _number(value: float) -> str:
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _instant(value: datetime.datetime) -> str:
-    return value.isoformat(timespec="microseconds" if value.microsecond else "seconds")
+def _instant(value: datetime.datetime | str, zone: str = "") -> str:
+    """Text: a time Python does not have, which stays as it is."""
+    if isinstance(value, str):
+        return value
+    spec = "microseconds" if value.microsecond else "seconds"
+    return value.replace(tzinfo=None).isoformat(timespec=spec) + zone
 
 
 def _plain(value: Any) -> str:
