@@ -20,7 +20,7 @@ from eddyline.errors import (
     UnsupportedError,
     nearest,
 )
-from eddyline.expressions import FUNCTIONS, call, cast, coerce, common_type
+from eddyline.expressions import FUNCTIONS, call, cast, coerce, common_type, literal_as_decimal
 from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall
 from eddyline.sql import aggregates, syntax
 from eddyline.sql.lexer import MAX_NESTING, PARAMETER, Constant
@@ -142,7 +142,7 @@ def meeting_type(source: pa.DataType, value: Any, other: pa.DataType) -> pa.Data
     if source == types.STRING and types.is_temporal(other):
         return other
     if types.is_integer(source) and types.is_decimal(other) and value is not None:
-        source = pa.decimal128(max(1, len(str(abs(value)))), 0)
+        source = literal_as_decimal(source, value)
     return common_type([other, source])
 
 

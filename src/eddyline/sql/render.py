@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline import types
@@ -160,6 +161,8 @@ def literal_text(t: pa.DataType, value: Any) -> str:
         return f"INTERVAL '{value.total_seconds():f}' SECONDS".replace(".000000", "")
     if isinstance(value, Decimal):
         return f"{value:f}"
+    if t == types.FLOAT:
+        return f"{np.float32(value)!s}F"
     if t == types.MONTHS:
         return f"INTERVAL {value[0]} MONTHS"
     return repr(value) if isinstance(value, float) else str(value)

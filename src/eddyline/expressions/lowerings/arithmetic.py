@@ -13,7 +13,15 @@ import pyarrow.compute as pc
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
 from eddyline.expressions.buffers import Mask, arrow, clear, known_and, operands, valid
-from eddyline.expressions.coercion import as_decimal, cast, coerce, coerce_all, common_type, incompatible
+from eddyline.expressions.coercion import (
+    as_decimal,
+    cast,
+    coerce,
+    coerce_all,
+    common_type,
+    incompatible,
+    literal_as_decimal,
+)
 from eddyline.expressions.fold import fold
 from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, merge_errors
 from eddyline.expressions.function import NeedsLiteral, Typing, function
@@ -92,7 +100,7 @@ def _number_types(operator: str, a: Expression, b: Expression) -> tuple[Sequence
 
 
 def _decimal_operand(e: Expression) -> Expression:
-    """An integer beside a DECIMAL: a literal has as many digits as it shows, anything else as its type allows."""
+    """An integer beside a DECIMAL, as one."""
     if is_decimal(e.type):
         return e
     if isinstance(e, Call) and e.function == "negate":  # -7 is a literal, too
@@ -101,7 +109,7 @@ def _decimal_operand(e: Expression) -> Expression:
     if isinstance(e, Slot):
         raise NeedsLiteral(e.index)
     if isinstance(e, Literal) and e.value is not None:
-        return cast(e, pa.decimal128(len(str(abs(e.value))), 0))
+        return cast(e, literal_as_decimal(e.type, e.value))
     return coerce(e, as_decimal(e.type))
 
 
