@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.expressions.frame import Called, Evaluated, Frame, merge_errors, without_errors
+from eddyline.expressions.frame import Called, ErrorCodes, Evaluated, Frame, merge_errors, without_errors
 from eddyline.expressions.function import FUNCTIONS, Function
 from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall
 
@@ -44,10 +44,30 @@ def _compute(expression: Expression, frame: Frame) -> Evaluated:
         result = _compute_once(entry, arguments, expression, frame)
     else:
         result = entry.lowering(arguments, expression, frame)
-    errors = merge_errors(*(a.errors for a in arguments), result.errors)
-    if errors is None:
-        return result
+    errors = merge_errors(_argument_errors(entry, arguments, expression), result.errors)
+    if errors is None or not errors.any():
+        return Evaluated(result.values)
     return Evaluated(without_errors(frame.array(result), errors), errors)
+
+
+def _argument_errors(entry: Function, arguments: Sequence[Evaluated], expression: Call) -> ErrorCodes | None:
+    """The errors of the arguments. Where one is NULL that decides the value, those asked for after it do not count."""
+    if all(argument.errors is None for argument in arguments) or not entry.null_propagates:
+        return merge_errors(*(argument.errors for argument in arguments))
+    constants = (at for at, e in enumerate(expression.arguments) if isinstance(e, (Literal, Slot)))
+    first = (at for at in entry.asked_first if at < len(arguments))
+    merged: ErrorCodes | None = None
+    is_decided: npt.NDArray[np.bool_] | bool = False
+    for at in dict.fromkeys((*constants, *first, *range(len(arguments)))):
+        values, errors = arguments[at].values, arguments[at].errors
+        if errors is not None:
+            merged = merge_errors(merged, np.where(is_decided, np.int32(0), errors))
+        is_decided = is_decided | (
+            not values.is_valid
+            if isinstance(values, pa.Scalar)
+            else values.is_null().to_numpy(zero_copy_only=False)
+        )
+    return merged
 
 
 def _compute_once(

@@ -245,6 +245,10 @@ def _whole_decimals(a: pa.Array, b: pa.Array) -> tuple[pa.Array, Mask | None]:
 # ------------------------------------------------------------------------------------- registration
 
 
+def _asked_first(operator: str) -> tuple[int, ...]:
+    return (1,) if operator in ("/", "div", "%", "pmod") else ()  # the divisor
+
+
 def _register(operator: str, *names: str, signature: str, summary: str, is_operator: bool = True) -> None:
     @function(
         operator,
@@ -254,6 +258,7 @@ def _register(operator: str, *names: str, signature: str, summary: str, is_opera
         signature=signature,
         summary=summary,
         is_operator=is_operator,
+        asked_first=_asked_first(operator),
     )
     def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
         return lower(operator, arguments, expression, frame)
@@ -278,7 +283,12 @@ _register(
 
 def _register_try(name: str, operator: str, summary: str) -> None:
     @function(
-        name, typing=arithmetic_typing(operator), arguments=2, signature=f"{name}(a, b)", summary=summary
+        name,
+        typing=arithmetic_typing(operator),
+        arguments=2,
+        signature=f"{name}(a, b)",
+        summary=summary,
+        asked_first=_asked_first(operator),
     )
     def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
         return Evaluated(lower(operator, arguments, expression, frame).values)
