@@ -24,18 +24,50 @@ TYPES = {  # a value, and one in error
 }
 NULLS = {name: f"null{n}" for n, name in enumerate(TYPES)}  # a column of each type that is NULL
 CALLS: list[tuple[str, str]] = [
-    *[(f"{{}} {operator} {{}}", "INT INT") for operator in "+ - * / % DIV & | ^ = != < <= > >= <=>".split()],
-    *[(f"{{}} {operator} {{}}", "DOUBLE DOUBLE") for operator in "+ - * / %".split()],
-    *[(f"{{}} {operator} {{}}", "DECIMAL(10,2) DECIMAL(10,2)") for operator in "+ - * / % DIV".split()],
-    *[(f"{name}({{}}, {{}})", "INT INT") for name in "pmod mod try_add try_subtract try_divide".split()],
-    *[(f"{name}({{}}, {{}})", "INT INT") for name in "nullif greatest least coalesce shiftleft pow".split()],
-    *[(f"{name}({{}}, {{}})", "STRING STRING") for name in "contains startswith instr concat btrim".split()],
-    *[(f"{name}({{}}, {{}})", "STRING STRING") for name in "find_in_set levenshtein ltrim locate".split()],
-    *[(f"{name}({{}}, {{}})", "STRING INT") for name in "left right repeat sha2 substring".split()],
-    *[(f"{name}({{}}, {{}})", "DATE INT") for name in "date_add date_sub add_months".split()],
+    *[
+        (f"{{}} {operator} {{}}", "INT INT")
+        for operator in [
+            "+",
+            "-",
+            "*",
+            "/",
+            "%",
+            "DIV",
+            "&",
+            "|",
+            "^",
+            "=",
+            "!=",
+            "<",
+            "<=",
+            ">",
+            ">=",
+            "<=>",
+        ]
+    ],
+    *[(f"{{}} {operator} {{}}", "DOUBLE DOUBLE") for operator in ["+", "-", "*", "/", "%"]],
+    *[
+        (f"{{}} {operator} {{}}", "DECIMAL(10,2) DECIMAL(10,2)")
+        for operator in ["+", "-", "*", "/", "%", "DIV"]
+    ],
+    *[
+        (f"{name}({{}}, {{}})", "INT INT")
+        for name in ["pmod", "mod", "try_add", "try_subtract", "try_divide"]
+    ],
+    *[
+        (f"{name}({{}}, {{}})", "INT INT")
+        for name in ["nullif", "greatest", "least", "coalesce", "shiftleft", "pow"]
+    ],
+    *[
+        (f"{name}({{}}, {{}})", "STRING STRING")
+        for name in ["contains", "startswith", "instr", "concat", "btrim"]
+    ],
+    *[(f"{name}({{}}, {{}})", "STRING STRING") for name in ["find_in_set", "levenshtein", "ltrim", "locate"]],
+    *[(f"{name}({{}}, {{}})", "STRING INT") for name in ["left", "right", "repeat", "sha2", "substring"]],
+    *[(f"{name}({{}}, {{}})", "DATE INT") for name in ["date_add", "date_sub", "add_months"]],
     *[
         (f"{name}({{}}, {{}})", "ARRAY<INT> INT")
-        for name in "array_contains array_position element_at".split()
+        for name in ["array_contains", "array_position", "element_at"]
     ],
     ("{} < {}", "STRING STRING"),
     ("{} = {}", "DATE TIMESTAMP"),
