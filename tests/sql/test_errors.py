@@ -467,13 +467,13 @@ _LATEST = "A standing query has no end. Read the newest results with latest(n)."
             "SELECT sym FROM trades FULL JOIN news ON true",
             "FULL JOIN is not supported",
             "FULL",
-            "Write JOIN, LEFT JOIN, LEFT ANTI JOIN or ASOF JOIN.",
+            "Register two queries: FROM a LEFT JOIN b …, and FROM b LEFT ANTI JOIN a … for what is left over of b.",
         ),
         (
-            "SELECT sym FROM trades LEFT SEMI JOIN news ON true",
-            "LEFT SEMI JOIN is not supported",
-            "LEFT",
-            "Write JOIN, LEFT JOIN, LEFT ANTI JOIN or ASOF JOIN.",
+            "SELECT sym FROM trades NATURAL JOIN news",
+            "NATURAL JOIN is not supported",
+            "NATURAL",
+            "Name the columns both sides have: a JOIN b USING (id).",
         ),
         (
             "SELECT sym, count(*) AS n FROM trades GROUP BY ALL",

@@ -55,10 +55,15 @@ JOINS = {
     ("CROSS", "JOIN"): "cross",
     ("LEFT", "JOIN"): "left",
     ("LEFT", "OUTER", "JOIN"): "left",
+    ("RIGHT", "JOIN"): "right",
+    ("RIGHT", "OUTER", "JOIN"): "right",
+    ("SEMI", "JOIN"): "left semi",
+    ("LEFT", "SEMI", "JOIN"): "left semi",
     ("ANTI", "JOIN"): "left anti",
     ("LEFT", "ANTI", "JOIN"): "left anti",
     ("ASOF", "JOIN"): "asof",
 }
+_JOIN_WORDS = frozenset(word for words in JOINS for word in words)
 LEVELS: tuple[
     dict[str, str], ...
 ] = (  # of binary operators, loosest first: as written, and the name in the tree
@@ -127,7 +132,7 @@ _KEYWORDS = {
     **{word: TokenType[word] for word in ("ALL", "ASC", "EXCEPT", "ON", "USING")},
     **{
         word: TokenType[word]
-        for word in ("ANTI", "ASOF", "CROSS", "INNER", "JOIN", "LEFT", "OUTER", "STREAM")
+        for word in ("ANTI", "ASOF", "CROSS", "INNER", "JOIN", "LEFT", "OUTER", "RIGHT", "SEMI", "STREAM")
     },
     **{word: TokenType[word] for word in ("FOR", "OVER", "RANGE", "ROWS")},
     **dict.fromkeys((*CASTS, "EXTRACT", *WORDED_CALLS, *_TRIM_SIDES, *_FRAME_WORDS), TokenType.VAR),
@@ -303,7 +308,7 @@ class Reading:
         """Whether the grammar has a place for the word where it stands."""
         if word in _WITH_BY:
             return after == "BY" and (word == "GROUP" or self.is_in_window(at))
-        if word in ("LEFT", "INNER", "CROSS", "ANTI", "ASOF", "JOIN", "OUTER"):
+        if word in _JOIN_WORDS:
             starts = range(max(at - 2, 0), at + 1)
             return any(s + self.join_length(s) > at and self.ends_operand(s - 1) for s in starts)
         if word in CASTS or word == "EXTRACT":

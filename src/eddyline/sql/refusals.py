@@ -38,7 +38,10 @@ _REFUSED_CLAUSES = {
     "PIVOT": ("PIVOT", None),
     "UNPIVOT": ("UNPIVOT", None),
 }
-_OTHER_JOINS = frozenset(("RIGHT", "FULL", "SEMI", "NATURAL"))
+_OTHER_JOINS = {
+    "FULL": "Register two queries: FROM a LEFT JOIN b …, and FROM b LEFT ANTI JOIN a … for what is left over of b.",
+    "NATURAL": "Name the columns both sides have: a JOIN b USING (id).",
+}
 _JOIN_WORDS = frozenset(("JOIN", "OUTER", "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS"))
 _AFTER_FUNCTIONS = {"FILTER": "(", "WITHIN": "GROUP", "IGNORE": "NULLS", "RESPECT": "NULLS"}
 _STAR_CHANGES = frozenset(("REPLACE", "RENAME", "EXCLUDE", "ILIKE"))
@@ -167,11 +170,8 @@ class Refusals:
         is_grouping = word in ("ALL", "ROLLUP", "CUBE") or (word == "GROUPING" and after == "SETS")
         if is_grouping and before == "BY" and self._words[at - 2] == "GROUP":
             return self.unsupported(at, f"GROUP BY {word}", "List the columns.")
-        is_semi = word == "LEFT" and after == "SEMI"
-        is_join = is_semi or (word in _OTHER_JOINS and after in _JOIN_WORDS)
-        if is_join and self._reading.ends_operand(at - 1):
-            join = "LEFT SEMI JOIN" if is_semi else f"{word} JOIN"
-            return self.unsupported(at, join, "Write JOIN, LEFT JOIN, LEFT ANTI JOIN or ASOF JOIN.")
+        if word in _OTHER_JOINS and after in _JOIN_WORDS and self._reading.ends_operand(at - 1):
+            return self.unsupported(at, f"{word} JOIN", _OTHER_JOINS[word])
         if word not in _REFUSED_CLAUSES or self._reading.kinds[at] is not TokenType.BREAK:
             return None
         return self.unsupported(at, *_REFUSED_CLAUSES[word]) if self._reading.ends_operand(at - 1) else None
