@@ -160,7 +160,8 @@ def _using(
 def _merged(scope: Scope, pairs: Sequence[tuple[Expression, Expression]]) -> Scope:
     merged, leading = set(scope.merged), []
     for shown, hidden in pairs:
-        assert isinstance(shown, Column) and isinstance(hidden, Column), pairs
+        assert isinstance(shown, Column), pairs
+        assert isinstance(hidden, Column), pairs
         merged.add((hidden.input.lower(), hidden.name.lower()))
         leading.append(shown)
     others = (column for column in scope.leading if column not in leading)
