@@ -421,12 +421,6 @@ _LATEST = "A standing query has no end. Read the newest results with latest(n)."
             "Compare the columns one by one.",
         ),
         (
-            "SELECT sym FROM trades WHERE sym LIKE ANY ('a')",
-            "LIKE ANY is not supported",
-            "ANY",
-            "Write the patterns out, joined by OR or AND.",
-        ),
-        (
             "SELECT * REPLACE (1 AS sym) FROM trades",
             "* REPLACE is not supported",
             "REPLACE",
@@ -438,7 +432,13 @@ _LATEST = "A standing query has no end. Read the newest results with latest(n)."
             "=>",
             "Give the arguments in order.",
         ),
-        ("SELECT f(x -> 1) AS y FROM trades", "a function as an argument is not supported", "->", None),
+        (
+            "SELECT f(x -> 1) AS y FROM trades",
+            "f of a function is not supported",
+            "f(x -> 1)",
+            "What takes one is exists, filter, forall, transform. Anything else a function of your own can do, "
+            "which takes the whole array (docs/functions.md).",
+        ),
         (
             "SELECT sum(price) FILTER (WHERE true) AS x FROM trades",
             "FILTER after a function is not supported",

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from eddyline.expressions.frame import Called, ErrorCodes, Evaluated, Frame, merge_errors, without_errors
 from eddyline.expressions.function import FUNCTIONS, Function
-from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall
+from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall, Variable
 
 
 def evaluate(expression: Expression, frame: Frame) -> Evaluated:
@@ -24,6 +24,8 @@ def evaluate(expression: Expression, frame: Frame) -> Evaluated:
         return Evaluated(frame.slots[expression.index])
     if isinstance(expression, Literal):
         return Evaluated(_constant(expression))
+    if isinstance(expression, Variable):
+        return Evaluated(frame.variables[expression.number])
     known = frame.computed.get(expression)
     if known is None:
         known = _compute(expression, frame)

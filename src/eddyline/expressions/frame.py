@@ -90,6 +90,7 @@ class Frame:
     _codes: dict[Failure, int] = field(default_factory=dict)
     called: dict[UserCall, Called] = field(default_factory=dict)
     alike: Alike | None = None  # where several rows may give a call the same arguments
+    variables: dict[int, pa.Array] = field(default_factory=dict)  # inside a function that is an argument
 
     def code(self, error: str, message: str) -> int:
         """The number that stands for this failure in `errors`."""
@@ -152,6 +153,7 @@ class Frame:
             self._codes,
             {call: called.take(rows) for call, called in self.called.items()},
             None if alike is None else lambda call: alike(call)[rows],
+            {number: column.take(indices) for number, column in self.variables.items()},
         )
 
 

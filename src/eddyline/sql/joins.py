@@ -38,6 +38,7 @@ from eddyline.model import (
     SlotInfo,
     Stream,
     UserCall,
+    Variable,
     joined_name,
 )
 from eddyline.sql.event_time_bounds import Bound, Difference, EventTimes, Reach, reach_of
@@ -325,6 +326,8 @@ def _text(e: Expression) -> str:
         said = repr(e.name)
     elif isinstance(e, Literal):
         said = f"={e.value!r}"
+    elif isinstance(e, Variable):
+        said = f"#{e.number}"
     else:
         assert isinstance(e, (Call, UserCall)), f"{type(e).__name__} in a key"
         version = f"@{e.version}" if isinstance(e, UserCall) else ""

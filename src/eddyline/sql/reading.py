@@ -99,13 +99,18 @@ OPERATORS = {written: name for words in LEVELS for written, name in words.items(
 _AFTER_RARE = frozenset((*LEVELS[0], ",", ")", "]", "FROM", "AS", "AND", "OR", "IS", "IN"))
 _AFTER_VALUE = _AFTER_RARE | {
     *OPERATORS,
-    *("[", ".", "::", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "NOT", "ESCAPE", "FOR"),
+    *("[", ".", "::", "->", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "NOT", "ESCAPE", "FOR"),
     *("THEN", "WHEN", "ELSE", "END", "WHERE", "GROUP", "HAVING", "QUALIFY", "ASC", "DESC", "ROWS", "RANGE"),
     *("JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "ANTI", "SEMI", "ASOF", "FULL", "NATURAL"),
     *("ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW"),
 }
 SIGNS = {"-": "negate", "~": "~", "+": ""}
 CASTS = ("CAST", "TRY_CAST")
+QUANTIFIERS = {
+    "ANY": "or",
+    "SOME": "or",
+    "ALL": "and",
+}  # of patterns, and what joins the conditions they are short for
 # Calls with words between their arguments, and the word that tells them from plain calls of the same name.
 WORDED_CALLS = {"TRIM": "FROM", "SUBSTRING": "FROM", "SUBSTR": "FROM", "POSITION": "IN"}
 
@@ -178,6 +183,7 @@ _KEYWORDS = {
     ",": TokenType.COMMA,
     ".": TokenType.DOT,
     "::": TokenType.DCOLON,
+    "->": TokenType.ARROW,
     "~": TokenType.TILDE,
     "*": TokenType.STAR,
     "+": TokenType.PLUS,
@@ -240,6 +246,11 @@ class Reading:
     def join_length(self, at: int) -> int:
         """How many words from here on say how an input is joined; none: nothing is joined here."""
         return next((len(words) for words in JOINS if tuple(self.words[at : at + len(words)]) == words), 0)
+
+    def is_quantifier(self, at: int) -> bool:
+        """Whether the word says how many of the patterns behind it must match: LIKE ANY (…)."""
+        is_there = self.words[at] in QUANTIFIERS and self.words[at + 1] == "("
+        return is_there and at > 0 and self.words[at - 1] in ("LIKE", "ILIKE")
 
     def call_around(self, at: int) -> str:
         """The function in whose parentheses a token stands, in capitals."""
@@ -367,6 +378,8 @@ class Reading:
             return TokenType.NUMBER
         if word == "":
             return TokenType.COLON if is_path(token) else TokenType.IDENTIFIER
+        if self.is_quantifier(at):
+            return TokenType.VAR
         if not is_wordlike(word):
             return _KEYWORDS.get(word, _NOWHERE)
         if self._is_keyword(at, word, self.words[at - 1] if at else "", self.words[at + 1]):

@@ -47,7 +47,7 @@ _AFTER_FUNCTIONS = {"FILTER": "(", "WITHIN": "GROUP", "IGNORE": "NULLS", "RESPEC
 _STAR_CHANGES = frozenset(("REPLACE", "RENAME", "EXCLUDE", "ILIKE"))
 _NEGATABLE = frozenset(("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"))
 _CONNECTING = ("AND", "OR", "NOT", "!", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "ON", "BY")
-_BEGINNING = ("(", "[", ",", "CASE", "WHEN", "THEN", "ELSE", "SELECT", "WHERE", "HAVING", "QUALIFY")
+_BEGINNING = ("(", "[", ",", "->", "CASE", "WHEN", "THEN", "ELSE", "SELECT", "WHERE", "HAVING", "QUALIFY")
 _BEFORE_OPERAND = frozenset((*OPERATORS, *SIGNS, *_CONNECTING, *_BEGINNING))
 _STARTS_OPERAND = frozenset(("(", "*", "+", "-", "~", "CASE", "NULL", "TRUE", "FALSE"))
 _TAKES_NAMES = {"USING": "a column", "EXCEPT": "a column", "EXTRACT": "a field such as YEAR"}
@@ -186,10 +186,8 @@ class Refusals:
             is_in = at > 1 and self._words[at - 2] == "IN"
             what = "IN (SELECT …)" if is_in else "a query inside an expression"
             return self.unsupported(at, what, "Write a join.")
-        if word == "EXISTS" and after == "(":
+        if word == "EXISTS" and after == "(" and self._words[at + 2] in ("SELECT", "WITH", "VALUES"):
             return self.unsupported(at, "EXISTS", "Write a join.")
-        if before in ("LIKE", "ILIKE") and word in ("ANY", "SOME", "ALL") and after == "(":
-            return self.unsupported(at, f"{before} {word}", "Write the patterns out, joined by OR or AND.")
         if before == "*" and word in _STAR_CHANGES and self._reading.is_star(at - 1):
             return self.unsupported(at, f"* {word}", "List the columns, or write * EXCEPT (a, b).")
         if before == ")" and after and _AFTER_FUNCTIONS.get(word) == after:
@@ -201,8 +199,6 @@ class Refusals:
             return self.unsupported(at, f"ORDER BY … {word}", "Windows look back in ascending order.")
         if word == "=>" and is_inside:
             return self.unsupported(at, "a named argument", "Give the arguments in order.")
-        if word == "->" and is_inside:
-            return self.unsupported(at, "a function as an argument")
         if word == "INTERVAL" and self._is_value(at):
             return self.unsupported(
                 at,
