@@ -14,6 +14,7 @@ from eddyline import types
 from eddyline.errors import (
     EddylineError,
     LimitError,
+    NotBuiltError,
     ParseError,
     Span,
     TypeMismatchError,
@@ -26,10 +27,21 @@ from eddyline.model import LAMBDA, Aggregate, Call, Expression, Literal, Over, S
 from eddyline.sql import aggregates, syntax
 from eddyline.sql.lexer import MAX_NESTING, PARAMETER, Constant
 from eddyline.sql.literals import converted, literal
+from eddyline.sql.refusals import EXPLODE_HINT
 from eddyline.sql.scope import Scope, fields, struct_field
 
 MAX_PREDICATES = 1000
 TAKE_FUNCTIONS = {"exists": 1, "filter": 2, "forall": 1, "transform": 2}  # and how many variables these have
+
+
+_REFUSED = {
+    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"): (
+        EXPLODE_HINT
+    ),
+    ("rand", "randn", "random", "uniform", "uuid", "shuffle", "monotonically_increasing_id"): (
+        "Declare a function of your own with deterministic=False (docs/functions.md)."
+    ),
+}
 
 
 class UserFunction(Protocol):
@@ -127,7 +139,7 @@ def convert(value: Any, source: pa.DataType, to: pa.DataType, time_zone: str, sp
             )
         return converted(value, source, to, time_zone)
     except ParseError as error:
-        raise TypeMismatchError(error.problem, span=span) from None
+        raise TypeMismatchError(error.problem, span=span, hint=error.hint) from None
 
 
 def list_like(source: pa.DataType, to: pa.DataType) -> pa.DataType:
@@ -331,6 +343,8 @@ class Binder:
         user = None if name in FUNCTIONS or self.functions is None else self.functions.get(node.name)
         if user is None and name not in FUNCTIONS and aggregates.is_aggregate(name):
             return self._aggregate(node, name, is_windowed=False)
+        if user is None and name not in FUNCTIONS:
+            self._refuse_function(node, name)
         if node.is_distinct:
             raise UnsupportedError(f"{node.name} does not take DISTINCT", span=node.span)
         arguments = [self.bind(argument) for argument in node.arguments]
@@ -340,6 +354,24 @@ class Binder:
         if nearest(name, aggregates.NAMES) is not None:
             also_known = [*also_known, *aggregates.NAMES]
         return call(node.name, arguments, span=node.span, also_known=also_known)
+
+    def _refuse_function(self, node: syntax.CallNode, name: str) -> None:
+        """Refuse by its name what Spark has and a standing query does not, or not yet."""
+        if name in aggregates.WINDOWS_OF_TIME:
+            raise NotBuiltError(
+                f"windows of time ({name}) are not built in this version",
+                span=node.span,
+                hint=aggregates.WAY_OUT,
+            )
+        if name in aggregates.OTHER_NAMES:
+            raise NotBuiltError(
+                f"{name} is an aggregate; these are not built in this version",
+                span=node.span,
+                hint=aggregates.WAY_OUT,
+            )
+        for names, hint in _REFUSED.items():
+            if name in names:
+                raise UnsupportedError(f"{name} is not supported", span=node.span, hint=hint)
 
     def _call_with_function(self, node: syntax.CallNode, name: str) -> Expression:
         """A call such as exists(tags, t -> t LIKE 'a%')."""
@@ -422,9 +454,10 @@ class Binder:
 
     def _aggregate(self, node: syntax.CallNode, name: str, *, is_windowed: bool) -> Aggregate:
         if not is_windowed and not self.allows_aggregates:
-            hint = "Write the condition in HAVING." if self.clause == "WHERE" else None
             raise UnsupportedError(
-                f"{name} is an aggregate and cannot stand in {self.clause}", span=node.span, hint=hint
+                f"{name} is an aggregate and cannot stand in {self.clause}",
+                span=node.span,
+                hint=aggregates.WAY_OUT,
             )
         outer = self.allows_aggregates, self.allows_windows, self.clause
         self.allows_aggregates, self.allows_windows, self.clause = False, False, f"the aggregate {name}"
@@ -438,11 +471,15 @@ class Binder:
 
     def _over(self, node: syntax.OverNode) -> Expression:
         if not self.allows_windows:
-            hint = "Write the condition in QUALIFY." if self.clause == "WHERE" else None
-            raise UnsupportedError(f"OVER cannot stand in {self.clause}", span=node.span, hint=hint)
+            raise UnsupportedError(
+                f"OVER cannot stand in {self.clause}", span=node.span, hint=aggregates.WAY_OUT
+            )
         name = node.function.name.lower()
         if not aggregates.is_windowed(name):
-            raise UnsupportedError(f"{node.function.name} cannot stand before OVER", span=node.function.span)
+            hint = aggregates.WAY_OUT if name in aggregates.OTHER_NAMES else None
+            raise UnsupportedError(
+                f"{node.function.name} cannot stand before OVER", span=node.function.span, hint=hint
+            )
         aggregate = self._aggregate(node.function, name, is_windowed=True)
         partition_by = tuple(self.bind(e) for e in node.partition_by)
         order_by = tuple(self.bind(e) for e in node.order_by)

@@ -241,8 +241,9 @@ def _distinct(e: Expression) -> str | None:
 def _kept_for_ever(
     entries: Sequence[Entry], unbounded: Sequence[int], streams: Sequence[int]
 ) -> UnsupportedError:
-    first = entries[unbounded[0]]
-    other = entries[next(at for at in streams if at != unbounded[0])]
+    is_outer = any(entry.input.join in ("left", "left anti", "right") for entry in entries)
+    place = unbounded[-1] if is_outer else unbounded[0]  # of an outer join, only its other side helps
+    first, other = entries[place], entries[next(at for at in streams if at != place)]
     names = " and ".join(dict.fromkeys(entries[at].stream.name for at in unbounded))
     ways = []
     if first.stream.time is not None and other.stream.time is not None:

@@ -122,7 +122,7 @@ def _refuse_too_many(inputs: Sequence[Input]) -> None:
         raise LimitError(
             f"a query joins at most {MAX_INPUTS} inputs, this one {len(inputs)}",
             span=inputs[MAX_INPUTS].span,
-            hint="Leave some out, or join their rows before they come here.",
+            hint="Leave some out, or join them in Spark and bring the rows with running.feed (docs/spark.md).",
         )
 
 

@@ -122,10 +122,13 @@ def _moment(raw: str, t: pa.DataType, time_zone: str) -> date | datetime | int:
     text = string_value(lexer.string_pieces(raw)[-1])
     value = fold(cast(Literal(types.STRING, text), t), time_zone=time_zone)
     if not isinstance(value, Literal) or value.value is None:
-        example = "2024-02-29" if t == types.DATE else "2024-02-29 13:45:00"
         name = types.type_name(t)
-        raise ParseError(f"'{text}' is not a {name}", hint=f"Write {name} '{example}'.")
+        raise ParseError(f"'{text}' is not a {name}", hint=f"Write {name} {_example(t)}.")
     return value.value
+
+
+def _example(t: pa.DataType) -> str:
+    return "'2024-02-29'" if t == types.DATE else "'2024-02-29 13:45:00'"
 
 
 def converted(value: Any, source: pa.DataType, target: pa.DataType, time_zone: str) -> Any:
@@ -140,7 +143,8 @@ def converted(value: Any, source: pa.DataType, target: pa.DataType, time_zone: s
         return Decimal(value)
     result = fold(cast(Literal(source, value), target), time_zone=time_zone)
     if not isinstance(result, Literal):
-        raise ParseError(f"{value!r} is not a {types.type_name(target)}")
+        hint = f"Write it as {_example(target)}." if types.is_temporal(target) else None
+        raise ParseError(f"{value!r} is not a {types.type_name(target)}", hint=hint)
     return result.value
 
 

@@ -48,7 +48,7 @@ _AFTER_QUERIES = (
 RESERVED = frozenset((*_PREDICATES, *_VALUES, *_CLAUSES, *_IN_CLAUSES, *_IN_JOINS, *_AFTER_QUERIES))
 # Reserved words that are never names without backquotes, and those that are only where nothing else can be meant.
 _NEVER_NAMES = frozenset(("NOT", "NULL", "TRUE", "FALSE"))
-_RARELY_NAMES = frozenset(
+RARELY_NAMES = frozenset(
     (
         *_PREDICATES,
         "AND",
@@ -344,7 +344,9 @@ class Reading:
             or (word in ("ALL", "DISTINCT") and before in ("SELECT", "BY", "("))
         ):
             return False
-        if word in _RARELY_NAMES:
+        if word == "WINDOW" and after == "(":
+            return True  # window(ts, '5 minutes')
+        if word in RARELY_NAMES:
             is_compared = at + 1 >= len(self.tokens) and before in LEVELS[0] and word not in ("AND", "OR")
             return is_compared or (after in _AFTER_RARE and (after != word or word == "FROM"))
         if after or at + 1 >= len(self.tokens):
@@ -354,7 +356,7 @@ class Reading:
     def _is_bare_alias(self, at: int, clause: str, opened: Sequence[int]) -> bool:
         """Whether the word stands behind a column of SELECT, and nothing else does."""
         is_end = self.words[at + 1] in (",", "FROM")
-        return clause == "SELECT" and opened[-1] < 0 and is_end and self.words[at] not in _RARELY_NAMES
+        return clause == "SELECT" and opened[-1] < 0 and is_end and self.words[at] not in RARELY_NAMES
 
     def _precedes_value(self, at: int, was_value_next: bool, *, is_inside: bool) -> bool:
         """Whether a value may stand behind the token. Behind FROM and JOIN stands an input, behind AS and :: a name or type."""

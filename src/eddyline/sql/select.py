@@ -32,6 +32,7 @@ from eddyline.model import (
     Window,
 )
 from eddyline.sql import syntax
+from eddyline.sql.aggregates import WAY_OUT
 from eddyline.sql.bind import Binder, Constants, Functions
 from eddyline.sql.lexer import PARAMETER, Token
 from eddyline.sql.parse import Parsed
@@ -291,9 +292,7 @@ def _group_by(
     for node in query.group_by:
         group = binder.bind(node)
         if not any(isinstance(n, Column) for n in group.walk()):
-            raise UnsupportedError(
-                "GROUP BY takes columns", span=node.span, hint="Name the column, not its position."
-            )
+            raise UnsupportedError("GROUP BY takes columns", span=node.span, hint=WAY_OUT)
         groups.append(group)
     return tuple(groups)
 
@@ -333,7 +332,7 @@ def _check_grouped(projection: Sequence[Projected], group_by: Sequence[Expressio
                 raise UnsupportedError(
                     f"{node.name} is neither grouped by nor aggregated",
                     span=node.span,
-                    hint=f"Add it to GROUP BY, or write max({node.name}).",
+                    hint=WAY_OUT,
                 )
             stack.extend(node.children)
 
