@@ -303,7 +303,12 @@ def test_an_ambiguous_name_is_refused(text: str, problem: str, part: str, hint: 
             "price",
             "Compare it with something, such as x > 0.",
         ),
-        ("SELECT sym FROM trades WHERE day > 'soon'", "'soon' is not a DATE", "'soon'", None),
+        (
+            "SELECT sym FROM trades WHERE day > 'soon'",
+            "'soon' is not a DATE",
+            "'soon'",
+            "Write it as '2024-02-29'.",
+        ),
         (
             "SELECT NULL AS x FROM trades",
             "column x has no type",

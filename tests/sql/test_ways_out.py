@@ -154,7 +154,7 @@ def test_an_alert_with_per_and_cooldown_tells_of_each_once() -> None:
         engine.query("SELECT sym FROM trades", name="seen", per="sym", cooldown="1 hour")
         now = datetime.datetime.now(datetime.UTC)
         engine.push("trades", [(n, sym, 1.0, 1, [], now) for n, sym in enumerate("AABAB")])
-        assert sorted(alert["key"]["sym"] for alert in engine.alerts()) == ["A", "B"]
+        assert [message.key for message in engine.messages()] == [{"sym": "A"}, {"sym": "B"}]
 
 
 def test_a_function_of_one_s_own_may_be_random() -> None:

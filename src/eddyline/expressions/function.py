@@ -122,7 +122,7 @@ def call(
     except TypeMismatchError as error:
         if error.span is None:
             error.span = span
-        if error.hint is None:
+        if error.hint is None and not entry.is_operator:
             error.hint = f"Write {entry.signature}."
         raise
     return Call(result, entry.name, tuple(coerced), span=span)
