@@ -37,6 +37,7 @@ _HEADINGS = {
     "json": "JSON",
     "collections": "Arrays, maps and structs",
     "arrays": "Arrays, maps and structs",
+    "lambdas": "Arrays, maps and structs",
     "nested": "Arrays, maps and structs",
     "searching": "Text",
     "like": "Text",

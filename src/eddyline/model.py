@@ -75,6 +75,17 @@ class Slot(Expression):
     index: int
 
 
+LAMBDA = "->"  # the call that a function as an argument is: of its value, then of its variables
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Expression):
+    """A variable of a function that is an argument: x in transform(a, x -> x + 1). Functions inside others go on counting."""
+
+    number: int
+    name: str = field(compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Expression):
     """A built-in operator or function, by the name `expressions` knows it under."""

@@ -153,3 +153,24 @@ def test_a_partner_that_matches_settles_one_in_error(life):
     life.push(orders=[(1, 7, at(0)), (2, 8, at(0))])
     assert life.told("anti") == []
     assert [letter.row["o.id"] for letter in life.engine.dead_letters()] == [2]
+
+
+def test_a_right_join_gives_what_the_left_join_with_its_sides_exchanged_gives(life):
+    near = "o.k = p.k AND p.ts BETWEEN o.ts AND o.ts + INTERVAL 10 SECONDS"
+    life.query(f"SELECT p.n, o.id FROM paid p RIGHT JOIN orders o ON {near} WHERE o.id < 9", "right")
+    life.query(f"SELECT p.n, o.id FROM orders o LEFT JOIN paid p ON {near} WHERE o.id < 9", "left")
+    life.push(orders=[(1, 7, at(0)), (2, 8, at(0)), (9, 8, at(0))])
+    life.push(paid=[(7, 70, at(5)), (7, 71, at(6))])
+    life.push(paid=[(9, 91, at(13))])
+    assert life.told("right") == [(70, 1), (71, 1), (None, 2)]
+    assert life.told("left") == life.told("right")
+
+
+def test_a_left_semi_join_gives_a_row_once_where_the_table_has_its_key(life):
+    life.query("SELECT * FROM orders o LEFT SEMI JOIN users u ON o.k = u.k AND u.name <> 'x'", "semi")
+    life.push(users=[(7, "ann"), (8, "x")])
+    life.push(orders=[(1, 7, at(0)), (2, 8, at(0)), (3, 9, at(0)), (4, None, at(0))])
+    life.push(users=[(7, "bob"), (9, "eve")])  # a row has met the table when it came, and meets it once
+    life.push(orders=[(5, 9, at(0)), (6, 7, at(0))])
+    assert [row[0] for row in life.told("semi")] == [1, 5, 6]
+    assert len(life.told("semi")[0]) == 3

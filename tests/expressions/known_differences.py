@@ -40,7 +40,8 @@ KNOWN: list[tuple[str, str]] = [
     ),
     (
         r"hour\('05:00'\)",
-        "Text is never taken for a date or a time by itself: write TIMESTAMP '…', or CAST it.",
+        "Text is not taken for a date or a time, but for a literal or parameter that is compared with one (ts > '2024-02-29'): "
+        "write TIMESTAMP '…', or CAST it.",
     ),
     (
         r"s1 LIKE 'a\\\\b'|s RLIKE '\('|date_format\(ts, 'w'\)|to_timestamp\(s, 'E yyyy'\)|"

@@ -59,6 +59,14 @@ def results(text: str, rows: Frame) -> list:
 # ------------------------------------------------------------------------------------------ errors
 
 
+def test_null_decides_before_an_error_that_is_asked_for_later():
+    rows = frame(i=[None, 4], zero=[0, 0])
+    assert results("i + 7 DIV zero", rows) == [None, "DIVIDE_BY_ZERO"]
+    assert results("7 DIV zero + i", rows) == ["DIVIDE_BY_ZERO", "DIVIDE_BY_ZERO"]
+    assert results("(7 DIV zero) / i", rows) == [None, "DIVIDE_BY_ZERO"]  # the divisor comes first
+    assert results("7 DIV zero = CAST(NULL AS INT)", rows) == [None, None]  # a constant before all
+
+
 def test_a_bad_row_does_not_stop_the_others():
     assert results("10 / i", frame(i=[5, 0, None, 2])) == [2.0, "DIVIDE_BY_ZERO", None, 5.0]
 

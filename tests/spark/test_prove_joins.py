@@ -32,6 +32,9 @@ JOINS = {
     "AND n.ts BETWEEN t.ts AND t.ts + INTERVAL 5 SECONDS",
     "anti": "SELECT t.price FROM trades t LEFT ANTI JOIN news n ON t.sym = n.sym "
     "AND n.ts BETWEEN t.ts AND t.ts + INTERVAL 5 SECONDS",
+    "right": "SELECT *, sym AS s FROM recent(news, 10) n RIGHT JOIN trades t USING (sym) WHERE t.price < 100",
+    "semi": "SELECT * FROM trades t LEFT SEMI JOIN quotes q ON t.sym = q.sym AND q.bid > t.price",
+    "using": "SELECT sym, * EXCEPT (sym) FROM trades JOIN quotes USING (sym)",
     "three": "SELECT t.sym, n.head, q.bid, now() AS at FROM trades t JOIN recent(news, 10) n ON t.sym = n.sym "
     "JOIN quotes q ON q.sym = n.sym",
 }

@@ -403,12 +403,110 @@ def test_every_pair_may_be_meant_if_all_inputs_have_a_window() -> None:
 
 
 @pytest.mark.parametrize(
-    "join", ["RIGHT JOIN", "FULL JOIN", "FULL OUTER JOIN", "LEFT SEMI JOIN", "NATURAL JOIN"]
+    ("join", "way_out"),
+    [("FULL JOIN", "LEFT ANTI JOIN"), ("FULL OUTER JOIN", "LEFT ANTI JOIN"), ("NATURAL JOIN", "USING (id)")],
 )
-def test_joins_of_other_kinds_are_refused_with_those_there_are(join: str) -> None:
+def test_joins_of_other_kinds_are_refused_with_a_way_out(join: str, way_out: str) -> None:
     error = refusal(f"SELECT t.sym FROM trades t {join} news n ON t.sym = n.sym")
-    assert error.problem.endswith("is not supported")
-    assert error.hint == "Write JOIN, LEFT JOIN, LEFT ANTI JOIN or ASOF JOIN."
+    assert error.problem == f"{join.replace(' OUTER', '')} is not supported"
+    assert error.hint is not None
+    assert way_out in error.hint
+
+
+# ------------------------------------------------------------------------------------------------ RIGHT and SEMI
+
+
+def test_a_right_join_is_a_left_join_with_its_sides_exchanged() -> None:
+    condition = "t.sym = n.sym AND t.price > 5"
+    right = shape_of(f"SELECT t.price, n.id FROM recent(trades, 5) t RIGHT OUTER JOIN news n ON {condition}")
+    left = shape_of(f"SELECT t.price, n.id FROM news n LEFT JOIN recent(trades, 5) t ON {condition}")
+    assert right.join == left.join
+    assert right.projection == left.projection
+    assert [right.inputs[place].alias for place in right.written_order] == ["t", "n"]
+
+
+def test_a_star_over_a_right_join_has_the_columns_in_the_order_written() -> None:
+    shape = shape_of("SELECT * FROM recent(trades, 5) t RIGHT JOIN news n ON t.sym = n.sym")
+    own = STREAMS["trades"].schema.names
+    assert [p.name for p in shape.projection] == [*own, *(f"n_{name}" for name in own)]
+
+
+def test_a_right_join_of_a_table_says_where_the_stream_belongs() -> None:
+    error = refusal("SELECT q.sym FROM trades t RIGHT JOIN quotes q ON t.sym = q.sym")
+    assert error.problem == "RIGHT JOIN of quotes, which has a key, takes a left side that has one too"
+    assert error.hint == "Put the stream last: FROM quotes … RIGHT JOIN trades, or write JOIN."
+    assert pointed(error).startswith("quotes q")
+
+
+def test_a_left_semi_join_by_the_whole_key_is_a_join_without_columns_of_its_right() -> None:
+    semi = shape_of("SELECT * FROM trades t LEFT SEMI JOIN quotes q ON t.sym = q.sym AND q.price > 1")
+    join = shape_of("SELECT t.* FROM trades t JOIN quotes q ON t.sym = q.sym AND q.price > 1")
+    assert (semi.join, semi.projection, semi.condition) == (join.join, join.projection, join.condition)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "SELECT t.sym FROM trades t SEMI JOIN recent(news, 5) n ON t.sym = n.sym",
+            "LEFT SEMI JOIN looks up news by its whole key; it has no key",
+        ),
+        (
+            "SELECT t.sym FROM trades t LEFT SEMI JOIN quotes q ON t.id = q.id",
+            "LEFT SEMI JOIN looks up quotes by its whole key; for sym of its key there is no equality",
+        ),
+        (
+            "SELECT t.sym FROM trades t LEFT SEMI JOIN watches w ON t.price = w.id",
+            "LEFT SEMI JOIN looks up watches by its whole key; for id of its key there is no equality",
+        ),
+        (
+            "SELECT q.sym FROM quotes q LEFT SEMI JOIN watches w ON q.id = w.id",
+            "LEFT SEMI JOIN needs a stream without a key on its left",
+        ),
+        (
+            "SELECT q.bid FROM trades t LEFT SEMI JOIN quotes q ON t.sym = q.sym",
+            "results have no columns of q: LEFT SEMI JOIN keeps rows of t that have a match",
+        ),
+    ],
+)
+def test_a_left_semi_join_whose_rows_could_match_twice_is_refused(text: str, problem: str) -> None:
+    assert refusal(text).problem == problem
+
+
+# ------------------------------------------------------------------------------------------------ USING
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("SELECT sym FROM recent(trades, 5) t JOIN recent(news, 5) n USING (sym)", "t.sym"),
+        ("SELECT sym FROM trades t LEFT JOIN recent(news, 5) n USING (sym)", "t.sym"),
+        ("SELECT sym FROM recent(trades, 5) t RIGHT JOIN news n USING (sym)", "n.sym"),
+        ("SELECT n.sym FROM recent(trades, 5) t JOIN recent(news, 5) n USING (sym)", "n.sym"),
+        (
+            "SELECT sym FROM recent(trades, 5) t JOIN recent(news, 5) n USING (sym) JOIN quotes q USING (sym)",
+            "t.sym",
+        ),
+    ],
+)
+def test_the_name_of_a_column_of_using_is_not_ambiguous(text: str, column: str) -> None:
+    shape = shape_of(text)
+    place, _, name = shape.projection[0].expression.name.partition(".")  # type: ignore[attr-defined]
+    assert f"{shape.inputs[int(place)].alias}.{name}" == column
+
+
+def test_a_name_is_ambiguous_beside_an_input_that_using_does_not_name() -> None:
+    error = refusal(
+        "SELECT t.id FROM recent(trades, 5) t JOIN recent(news, 5) n USING (sym) JOIN quotes q ON sym = q.sym"
+    )
+    assert error.problem == "sym could be a column of t and q"
+
+
+def test_a_star_begins_with_the_columns_of_using() -> None:
+    shape = shape_of("SELECT * FROM recent(trades, 5) t JOIN recent(news, 5) n USING (id, sym)")
+    names = [p.name for p in shape.projection]
+    assert names[:6] == ["id", "sym", "price", "num", "gone", "ts"]
+    assert names[6:] == ["n_price", "n_num", "n_gone", "n_ts"]
 
 
 # ------------------------------------------------------------------------------------------------ sharing of shapes

@@ -40,6 +40,7 @@ def constant(text: str, time_zone: str = "UTC") -> tuple[pa.DataType, Any]:
         ("1e3", types.DOUBLE, 1000.0),
         ("1.5D", types.DOUBLE, 1.5),
         ("1.5f", types.FLOAT, 1.5),
+        ("0.1F", types.FLOAT, 0.10000000149011612),
         ("'it''s'", types.STRING, "it's"),
         (r"'a\tb\\c\'d'", types.STRING, "a\tb\\c'd"),
         (r"'\u00e9\101'", types.STRING, "éA"),
@@ -83,6 +84,8 @@ def test_a_timestamp_without_zone_is_read_in_the_session_zone() -> None:
     ("text", "problem"),
     [
         ("128Y", "128Y does not fit TINYINT"),
+        ("1e40F", "1e40F does not fit FLOAT"),
+        ("1e99999999999999999999", "1e99999999999999999999 does not fit DOUBLE"),
         ("DATE '2023-02-29'", "'2023-02-29' is not a DATE"),
         ("TIMESTAMP 'soon'", "'soon' is not a TIMESTAMP"),
         ("X'1G'", "X'1G' is not a binary literal"),

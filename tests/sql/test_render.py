@@ -43,6 +43,7 @@ SCHEMA = pa.schema(
         "CASE WHEN a > 1 THEN 'x' ELSE 'y' END",
         "TRY_CAST(t AS INT)",
         "x > 1.5",
+        "CAST(a AS FLOAT) = 0.1F",
         "coalesce(a, b)",
     ],
 )

@@ -51,6 +51,15 @@ def test_the_same_text_gives_the_identical_shape() -> None:
     assert shapes.shape_of(text, STREAMS)[0] is shapes.shape_of(text, STREAMS)[0]
 
 
+@pytest.mark.parametrize(
+    "where", ["price = 0.1F", "price IN (0.1F, 7)", "price BETWEEN 0.1F AND 7", "price + 0.1F > 7"]
+)
+def test_a_float_literal_is_rounded_before_it_meets_a_double(where: str) -> None:
+    _, values = Shapes().shape_of(f"SELECT sym FROM trades WHERE {where}", STREAMS)
+    first = values[0][0] if isinstance(values[0], tuple) else values[0]
+    assert first == 0.10000000149011612
+
+
 def test_values_come_in_the_order_and_type_of_the_slots() -> None:
     shape, values = Shapes().shape_of(
         "SELECT sym FROM trades WHERE sector = 'TECH' AND price < 10 AND volume > -3 AND amount >= 2.5 AND day = '2024-02-29'",

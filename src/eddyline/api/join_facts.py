@@ -277,7 +277,7 @@ def query_join_facts(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any]
     is_known = any(each.name == signature.name for each in rounds.catalog.signatures())
     return {
         "signature": signature.name,
-        "outer": signature.outer,
+        "outer": "right" if shape.inputs[0].join == "right" else signature.outer,
         "n_queries": rounds.catalog.plan(signature.name).n_queries if is_known else 0,
         "inputs": inputs,
         "keys": key_words(signature, shape.inputs, shape.written_order),
@@ -295,7 +295,7 @@ def query_join_lines(facts: Mapping[str, Any]) -> Iterator[str]:
                 f"    held     {plural(held['rows'], 'row')}, {size_text(held['nbytes'])}, "
                 f"shared by {plural(held['n_queries'], 'query')}"
             )
-    label = {"left": "left join", "left anti": "left anti"}.get(facts["outer"], "join")
+    label = {"left": "left join", "right": "right join", "left anti": "left anti"}.get(facts["outer"], "join")
     said = [*facts["keys"], *facts["on"]]
     yield f"  {label:10s} {' AND '.join(said) or 'of every row with every other: no equality'}"
     if facts["n_queries"] > 1:

@@ -36,6 +36,7 @@ from eddyline.model import (
     SlotInfo,
     Stream,
     UserCall,
+    Variable,
     Window,
     pattern_atom,
 )
@@ -129,6 +130,8 @@ def expression_to(expression: Expression, *, spans: bool = True) -> list[Any]:
         return ["column", t, span, expression.name, expression.input]
     if isinstance(expression, Slot):
         return ["slot", t, span, expression.index]
+    if isinstance(expression, Variable):
+        return ["variable", t, span, expression.number, expression.name]
     if isinstance(expression, UserCall):
         rest = [expression.version, expression.is_deterministic, expression.occurrence]
         return ["user", t, span, expression.function, *rest, _all_to(expression.arguments, spans)]
@@ -144,6 +147,8 @@ def expression_from(stored: list[Any]) -> Expression:
         return Column(t, stored[3], stored[4], span=span)
     if kind == "slot":
         return Slot(t, stored[3], span=span)
+    if kind == "variable":
+        return Variable(t, stored[3], stored[4], span=span)
     if kind == "user":
         name, version, is_deterministic, occurrence, arguments = stored[3:]
         return UserCall(t, name, _all_from(arguments), version, is_deterministic, occurrence, span=span)

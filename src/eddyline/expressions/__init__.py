@@ -6,7 +6,7 @@ rows that have none, why. `call` and `cast` build typed trees from the allow-lis
 """
 
 from eddyline.expressions import lowerings as _lowerings  # noqa: F401  (fills FUNCTIONS)
-from eddyline.expressions.coercion import can_cast, cast, coerce, common_type
+from eddyline.expressions.coercion import can_cast, cast, coerce, common_type, literal_as_decimal
 from eddyline.expressions.evaluate import evaluate
 from eddyline.expressions.fold import fold, is_volatile
 from eddyline.expressions.frame import Context, Evaluated, Failure, Frame
@@ -28,4 +28,5 @@ __all__ = [
     "evaluate",
     "fold",
     "is_volatile",
+    "literal_as_decimal",
 ]

@@ -23,6 +23,7 @@ from eddyline.types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    TINYINT,
     is_decimal,
     is_floating,
     is_integer,
@@ -72,6 +73,11 @@ def _wider_number(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 def as_decimal(t: pa.DataType) -> pa.DataType:
     """The DECIMAL that holds every value of an integer or decimal type."""
     return t if is_decimal(t) else pa.decimal128(INTEGER_DIGITS[t], 0)
+
+
+def literal_as_decimal(t: pa.DataType, value: int) -> pa.DataType:
+    """The DECIMAL of an integer literal beside a decimal: as many digits as it shows, but all of its type for a TINYINT."""
+    return as_decimal(t) if t == TINYINT else pa.decimal128(len(str(abs(value))), 0)
 
 
 def coerce(expression: Expression, to: pa.DataType) -> Expression:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from eddyline.expressions.frame import (
     Called,
+    ErrorCodes,
     Evaluated,
     Frame,
     TooMuchAtOnce,
@@ -21,7 +22,7 @@ from eddyline.expressions.frame import (
     without_errors,
 )
 from eddyline.expressions.function import FUNCTIONS, Function
-from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall
+from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall, Variable
 
 
 def evaluate(expression: Expression, frame: Frame) -> Evaluated:
@@ -55,6 +56,8 @@ def _evaluate(expression: Expression, frame: Frame) -> Evaluated:
         return Evaluated(frame.slots[expression.index])
     if isinstance(expression, Literal):
         return Evaluated(_constant(expression))
+    if isinstance(expression, Variable):
+        return Evaluated(frame.variables[expression.number])
     known = frame.computed.get(expression)
     if known is None:
         known = _compute(expression, frame)
@@ -77,14 +80,34 @@ def _compute(expression: Expression, frame: Frame) -> Evaluated:
         result = entry.lowering(arguments, expression, frame)
     if frame.budget is not None:
         frame.budget.spend(expression, sum(_nbytes(each) for each in (*arguments, result)))
-    errors = merge_errors(*(a.errors for a in arguments), result.errors)
-    if errors is None:
-        return result
+    errors = merge_errors(_argument_errors(entry, arguments, expression), result.errors)
+    if errors is None or not errors.any():
+        return Evaluated(result.values)
     return Evaluated(without_errors(frame.array(result), errors), errors)
 
 
 def _nbytes(value: Evaluated) -> int:
     return scalar_bytes(value.values) if isinstance(value.values, pa.Scalar) else int(value.values.nbytes)
+
+
+def _argument_errors(entry: Function, arguments: Sequence[Evaluated], expression: Call) -> ErrorCodes | None:
+    """The errors of the arguments. Where one is NULL that decides the value, those asked for after it do not count."""
+    if all(argument.errors is None for argument in arguments) or not entry.null_propagates:
+        return merge_errors(*(argument.errors for argument in arguments))
+    constants = (at for at, e in enumerate(expression.arguments) if isinstance(e, (Literal, Slot)))
+    first = (at for at in entry.asked_first if at < len(arguments))
+    merged: ErrorCodes | None = None
+    is_decided: npt.NDArray[np.bool_] | bool = False
+    for at in dict.fromkeys((*constants, *first, *range(len(arguments)))):
+        values, errors = arguments[at].values, arguments[at].errors
+        if errors is not None:
+            merged = merge_errors(merged, np.where(is_decided, np.int32(0), errors))
+        is_decided = is_decided | (
+            not values.is_valid
+            if isinstance(values, pa.Scalar)
+            else values.is_null().to_numpy(zero_copy_only=False)
+        )
+    return merged
 
 
 def _compute_once(

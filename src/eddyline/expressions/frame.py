@@ -127,6 +127,7 @@ class Frame:
     called: dict[UserCall, Called] = field(default_factory=dict)
     alike: Alike | None = None  # where several rows may give a call the same arguments
     budget: Budget | None = None  # of constants; rows have none
+    variables: dict[int, pa.Array] = field(default_factory=dict)  # inside a function that is an argument
 
     def code(self, error: str, message: str) -> int:
         """The number that stands for this failure in `errors`."""
@@ -196,6 +197,7 @@ class Frame:
             {call: called.take(rows) for call, called in self.called.items()},
             None if alike is None else lambda call: alike(call)[rows],
             self.budget,
+            {number: column.take(indices) for number, column in self.variables.items()},
         )
 
 

@@ -37,6 +37,9 @@ class Function:
     summary: str
     is_operator: bool
     null_propagates: bool  # NULL in, NULL out: the default of SQL functions
+    asked_first: tuple[
+        int, ...
+    ]  # arguments Spark asks for before the others, which it takes from left to right
 
 
 class NeedsLiteral(Exception):
@@ -59,6 +62,7 @@ def function(
     constants: tuple[int, ...] = (),
     is_operator: bool = False,
     null_propagates: bool = True,
+    asked_first: tuple[int, ...] = (),
     lazy: bool = False,
 ) -> Callable[[Callable[..., Evaluated]], Callable[..., Evaluated]]:
     """Register a lowering under one or more names; the first is the one explain and docs show."""
@@ -77,6 +81,7 @@ def function(
             summary,
             is_operator,
             null_propagates,
+            asked_first,
         )
         for name in names:
             assert name not in FUNCTIONS, f"{name} is registered twice"
@@ -117,7 +122,7 @@ def call(
     except TypeMismatchError as error:
         if error.span is None:
             error.span = span
-        if error.hint is None:
+        if error.hint is None and not entry.is_operator:
             error.hint = f"Write {entry.signature}."
         raise
     return Call(result, entry.name, tuple(coerced), span=span)

@@ -20,6 +20,18 @@ _DOUBLES = frozenset(
 _RANKS = frozenset(("row_number", "rank", "dense_rank"))
 _ONLY_WINDOWED = _RANKS | {"lag", "lead"}
 NAMES = frozenset({"sum", "avg", "mean"} | _COUNTS | _SAME | _DOUBLES | _RANKS)
+# Spark's, of which not even the type is known here.
+OTHER_NAMES = frozenset(
+    (
+        *("any", "approx_percentile", "array_agg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or"),
+        *("collect_list", "collect_set", "corr", "count_distinct", "covar_pop", "covar_samp", "cume_dist"),
+        *("every", "grouping", "grouping_id", "histogram_numeric", "kurtosis", "listagg", "max_by", "min_by"),
+        *("nth_value", "ntile", "percent_rank", "percentile_approx", "percentile_cont", "percentile_disc"),
+        *("skewness", "some", "std", "string_agg", "try_avg", "try_sum"),
+    )
+)
+WINDOWS_OF_TIME = frozenset(("window", "session_window", "window_time"))
+WAY_OUT = 'Aggregate in Spark, and bring the rows with running.feed (docs/spark.md, "Aggregates").'
 _ARGUMENTS = {
     "count": (0, None),
     "percentile": (2, 2),

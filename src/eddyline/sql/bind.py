@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from eddyline import types
 from eddyline.errors import (
     EddylineError,
     LimitError,
+    NotBuiltError,
     ParseError,
     Span,
     TypeMismatchError,
@@ -20,14 +22,26 @@ from eddyline.errors import (
     UnsupportedError,
     nearest,
 )
-from eddyline.expressions import FUNCTIONS, call, cast, coerce, common_type
-from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall
+from eddyline.expressions import FUNCTIONS, call, cast, coerce, common_type, literal_as_decimal
+from eddyline.model import LAMBDA, Aggregate, Call, Expression, Literal, Over, Slot, UserCall, Variable
 from eddyline.sql import aggregates, syntax
 from eddyline.sql.lexer import MAX_NESTING, PARAMETER, Constant
 from eddyline.sql.literals import converted, literal
-from eddyline.sql.scope import Scope, struct_field
+from eddyline.sql.refusals import EXPLODE_HINT
+from eddyline.sql.scope import Scope, fields, struct_field
 
 MAX_PREDICATES = 1000
+TAKE_FUNCTIONS = {"exists": 1, "filter": 2, "forall": 1, "transform": 2}  # and how many variables these have
+
+
+_REFUSED = {
+    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"): (
+        EXPLODE_HINT
+    ),
+    ("rand", "randn", "random", "uniform", "uuid", "shuffle", "monotonically_increasing_id"): (
+        "Declare a function of your own with deterministic=False (docs/functions.md)."
+    ),
+}
 
 
 class UserFunction(Protocol):
@@ -125,7 +139,7 @@ def convert(value: Any, source: pa.DataType, to: pa.DataType, time_zone: str, sp
             )
         return converted(value, source, to, time_zone)
     except ParseError as error:
-        raise TypeMismatchError(error.problem, span=span) from None
+        raise TypeMismatchError(error.problem, span=span, hint=error.hint) from None
 
 
 def list_like(source: pa.DataType, to: pa.DataType) -> pa.DataType:
@@ -142,7 +156,7 @@ def meeting_type(source: pa.DataType, value: Any, other: pa.DataType) -> pa.Data
     if source == types.STRING and types.is_temporal(other):
         return other
     if types.is_integer(source) and types.is_decimal(other) and value is not None:
-        source = pa.decimal128(max(1, len(str(abs(value)))), 0)
+        source = literal_as_decimal(source, value)
     return common_type([other, source])
 
 
@@ -162,11 +176,13 @@ class Binder:
         self.functions = functions
         self.used: dict[str, str] = {}  # user functions met, and their versions
         self.aliases: dict[str, Expression] = {}  # projected names that HAVING and QUALIFY may use
+        self.variables: dict[str, Variable] = {}  # of the functions around that are arguments
         self.clause = "a scalar expression"
         self.allows_aggregates = False
         self.allows_windows = False
         self.n_predicates = 0
         self._occurrences = 0
+        self._n_variables = 0
         self._depth = 0
 
     def bind(self, node: syntax.Node) -> Expression:
@@ -211,6 +227,9 @@ class Binder:
         return Literal(types.BOOLEAN, node.word == "TRUE", span=node.span)
 
     def _name(self, node: syntax.Name) -> Expression:
+        variable = self.variables.get(node.parts[0].lower())
+        if variable is not None:
+            return fields(replace(variable, span=node.span), node.parts[1:], node.span)
         alias = self.aliases.get(node.parts[0].lower()) if len(node.parts) == 1 else None
         if alias is not None and not self.scope.has(node.parts[0]):
             return alias
@@ -274,6 +293,14 @@ class Binder:
             operands.append(self.bind(node.escape))
         return call(node.operator, operands, span=node.span)
 
+    def _like_many(self, node: syntax.LikeMany) -> Expression:
+        self.n_predicates += len(node.patterns)
+        value = self.bind(node.value)
+        tests = [call(node.operator, [value, self.bind(p)], span=node.span) for p in node.patterns]
+        if node.is_negated:
+            tests = [call("not", [test], span=node.span) for test in tests]
+        return tests[0] if len(tests) == 1 else call(node.chain, tests, span=node.span)
+
     def _case(self, node: syntax.Case) -> Expression:
         subject = None if node.subject is None else self.bind(node.subject)
         if subject is not None and _is_free(subject):
@@ -311,9 +338,13 @@ class Binder:
 
     def _call(self, node: syntax.CallNode) -> Expression:
         name = node.name.lower()
+        if any(isinstance(argument, syntax.LambdaNode) for argument in node.arguments):
+            return self._call_with_function(node, name)
         user = None if name in FUNCTIONS or self.functions is None else self.functions.get(node.name)
         if user is None and name not in FUNCTIONS and aggregates.is_aggregate(name):
             return self._aggregate(node, name, is_windowed=False)
+        if user is None and name not in FUNCTIONS:
+            self._refuse_function(node, name)
         if node.is_distinct:
             raise UnsupportedError(f"{node.name} does not take DISTINCT", span=node.span)
         arguments = [self.bind(argument) for argument in node.arguments]
@@ -323,6 +354,78 @@ class Binder:
         if nearest(name, aggregates.NAMES) is not None:
             also_known = [*also_known, *aggregates.NAMES]
         return call(node.name, arguments, span=node.span, also_known=also_known)
+
+    def _refuse_function(self, node: syntax.CallNode, name: str) -> None:
+        """Refuse by its name what Spark has and a standing query does not, or not yet."""
+        if name in aggregates.WINDOWS_OF_TIME:
+            raise NotBuiltError(
+                f"windows of time ({name}) are not built in this version",
+                span=node.span,
+                hint=aggregates.WAY_OUT,
+            )
+        if name in aggregates.OTHER_NAMES:
+            raise NotBuiltError(
+                f"{name} is an aggregate; these are not built in this version",
+                span=node.span,
+                hint=aggregates.WAY_OUT,
+            )
+        for names, hint in _REFUSED.items():
+            if name in names:
+                raise UnsupportedError(f"{name} is not supported", span=node.span, hint=hint)
+
+    def _call_with_function(self, node: syntax.CallNode, name: str) -> Expression:
+        """A call such as exists(tags, t -> t LIKE 'a%')."""
+        if name not in TAKE_FUNCTIONS:
+            raise UnsupportedError(
+                f"{node.name} of a function is not supported",
+                span=node.span,
+                hint=f"What takes one is {', '.join(TAKE_FUNCTIONS)}. Anything else a function of your own can do, "
+                "which takes the whole array (docs/functions.md).",
+            )
+        if len(node.arguments) != 2 or isinstance(node.arguments[0], syntax.LambdaNode):
+            raise TypeMismatchError(
+                f"{name} takes an array and a function",
+                span=node.span,
+                hint=f"Write {FUNCTIONS[name].signature}.",
+            )
+        array, function = self.bind(node.arguments[0]), node.arguments[1]
+        assert isinstance(function, syntax.LambdaNode), function
+        if not pa.types.is_list(array.type):
+            raise TypeMismatchError(
+                f"{name} takes an ARRAY, found {types.type_name(array.type)}", span=node.arguments[0].span
+            )
+        n_variables = TAKE_FUNCTIONS[name]
+        names = [parameter.lower() for parameter in function.parameters]
+        if len(names) > n_variables or len(set(names)) < len(names):
+            takes = "x -> …" if n_variables == 1 else "x -> … or (x, i) -> …"
+            raise TypeMismatchError(f"the function of {name} is written {takes}", span=function.span)
+        outer = self.variables, self.allows_aggregates, self.allows_windows, self.clause
+        element_and_index = (array.type.value_type, types.INT)
+        variables = [
+            Variable(t, self._n_variables + at, parameter)
+            for at, (t, parameter) in enumerate(zip(element_and_index, function.parameters, strict=False))
+        ]
+        self.variables = {**self.variables, **dict(zip(names, variables, strict=True))}
+        self.allows_aggregates, self.allows_windows, self.clause = False, False, f"the function of {name}"
+        self._n_variables += len(variables)
+        body = self.bind(function.body)
+        self._n_variables -= len(variables)
+        self.variables, self.allows_aggregates, self.allows_windows, self.clause = outer
+        for call_ in (each for each in body.walk() if isinstance(each, UserCall)):
+            raise UnsupportedError(
+                f"{call_.function} cannot be called for each element of an array",
+                span=call_.span,
+                hint="Let the function take the whole array (docs/functions.md).",
+            )
+        lambda_ = Call(body.type, LAMBDA, (body, *variables), span=function.span)
+        return call(name, [array, lambda_], span=node.span)
+
+    def _misplaced_function(self, node: syntax.LambdaNode) -> Expression:
+        raise UnsupportedError(
+            "x -> … stands only as an argument",
+            span=node.span,
+            hint=f"Write {FUNCTIONS['exists'].signature}.",
+        )
 
     def _user_call(self, user: UserFunction, arguments: Sequence[Expression], span: Span) -> Expression:
         if user.takes is not None:
@@ -351,9 +454,10 @@ class Binder:
 
     def _aggregate(self, node: syntax.CallNode, name: str, *, is_windowed: bool) -> Aggregate:
         if not is_windowed and not self.allows_aggregates:
-            hint = "Write the condition in HAVING." if self.clause == "WHERE" else None
             raise UnsupportedError(
-                f"{name} is an aggregate and cannot stand in {self.clause}", span=node.span, hint=hint
+                f"{name} is an aggregate and cannot stand in {self.clause}",
+                span=node.span,
+                hint=aggregates.WAY_OUT,
             )
         outer = self.allows_aggregates, self.allows_windows, self.clause
         self.allows_aggregates, self.allows_windows, self.clause = False, False, f"the aggregate {name}"
@@ -367,11 +471,15 @@ class Binder:
 
     def _over(self, node: syntax.OverNode) -> Expression:
         if not self.allows_windows:
-            hint = "Write the condition in QUALIFY." if self.clause == "WHERE" else None
-            raise UnsupportedError(f"OVER cannot stand in {self.clause}", span=node.span, hint=hint)
+            raise UnsupportedError(
+                f"OVER cannot stand in {self.clause}", span=node.span, hint=aggregates.WAY_OUT
+            )
         name = node.function.name.lower()
         if not aggregates.is_windowed(name):
-            raise UnsupportedError(f"{node.function.name} cannot stand before OVER", span=node.function.span)
+            hint = aggregates.WAY_OUT if name in aggregates.OTHER_NAMES else None
+            raise UnsupportedError(
+                f"{node.function.name} cannot stand before OVER", span=node.function.span, hint=hint
+            )
         aggregate = self._aggregate(node.function, name, is_windowed=True)
         partition_by = tuple(self.bind(e) for e in node.partition_by)
         order_by = tuple(self.bind(e) for e in node.order_by)
@@ -477,11 +585,13 @@ _HANDLERS: dict[type[syntax.Node], Callable[[Binder, Any], Expression]] = {
     syntax.In: Binder._in,
     syntax.Is: Binder._is,
     syntax.Like: Binder._like,
+    syntax.LikeMany: Binder._like_many,
     syntax.Case: Binder._case,
     syntax.Cast: Binder._cast,
     syntax.Field: Binder._field,
     syntax.Element: Binder._element,
     syntax.Path: Binder._path,
     syntax.CallNode: Binder._call,
+    syntax.LambdaNode: Binder._misplaced_function,
     syntax.OverNode: Binder._over,
 }

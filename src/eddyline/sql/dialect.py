@@ -44,6 +44,11 @@ class SparkParser(DatabricksParser):
     }
     NO_PAREN_FUNCTIONS: ClassVar[_Rules] = {}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[_Rules] = {"CASE": lambda self: self._parse_case()}
+    LAMBDAS: ClassVar[_Rules] = {
+        TokenType.ARROW: lambda self, names: self.expression(
+            exp.Lambda(this=self._parse_disjunction(), expressions=names)
+        )
+    }
     QUERY_MODIFIER_PARSERS: ClassVar[_Rules] = {
         kind: DatabricksParser.QUERY_MODIFIER_PARSERS[kind] for kind in _CLAUSES
     }

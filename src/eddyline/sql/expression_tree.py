@@ -10,7 +10,7 @@ from sqlglot import exp
 from eddyline.errors import ParseError
 from eddyline.sql.lexer import PARAMETER, Constant, Token
 from eddyline.sql.placing import Placed, Placing
-from eddyline.sql.reading import CASTS, OPERATORS, SIGNS
+from eddyline.sql.reading import CASTS, OPERATORS, QUANTIFIERS, SIGNS
 from eddyline.sql.syntax import (
     Between,
     Binary,
@@ -24,7 +24,9 @@ from eddyline.sql.syntax import (
     Field,
     In,
     Is,
+    LambdaNode,
     Like,
+    LikeMany,
     Name,
     Node,
     OverNode,
@@ -243,6 +245,14 @@ class ExpressionTree(Placing):
         at = self._predicate_word(left)
         if self._words[at] not in _PATTERNS:
             raise self._complaint(at)
+        if self._reading.is_quantifier(at + 1):
+            if escape is not None:
+                raise self.refusals.unsupported(
+                    at,
+                    f"ESCAPE after {self._words[at]} {self._words[at + 1]}",
+                    "Escape with a backslash: '50\\\\%'.",
+                )
+            return self._like_many(e.expression, left, at)
         pattern = self._at(self._expression(e.expression), at + 1)
         last, escaped = pattern.last, None
         if escape is not None:
@@ -254,6 +264,20 @@ class ExpressionTree(Placing):
             _PATTERNS[self._words[at]], left.node, pattern.node, escaped, span=self._span(left.first, last)
         )
         return self._predicate(left, node, last)
+
+    def _like_many(self, e: exp.Expr, left: Placed, at: int) -> Placed:
+        self._read(e, "this", "expressions")
+        patterns, last = self._one_or_more(e.expressions, self._expect(at + 2, "("), self._expression)
+        self._expect(last, ")")
+        node = LikeMany(
+            _PATTERNS[self._words[at]],
+            left.node,
+            patterns,
+            QUANTIFIERS[self._words[at + 1]],
+            at > left.last + 1,
+            span=self._span(left.first, last),
+        )
+        return Placed(node, left.first, last)
 
     def _escaped(self, e: exp.Expr) -> Placed:
         self._read(e, "this", "expression")
@@ -370,6 +394,27 @@ class ExpressionTree(Placing):
         self._expect(last, ")")
         node = CallNode(name, nodes, is_distinct, span=self._span(first, last))
         return Placed(node, first, last)
+
+    def _lambda(self, e: exp.Expr) -> Placed:
+        self._read(e, "this", "expressions")
+        body = self._expression(e.this)
+        self._expect(body.first - 1, "->")
+        names = e.expressions
+        first = self._place(names[0]) if names else body.first
+        if self._words[body.first - 2] == ")":
+            names, last = self._one_or_more(names, first, self._parameter)
+            first = first - 1
+            self._expect(first, "(")
+            self._at(Placed(None, last + 1, last + 1), body.first - 1)
+        else:
+            names = [self._parameter(names[0]).node]
+        return Placed(
+            LambdaNode(tuple(names), body.node, span=self._span(first, body.last)), first, body.last
+        )
+
+    def _parameter(self, e: exp.Expr) -> Placed:
+        at = self._place(e)
+        return Placed(self._identifier(e, at), at, at)
 
     def _worded_call(self, name: str, arguments: Sequence[Placed], opening: int) -> Placed:
         """A call with words between its arguments, of which the last one ends it."""
@@ -525,6 +570,7 @@ _WHOLE: dict[type[exp.Expr], Callable[[ExpressionTree, Any], Placed]] = {
     exp.Escape: ExpressionTree._escaped,
     exp.Case: ExpressionTree._case,
     exp.Anonymous: ExpressionTree._call,
+    exp.Lambda: ExpressionTree._lambda,
     exp.Extract: ExpressionTree._extract,
     exp.Trim: ExpressionTree._trim,
     exp.Substring: ExpressionTree._substring,

@@ -32,7 +32,7 @@ from eddyline.sql.event_time_bounds import Bound, Difference, Reach
 from eddyline.sql.normalise import atom
 from eddyline.stream_properties import window_of
 from eddyline.time_properties import ISO, UNIT_US, time_format, time_unit
-from eddyline.types import BIGINT, is_numeric
+from eddyline.types import BIGINT, is_decimal, is_integer, is_numeric
 
 TABLES = (Role.TABLE, Role.AS_OF)
 
@@ -202,6 +202,40 @@ def _bare(e: Expression) -> str | None:
     return e.name if isinstance(e, Column) else None
 
 
+def refuse_repeated_matches(entries: Sequence[Entry], keys: Sequence[JoinKey]) -> None:
+    """Refuse LEFT SEMI JOIN unless a row can match once at most, and only when it comes: it is then a JOIN without columns."""
+    for at, entry in enumerate(entries):
+        if entry.input.join != "left semi":
+            continue
+        stream, span = entry.stream, entry.input.span
+        equated = {_distinct(key.side(at)) for key in keys if at in (key.left, key.right)}
+        left_out = [column for column in stream.key if column not in equated]
+        once = "With per and cooldown an alert of a JOIN comes once."
+        if not stream.is_keyed or left_out:
+            what = f"for {left_out[0]} of its key there is no equality" if left_out else "it has no key"
+            hint = f"Add an equality for {left_out[0]}." if left_out else f"Declare a key for {stream.name}."
+            raise UnsupportedError(
+                f"LEFT SEMI JOIN looks up {stream.name} by its whole key; {what}",
+                span=span,
+                detail=f"A row could match several rows of {stream.name}, and be a result more than once.",
+                hint=f"{hint} Or write JOIN: each match is a result. {once}",
+            )
+        if all(other.stream.is_keyed for other in entries):
+            raise UnsupportedError(
+                "LEFT SEMI JOIN needs a stream without a key on its left",
+                span=span,
+                detail=f"Rows of {entries[0].stream.name} would come and go with those of {stream.name}.",
+                hint="Write JOIN, and name the columns: its results are the changes.",
+            )
+
+
+def _distinct(e: Expression) -> str | None:
+    """The column that a key is, if different values of the column are different keys."""
+    if isinstance(e, Call) and e.function == "cast" and is_integer(e.arguments[0].type):
+        e = e.arguments[0] if is_integer(e.type) or is_decimal(e.type) else e
+    return e.name if isinstance(e, Column) else None
+
+
 # ------------------------------------------------------------------------------------------------ for ever
 
 
@@ -224,8 +258,9 @@ def _ten_minutes(stream: Stream) -> str:
 def _kept_for_ever(
     entries: Sequence[Entry], unbounded: Sequence[int], streams: Sequence[int]
 ) -> UnsupportedError:
-    first = entries[unbounded[0]]
-    other = entries[next(at for at in streams if at != unbounded[0])]
+    is_outer = any(entry.input.join in ("left", "left anti", "right") for entry in entries)
+    place = unbounded[-1] if is_outer else unbounded[0]  # of an outer join, only its other side helps
+    first, other = entries[place], entries[next(at for at in streams if at != place)]
     names = " and ".join(dict.fromkeys(entries[at].stream.name for at in unbounded))
     ways = []
     if first.stream.time is not None and other.stream.time is not None:
@@ -244,13 +279,15 @@ def _kept_for_ever(
 def refuse_undecided(entries: Sequence[Entry], outer: str, roles: Sequence[Role], reach: Reach) -> None:
     """Refuse an outer join in which it is never known that a row of the left has no match."""
     left, right = entries
-    join = f"{outer.upper()} JOIN"
+    is_right = left.input.join == "right"
+    join = "RIGHT JOIN" if is_right else f"{outer.upper()} JOIN"
     if roles[0] in TABLES and roles[1] not in TABLES:
+        place, one, two = ("last", left, right) if is_right else ("first", right, left)
         raise UnsupportedError(
-            f"{join} of {left.stream.name}, which has a key, takes a right side that has one too",
-            span=right.input.span,
+            f"{join} of {left.stream.name}, which has a key, takes a {'left' if is_right else 'right'} side that has one too",
+            span=(left if is_right else right).input.span,
             detail=f"A row of {left.stream.name} may find a match as long as it is there.",
-            hint=f"Put the stream first: FROM {right.stream.name} … {join} {left.stream.name}, or write JOIN.",
+            hint=f"Put the stream {place}: FROM {one.stream.name} … {join} {two.stream.name}, or write JOIN.",
         )
     if roles[1] in TABLES or roles[0] is Role.CURRENT or reach[0][1] is not None:
         return
@@ -262,7 +299,7 @@ def refuse_undecided(entries: Sequence[Entry], outer: str, roles: Sequence[Role]
         ways.append(f"write recent({right.stream.name}, 100)")
     raise UnsupportedError(
         f"{join} cannot tell that a row of {left.called} will never find a match",
-        span=right.input.span,
+        span=(left if is_right else right).input.span,
         detail=f"A row of {right.stream.name} that matches may always come later.",
         hint=f"Say how much later: {', or '.join(ways)}."
         if ways

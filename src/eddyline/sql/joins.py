@@ -39,10 +39,11 @@ from eddyline.model import (
     SlotInfo,
     Stream,
     UserCall,
+    Variable,
     joined_name,
 )
 from eddyline.sql.event_time_bounds import Bound, Difference, EventTimes, Reach, reach_of
-from eddyline.sql.join_windows import Entry, Kept, kept_rows, refuse_undecided
+from eddyline.sql.join_windows import Entry, Kept, kept_rows, refuse_repeated_matches, refuse_undecided
 from eddyline.sql.lexer import Token
 from eddyline.sql.normalise import normalise
 from eddyline.sql.select import BoundQuery
@@ -88,6 +89,7 @@ def joined_shape(
     keys, left, differences = _taken_apart(matching.clauses, times, parameters)
     bounds = [found for said in differences for found in said.bounds]
     _refuse_unconnected(entries, matching.clauses)
+    refuse_repeated_matches(entries, keys)
     kept = kept_rows(entries, keys, reach_of(len(entries), bounds), differences)
     matching, reach = _bounded(replace(matching, clauses=left), kept, [*bounds, *kept.bounds])
     if outer:
@@ -124,13 +126,13 @@ def _refuse_too_many(inputs: Sequence[Input]) -> None:
         raise LimitError(
             f"a query joins at most {MAX_INPUTS} inputs, this one {len(inputs)}",
             span=inputs[MAX_INPUTS].span,
-            hint="Leave some out, or join their rows before they come here.",
+            hint="Leave some out, or join them in Spark and bring the rows with running.feed (docs/spark.md).",
         )
 
 
 def _outer(inputs: Sequence[Input]) -> str:
-    """left, left anti, or nothing if only matches are results."""
-    found = next((entry for entry in inputs if entry.join.startswith("left")), None)
+    """left, left anti, or nothing if only matches are results. RIGHT JOIN is LEFT JOIN with its sides exchanged."""
+    found = next((entry for entry in inputs if entry.join in ("left", "left anti", "right")), None)
     if found is None:
         return ""
     if len(inputs) > 2:
@@ -139,12 +141,15 @@ def _outer(inputs: Sequence[Input]) -> str:
             span=found.span,
             hint="Join two inputs per query, or write JOIN where a match is needed anyway.",
         )
-    return found.join
+    return "left" if found.join == "right" else found.join
 
 
 def _in_order(bound: BoundQuery, outer: str) -> list[Entry]:
-    """The inputs as the signature has them: by stream, those of one stream as in FROM; left before right if that matters."""
+    """The inputs as the signature has them: by stream, those of one stream as in FROM; of an outer join, the one all of whose
+    rows are results before the other."""
     entries = [Entry(entry, stream) for entry, stream in zip(bound.inputs, bound.streams, strict=True)]
+    if bound.inputs[-1].join == "right":
+        return entries[::-1]
     return entries if outer else sorted(entries, key=lambda entry: entry.stream.name.lower())
 
 
@@ -338,6 +343,8 @@ def _text(e: Expression) -> str:
         said = repr(e.name)
     elif isinstance(e, Literal):
         said = f"={e.value!r}"
+    elif isinstance(e, Variable):
+        said = f"#{e.number}"
     else:
         assert isinstance(e, (Call, UserCall)), f"{type(e).__name__} in a key"
         version = f"@{e.version}" if isinstance(e, UserCall) else ""

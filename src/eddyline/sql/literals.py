@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -28,6 +29,7 @@ _FIXED = {
     lexer.TIMESTAMP: types.TIMESTAMP,
     lexer.TIMESTAMP_NTZ: types.TIMESTAMP_NTZ,
 }
+_LARGEST = {types.FLOAT: Decimal("3.4028234663852886E+38"), types.DOUBLE: Decimal("1.7976931348623157E+308")}
 _INTEGER_BITS = {types.TINYINT: 8, types.SMALLINT: 16, types.INT: 32, types.BIGINT: 64}
 
 
@@ -67,7 +69,7 @@ def _scalar(kind: str, raw: str, time_zone: str) -> tuple[pa.DataType, Any]:
         return interval(raw)
     t = _FIXED[kind]
     if kind in (lexer.DOUBLE, lexer.FLOAT):
-        return t, float(raw.rstrip("dDfF"))
+        return t, _floating(raw, t)
     if kind in (lexer.LONG, lexer.SHORT, lexer.BYTE):
         number = int(raw[:-1])
         if not -(1 << _INTEGER_BITS[t] - 1) <= number < 1 << _INTEGER_BITS[t] - 1:
@@ -79,6 +81,15 @@ def _scalar(kind: str, raw: str, time_zone: str) -> tuple[pa.DataType, Any]:
             raise ParseError(f"{raw} is not a binary literal", hint="Write X'1F' with hexadecimal digits.")
         return t, bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
     return t, _moment(raw, t, time_zone)
+
+
+def _floating(raw: str, t: pa.DataType) -> float:
+    """The nearest value of the type; of a FLOAT, too, in one step from the digits."""
+    digits = raw.rstrip("dDfF")
+    value = float(digits)
+    if math.isinf(value) or (value and Decimal(digits).copy_abs() > _LARGEST[t]):
+        raise ParseError(f"{raw} does not fit {types.type_name(t)}")
+    return value if t == types.DOUBLE else float(pa.scalar(digits).cast(t).as_py())
 
 
 def _integer_type(number: int) -> pa.DataType:
@@ -111,10 +122,13 @@ def _moment(raw: str, t: pa.DataType, time_zone: str) -> date | datetime | int:
     text = string_value(lexer.string_pieces(raw)[-1])
     value = fold(cast(Literal(types.STRING, text), t), time_zone=time_zone)
     if not isinstance(value, Literal) or value.value is None:
-        example = "2024-02-29" if t == types.DATE else "2024-02-29 13:45:00"
         name = types.type_name(t)
-        raise ParseError(f"'{text}' is not a {name}", hint=f"Write {name} '{example}'.")
+        raise ParseError(f"'{text}' is not a {name}", hint=f"Write {name} {_example(t)}.")
     return value.value
+
+
+def _example(t: pa.DataType) -> str:
+    return "'2024-02-29'" if t == types.DATE else "'2024-02-29 13:45:00'"
 
 
 def converted(value: Any, source: pa.DataType, target: pa.DataType, time_zone: str) -> Any:
@@ -129,7 +143,8 @@ def converted(value: Any, source: pa.DataType, target: pa.DataType, time_zone: s
         return Decimal(value)
     result = fold(cast(Literal(source, value), target), time_zone=time_zone)
     if not isinstance(result, Literal):
-        raise ParseError(f"{value!r} is not a {types.type_name(target)}")
+        hint = f"Write it as {_example(target)}." if types.is_temporal(target) else None
+        raise ParseError(f"{value!r} is not a {types.type_name(target)}", hint=hint)
     return result.value
 
 

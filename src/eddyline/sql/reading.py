@@ -46,6 +46,25 @@ _AFTER_QUERIES = (
 )
 # Words that cannot be names without backquotes, because they end or start a part of an expression or query.
 RESERVED = frozenset((*_PREDICATES, *_VALUES, *_CLAUSES, *_IN_CLAUSES, *_IN_JOINS, *_AFTER_QUERIES))
+# Reserved words that are never names without backquotes, and those that are only where nothing else can be meant.
+_NEVER_NAMES = frozenset(("NOT", "NULL", "TRUE", "FALSE"))
+RARELY_NAMES = frozenset(
+    (
+        *_PREDICATES,
+        "AND",
+        "OR",
+        "DIV",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "HAVING",
+        "QUALIFY",
+    )
+) | {"AS", "BY", "JOIN", "ON", "USING"}
 _NOT_AFTER_AS = frozenset(("FROM", "WHERE", "AS"))  # here a name is missing
 # Words that cannot follow what they would name, because they start a clause or a join.
 NOT_ALIASES = RESERVED | {"LEFT", "RIGHT", "ASOF", "PIVOT", "UNPIVOT", "CLUSTER", "DISTRIBUTE", "FETCH"}
@@ -55,10 +74,15 @@ JOINS = {
     ("CROSS", "JOIN"): "cross",
     ("LEFT", "JOIN"): "left",
     ("LEFT", "OUTER", "JOIN"): "left",
+    ("RIGHT", "JOIN"): "right",
+    ("RIGHT", "OUTER", "JOIN"): "right",
+    ("SEMI", "JOIN"): "left semi",
+    ("LEFT", "SEMI", "JOIN"): "left semi",
     ("ANTI", "JOIN"): "left anti",
     ("LEFT", "ANTI", "JOIN"): "left anti",
     ("ASOF", "JOIN"): "asof",
 }
+_JOIN_WORDS = frozenset(word for words in JOINS for word in words)
 LEVELS: tuple[
     dict[str, str], ...
 ] = (  # of binary operators, loosest first: as written, and the name in the tree
@@ -71,8 +95,22 @@ LEVELS: tuple[
     {"*": "*", "/": "/", "%": "%", "DIV": "div"},
 )
 OPERATORS = {written: name for words in LEVELS for written, name in words.items()}
+# What may follow a name that is a value. Behind one of the rare ones, what cannot also start a value, or end a text too early.
+_AFTER_RARE = frozenset((*LEVELS[0], ",", ")", "]", "FROM", "AS", "AND", "OR", "IS", "IN"))
+_AFTER_VALUE = _AFTER_RARE | {
+    *OPERATORS,
+    *("[", ".", "::", "->", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "NOT", "ESCAPE", "FOR"),
+    *("THEN", "WHEN", "ELSE", "END", "WHERE", "GROUP", "HAVING", "QUALIFY", "ASC", "DESC", "ROWS", "RANGE"),
+    *("JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "ANTI", "SEMI", "ASOF", "FULL", "NATURAL"),
+    *("ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW"),
+}
 SIGNS = {"-": "negate", "~": "~", "+": ""}
 CASTS = ("CAST", "TRY_CAST")
+QUANTIFIERS = {
+    "ANY": "or",
+    "SOME": "or",
+    "ALL": "and",
+}  # of patterns, and what joins the conditions they are short for
 # Calls with words between their arguments, and the word that tells them from plain calls of the same name.
 WORDED_CALLS = {"TRIM": "FROM", "SUBSTRING": "FROM", "SUBSTR": "FROM", "POSITION": "IN"}
 
@@ -127,7 +165,7 @@ _KEYWORDS = {
     **{word: TokenType[word] for word in ("ALL", "ASC", "EXCEPT", "ON", "USING")},
     **{
         word: TokenType[word]
-        for word in ("ANTI", "ASOF", "CROSS", "INNER", "JOIN", "LEFT", "OUTER", "STREAM")
+        for word in ("ANTI", "ASOF", "CROSS", "INNER", "JOIN", "LEFT", "OUTER", "RIGHT", "SEMI", "STREAM")
     },
     **{word: TokenType[word] for word in ("FOR", "OVER", "RANGE", "ROWS")},
     **dict.fromkeys((*CASTS, "EXTRACT", *WORDED_CALLS, *_TRIM_SIDES, *_FRAME_WORDS), TokenType.VAR),
@@ -145,12 +183,14 @@ _KEYWORDS = {
     ",": TokenType.COMMA,
     ".": TokenType.DOT,
     "::": TokenType.DCOLON,
+    "->": TokenType.ARROW,
     "~": TokenType.TILDE,
     "*": TokenType.STAR,
     "+": TokenType.PLUS,
     "-": TokenType.DASH,
 }
 _PAIRS = {")": "(", "]": "[", "END": "CASE"}
+_NOT_BEFORE_VALUES = frozenset(("NULL", "TRUE", "FALSE", "JOIN", "IS", "GROUP", "ORDER", "ASC", "DESC"))
 _WITH_BY = frozenset(("GROUP", "ORDER", "PARTITION"))
 _NOT_IN_WORDED_CALLS = frozenset(
     (",", "AND", "OR", "NOT", "!", "IS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN")
@@ -207,6 +247,11 @@ class Reading:
         """How many words from here on say how an input is joined; none: nothing is joined here."""
         return next((len(words) for words in JOINS if tuple(self.words[at : at + len(words)]) == words), 0)
 
+    def is_quantifier(self, at: int) -> bool:
+        """Whether the word says how many of the patterns behind it must match: LIKE ANY (…)."""
+        is_there = self.words[at] in QUANTIFIERS and self.words[at + 1] == "("
+        return is_there and at > 0 and self.words[at - 1] in ("LIKE", "ILIKE")
+
     def call_around(self, at: int) -> str:
         """The function in whose parentheses a token stands, in capitals."""
         opening = self.around[at] if at < len(self.around) else -1
@@ -255,8 +300,15 @@ class Reading:
         """Find what is paired, clauses, and types, which are one thing for the grammar."""
         opened = [-1]
         clause = before = ""
+        is_value_next, n_spare_ends = True, self.words.count("END") - self.words.count("CASE")
         for at, token in enumerate(self.tokens):
             word = self.words[at]
+            if word in RESERVED and (is_value_next or self._is_bare_alias(at, clause, opened)):
+                is_in_case = opened[-1] >= 0 and self.words[opened[-1]] == "CASE"
+                if self._is_named(at, before) and not (word == "END" and is_in_case and n_spare_ends <= 0):
+                    n_spare_ends -= word == "END"
+                    word = self.words[at] = ""
+            is_value_next = self._precedes_value(at, is_value_next, is_inside=opened[-1] >= 0)
             begins = _PAIRS.get(word)
             if begins is not None:
                 while begins != "CASE" and self.words[opened[-1]] == "CASE" and opened[-1] >= 0:
@@ -283,6 +335,42 @@ class Reading:
                 self.words[at] = ""  # a name, whatever else the word may mean
             before = self.words[at]
 
+    def _is_named(self, at: int, before: str) -> bool:
+        """Whether a reserved word is a name, where a value may stand: what follows it would follow a value."""
+        word, after = self.words[at], self.words[at + 1]
+        if (
+            at == 0
+            or word in _NEVER_NAMES
+            or (word in ("ALL", "DISTINCT") and before in ("SELECT", "BY", "("))
+        ):
+            return False
+        if word == "WINDOW" and after == "(":
+            return True  # window(ts, '5 minutes')
+        if word in RARELY_NAMES:
+            is_compared = at + 1 >= len(self.tokens) and before in LEVELS[0] and word not in ("AND", "OR")
+            return is_compared or (after in _AFTER_RARE and (after != word or word == "FROM"))
+        if after or at + 1 >= len(self.tokens):
+            return at + 1 >= len(self.tokens) or after in _AFTER_VALUE
+        return self.is_list(at + 1) or is_path(self.tokens[at + 1])
+
+    def _is_bare_alias(self, at: int, clause: str, opened: Sequence[int]) -> bool:
+        """Whether the word stands behind a column of SELECT, and nothing else does."""
+        is_end = self.words[at + 1] in (",", "FROM")
+        return clause == "SELECT" and opened[-1] < 0 and is_end and self.words[at] not in RARELY_NAMES
+
+    def _precedes_value(self, at: int, was_value_next: bool, *, is_inside: bool) -> bool:
+        """Whether a value may stand behind the token. Behind FROM and JOIN stands an input, behind AS and :: a name or type."""
+        word = self.words[at]
+        if not word or word in (")", "]", "END", "AS", "::", "."):
+            return word == "."
+        if word == "*":
+            return not was_value_next
+        if word == "NOT":
+            return at == 0 or self.words[at - 1] != "IS"
+        if word == "FROM":
+            return is_inside or (at > 0 and self.words[at - 1] == "DISTINCT")
+        return not is_wordlike(word) or (word in RESERVED and word not in _NOT_BEFORE_VALUES)
+
     def _kind(self, at: int) -> TokenType:
         token, word = self.tokens[at], self.words[at]
         self._types_until = self.type_last.get(at, self._types_until)
@@ -292,6 +380,8 @@ class Reading:
             return TokenType.NUMBER
         if word == "":
             return TokenType.COLON if is_path(token) else TokenType.IDENTIFIER
+        if self.is_quantifier(at):
+            return TokenType.VAR
         if not is_wordlike(word):
             return _KEYWORDS.get(word, _NOWHERE)
         if self._is_keyword(at, word, self.words[at - 1] if at else "", self.words[at + 1]):
@@ -303,7 +393,7 @@ class Reading:
         """Whether the grammar has a place for the word where it stands."""
         if word in _WITH_BY:
             return after == "BY" and (word == "GROUP" or self.is_in_window(at))
-        if word in ("LEFT", "INNER", "CROSS", "ANTI", "ASOF", "JOIN", "OUTER"):
+        if word in _JOIN_WORDS:
             starts = range(max(at - 2, 0), at + 1)
             return any(s + self.join_length(s) > at and self.ends_operand(s - 1) for s in starts)
         if word in CASTS or word == "EXTRACT":

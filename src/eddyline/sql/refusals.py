@@ -11,15 +11,37 @@ from dataclasses import dataclass
 from sqlglot import TokenType
 
 from eddyline.errors import ParseError, Span, UnsupportedError, nearest
+from eddyline.sql.aggregates import WAY_OUT
 from eddyline.sql.lexer import PARAMETER
-from eddyline.sql.reading import CASTS, NOT_ALIASES, OPERATORS, SIGNS, Reading, is_wordlike
+from eddyline.sql.reading import (
+    CASTS,
+    NOT_ALIASES,
+    OPERATORS,
+    RARELY_NAMES,
+    RESERVED,
+    SIGNS,
+    Reading,
+    is_wordlike,
+)
 
 STATEMENTS = "SELECT, CREATE TABLE, CREATE VIEW, ALTER VIEW, DROP VIEW and DROP TABLE"
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY")
 _MISSPELT = (*_CLAUSES, "JOIN")
 _SHORTEST_MISSPELT = 3
+_NAMES_AND_VALUES = (
+    "an expression",
+    "a name",
+    "a stream",
+    "a column",
+)  # what a reserved word in backquotes can be
 _NO_ORDER = "A standing query has no end, so its results come in the order they appear."
 _NO_END = "A standing query has no end. Read the newest results with latest(n)."
+_NO_DIFFERENCE = "Of one stream, write the condition with AND NOT; of two, a LEFT ANTI JOIN (docs/joins.md)."
+_NO_QUERY = "Write a join: LEFT SEMI JOIN with a table, LEFT ANTI JOIN for NOT, or JOIN (docs/joins.md)."
+EXPLODE_HINT = (
+    "To ask about elements write exists(tags, t -> t = 'a'). To have a row for each, explode in Spark and bring the rows with "
+    "running.feed (docs/spark.md)."
+)
 _REFUSED_CLAUSES = {
     "ORDER": ("ORDER BY", _NO_ORDER),
     "SORT": ("SORT BY", _NO_ORDER),
@@ -29,22 +51,28 @@ _REFUSED_CLAUSES = {
     "FETCH": ("FETCH", _NO_END),
     "OFFSET": ("OFFSET", _NO_END),
     "UNION": ("UNION", "Register one query for each part."),
-    "INTERSECT": ("INTERSECT", "Join the conditions with AND."),
-    "EXCEPT": ("EXCEPT", "Write the condition with AND NOT."),
-    "MINUS": ("MINUS", "Write the condition with AND NOT."),
-    "WINDOW": ("WINDOW", "Write the window out after OVER."),
-    "LATERAL": ("LATERAL", None),
-    "TABLESAMPLE": ("TABLESAMPLE", None),
-    "PIVOT": ("PIVOT", None),
-    "UNPIVOT": ("UNPIVOT", None),
+    "INTERSECT": (
+        "INTERSECT",
+        "Of one stream, join the conditions with AND; of two, write a JOIN (docs/joins.md).",
+    ),
+    "EXCEPT": ("EXCEPT", _NO_DIFFERENCE),
+    "MINUS": ("MINUS", _NO_DIFFERENCE),
+    "WINDOW": ("WINDOW", WAY_OUT),
+    "LATERAL": ("LATERAL", EXPLODE_HINT),
+    "TABLESAMPLE": ("TABLESAMPLE", "Take rows by a column: WHERE crc32(CAST(id AS STRING)) % 100 < 10."),
+    "PIVOT": ("PIVOT", WAY_OUT),
+    "UNPIVOT": ("UNPIVOT", "Register one query for each column."),
 }
-_OTHER_JOINS = frozenset(("RIGHT", "FULL", "SEMI", "NATURAL"))
+_OTHER_JOINS = {
+    "FULL": "Register two queries: FROM a LEFT JOIN b …, and FROM b LEFT ANTI JOIN a … for what is left over of b.",
+    "NATURAL": "Name the columns both sides have: a JOIN b USING (id).",
+}
 _JOIN_WORDS = frozenset(("JOIN", "OUTER", "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS"))
 _AFTER_FUNCTIONS = {"FILTER": "(", "WITHIN": "GROUP", "IGNORE": "NULLS", "RESPECT": "NULLS"}
 _STAR_CHANGES = frozenset(("REPLACE", "RENAME", "EXCLUDE", "ILIKE"))
 _NEGATABLE = frozenset(("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"))
 _CONNECTING = ("AND", "OR", "NOT", "!", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "ON", "BY")
-_BEGINNING = ("(", "[", ",", "CASE", "WHEN", "THEN", "ELSE", "SELECT", "WHERE", "HAVING", "QUALIFY")
+_BEGINNING = ("(", "[", ",", "->", "CASE", "WHEN", "THEN", "ELSE", "SELECT", "WHERE", "HAVING", "QUALIFY")
 _BEFORE_OPERAND = frozenset((*OPERATORS, *SIGNS, *_CONNECTING, *_BEGINNING))
 _STARTS_OPERAND = frozenset(("(", "*", "+", "-", "~", "CASE", "NULL", "TRUE", "FALSE"))
 _TAKES_NAMES = {"USING": "a column", "EXCEPT": "a column", "EXTRACT": "a field such as YEAR"}
@@ -93,15 +121,19 @@ class Refusals:
 
     def expected(self, at: int, what: str) -> ParseError:
         hint = "A join needs a condition." if what == "ON or USING" else None
+        if (
+            at < len(self._tokens)
+            and self._words[at] in RESERVED - RARELY_NAMES
+            and what.startswith(_NAMES_AND_VALUES)
+        ):
+            hint = f"If it is a name, write it in backquotes: `{self._tokens[at].text}`."
         return ParseError(f"expected {what}, found {self.found(at)}", span=self.span(at), hint=hint)
 
     def unsupported(self, at: int, what: str, hint: str | None = None) -> UnsupportedError:
         return UnsupportedError(f"{what} is not supported", span=self.span(at), hint=hint)
 
     def named_window(self, at: int) -> UnsupportedError:
-        return self.unsupported(
-            at, "a named window", "Write the window out: OVER (PARTITION BY … ORDER BY …)."
-        )
+        return self.unsupported(at, "a named window", WAY_OUT)
 
     def _unexpected(self, at: int) -> ParseError:
         """The token has no business here; perhaps it, or the one before, is a misspelt keyword."""
@@ -124,7 +156,10 @@ class Refusals:
             raise self._not_a_query()
         if self._words[1] == "DISTINCT":
             raise self.unsupported(
-                1, "SELECT DISTINCT", "Every matching row is a result. Group by the columns to see each once."
+                1,
+                "SELECT DISTINCT",
+                "Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is told once for each sym "
+                "(docs/alerts.md).",
             )
         for at in range(1, len(self._tokens)):
             refusal = self._refused_clause(at) or self._refused_part(at)
@@ -163,15 +198,12 @@ class Refusals:
                     at, "a query in FROM", "Name a stream; write the conditions in one query."
                 )
             if word in ("LATERAL", "VALUES") and after:
-                return self.unsupported(at, word, "Name a stream.")
+                return self.unsupported(at, word, EXPLODE_HINT if word == "LATERAL" else "Name a stream.")
         is_grouping = word in ("ALL", "ROLLUP", "CUBE") or (word == "GROUPING" and after == "SETS")
         if is_grouping and before == "BY" and self._words[at - 2] == "GROUP":
-            return self.unsupported(at, f"GROUP BY {word}", "List the columns.")
-        is_semi = word == "LEFT" and after == "SEMI"
-        is_join = is_semi or (word in _OTHER_JOINS and after in _JOIN_WORDS)
-        if is_join and self._reading.ends_operand(at - 1):
-            join = "LEFT SEMI JOIN" if is_semi else f"{word} JOIN"
-            return self.unsupported(at, join, "Write JOIN, LEFT JOIN, LEFT ANTI JOIN or ASOF JOIN.")
+            return self.unsupported(at, f"GROUP BY {word}", WAY_OUT)
+        if word in _OTHER_JOINS and after in _JOIN_WORDS and self._reading.ends_operand(at - 1):
+            return self.unsupported(at, f"{word} JOIN", _OTHER_JOINS[word])
         if word not in _REFUSED_CLAUSES or self._reading.kinds[at] is not TokenType.BREAK:
             return None
         return self.unsupported(at, *_REFUSED_CLAUSES[word]) if self._reading.ends_operand(at - 1) else None
@@ -185,24 +217,20 @@ class Refusals:
         if before == "(" and (word in ("SELECT", "WITH") or is_values):
             is_in = at > 1 and self._words[at - 2] == "IN"
             what = "IN (SELECT …)" if is_in else "a query inside an expression"
-            return self.unsupported(at, what, "Write a join.")
-        if word == "EXISTS" and after == "(":
-            return self.unsupported(at, "EXISTS", "Write a join.")
-        if before in ("LIKE", "ILIKE") and word in ("ANY", "SOME", "ALL") and after == "(":
-            return self.unsupported(at, f"{before} {word}", "Write the patterns out, joined by OR or AND.")
+            return self.unsupported(at, what, _NO_QUERY)
+        if word == "EXISTS" and after == "(" and self._words[at + 2] in ("SELECT", "WITH", "VALUES"):
+            return self.unsupported(at, "EXISTS", _NO_QUERY)
         if before == "*" and word in _STAR_CHANGES and self._reading.is_star(at - 1):
             return self.unsupported(at, f"* {word}", "List the columns, or write * EXCEPT (a, b).")
         if before == ")" and after and _AFTER_FUNCTIONS.get(word) == after:
-            return self.unsupported(at, f"{word} after a function")
+            return self.unsupported(at, f"{word} after a function", WAY_OUT)
         if before == ")" and word == "OVER" and after != "(":
             return self.named_window(at + 1)
         is_ordering = word == "DESC" or (word == "NULLS" and after in ("FIRST", "LAST"))
         if is_ordering and self._reading.is_in_window(at):
-            return self.unsupported(at, f"ORDER BY … {word}", "Windows look back in ascending order.")
+            return self.unsupported(at, f"ORDER BY … {word}", WAY_OUT)
         if word == "=>" and is_inside:
             return self.unsupported(at, "a named argument", "Give the arguments in order.")
-        if word == "->" and is_inside:
-            return self.unsupported(at, "a function as an argument")
         if word == "INTERVAL" and self._is_value(at):
             return self.unsupported(
                 at,

@@ -7,10 +7,22 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline import types
-from eddyline.model import Aggregate, Call, Column, Expression, Literal, Over, Slot, UserCall
+from eddyline.model import (
+    LAMBDA,
+    Aggregate,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Over,
+    Slot,
+    UserCall,
+    Variable,
+)
 from eddyline.sql.reading import RESERVED
 
 _LEVELS = (  # loosest first
@@ -42,6 +54,8 @@ def _text(e: Expression, values: Sequence[Any] | None, level: int = 0) -> str:
         return f"{quoted(e.input)}.{name}" if e.input else name
     if isinstance(e, Literal):
         return literal_text(e.type, e.value)
+    if isinstance(e, Variable):
+        return quoted(e.name)
     if isinstance(e, Slot):
         return f"?{e.index + 1}" if values is None else literal_text(e.type, values[e.index])
     if isinstance(e, Call):
@@ -86,6 +100,9 @@ def _call(e: Call, values: Sequence[Any] | None, own: int) -> str:
 
 def _function(e: Call, values: Sequence[Any] | None) -> str:
     name, arguments = e.function, e.arguments
+    if name == LAMBDA:
+        names = _list(arguments[1:], values)
+        return f"{names if len(arguments) == 2 else f'({names})'} -> {_text(arguments[0], values)}"
     if name in ("cast", "try_cast"):
         return f"{name.upper()}({_text(arguments[0], values)} AS {types.type_name(e.type)})"
     if name == "field" and isinstance(arguments[1], Literal):
@@ -160,6 +177,8 @@ def literal_text(t: pa.DataType, value: Any) -> str:
         return f"INTERVAL '{value.total_seconds():f}' SECONDS".replace(".000000", "")
     if isinstance(value, Decimal):
         return f"{value:f}"
+    if t == types.FLOAT:
+        return f"{np.float32(value)!s}F"
     if t == types.MONTHS:
         return f"INTERVAL {value[0]} MONTHS"
     return repr(value) if isinstance(value, float) else str(value)

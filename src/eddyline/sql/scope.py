@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -35,7 +35,15 @@ class Scope:
 
     sources: Sequence[Source]
     is_joined: bool = False  # columns then say which input they are of
-    absent: Sequence[Source] = ()  # inputs of which results have no row
+    absent: Mapping[str, str] = field(
+        default_factory=dict
+    )  # inputs results have no columns of, and why: alias to join
+    merged: frozenset[tuple[str, str]] = (
+        frozenset()
+    )  # (alias, column) that USING has equated with another of the name
+    leading: tuple[
+        Column, ...
+    ] = ()  # what * begins with: the columns of USING, the last one's before those of others
 
     def column(self, parts: Sequence[str], span: Span) -> Expression:
         """The column, or the field of a struct column, that dotted names mean."""
@@ -81,21 +89,39 @@ class Scope:
                 span=span,
                 hint=did_you_mean(alias or "", [s.alias for s in self.sources], noun="input"),
             )
-        return [self._as_column(s, f) for s in sources for f in s.schema]
+        columns = [
+            self._as_column(s, f)
+            for s in sources
+            for f in s.schema
+            if alias is not None or not self._is_merged(s, f.name)
+        ]
+        return columns if alias is not None else list(dict.fromkeys((*self.leading, *columns)))
 
     def _check_present(self, alias: str, span: Span | None) -> None:
-        if any(source.alias.lower() == alias.lower() for source in self.absent):
+        join, first = self.absent.get(alias.lower()), self.sources[0].alias
+        if join == "left semi":
+            raise UnknownNameError(
+                f"results have no columns of {alias}: LEFT SEMI JOIN keeps rows of {first} that have a match",
+                span=span,
+                hint=f"Name columns of {first}, or write JOIN.",
+            )
+        if join is not None:
             raise UnknownNameError(
                 f"results have no row of {alias}: LEFT ANTI JOIN keeps rows that have no match",
                 span=span,
-                hint=f"Name columns of {self.sources[0].alias}, or write LEFT JOIN.",
+                hint=f"Name columns of {first}, or write LEFT JOIN.",
             )
+
+    def _is_merged(self, source: Source, name: str) -> bool:
+        return (source.alias.lower(), name.lower()) in self.merged
 
     def _names(self) -> list[str]:
         return [name for source in self.sources for name in source.schema.names]
 
     def _anywhere(self, name: str) -> list[tuple[Source, Column]]:
-        found = ((source, self._in(source, name)) for source in self.sources)
+        found = (
+            (source, self._in(source, name)) for source in self.sources if not self._is_merged(source, name)
+        )
         return [(source, column) for source, column in found if column is not None]
 
     def _in(self, source: Source, name: str) -> Column | None:

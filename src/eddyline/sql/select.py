@@ -32,6 +32,7 @@ from eddyline.model import (
     Window,
 )
 from eddyline.sql import syntax
+from eddyline.sql.aggregates import WAY_OUT
 from eddyline.sql.bind import Binder, Constants, Functions
 from eddyline.sql.lexer import PARAMETER, Token
 from eddyline.sql.parse import Parsed
@@ -82,10 +83,7 @@ def bind_query(
     sources = [Source(n.alias, s.name, s.schema) for n, s in zip(query.inputs, found, strict=True)]
     _check_aliases(query.inputs)
     binder = Binder(Scope(sources, is_joined=len(sources) > 1), constants, functions)
-    inputs = tuple(
-        _input(node, sources[: at + 1], found[at], binder, constants) for at, node in enumerate(query.inputs)
-    )
-    binder.scope = _result_scope(query.inputs, sources)
+    inputs = _inputs(query.inputs, sources, binder, constants)
     where = None if query.where is None else binder.condition(query.where, "WHERE")
     projection = _projection(parsed, binder, constants)
     group_by = _group_by(query, binder, projection)
@@ -123,31 +121,52 @@ def _check_aliases(nodes: Sequence[syntax.InputNode]) -> None:
         seen.add(node.alias.lower())
 
 
-def _input(
-    node: syntax.InputNode, sources: Sequence[Source], stream: Stream, binder: Binder, constants: Constants
-) -> Input:
-    """An entry of FROM. Its ON sees the inputs up to it."""
-    binder.scope = Scope(sources, is_joined=True)
-    on = None if node.on is None else binder.condition(node.on, "ON")
-    if node.using:
-        on = _using(node, sources)
-    window = None if node.recent is None else _window(node.recent, constants)
-    return Input(node.alias, stream.name, window, node.join, on, span=node.span)
+def _inputs(
+    nodes: Sequence[syntax.InputNode], sources: Sequence[Source], binder: Binder, constants: Constants
+) -> tuple[Input, ...]:
+    """The entries of FROM. The binder is left with what SELECT and WHERE see.
+
+    ON sees the inputs up to its own, but none that is only asked for a match. What USING equates has one name.
+    """
+    inputs: list[Input] = []
+    scope = Scope((), is_joined=True)
+    for node, source in zip(nodes, sources, strict=True):
+        left, binder.scope = scope, replace(scope, sources=(*scope.sources, source))
+        on = None if node.on is None else binder.condition(node.on, "ON")
+        if node.using:
+            on, pairs = _using(node, left, Scope((source,), is_joined=True))
+            binder.scope = _merged(binder.scope, pairs)
+        if node.join in ("left anti", "left semi"):
+            absent = {**scope.absent, source.alias.lower(): node.join}
+            binder.scope = replace(binder.scope, sources=scope.sources, absent=absent)
+        scope = binder.scope
+        window = None if node.recent is None else _window(node.recent, constants)
+        inputs.append(Input(node.alias, source.stream, window, node.join, on, span=node.span))
+    binder.scope = replace(scope, is_joined=len(sources) > 1)
+    return tuple(inputs)
 
 
-def _result_scope(nodes: Sequence[syntax.InputNode], sources: Sequence[Source]) -> Scope:
-    """What SELECT and WHERE see: all inputs, but not those of which there must be no match."""
-    absent = [source for node, source in zip(nodes, sources, strict=True) if node.join == "left anti"]
-    present = [source for source in sources if source not in absent]
-    return Scope(present, is_joined=len(sources) > 1, absent=absent)
+def _using(
+    node: syntax.InputNode, left: Scope, right: Scope
+) -> tuple[Expression, list[tuple[Expression, Expression]]]:
+    """The condition that USING is; for each of its columns the one that its name stands for, and the one that it hides."""
+    tests, pairs = [], []
+    for name, span in node.using:
+        sides = left.column([name], span), right.column([name], span)
+        tests.append(call("=", sides, span=span))
+        pairs.append(sides[::-1] if node.join == "right" else sides)  # the other one may be NULL
+    return tests[0] if len(tests) == 1 else call("and", tests, span=node.span), pairs
 
 
-def _using(node: syntax.InputNode, sources: Sequence[Source]) -> Expression:
-    left, right = Scope(sources[:-1], is_joined=True), Scope(sources[-1:], is_joined=True)
-    tests = [
-        call("=", [left.column([n], span), right.column([n], span)], span=span) for n, span in node.using
-    ]
-    return tests[0] if len(tests) == 1 else call("and", tests, span=node.span)
+def _merged(scope: Scope, pairs: Sequence[tuple[Expression, Expression]]) -> Scope:
+    merged, leading = set(scope.merged), []
+    for shown, hidden in pairs:
+        assert isinstance(shown, Column), pairs
+        assert isinstance(hidden, Column), pairs
+        merged.add((hidden.input.lower(), hidden.name.lower()))
+        leading.append(shown)
+    others = (column for column in scope.leading if column not in leading)
+    return replace(scope, merged=frozenset(merged), leading=(*leading, *others))
 
 
 def _window(node: syntax.Node, constants: Constants) -> Window:
@@ -273,9 +292,7 @@ def _group_by(
     for node in query.group_by:
         group = binder.bind(node)
         if not any(isinstance(n, Column) for n in group.walk()):
-            raise UnsupportedError(
-                "GROUP BY takes columns", span=node.span, hint="Name the column, not its position."
-            )
+            raise UnsupportedError("GROUP BY takes columns", span=node.span, hint=WAY_OUT)
         groups.append(group)
     return tuple(groups)
 
@@ -315,7 +332,7 @@ def _check_grouped(projection: Sequence[Projected], group_by: Sequence[Expressio
                 raise UnsupportedError(
                     f"{node.name} is neither grouped by nor aggregated",
                     span=node.span,
-                    hint=f"Add it to GROUP BY, or write max({node.name}).",
+                    hint=WAY_OUT,
                 )
             stack.extend(node.children)
 

@@ -93,6 +93,17 @@ class Like(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class LikeMany(Node):
+    """[NOT] LIKE ANY or ALL of several patterns."""
+
+    operator: str  # like, ilike
+    value: Node
+    patterns: tuple[Node, ...]
+    chain: str  # or, and
+    is_negated: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Case(Node):
     subject: Node | None
     branches: tuple[tuple[Node, Node], ...]
@@ -138,6 +149,14 @@ class CallNode(Node):
     name: str
     arguments: tuple[Node, ...]
     is_distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaNode(Node):
+    """A function as an argument: (x, i) -> body."""
+
+    parameters: tuple[str, ...]
+    body: Node
 
 
 @dataclass(frozen=True, slots=True)

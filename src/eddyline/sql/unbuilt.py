@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eddyline.errors import NotBuiltError, Span
 from eddyline.model import Aggregate, Over, Properties, Shape, Stream
+from eddyline.sql.aggregates import WAY_OUT
 from eddyline.sql.alert_properties import check_alert_properties
 from eddyline.sql.properties import FIELDS
 from eddyline.stream_properties import checked_join_properties
@@ -61,14 +62,14 @@ def _check_shape(shape: Shape) -> None:
     if shape.join is None and shape.inputs[0].window is not None:
         raise _not_built("windows (recent)", span=shape.inputs[0].span, hint="Name the stream alone.")
     if shape.qualify is not None:
-        raise _not_built("window conditions (QUALIFY)", span=shape.qualify.span)
+        raise _not_built("window conditions (QUALIFY)", span=shape.qualify.span, hint=WAY_OUT)
     if shape.group_by:
-        raise _not_built("groups (GROUP BY)", span=shape.group_by[0].span)
+        raise _not_built("groups (GROUP BY)", span=shape.group_by[0].span, hint=WAY_OUT)
     if shape.having is not None:
-        raise _not_built("conditions on groups (HAVING)", span=shape.having.span)
+        raise _not_built("conditions on groups (HAVING)", span=shape.having.span, hint=WAY_OUT)
     for column in shape.projection:
         for node in column.expression.walk():
             if isinstance(node, Over):
-                raise _not_built("window functions (OVER)", span=node.span)
+                raise _not_built("window functions (OVER)", span=node.span, hint=WAY_OUT)
             if isinstance(node, Aggregate):
-                raise _not_built("aggregates", span=node.span)
+                raise _not_built("aggregates", span=node.span, hint=WAY_OUT)

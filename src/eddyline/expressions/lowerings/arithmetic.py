@@ -13,7 +13,15 @@ import pyarrow.compute as pc
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
 from eddyline.expressions.buffers import Mask, arrow, clear, known_and, operands, valid
-from eddyline.expressions.coercion import as_decimal, cast, coerce, coerce_all, common_type, incompatible
+from eddyline.expressions.coercion import (
+    as_decimal,
+    cast,
+    coerce,
+    coerce_all,
+    common_type,
+    incompatible,
+    literal_as_decimal,
+)
 from eddyline.expressions.fold import fold
 from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, merge_errors
 from eddyline.expressions.function import NeedsLiteral, Typing, function
@@ -92,7 +100,7 @@ def _number_types(operator: str, a: Expression, b: Expression) -> tuple[Sequence
 
 
 def _decimal_operand(e: Expression) -> Expression:
-    """An integer beside a DECIMAL: a literal has as many digits as it shows, anything else as its type allows."""
+    """An integer beside a DECIMAL, as one."""
     if is_decimal(e.type):
         return e
     if isinstance(e, Call) and e.function == "negate":  # -7 is a literal, too
@@ -101,7 +109,7 @@ def _decimal_operand(e: Expression) -> Expression:
     if isinstance(e, Slot):
         raise NeedsLiteral(e.index)
     if isinstance(e, Literal) and e.value is not None:
-        return cast(e, pa.decimal128(len(str(abs(e.value))), 0))
+        return cast(e, literal_as_decimal(e.type, e.value))
     return coerce(e, as_decimal(e.type))
 
 
@@ -237,6 +245,10 @@ def _whole_decimals(a: pa.Array, b: pa.Array) -> tuple[pa.Array, Mask | None]:
 # ------------------------------------------------------------------------------------- registration
 
 
+def _asked_first(operator: str) -> tuple[int, ...]:
+    return (1,) if operator in ("/", "div", "%", "pmod") else ()  # the divisor
+
+
 def _register(operator: str, *names: str, signature: str, summary: str, is_operator: bool = True) -> None:
     @function(
         operator,
@@ -246,6 +258,7 @@ def _register(operator: str, *names: str, signature: str, summary: str, is_opera
         signature=signature,
         summary=summary,
         is_operator=is_operator,
+        asked_first=_asked_first(operator),
     )
     def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
         return lower(operator, arguments, expression, frame)
@@ -270,7 +283,12 @@ _register(
 
 def _register_try(name: str, operator: str, summary: str) -> None:
     @function(
-        name, typing=arithmetic_typing(operator), arguments=2, signature=f"{name}(a, b)", summary=summary
+        name,
+        typing=arithmetic_typing(operator),
+        arguments=2,
+        signature=f"{name}(a, b)",
+        summary=summary,
+        asked_first=_asked_first(operator),
     )
     def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
         return Evaluated(lower(operator, arguments, expression, frame).values)

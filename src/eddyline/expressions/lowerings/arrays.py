@@ -210,6 +210,7 @@ def _joined_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression],
     arguments=(2, 3),
     signature="array_join(array, separator [, null])",
     summary="The elements as one text, with the separator between them; NULLs are left out, or shown as `null`.",
+    asked_first=(2,),
 )
 def _array_join(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
     arrays = frame.array(arguments[0])

@@ -30,9 +30,19 @@ def _comparable(operator: str) -> Callable[[Sequence[Expression]], tuple[Sequenc
     return typing
 
 
+_INSTEAD = (
+    (pa.types.is_list, "Compare elements: a[0] = 1, or exists(a, x -> x = 1)."),
+    (pa.types.is_map, "Compare values: m['key'] = 1."),
+    (pa.types.is_struct, "Compare fields: s.x = 1."),
+)
+
+
 def _check_comparable(t: pa.DataType, operator: str) -> None:
     if is_nested(t) or t == MONTHS:
-        raise TypeMismatchError(f"{operator} does not compare {type_name(t)}")
+        way = next(
+            (hint for is_it, hint in _INSTEAD if is_it(t)), "Add both to a date, and compare the dates."
+        )
+        raise TypeMismatchError(f"{operator} does not compare {type_name(t)}", hint=way)
 
 
 # ------------------------------------------------------------------------------------- floats, where NaN is a number

@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions.buffers import Mask, arrow, operands
 from eddyline.expressions.coercion import coerce, coerce_all, common_type, incompatible
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, as_mask, merge_errors
+from eddyline.expressions.frame import (
+    ErrorCodes,
+    Evaluated,
+    Frame,
+    as_mask,
+    merge_errors,
+    without_errors,
+)
 from eddyline.expressions.function import function
 from eddyline.expressions.lazy import Evaluate, evaluate_where
 from eddyline.expressions.lowerings.comparisons import compare
@@ -152,11 +159,17 @@ def _nullif_typing(arguments: Sequence[Expression]) -> Typed:
     signature="nullif(a, b)",
     summary="NULL where a equals b, otherwise a.",
     null_propagates=False,
+    lazy=True,
 )
-def _nullif(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    value, a, b = arguments
+def _nullif(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    value, a, b = (evaluate(argument, frame) for argument in expression.arguments)
     is_equal = pa.array(as_mask(compare("=", a, b, frame), frame.n_rows))
-    return Evaluated(pc.if_else(is_equal, pa.scalar(None, expression.type), value.values))
+    values = frame.array(pc.if_else(is_equal, pa.scalar(None, expression.type), value.values))
+    errors = b.errors
+    if errors is not None:  # b is not asked for where a is NULL
+        errors = np.where(as_mask(pc.is_null(value.values), frame.n_rows), np.int32(0), errors)
+    errors = merge_errors(value.errors, a.errors, errors)
+    return Evaluated(without_errors(values, errors), errors)
 
 
 # ------------------------------------------------------------------------------------- extremes

@@ -80,7 +80,7 @@ def _instr(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
     arguments=(2, 3),
     signature="locate(part, text [, start])",
     summary="The position of the first such part from `start` on, counted from 1; 0 if there is none.",
-    null_propagates=False,
+    asked_first=(2,),
 )
 def _locate(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
     if len(arguments) == 2:

@@ -163,6 +163,7 @@ def _register_trim(
         arguments=(1, 2),
         signature=f"{name}([characters,] text)",
         summary=f"Without spaces (or any of these characters) at {side}.",
+        asked_first=(1,),
     )
     def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
         return _trimmed(arguments[::-1], frame, kernel, method)

@@ -1,0 +1,173 @@
+"""No hint leads into a dead end: what a refusal proposes, written out for the refused text, registers and gives results."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+import eddyline
+from eddyline.errors import EddylineError, NotBuiltError
+
+DECLARED = """
+    CREATE TABLE trades (id INT, sym STRING, price DOUBLE, qty INT, tags ARRAY<STRING>, ts TIMESTAMP)
+      TBLPROPERTIES (time = 'ts', lateness = '5 seconds');
+    CREATE TABLE news (sym STRING, head STRING, ts TIMESTAMP) TBLPROPERTIES (time = 'ts');
+    CREATE TABLE quotes (sym STRING PRIMARY KEY, bid DOUBLE, ts TIMESTAMP) TBLPROPERTIES (time = 'ts');
+    CREATE TABLE marks (sym STRING PRIMARY KEY, mark INT)
+"""
+NEAR = "n.ts BETWEEN t.ts AND t.ts + INTERVAL 10 MINUTES"
+# a text that is refused, what its hint says, and that way in full
+WAYS: list[tuple[str, str, list[str]]] = [
+    ("SELECT sym FROM trades UNION ALL SELECT sym FROM news", "one query for each part",
+     ["SELECT sym FROM trades", "SELECT sym FROM news"]),
+    ("SELECT sym FROM trades WHERE qty > 1 INTERSECT SELECT sym FROM trades WHERE price > 1", "with AND",
+     ["SELECT sym FROM trades WHERE qty > 1 AND price > 1"]),
+    ("SELECT sym FROM trades EXCEPT SELECT sym FROM news", "LEFT ANTI JOIN",
+     ["SELECT sym FROM trades WHERE qty > 1 AND NOT price > 1",
+      f"SELECT t.sym FROM trades t LEFT ANTI JOIN news n ON t.sym = n.sym AND {NEAR}"]),
+    ("SELECT sym FROM trades LATERAL VIEW explode(tags) t AS tag", "exists(tags, t -> t = 'a')",
+     ["SELECT sym FROM trades WHERE exists(tags, t -> t = 'a')"]),
+    ("SELECT explode(tags) AS tag FROM trades", "exists(tags, t -> t = 'a')",
+     ["SELECT sym, filter(tags, t -> t = 'a') AS found FROM trades WHERE exists(tags, t -> t = 'a')"]),
+    ("SELECT sym FROM trades TABLESAMPLE (10 PERCENT)", "crc32(CAST(id AS STRING)) % 100 < 10",
+     ["SELECT sym FROM trades WHERE crc32(CAST(id AS STRING)) % 100 < 10"]),
+    ("SELECT * FROM trades UNPIVOT (v FOR n IN (price, qty))", "one query for each column",
+     ["SELECT sym, 'price' AS n, price AS v FROM trades", "SELECT sym, 'qty' AS n, qty AS v FROM trades"]),
+    ("SELECT sym FROM trades WHERE sym IN (SELECT sym FROM quotes)", "LEFT SEMI JOIN with a table",
+     ["SELECT t.sym FROM trades t LEFT SEMI JOIN quotes q ON t.sym = q.sym"]),
+    ("SELECT sym FROM trades t WHERE NOT EXISTS (SELECT 1 FROM news n WHERE n.sym = t.sym)", "LEFT ANTI JOIN for NOT",
+     [f"SELECT t.sym FROM trades t LEFT ANTI JOIN news n ON t.sym = n.sym AND {NEAR}"]),
+    ("SELECT sym FROM trades WHERE price > (SELECT bid FROM quotes)", "or JOIN",
+     ["SELECT t.sym FROM trades t JOIN quotes q ON t.sym = q.sym WHERE t.price > q.bid"]),
+    ("WITH big AS (SELECT * FROM trades WHERE qty > 1) SELECT sym FROM big WHERE price > 1", "in one query",
+     ["SELECT sym FROM trades WHERE qty > 1 AND price > 1"]),
+    ("SELECT sym FROM (SELECT * FROM trades)", "Name a stream", ["SELECT sym FROM trades"]),
+    ("SELECT sym FROM recent(trades, 10)", "Name the stream alone", ["SELECT sym FROM trades"]),
+    ("SELECT * REPLACE (1 AS qty) FROM trades", "* EXCEPT", ["SELECT * EXCEPT (qty), 1 AS qty FROM trades"]),
+    ("SELECT sym FROM trades WHERE (sym, qty) IN (('A', 1))", "one by one",
+     ["SELECT sym FROM trades WHERE sym = 'A' AND qty = 1"]),
+    ("SELECT t.sym FROM trades t FULL JOIN news n ON t.sym = n.sym", "Register two queries",
+     [f"SELECT t.sym, n.head FROM trades t LEFT JOIN news n ON t.sym = n.sym AND {NEAR}",
+      f"SELECT n.head FROM news n LEFT ANTI JOIN trades t ON t.sym = n.sym AND {NEAR}"]),
+    ("SELECT t.sym FROM trades t NATURAL JOIN quotes q", "USING", ["SELECT sym FROM trades t JOIN quotes q USING (sym)"]),
+    ("SELECT t.sym FROM trades t JOIN news n ON t.sym = n.sym", "recent(news, 100)",
+     ["SELECT t.sym FROM trades t JOIN news n ON t.sym = n.sym AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 10 MINUTES",
+      "SELECT t.sym FROM trades t JOIN recent(news, 100) n ON t.sym = n.sym",
+      "SELECT t.sym FROM trades t JOIN quotes n ON t.sym = n.sym"]),
+    ("SELECT t.sym FROM trades t LEFT JOIN news n ON t.sym = n.sym", "recent(news, 100)",
+     ["SELECT t.sym FROM trades t LEFT JOIN news n ON t.sym = n.sym AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 10 MINUTES",
+      "SELECT t.sym FROM trades t LEFT JOIN recent(news, 100) n ON t.sym = n.sym",
+      "SELECT t.sym FROM trades t LEFT JOIN quotes n ON t.sym = n.sym"]),
+    ("SELECT t.sym FROM news n RIGHT JOIN trades t ON t.sym = n.sym", "recent(news, 100)",
+     ["SELECT t.sym FROM recent(news, 100) n RIGHT JOIN trades t ON t.sym = n.sym"]),
+    ("SELECT t.sym FROM trades t LEFT SEMI JOIN recent(news, 9) n ON t.sym = n.sym", "Or write JOIN",
+     ["SELECT t.sym FROM trades t JOIN recent(news, 9) n ON t.sym = n.sym",
+      "SELECT t.sym FROM trades t LEFT SEMI JOIN quotes q ON t.sym = q.sym"]),
+    ("SELECT q.sym FROM quotes q LEFT SEMI JOIN marks m ON q.sym = m.sym", "Write JOIN, and name the columns",
+     ["SELECT q.sym, q.bid FROM quotes q JOIN marks m ON q.sym = m.sym"]),
+    ("SELECT q.sym FROM quotes q LEFT JOIN news n ON q.sym = n.sym", "FROM news … LEFT JOIN quotes",
+     ["SELECT q.sym FROM news n LEFT JOIN quotes q ON q.sym = n.sym"]),
+    ("SELECT t.sym FROM trades t ASOF JOIN marks m ON t.sym = m.sym", "or write JOIN",
+     ["SELECT t.sym FROM trades t JOIN marks m ON t.sym = m.sym",
+      "SELECT t.sym FROM trades t ASOF JOIN quotes q ON t.sym = q.sym"]),
+    ("SELECT t.sym FROM trades t JOIN recent(quotes, 5) q ON t.sym = q.sym", "Write quotes alone",
+     ["SELECT t.sym FROM trades t JOIN quotes q ON t.sym = q.sym"]),
+    ("SELECT sym, * FROM trades", "* EXCEPT", ["SELECT sym, * EXCEPT (sym) FROM trades"]),
+    ("SELECT NULL AS x FROM trades", "CAST(NULL AS STRING)", ["SELECT CAST(NULL AS STRING) AS x FROM trades"]),
+    ("SELECT sym FROM trades WHERE sym > 5", "CAST(… AS INT)", ["SELECT sym FROM trades WHERE CAST(sym AS INT) > 5"]),
+    ("SELECT sym FROM trades WHERE ts > sym", "CAST(… AS TIMESTAMP)",
+     ["SELECT sym FROM trades WHERE ts > CAST(sym AS TIMESTAMP)"]),
+    ("SELECT sym FROM trades WHERE ts > 'yesterday'", "'2024-02-29 13:45:00'",
+     ["SELECT sym FROM trades WHERE ts > '2024-02-29 13:45:00'"]),
+    ("SELECT sym FROM trades WHERE ts > ts - INTERVAL 1 MONTH 2 DAYS", "one after the other",
+     ["SELECT sym FROM trades WHERE ts > ts - INTERVAL 1 MONTH - INTERVAL 2 DAYS"]),
+    ("SELECT sym FROM trades WHERE qty IN (1, 'a')", "the same way", ["SELECT sym FROM trades WHERE qty IN (1, 2)"]),
+    ("SELECT limit 5 AS x FROM trades", "`limit`", []),
+    ("SELECT sym FROM trades WHERE tags.x = 1", "payload:field", ["SELECT sym FROM trades WHERE sym:field = 'a'"]),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def engine() -> Any:
+    with eddyline.open() as made:
+        made.sql(DECLARED)
+        yield made
+
+
+@pytest.mark.parametrize(("text", "said", "ways"), WAYS, ids=[text for text, _, _ in WAYS])
+def test_what_a_hint_proposes_can_be_registered(engine, text: str, said: str, ways: list[str]) -> None:
+    with pytest.raises(EddylineError) as refused:
+        engine.query(text)
+    assert said in (refused.value.hint or ""), refused.value
+    for way in ways:
+        engine.query(way).drop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) AS n FROM trades",
+        "SELECT sym, count(*) AS n FROM trades GROUP BY sym",
+        "SELECT sym FROM trades GROUP BY sym HAVING count(*) > 3",
+        "SELECT sym, count(*) AS n FROM trades GROUP BY sym, window(ts, '5 minutes')",
+        "SELECT window(ts, '5 minutes') AS w, sym FROM trades",
+        "SELECT sym FROM trades GROUP BY session_window(ts, '5 minutes')",
+        "SELECT collect_list(sym) AS s FROM trades",
+        "SELECT lag(price) OVER (PARTITION BY sym ORDER BY ts) AS p FROM trades",
+        "SELECT sym FROM trades QUALIFY row_number() OVER (PARTITION BY sym ORDER BY ts) = 1",
+    ],
+)
+def test_aggregates_are_refused_by_name_with_the_way_over_spark(engine, text: str) -> None:
+    with pytest.raises(NotBuiltError) as refused:
+        engine.query(text)
+    assert "built in this version" in refused.value.problem
+    assert "running.feed" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sym FROM trades WHERE count(*) > 3",
+        "SELECT sym, price FROM trades GROUP BY sym",
+        "SELECT sym FROM trades GROUP BY 1",
+        "SELECT sym FROM trades GROUP BY ALL",
+        "SELECT count(*) OVER w AS n FROM trades",
+        "SELECT sym FROM trades WHERE row_number() OVER (ORDER BY ts) = 1",
+        "SELECT sum(price) FILTER (WHERE qty > 1) AS s FROM trades",
+        "SELECT * FROM trades PIVOT (sum(qty) FOR sym IN ('A'))",
+    ],
+)
+def test_no_way_to_an_aggregate_leads_to_another_refusal(engine, text: str) -> None:
+    with pytest.raises(EddylineError) as refused:
+        engine.query(text)
+    assert "running.feed" in (refused.value.hint or "")
+
+
+def test_an_alert_with_per_and_cooldown_tells_of_each_once() -> None:
+    with eddyline.open() as engine:
+        engine.sql(DECLARED)
+        with pytest.raises(EddylineError) as refused:
+            engine.query("SELECT DISTINCT sym FROM trades")
+        assert "per = 'sym' and cooldown = '1 hour'" in (refused.value.hint or "")
+        engine.query("SELECT sym FROM trades", name="seen", per="sym", cooldown="1 hour")
+        now = datetime.datetime.now(datetime.UTC)
+        engine.push("trades", [(n, sym, 1.0, 1, [], now) for n, sym in enumerate("AABAB")])
+        assert [message.key for message in engine.messages()] == [{"sym": "A"}, {"sym": "B"}]
+
+
+def test_a_function_of_one_s_own_may_be_random() -> None:
+    with eddyline.open() as engine:
+        engine.sql(DECLARED)
+        with pytest.raises(EddylineError) as refused:
+            engine.query("SELECT rand() AS r FROM trades")
+        assert "deterministic=False" in (refused.value.hint or "")
+
+        @eddyline.udf(returns="double", scalar=True, deterministic=False)
+        def chance(n: int) -> float:
+            return 0.5
+
+        query = engine.query("SELECT chance(qty) AS r FROM trades")
+        engine.push("trades", [(1, "A", 1.0, 1, [], datetime.datetime.now(datetime.UTC))])
+        assert query.results() == [{"r": 0.5}]
