@@ -22,6 +22,7 @@ from eddyline.api.query_commands import QueryCommands, instant
 from eddyline.api.rules_files import Source
 from eddyline.api.tail import tail
 from eddyline.api.token_commands import TokenCommands
+from eddyline.api.trials import try_plan
 from eddyline.engine.durable import Durable
 from eddyline.errors import (
     HomeError,
@@ -59,6 +60,7 @@ class Commands(QueryCommands, TokenCommands):
         "explain_joins",
         "why",
         "why_not",
+        "try_query",
         "dead_letters",
         "receipt",
         "prove",
@@ -186,8 +188,9 @@ class Commands(QueryCommands, TokenCommands):
         files: Sequence[str] | None = None,
         prune: bool = False,
     ) -> dict[str, Any]:
-        """What applying rules would change."""
+        """What applying rules would change, each tried on recent rows if this process has some."""
         found = rules.plan(self._engine, _source(pipeline, files), progress=tell)
+        try_plan(self._rounds, found)
         return found.as_dict(prune=prune)
 
     def apply(

@@ -28,6 +28,7 @@ from eddyline.api.register import Registrar
 from eddyline.api.shares import share_of
 from eddyline.api.static_tables import StaticTables, static_table, table_of
 from eddyline.api.subscribers import Subscribers, Subscription, WhenFull
+from eddyline.api.trials import TRIAL_ROWS, TRIAL_S, try_record
 from eddyline.catalog.access import Access
 from eddyline.catalog.database import Database
 from eddyline.delivery import Result
@@ -49,6 +50,7 @@ from eddyline.events import (
     QueriesSuspended,
     TableFailed,
 )
+from eddyline.filters import Trial
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Message, Stream
 from eddyline.proof import Proof
@@ -617,6 +619,28 @@ class Engine:
             self.rounds.check_open()
             record, warnings = self._registrar.trial(text, params, properties)
             return explain(self.rounds, record, warnings)
+
+    def try_query(
+        self,
+        text: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        last: int = TRIAL_ROWS,
+        samples: int = 5,
+        timeout: float = TRIAL_S,
+        **properties: Any,
+    ) -> Trial:
+        """How many of the `last` rows a query would have matched, without registering it. Refuses what `query` would refuse.
+
+        samples   how many of the results to give, the newest first
+        timeout   seconds after which it answers with the rows it has judged by then
+
+        Rows are those kept for `why_not` (`recent_rows` of each stream). Of a join only the conditions on each stream are tried.
+        """
+        with self.rounds.lock:
+            self.rounds.check_open()
+            record, _ = self._registrar.trial(text, params, properties)
+        return try_record(self.rounds, record, last=last, n_samples=samples, timeout_s=timeout)
 
     def explain_index(self) -> IndexExplanation:
         """The predicate index of every stream: its structures, how many queries each serves, what it costs a row."""

@@ -20,9 +20,11 @@ from eddyline.client.query import (
     deadline,
     explanation_of,
     path_of,
+    trial_of,
     word_of,
 )
 from eddyline.errors import PropertyError
+from eddyline.filters import Trial
 from eddyline.model import DeadLetter
 from eddyline.types import type_name
 
@@ -173,6 +175,19 @@ class RemoteEngine:
         if not body["ok"]:
             raise error_from(body["error"])
         return explanation_of(body["explain"])
+
+    def try_query(
+        self,
+        text: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        last: int = 10_000,
+        samples: int = 5,
+        **properties: Any,
+    ) -> Trial:
+        """How many of the `last` rows a query would have matched, without registering it. For authors and admins."""
+        asked = {"text": text, "params": jsonable(params), "properties": _properties(properties)}
+        return trial_of(self.connection.post("/queries/try", asked | {"last": last, "samples": samples}))
 
     # ----------------------------------------------------------------------------------------- looking
 
