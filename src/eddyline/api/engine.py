@@ -35,6 +35,7 @@ from eddyline.delivery import Result
 from eddyline.engine import Durable, Limits, Retention, RoundEngine
 from eddyline.errors import (
     PropertyError,
+    QueryStateError,
     SchemaError,
     StreamChangedError,
     UnknownNameError,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from eddyline.api.deliveries import SinkStatus
     from eddyline.api.runner import RunProgress
     from eddyline.api.running import Running
+    from eddyline.api.source_status import SourceStatus, WatchedPipeline
 
 
 def open_engine(
@@ -203,7 +205,7 @@ class Engine:
         self._control: Control | None = None
         self._access: Access | None = None
         self._audit: Audit | None = None
-        self._sinks: Callable[[], Sequence[SinkStatus]] | None = None
+        self._pipeline: WatchedPipeline | None = None
         self._tally = Tally()
         with rounds.lock:
             for event in rounds.events:  # of opening the home
@@ -748,12 +750,31 @@ class Engine:
 
     def sinks(self) -> Sequence[SinkStatus]:
         """How far each sink of the pipeline is that runs on this engine; none if there is no such."""
-        watched = self._sinks
-        return () if watched is None else watched()
+        return () if self._pipeline is None else self._pipeline.sinks()
 
-    def watch_sinks(self, status: Callable[[], Sequence[SinkStatus]] | None) -> None:
-        """Whom to ask how far sinks are."""
-        self._sinks = status
+    def sources(self) -> Sequence[SourceStatus]:
+        """How far each source of the pipeline is that runs on this engine; none if there is no such."""
+        return () if self._pipeline is None else self._pipeline.sources()
+
+    def retry_sink(self, name: str) -> None:
+        """Serve a sink that fails again at once, instead of after its pause."""
+        self._running_pipeline().retry_sink(name)
+
+    def retry_source(self, stream: str) -> None:
+        """Read a source that fails again at once, instead of after its pause."""
+        self._running_pipeline().retry_source(stream)
+
+    def _running_pipeline(self) -> WatchedPipeline:
+        if self._pipeline is None:
+            raise QueryStateError(
+                "no pipeline runs on this engine",
+                hint="eddyline serve PIPELINE.toml runs its sources and sinks.",
+            )
+        return self._pipeline
+
+    def watch_pipeline(self, pipeline: WatchedPipeline | None) -> None:
+        """Whom to ask how far sources and sinks are, and to try them again."""
+        self._pipeline = pipeline
 
     def backup(
         self,

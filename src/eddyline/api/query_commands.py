@@ -98,9 +98,12 @@ class QueryCommands:
         properties: Mapping[str, Any] | None = None,
         last: int = trials.TRIAL_ROWS,
         samples: int = 5,
+        timeout: float = trials.TRIAL_S,
     ) -> dict[str, Any]:
         """How recent rows would have fared with a text; raises what registering it would raise."""
-        found = self._engine.try_query(text, params=params, last=last, samples=samples, **(properties or {}))
+        found = self._engine.try_query(
+            text, params=params, last=last, samples=samples, timeout=timeout, **(properties or {})
+        )
         return trials.as_dict(found)
 
     def query_facts(self, query_id: int) -> dict[str, Any]:

@@ -67,6 +67,9 @@ class TryBody(Request):
     properties: Properties | None = None
     last: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     samples: Annotated[int, Field(ge=0, le=100)] = 5
+    timeout: Annotated[float, Field(gt=0, le=2)] = Field(
+        default=2.0, description="Seconds after which it answers with the rows judged by then."
+    )
 
 
 class BulkBody(Request):

@@ -274,6 +274,7 @@ def try_query(service: Serves, caller: Author, body: models.TryBody) -> Answer:
                     properties=given,
                     last=body.last,
                     samples=body.samples,
+                    timeout=body.timeout,
                 )
             )
         )
