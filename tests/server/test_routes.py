@@ -34,6 +34,13 @@ CASES = {
     ("GET", "/api/v1/me"): Case("reader"),
     ("GET", "/api/v1/rounds"): Case("reader"),
     ("GET", "/api/v1/versions"): Case("admin"),
+    ("GET", "/api/v1/versions/{version}"): Case("admin"),
+    ("POST", "/api/v1/versions/{version}/rollback"): Case("admin", {"dry_run": True}),
+    ("GET", "/api/v1/sources"): Case("admin"),
+    ("GET", "/api/v1/sinks"): Case("admin"),
+    ("POST", "/api/v1/sources/{stream}/retry"): Case("admin", status=409),  # no pipeline runs
+    ("POST", "/api/v1/sinks/{name}/retry"): Case("admin", status=409),
+    ("GET", "/api/v1/vocabulary"): Case("reader"),
     ("GET", "/api/v1/index"): Case("admin"),
     ("GET", "/api/v1/joins"): Case("reader"),
     ("GET", "/api/v1/events"): Case("admin"),
@@ -48,6 +55,7 @@ CASES = {
     ("POST", "/api/v1/queries"): Case("author", {"text": "SELECT sym FROM trades", "name": "new"}, 201),
     ("POST", "/api/v1/queries/bulk"): Case("author", {"queries": {"new": "SELECT sym FROM trades"}}, 201),
     ("POST", "/api/v1/queries/check"): Case("reader", {"text": "SELECT sym FROM trades"}),
+    ("POST", "/api/v1/queries/try"): Case("author", {"text": "SELECT sym FROM trades"}),
     ("GET", "/api/v1/queries/{query}"): Case("reader", is_owned=True),
     ("PUT", "/api/v1/queries/{query}"): Case("author", {"text": "SELECT sym FROM trades"}, is_owned=True),
     ("DELETE", "/api/v1/queries/{query}"): Case("author", is_owned=True),
@@ -114,7 +122,7 @@ def address(case: Case, path: str, home: House, *, is_others: bool = False) -> s
     query, result = ("dear", OTHER_RESULT) if is_others else ("cheap", RESULT)
     if path.startswith("/api/v1/tokens/"):
         result = home.engine.access.tokens.add("reader", 0)[0].id
-    filled = path.format(query=query, id=result, name="trades")
+    filled = path.format(query=query, id=result, name="trades", stream="trades", version=1)
     return f"{filled}?{case.query.format(query=query)}" if case.query else filled
 
 

@@ -84,6 +84,18 @@ def _changes(found: dict[str, Any], is_pruned: bool) -> Iterator[Text]:
             yield Text(f"- … and {found['unlisted']['count'] - len(names):,} more")
 
 
+def rollback_changes(done: dict[str, Any]) -> Iterator[Text]:
+    """What going back to a version changes."""
+    for kind, entries in done["changes"].items():
+        for entry in entries:
+            yield _entry(kind, f"query {_called(entry)}", f"q{entry['id']}")
+            if kind == "changed":
+                reason = "text" if entry["before"] not in (None, entry["text"]) else ""
+                yield from _difference(entry | {"change": kind, "reason": reason})
+        if done[kind] > len(entries):
+            yield Text(f"  … and {done[kind] - len(entries):,} more {kind}")
+
+
 def _entry(change: str, what: str, where: str) -> Text:
     sign, style = _SIGNS[change]
     return Text.assemble((f"{sign} {what}", style), (f"   ({where})", "dim"))

@@ -117,6 +117,10 @@ class RulesBody(Request):
     dry_run: bool = False
 
 
+class RollbackBody(Request):
+    dry_run: bool = False
+
+
 class TokenBody(Request):
     role: Literal["reader", "author", "admin"]
     owner: Annotated[str, Field(max_length=200)] = ""
@@ -383,6 +387,76 @@ class PushAnswer(Document):
 
 class RulesAnswer(Document):
     plan: dict[str, Any]
+
+
+class VersionAnswer(Document):
+    version: int
+    at: str
+    what: str
+
+
+class VersionChangesAnswer(VersionAnswer):
+    is_current: bool
+    added: int
+    changed: int
+    removed: int
+    streams: dict[str, list[str]]
+    changes: dict[str, list[dict[str, Any]]] = Field(
+        description="The first rules added, changed and removed."
+    )
+
+
+class RollbackAnswer(Document):
+    from_: int = Field(alias="from")
+    to: int
+    version: int
+    added: int
+    changed: int
+    removed: int
+    dry_run: bool
+    changes: dict[str, list[dict[str, Any]]]
+
+
+class SourceAnswer(Document):
+    stream: str
+    type: str = Field(description="kafka, files, generator or stdin; push: it has no source here.")
+    position: str
+    n_behind: int | None = Field(description="What is known to be there and not read, in `unit`s.")
+    unit: str
+    rows_per_s: float | None = Field(description="Over the last minute.")
+    lag_s: float | None = Field(description="How far event time is behind the clock.")
+    is_failing: bool
+    n_failures: int = Field(description="Since it last went well.")
+    message: str = Field(description="The last failure, also of a source that has recovered.")
+    failed_at: str | None
+    retry_in_s: float | None
+
+
+class SinkAnswer(Document):
+    name: str
+    type: str
+    takes: str
+    cursor: int
+    n_behind: int
+    unit: str
+    per_s: float = Field(description="Delivered, over the last minute.")
+    n_delivered: int
+    is_failing: bool
+    n_failures: int
+    last_error: str
+    failed_at: str | None
+    retry_in_s: float | None
+
+
+class RetryAnswer(Document):
+    retried: str
+
+
+class VocabularyAnswer(Document):
+    functions: list[dict[str, Any]]
+    properties: list[str]
+    severities: list[str]
+    sinks: list[str]
 
 
 class TokenAnswer(Document):
