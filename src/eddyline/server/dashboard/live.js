@@ -53,7 +53,7 @@ class Live extends EventTarget {
       const [status, rounds, firing] = await Promise.all([
         get("/status", null, { signal }),
         get("/rounds", { newest: KEPT_ROUNDS }, { signal }),
-        isTurn ? get("/queries", { mood: "firing", per_page: 1 }, { signal }) : null,
+        isTurn ? get("/queries", { status: "firing", per_page: 1 }, { signal }) : null,
       ]);
       this.#noteRate(status);
       this.status = status;
