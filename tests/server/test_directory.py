@@ -153,7 +153,9 @@ def test_a_page_of_very_many_queries_looks_up_only_what_it_shows(tmp_path):
             last = client.get(f"/api/v1/queries?filter=w-&page={n}&per_page=1", headers=headers).json()
             assert [q["name"] for q in last["queries"]] == [f"w-S{n - 1:05d}"]
             assert client.service.directory.listing() is listing
-            assert client.get("/api/v1/queries?filter=w-&status=matching", headers=headers).json()["total"] == 2
+            assert (
+                client.get("/api/v1/queries?filter=w-&status=matching", headers=headers).json()["total"] == 2
+            )
 
 
 def test_a_query_dropped_while_a_list_is_made_is_left_out(tmp_path):

@@ -74,11 +74,11 @@ function draw(main, { title }, stop, rule, old) {
   const before = written(rule.properties);
 
   const nameInput = h("input", { class: "input", placeholder: "cheap_tech", autocomplete: "off", spellcheck: "false", value: rule.name, disabled: old !== null, maxlength: "200", on: { input: later } });
-  const ownerInput = live.may("admin") && !old ? h("input", { class: "input", placeholder: live.me.owner || "nobody in particular", autocomplete: "off", on: { input: later } }) : null;
+  const ownerInput = live.may("admin") && !old ? h("input", { class: "input", placeholder: live.me.owner || "no owner", autocomplete: "off", on: { input: later } }) : null;
   const inputs = Object.fromEntries(PROPERTIES.map((p) => {
     const common = { class: "input", on: { input: later, change: later } };
     const input = p.choices
-      ? h("select", common, p.choices.map((c) => h("option", { value: c, selected: c === (before[p.name] ?? "") }, c || "not said")))
+      ? h("select", common, p.choices.map((c) => h("option", { value: c, selected: c === (before[p.name] ?? "") }, c || "none")))
       : h("input", { ...common, placeholder: p.placeholder, value: before[p.name] ?? "", autocomplete: "off", spellcheck: "false" });
     return [p.name, input];
   }));
@@ -119,10 +119,10 @@ function draw(main, { title }, stop, rule, old) {
   const streams = () => live.streams;
   const given = () => columnsGiven.map((c) => ({ word: c.name, note: c.type.toLowerCase() }));
   const sinks = () => (vocabulary?.sinks ?? []).map((word) => ({ word, note: "sink" }));
-  new Completion(editor.input, { label: "Names for the SQL", offers: sqlOffers(streams, () => vocabulary), place: () => editor.cursorPlace() });
-  new Completion(inputs.message, { label: "Columns for the message", offers: messageOffers(given) });
-  new Completion(inputs.per, { label: "Columns of the result", offers: listOffers(given) });
-  new Completion(inputs.deliver, { label: "Sinks", offers: listOffers(sinks) });
+  new Completion(editor.input, { label: "Offered words", offers: sqlOffers(streams, () => vocabulary), place: () => editor.cursorPlace() });
+  new Completion(inputs.message, { label: "Offered words", offers: messageOffers(given) });
+  new Completion(inputs.per, { label: "Offered words", offers: listOffers(given) });
+  new Completion(inputs.deliver, { label: "Offered words", offers: listOffers(sinks) });
   get("/vocabulary", null, stop).then((found) => { vocabulary = found; }, () => {}); // without it streams and columns are offered all the same
 
   function drawColumns() {

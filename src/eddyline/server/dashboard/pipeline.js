@@ -78,12 +78,17 @@ function drawFailure(parts, { isFailing, error, at, retryIn }) {
   parts.retry.hidden = !isFailing;
 }
 
+const SOME = { files: 1, rounds: 100, messages: 10, rows: 10 }; // are always on their way
+
+/** Whether what lies behind is more than some seconds of work. */
+const isBehind = (n, unit, perSecond) => n !== null && n > SOME[unit] + (unit === "messages" || unit === "rows" ? 5 * perSecond : 0);
+
 const behind = (n, unit) => ["behind", n === null ? "–" : `${short(n)} ${n === 1 ? unit.replace(/s$/, "") : unit}`, n === null ? "Not known" : `${whole(n)} ${unit} are there and not taken`];
 const perSecond = (n) => (n === null ? "–" : `${short(n)}/s`);
 
 function updateSource({ parts }, source) {
   const isPush = source.type === "push";
-  drawStatus(parts, source.is_failing ? ["failing", "failing"] : source.is_finished ? ["silent", "finished"] : isPush ? ["silent", "pushed"] : source.n_behind ? ["costly", "catching up"] : ["matching", "up to date"]);
+  drawStatus(parts, source.is_failing ? ["failing", "failing"] : source.is_finished ? ["silent", "finished"] : isPush ? ["silent", "pushed"] : isBehind(source.n_behind, source.unit, source.rows_per_s) ? ["costly", "catching up"] : ["matching", "up to date"]);
   say(parts.type, isPush ? "rows come by the API" : `${source.type}${source.what ? ` ${source.what}` : ""}`);
   drawNumbers(parts, [
     isPush ? null : ["rate", perSecond(source.rows_per_s), "Rows a second, over the last minute"],
@@ -112,7 +117,7 @@ function drawParts(parts, all) {
 }
 
 function updateSink({ parts }, sink) {
-  drawStatus(parts, sink.is_failing ? ["failing", "failing"] : sink.n_behind ? ["costly", "catching up"] : ["matching", "up to date"]);
+  drawStatus(parts, sink.is_failing ? ["failing", "failing"] : isBehind(sink.n_behind, sink.unit, sink.per_s) ? ["costly", "catching up"] : ["matching", "up to date"]);
   say(parts.type, `${sink.type}, takes ${sink.takes}`);
   drawNumbers(parts, [
     ["rate", perSecond(sink.per_s), "Delivered a second, over the last minute"],

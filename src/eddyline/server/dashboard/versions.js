@@ -41,7 +41,7 @@ export function show(main, { title }) {
   function make(version) {
     const inside = h("div", { class: "stack-small" });
     const inner = h("div");
-    const load = asking(inner, () => get(`/versions/${version.version}`, null, stop), (found) => fill(inside, changeParts(found)), { signal, what: "Loading what changed" });
+    const load = () => asking(inner, () => get(`/versions/${version.version}`, null, stop), (found) => fill(inside, changeParts(found)), { signal, what: "Loading what changed" })();
     const back = h("button", { class: "button little back-to", type: "button", on: { click: () => openRollback(version, ask) } }, icon("refresh"), `Roll back to ${version.version}`);
     const element = h("details", { class: "card version" },
       h("summary", null, h("b", { class: "version-number" }, `#${version.version}`), h("span", { class: "version-what" }, version.what || "a change"), h("span", { class: "chip plain current" }, "deployed"), h("span", { class: "soft small" }, ago(version.at))),
