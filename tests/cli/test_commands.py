@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+import eddyline
+
 pytestmark = pytest.mark.thorough
 
 CHEAP = "SELECT sym, price FROM trades WHERE sector = 'TECH' AND price < 10"
@@ -103,6 +105,24 @@ def test_rules_are_planned_and_applied(shell, home, project):
     }
 
 
+def test_a_plan_says_how_recent_rows_would_have_fared(shell, home, project):
+    """Of a home that runs: the process that holds it has its last rows."""
+    with eddyline.open(project / "home") as engine:
+        engine.listen()
+        engine.push("trades", [{"sym": f"S{n}", "sector": "TECH", "price": float(n)} for n in range(10)])
+        (project / "rules" / "more.sql").write_text(
+            "CREATE OR REPLACE VIEW low AS SELECT sym FROM trades WHERE price < 4"
+        )
+        planned = shell("eddyline plan")
+        assert planned.out == (
+            "+ query low   (rules/more.sql:1, index)\n"
+            "    4 of the last 10 rows would have matched\n"
+            "1 added, 2 unchanged\n"
+        )
+        (low,) = (q for q in shell("eddyline plan --json").json["queries"] if q["name"] == "low")
+        assert low["tried"]["samples"] == [{"sym": "S3"}]
+
+
 def test_rules_of_a_folder_instead_of_the_pipeline(shell, home, project):
     (project / "more").mkdir()
     (project / "more" / "x.sql").write_text("SELECT sym FROM trades WHERE price = 1")
@@ -146,9 +166,10 @@ def test_versions_and_the_way_back(shell, home):
         (2, "drop 1 query"),
         (1, "apply rules: 2 added, 1 stream declared"),
     ]
-    assert shell("eddyline rollback 1 --dry-run").out == "would be: 1 added\n"
-    assert shell("eddyline rollback 1").out == "1 added; version 3 has the queries of version 1\n"
-    assert shell("eddyline rollback 1").out == "nothing to do: the queries of version 1 stand\n"
+    assert shell("eddyline rollback 1 --dry-run").out == "+ query big   (q1)\nwould be: 1 added\n"
+    said = shell("eddyline rollback 1").out
+    assert said == "+ query big   (q1)\n1 added; version 3 has the queries of version 1\n"
+    assert shell("eddyline rollback 1").out == "nothing to do: the queries of version 1 are deployed\n"
     done = shell("eddyline rollback 2 --json").json
     assert (done["from"], done["to"], done["version"], done["added"], done["removed"]) == (3, 2, 4, 0, 1)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import eddyline
 from eddyline.functions.udf import DECLARED
 from eddyline.server.directory import AT_ONCE, STATUSES, Directory
+from eddyline.server.families import Folded, family_name
 from eddyline.server.listing import COSTS, STATES
 from tests.server.served import house, in_process
 
@@ -217,3 +218,47 @@ def test_a_list_that_followed_every_change_is_the_list_made_anew(steps):
                 assert [listing.names[p] for p in listing.by_name] == [anew.names[p] for p in anew.by_name]
                 assert listing.of("anna").tolist() == anew.of("anna").tolist()
                 assert sorted(listing.by_name.tolist()) == list(range(len(listing)))
+
+
+# --------------------------------------------------------------------------------------------- families, parameters
+
+
+def test_rules_of_one_template_are_one_line_also_after_a_change():
+    with eddyline.open() as engine:
+        engine.stream("trades", "sym STRING, price DOUBLE")
+        engine.query("SELECT sym FROM trades WHERE price < 1", name="single")
+        params = [{"sym": f"S{n}", "most": n + 0.5} for n in range(5)]
+        text = "SELECT sym FROM trades WHERE sym = :sym AND price < :most"
+        engine.query_many(text, params=params, name="w-{sym}", owner="anna")
+        engine.query_many(text, params=params[:2], name="w-{sym}", owner="bob")
+        directory = Directory(engine.rounds)
+        directory.listing()
+        engine.get("w-S3", owner="anna").replace(text, params={"sym": "S3", "most": 99.0})
+        listing = directory.listing()
+        found = directory.found(listing, owner=None)
+        folded = Folded(directory, listing, found, directory.statuses(listing, found, {}), "name")
+        lines = folded.lines(0, 10)
+        assert [(line.is_family, len(line.positions)) for line in lines] == [(False, 1), (True, 5), (True, 2)]
+        assert [family_name(listing, line.family) for line in lines[1:]] == ["w-S…", "w-S…"]
+
+
+def test_rules_are_found_by_values_of_their_parameters_also_while_paused():
+    with eddyline.open() as engine:
+        engine.stream("trades", "sym STRING, price DOUBLE")
+        params = [{"sym": "ACME", "most": 12.5}, {"sym": "BOLT", "most": 7.0}]
+        engine.query_many(
+            "SELECT sym FROM trades WHERE sym = :sym AND price < :most", params=params, name="w-{sym}"
+        )
+        engine.query("SELECT sym FROM trades WHERE sym = 'ACME'", name="other")
+        engine.get("w-BOLT").pause()
+        directory = Directory(engine.rounds)
+
+        def names(pattern: str) -> list[str]:
+            listing = directory.listing()
+            return [listing.names[at] for at in directory.found(listing, owner=None, pattern=pattern)]
+
+        assert names("12.5") == ["w-ACME"]
+        assert names("most=7") == ["w-BOLT"]
+        assert names("sym=bol") == ["w-BOLT"]
+        assert names("price=7") == []
+        assert names("acme") == ["w-ACME", "other"]

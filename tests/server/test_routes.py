@@ -298,3 +298,86 @@ def test_a_result_of_a_dropped_query_stays_its_owners(home):
         assert client.get(path, headers=home.headers("reader")).status_code == 404
         seen = client.get("/api/v1/results?after=0", headers=home.headers("bob")).json()["results"]
         assert [(r["query"], r["cursor"]) for r in seen] == [("dear", OTHER_RESULT)]
+
+
+def test_every_mistake_is_told_with_its_field(home):
+    with in_process(home.engine) as client:
+
+        def fields(body):
+            found = client.post("/api/v1/queries/check", json=body, headers=home.headers("author")).json()
+            assert found["ok"] is not bool(found["errors"])
+            return {each["field"]: each["problem"] for each in found["errors"]}
+
+        text = "SELECT sym FROM trades WHERE price < :most"
+        wrong = {"cooldown": "5 parsecs", "for": "1 minute", "per": "price", "colour": "red"}
+        found = fields({"text": text, "name": "12", "params": {"most": 5}, "properties": wrong})
+        assert set(found) == {"name", *(f"properties.{word}" for word in wrong)}
+        assert "not a column of the result" in found["properties.per"]
+        assert set(fields({"text": "SELECT sim FROM trades", "name": "cheap"})) == {"text", "name"}
+        assert "there already" in fields({"text": text, "params": {"most": 1}, "name": "cheap"})["name"]
+        assert (
+            fields({"text": text, "params": {"most": 1}, "name": "dear"}) == {}
+        )  # bob's name is free to anna
+        assert set(fields({"text": text, "params": {"most": 1, "least": 2}})) == {"params.least"}
+        assert fields({"text": text, "params": {"most": 1}, "properties": {"severity": "info"}}) == {}
+
+
+def test_earlier_names_of_the_status_are_still_understood(home):
+    with in_process(home.engine) as client:
+
+        def seen(address):
+            return client.get(f"/api/v1/queries{address}", headers=home.headers("admin")).json()
+
+        every = seen("?sort=mood")
+        assert every["moods"] == every["statuses"]
+        assert [q["mood"] for q in every["queries"]] == [q["status"] for q in every["queries"]]
+        assert seen("?mood=firing")["queries"] == seen("?status=firing")["queries"]
+
+
+def test_a_folded_list_has_a_line_for_a_template_which_opens_by_its_key(home):
+    home.engine.query_many(
+        "SELECT sym FROM trades WHERE sym = :sym",
+        params=[{"sym": s} for s in ("ACME", "BOLT")],
+        name="w-{sym}",
+    )
+    home.engine.push("trades", [{"sym": "BOLT"}])
+    with in_process(home.engine) as client:
+
+        def seen(address):
+            return client.get(f"/api/v1/queries{address}", headers=home.headers("admin")).json()
+
+        found = seen("?fold=true&trend=5&sort=name")
+        assert [line["name"] for line in found["lines"]] == ["cheap", "counted", "dear", "w-…"]
+        family = found["lines"][-1]
+        assert (family["n_rules"], family["parameters"], family["n_results"]) == (2, ["sym"], 1)
+        inside = seen(f"?family={family['family']}&trend=5&sort=results")
+        assert [(q["name"], q["params"], q["template"]) for q in inside["queries"]] == [
+            ("w-BOLT", {"sym": "BOLT"}, family["family"]),
+            ("w-ACME", {"sym": "ACME"}, family["family"]),
+        ]
+        alone = seen("?fold=true&filter=sym=bolt")["lines"]
+        assert [line["name"] for line in alone] == ["w-BOLT"]
+        assert seen("?family=none")["total"] == 0
+
+
+def test_a_version_says_what_it_changed(home):
+    cheap = home.engine.get("cheap", owner="anna")
+    cheap.replace("SELECT sym FROM trades WHERE price < 5", cooldown="1 minute")
+    version = home.engine.version
+    home.engine.query_many("SELECT sym FROM trades WHERE sym = :sym", params=[{"sym": "A"}, {"sym": "B"}])
+    cheap.drop()
+    with in_process(home.engine) as client:
+
+        def seen(number):
+            return client.get(f"/api/v1/versions/{number}", headers=home.headers("admin")).json()
+
+        (changed,) = seen(version)["changes"]["changed"]
+        assert (changed["name"], changed["text"][-9:], changed["before"][-10:]) == (
+            "cheap",
+            "price < 5",
+            "price < 10",
+        )
+        assert changed["properties"] == {"cooldown": [None, "1 minute"]}
+        assert (seen(version + 1)["added"], seen(version + 1)["changes"]["added"][0]["n_rules"]) == (2, 2)
+        assert [each["name"] for each in seen(version + 2)["changes"]["removed"]] == ["cheap"]
+        assert client.get("/api/v1/versions/999", headers=home.headers("admin")).status_code == 404

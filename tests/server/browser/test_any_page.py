@@ -46,7 +46,15 @@ def test_nothing_is_wider_than_the_page(browser, server, width):
         admin.page.set_viewport_size({"width": width, "height": 740})
         number = lived_in(admin)
         views = ["rules", f"rules/q{number}", f"rules/q{number}/change", "new", "alerts", "rounds", "streams"]
-        for view in [*views, f"streams/{admin.stream}/filters", "dead-letters", "pipeline", "versions", "plan", "access"]:
+        for view in [
+            *views,
+            f"streams/{admin.stream}/filters",
+            "dead-letters",
+            "pipeline",
+            "versions",
+            "plan",
+            "access",
+        ]:
             admin.go(view)
             settle(admin.page)
             assert admin.page.evaluate(OVERFLOW) == [], view
