@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-import eddyline
-
 pytestmark = pytest.mark.thorough
 
 CHEAP = "SELECT sym, price FROM trades WHERE sector = 'TECH' AND price < 10"
