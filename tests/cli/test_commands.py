@@ -85,7 +85,9 @@ def test_rules_are_planned_and_applied(shell, home, project):
         "~ query cheap   (rules/cheap.sql:1, index)\n"
         "    -SELECT sym, price FROM trades WHERE sector = 'TECH' AND price < 10\n"
         "    +SELECT sym, price FROM trades WHERE sector = 'TECH' AND price < 9\n"
+        "    1 of the last 4 rows would have matched\n"
         "+ query every   (rules/cheap.sql:3, matches everything)\n"
+        "    4 of the last 4 rows would have matched\n"
         "    warning: every matches every row\n"
         "1 added, 1 changed, 1 unchanged\n"
     )
@@ -101,6 +103,16 @@ def test_rules_are_planned_and_applied(shell, home, project):
         "n_refused": 0,
         "refused": [],
     }
+
+
+def test_a_plan_counts_recent_rows_that_could_not_be_decided_apart(shell, home, project):
+    (project / "rules" / "more.sql").write_text(
+        "CREATE OR REPLACE VIEW low AS SELECT sym, cast(sym AS INT) AS n FROM trades"
+    )
+    said = shell("eddyline plan").out.splitlines()
+    assert said[1] == "    0 of the last 4 rows would have matched, 4 could not be decided"
+    assert said[2].startswith("    for example: ")
+    assert said[2].endswith(" is no INT")
 
 
 def test_rules_of_a_folder_instead_of_the_pipeline(shell, home, project):
@@ -146,9 +158,10 @@ def test_versions_and_the_way_back(shell, home):
         (2, "drop 1 query"),
         (1, "apply rules: 2 added, 1 stream declared"),
     ]
-    assert shell("eddyline rollback 1 --dry-run").out == "would be: 1 added\n"
-    assert shell("eddyline rollback 1").out == "1 added; version 3 has the queries of version 1\n"
-    assert shell("eddyline rollback 1").out == "nothing to do: the queries of version 1 stand\n"
+    assert shell("eddyline rollback 1 --dry-run").out == "+ query cheap   (q2)\nwould be: 1 added\n"
+    said = shell("eddyline rollback 1").out
+    assert said == "+ query cheap   (q2)\n1 added; version 3 has the queries of version 1\n"
+    assert shell("eddyline rollback 1").out == "nothing to do: the queries of version 1 are deployed\n"
     done = shell("eddyline rollback 2 --json").json
     assert (done["from"], done["to"], done["version"], done["added"], done["removed"]) == (3, 2, 4, 0, 1)
 

@@ -367,3 +367,40 @@ def test_loops_over_a_query_take_what_is_unread(anna, admin):
 
     assert asyncio.run(asyncio.wait_for(listen(), 60)) == ["D", "E"]
     assert query.results() == []
+
+
+def test_a_query_is_tried_on_recent_rows_from_afar(anna):
+    found = anna.try_query(
+        "SELECT sym, cast(note AS INT) AS n FROM trades WHERE price > :least", params={"least": 5}
+    )
+    assert (found.n_rows, found.n_matched, found.n_in_error) == (3, 2, 1)
+    assert found.samples == ({"sym": "CORE", "n": 3}, {"sym": "ACME", "n": 1})
+    assert found.errors[0].row["sym"] == "BOLT"
+    with pytest.raises(UnknownNameError):
+        anna.try_query("SELECT prise FROM trades")
+
+
+def test_a_reader_may_not_try_queries(home, serving):
+    with (
+        eddyline.connect(serving.url, home.tokens["reader"]) as reader,
+        pytest.raises(AccessError, match="author"),
+    ):
+        reader.try_query("SELECT sym FROM trades")
+
+
+def test_an_admin_sees_versions_and_goes_back(admin, home):
+    before = admin.version
+    home.engine.get("cheap", owner="anna").drop()
+    assert admin.versions(1)[0]["version"] == before + 1
+    plan = admin.rollback(before, dry_run=True)
+    assert (plan["added"], plan["changes"]["added"][0]["name"], admin.version) == (1, "cheap", before + 1)
+    assert admin.rollback(before)["version"] == before + 2
+    assert admin.get("cheap", owner="anna").state == "running"
+
+
+def test_without_a_pipeline_streams_are_pushed_to_and_there_is_nothing_to_retry(admin):
+    (trades,) = admin.sources()
+    assert (trades["stream"], trades["type"], trades["n_stream_rows"]) == ("trades", "push", 3)
+    assert admin.sinks() == []
+    with pytest.raises(QueryStateError, match="no pipeline runs"):
+        admin.retry_source("trades")

@@ -23,7 +23,7 @@ NOT_FROM_AFAR: dict[type, dict[str, str]] = {
         **dict.fromkeys(("results_frame", "append_results"), "Spark runs there, too"),
         **dict.fromkeys(("on_message", "on_event"), "follow_messages; events"),
         **dict.fromkeys(("serve", "listen", "access"), "what a server does with it"),
-        **dict.fromkeys(("backup", "counters", "sinks", "watch_sinks"), "who runs it: docs/operations.md"),
+        **dict.fromkeys(("backup", "counters", "watch_pipeline"), "who runs it: docs/operations.md"),
         **dict.fromkeys(("audited", "finish_audit", "start_audit", "stop_audit"), "who runs it"),
         **dict.fromkeys(("table", "reload"), "their files lie where the server is: declare them there"),
         "functions": "Python of that process",

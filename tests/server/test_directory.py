@@ -1,4 +1,4 @@
-"""Lists of queries: the right order, the right mood, and cheap also when there are very many."""
+"""Lists of queries: the right order, the right status, and cheap also when there are very many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import eddyline
 from eddyline.functions.udf import DECLARED
-from eddyline.server.directory import AT_ONCE, MOODS, Directory
+from eddyline.server.directory import AT_ONCE, STATUSES, Directory
+from eddyline.server.families import Folded, family_name
 from eddyline.server.listing import COSTS, STATES
 from tests.server.served import house, in_process
 
@@ -21,14 +22,14 @@ def engine():
         yield found
 
 
-def moods_of(engine, open_alerts=None) -> dict[str, str]:
+def statuses_of(engine, open_alerts=None) -> dict[str, str]:
     directory = Directory(engine.rounds)
     listing = directory.listing()
-    moods = directory.moods(listing, np.arange(len(listing.ids)), open_alerts or {})
-    return {name: MOODS[mood] for name, mood in zip(listing.names, moods.tolist(), strict=True)}
+    statuses = directory.statuses(listing, np.arange(len(listing.ids)), open_alerts or {})
+    return {name: STATUSES[status] for name, status in zip(listing.names, statuses.tolist(), strict=True)}
 
 
-def test_a_query_is_in_the_first_mood_that_applies(engine):
+def test_a_query_is_in_the_first_status_that_applies(engine):
     engine.query("SELECT sym FROM trades WHERE price < 10", name="hit")
     engine.query("SELECT sym FROM trades WHERE price < 0", name="quiet")
     engine.query("SELECT sym FROM trades", name="everything")
@@ -36,7 +37,7 @@ def test_a_query_is_in_the_first_mood_that_applies(engine):
     engine.query("SELECT sym FROM trades WHERE price < 10", name="loud")
     engine.query("SELECT sym FROM trades WHERE price < 10", name="resting").pause()
     engine.push("trades", [{"sym": "A", "price": 5.0, "note": "x"}])
-    assert moods_of(engine, {5: {"firing": 1, "held": 2}}) == {
+    assert statuses_of(engine, {5: {"firing": 1, "held": 2}}) == {
         "hit": "matching",
         "quiet": "silent",
         "everything": "costly",
@@ -44,7 +45,7 @@ def test_a_query_is_in_the_first_mood_that_applies(engine):
         "loud": "firing",
         "resting": "paused",
     }
-    assert moods_of(engine, {5: {"pending": 1}})["loud"] == "matching"
+    assert statuses_of(engine, {5: {"pending": 1}})["loud"] == "matching"
 
 
 def test_a_query_without_a_result_for_an_hour_is_silent():
@@ -55,12 +56,12 @@ def test_a_query_without_a_result_for_an_hour_is_silent():
         engine.push("trades", [{"price": 5.0}])
         now[0] += 3_599_000_000
         engine.push("trades", [{"price": 50.0}])
-        assert moods_of(engine) == {"low": "matching"}
+        assert statuses_of(engine) == {"low": "matching"}
         now[0] += 2_000_000
         engine.push("trades", [{"price": 50.0}])
-        assert moods_of(engine) == {"low": "silent"}
+        assert statuses_of(engine) == {"low": "silent"}
         engine.push("trades", [{"price": 5.0}])
-        assert moods_of(engine) == {"low": "matching"}
+        assert statuses_of(engine) == {"low": "matching"}
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_query_whose_function_takes_most_of_the_time_is_costly_and_comes_first
     directory = Directory(engine.rounds)
     listing = directory.listing()
     every = np.arange(2)
-    assert moods_of(engine) == {"plain": "matching", "slow": "costly"}
+    assert statuses_of(engine) == {"plain": "matching", "slow": "costly"}
     assert [listing.names[at] for at in directory.sorted(listing, every, "cost")] == ["slow", "plain"]
     plain, slow = directory.cost_shares(listing, every)
     assert plain is not None
@@ -146,14 +147,16 @@ def test_a_page_of_very_many_queries_looks_up_only_what_it_shows(tmp_path):
                 ("w-S00009", 2),
                 ("w-S00007", 1),
             ]
-            assert page["moods"]["matching"] == 2
-            assert page["moods"]["silent"] == n - 2
+            assert page["statuses"]["matching"] == 2
+            assert page["statuses"]["silent"] == n - 2
             assert len(asked) == 3
             listing = client.service.directory.listing()
             last = client.get(f"/api/v1/queries?filter=w-&page={n}&per_page=1", headers=headers).json()
             assert [q["name"] for q in last["queries"]] == [f"w-S{n - 1:05d}"]
             assert client.service.directory.listing() is listing
-            assert client.get("/api/v1/queries?filter=w-&mood=matching", headers=headers).json()["total"] == 2
+            assert (
+                client.get("/api/v1/queries?filter=w-&status=matching", headers=headers).json()["total"] == 2
+            )
 
 
 def test_a_query_dropped_while_a_list_is_made_is_left_out(tmp_path):
@@ -215,3 +218,47 @@ def test_a_list_that_followed_every_change_is_the_list_made_anew(steps):
                 assert [listing.names[p] for p in listing.by_name] == [anew.names[p] for p in anew.by_name]
                 assert listing.of("anna").tolist() == anew.of("anna").tolist()
                 assert sorted(listing.by_name.tolist()) == list(range(len(listing)))
+
+
+# --------------------------------------------------------------------------------------------- families, parameters
+
+
+def test_rules_of_one_template_are_one_line_also_after_a_change():
+    with eddyline.open() as engine:
+        engine.stream("trades", "sym STRING, price DOUBLE")
+        engine.query("SELECT sym FROM trades WHERE price < 1", name="single")
+        params = [{"sym": f"S{n}", "most": n + 0.5} for n in range(5)]
+        text = "SELECT sym FROM trades WHERE sym = :sym AND price < :most"
+        engine.query_many(text, params=params, name="w-{sym}", owner="anna")
+        engine.query_many(text, params=params[:2], name="w-{sym}", owner="bob")
+        directory = Directory(engine.rounds)
+        directory.listing()
+        engine.get("w-S3", owner="anna").replace(text, params={"sym": "S3", "most": 99.0})
+        listing = directory.listing()
+        found = directory.found(listing, owner=None)
+        folded = Folded(directory, listing, found, directory.statuses(listing, found, {}), "name")
+        lines = folded.lines(0, 10)
+        assert [(line.is_family, len(line.positions)) for line in lines] == [(False, 1), (True, 5), (True, 2)]
+        assert [family_name(listing, line.family) for line in lines[1:]] == ["w-S…", "w-S…"]
+
+
+def test_rules_are_found_by_values_of_their_parameters_also_while_paused():
+    with eddyline.open() as engine:
+        engine.stream("trades", "sym STRING, price DOUBLE")
+        params = [{"sym": "ACME", "most": 12.5}, {"sym": "BOLT", "most": 7.0}]
+        engine.query_many(
+            "SELECT sym FROM trades WHERE sym = :sym AND price < :most", params=params, name="w-{sym}"
+        )
+        engine.query("SELECT sym FROM trades WHERE sym = 'ACME'", name="other")
+        engine.get("w-BOLT").pause()
+        directory = Directory(engine.rounds)
+
+        def names(pattern: str) -> list[str]:
+            listing = directory.listing()
+            return [listing.names[at] for at in directory.found(listing, owner=None, pattern=pattern)]
+
+        assert names("12.5") == ["w-ACME"]
+        assert names("most=7") == ["w-BOLT"]
+        assert names("sym=bol") == ["w-BOLT"]
+        assert names("price=7") == []
+        assert names("acme") == ["w-ACME", "other"]

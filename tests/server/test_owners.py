@@ -21,6 +21,7 @@ import pytest
 import eddyline
 from eddyline.catalog.access import ROLES
 from eddyline.server import Service, create_app, live
+from eddyline.server.listing import Family
 from tests.server.served import FAST, TRADES, client_of, in_process, on_loopback
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
@@ -85,6 +86,12 @@ VALUES: dict[str, list[Any]] = {  # of parameters and of fields of bodies, by na
     "name": ["trades", "watched"],
     "bound": [True],
     "stream": ["trades"],
+    "family": [Family("SELECT sym, cast(note AS INT) AS n FROM trades WHERE sym <> :word", "vera").key],
+    "fold": [True],
+    "trend": ["5"],
+    "version": ["1"],
+    "samples": [5],
+    "timeout": [1.0],
     "filter": ["sym"],
     "after": ["0"],
     "before": ["1000"],

@@ -34,6 +34,13 @@ CASES = {
     ("GET", "/api/v1/me"): Case("reader"),
     ("GET", "/api/v1/rounds"): Case("reader"),
     ("GET", "/api/v1/versions"): Case("admin"),
+    ("GET", "/api/v1/versions/{version}"): Case("admin"),
+    ("POST", "/api/v1/versions/{version}/rollback"): Case("admin", {"dry_run": True}),
+    ("GET", "/api/v1/sources"): Case("admin"),
+    ("GET", "/api/v1/sinks"): Case("admin"),
+    ("POST", "/api/v1/sources/{stream}/retry"): Case("admin", status=409),  # no pipeline runs
+    ("POST", "/api/v1/sinks/{name}/retry"): Case("admin", status=409),
+    ("GET", "/api/v1/vocabulary"): Case("reader"),
     ("GET", "/api/v1/index"): Case("admin"),
     ("GET", "/api/v1/joins"): Case("reader"),
     ("GET", "/api/v1/events"): Case("admin"),
@@ -48,6 +55,7 @@ CASES = {
     ("POST", "/api/v1/queries"): Case("author", {"text": "SELECT sym FROM trades", "name": "new"}, 201),
     ("POST", "/api/v1/queries/bulk"): Case("author", {"queries": {"new": "SELECT sym FROM trades"}}, 201),
     ("POST", "/api/v1/queries/check"): Case("reader", {"text": "SELECT sym FROM trades"}),
+    ("POST", "/api/v1/queries/try"): Case("author", {"text": "SELECT sym FROM trades"}),
     ("GET", "/api/v1/queries/{query}"): Case("reader", is_owned=True),
     ("PUT", "/api/v1/queries/{query}"): Case("author", {"text": "SELECT sym FROM trades"}, is_owned=True),
     ("DELETE", "/api/v1/queries/{query}"): Case("author", is_owned=True),
@@ -123,7 +131,7 @@ def address(case: Case, path: str, home: House, *, is_others: bool = False) -> s
         result = home.engine.access.tokens.add("reader", 0)[0].id
     if path.startswith("/api/v1/silences/"):
         result = home.engine.silence("*", for_="1 hour", owner="anna").id
-    filled = path.format(query=query, id=result, name="trades")
+    filled = path.format(query=query, id=result, name="trades", stream="trades", version=1)
     return f"{filled}?{case.query.format(query=query)}" if case.query else filled
 
 
@@ -299,3 +307,86 @@ def test_a_result_of_a_dropped_query_stays_its_owners(home):
         assert client.get(path, headers=home.headers("reader")).status_code == 404
         seen = client.get("/api/v1/results?after=0", headers=home.headers("bob")).json()["results"]
         assert [(r["query"], r["cursor"]) for r in seen] == [("dear", OTHER_RESULT)]
+
+
+def test_every_mistake_is_told_with_its_field(home):
+    with in_process(home.engine) as client:
+
+        def fields(body):
+            found = client.post("/api/v1/queries/check", json=body, headers=home.headers("author")).json()
+            assert found["ok"] is not bool(found["errors"])
+            return {each["field"]: each["problem"] for each in found["errors"]}
+
+        text = "SELECT sym FROM trades WHERE price < :most"
+        wrong = {"cooldown": "5 parsecs", "for": "1 minute", "per": "price", "colour": "red"}
+        found = fields({"text": text, "name": "12", "params": {"most": 5}, "properties": wrong})
+        assert set(found) == {"name", *(f"properties.{word}" for word in wrong)}
+        assert "not a column of the result" in found["properties.per"]
+        assert set(fields({"text": "SELECT sim FROM trades", "name": "cheap"})) == {"text", "name"}
+        assert "there already" in fields({"text": text, "params": {"most": 1}, "name": "cheap"})["name"]
+        assert (
+            fields({"text": text, "params": {"most": 1}, "name": "dear"}) == {}
+        )  # bob's name is free to anna
+        assert set(fields({"text": text, "params": {"most": 1, "least": 2}})) == {"params.least"}
+        assert fields({"text": text, "params": {"most": 1}, "properties": {"severity": "info"}}) == {}
+
+
+def test_earlier_names_of_the_status_are_still_understood(home):
+    with in_process(home.engine) as client:
+
+        def seen(address):
+            return client.get(f"/api/v1/queries{address}", headers=home.headers("admin")).json()
+
+        every = seen("?sort=mood")
+        assert every["moods"] == every["statuses"]
+        assert [q["mood"] for q in every["queries"]] == [q["status"] for q in every["queries"]]
+        assert seen("?mood=firing")["queries"] == seen("?status=firing")["queries"]
+
+
+def test_a_folded_list_has_a_line_for_a_template_which_opens_by_its_key(home):
+    home.engine.query_many(
+        "SELECT sym FROM trades WHERE sym = :sym",
+        params=[{"sym": s} for s in ("ACME", "BOLT")],
+        name="w-{sym}",
+    )
+    home.engine.push("trades", [{"sym": "BOLT"}])
+    with in_process(home.engine) as client:
+
+        def seen(address):
+            return client.get(f"/api/v1/queries{address}", headers=home.headers("admin")).json()
+
+        found = seen("?fold=true&trend=5&sort=name")
+        assert [line["name"] for line in found["lines"]] == ["cheap", "counted", "dear", "w-…"]
+        family = found["lines"][-1]
+        assert (family["n_rules"], family["parameters"], family["n_results"]) == (2, ["sym"], 1)
+        inside = seen(f"?family={family['family']}&trend=5&sort=results")
+        assert [(q["name"], q["params"], q["template"]) for q in inside["queries"]] == [
+            ("w-BOLT", {"sym": "BOLT"}, family["family"]),
+            ("w-ACME", {"sym": "ACME"}, family["family"]),
+        ]
+        alone = seen("?fold=true&filter=sym=bolt")["lines"]
+        assert [line["name"] for line in alone] == ["w-BOLT"]
+        assert seen("?family=none")["total"] == 0
+
+
+def test_a_version_says_what_it_changed(home):
+    cheap = home.engine.get("cheap", owner="anna")
+    cheap.replace("SELECT sym FROM trades WHERE price < 5", cooldown="1 minute")
+    version = home.engine.version
+    home.engine.query_many("SELECT sym FROM trades WHERE sym = :sym", params=[{"sym": "A"}, {"sym": "B"}])
+    cheap.drop()
+    with in_process(home.engine) as client:
+
+        def seen(number):
+            return client.get(f"/api/v1/versions/{number}", headers=home.headers("admin")).json()
+
+        (changed,) = seen(version)["changes"]["changed"]
+        assert (changed["name"], changed["text"][-9:], changed["before"][-10:]) == (
+            "cheap",
+            "price < 5",
+            "price < 10",
+        )
+        assert changed["properties"] == {"cooldown": [None, "1 minute"]}
+        assert (seen(version + 1)["added"], seen(version + 1)["changes"]["added"][0]["n_rules"]) == (2, 2)
+        assert [each["name"] for each in seen(version + 2)["changes"]["removed"]] == ["cheap"]
+        assert client.get("/api/v1/versions/999", headers=home.headers("admin")).status_code == 404

@@ -22,6 +22,8 @@ from eddyline.api.query_commands import QueryCommands, instant
 from eddyline.api.rules_files import Source
 from eddyline.api.tail import tail
 from eddyline.api.token_commands import TokenCommands
+from eddyline.api.trials import try_plan
+from eddyline.api.version_changes import rollback_changes, version_changes
 from eddyline.engine.durable import Durable
 from eddyline.errors import (
     HomeError,
@@ -53,12 +55,14 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         "export",
         "rollback",
         "versions",
+        "version",
         "explain",
         "explain_index",
         "explain_filters",
         "explain_joins",
         "why",
         "why_not",
+        "try_query",
         "dead_letters",
         "receipt",
         "prove",
@@ -151,6 +155,24 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
             rows = self._durable().database.versions(newest)
         return [{"version": number, "at": instant(at_us), "what": what} for number, at_us, what in rows]
 
+    def version(self, *, version: int) -> dict[str, Any]:
+        """What one version changed."""
+        with self._rounds.lock:
+            self._rounds.check_open()
+            database = self._durable().database
+            known = database.version_made(version)
+            if known is None:
+                raise UnknownNameError(
+                    f"version {version} is not kept", hint="See those that are with eddyline versions."
+                )
+            at_us, what = known
+            return {
+                "version": version,
+                "at": instant(at_us),
+                "what": what,
+                "is_current": version == self._engine.version,
+            } | version_changes(database, version)
+
     def explain_index(self) -> dict[str, Any]:
         """The predicate index of every stream."""
         found = self._engine.explain_index()
@@ -191,8 +213,9 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         files: Sequence[str] | None = None,
         prune: bool = False,
     ) -> dict[str, Any]:
-        """What applying rules would change."""
+        """What applying rules would change, each tried on recent rows if this process has some."""
         found = rules.plan(self._engine, _source(pipeline, files), progress=tell)
+        try_plan(self._rounds, found)
         return found.as_dict(prune=prune)
 
     def apply(
@@ -217,9 +240,13 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
 
     def rollback(self, *, version: int, dry_run: bool = False) -> dict[str, Any]:
         """Make the queries of an earlier version stand again, as a new version."""
-        before = self._engine.version
-        done = rules.rollback(self._engine, version, dry_run=dry_run)
+        with self._rounds.lock:
+            before, catalog = self._engine.version, self._rounds.catalog
+            todo = rules.rollback(self._engine, version, dry_run=True)
+            changes = rollback_changes(catalog, self._durable().database, version, todo)
+            done = todo if dry_run else rules.rollback(self._engine, version)
         return {
+            "changes": changes,
             "from": before,
             "to": version,
             "version": done.version,

@@ -19,12 +19,13 @@ from typing import TextIO
 from eddyline.api.endpoints import KnownQueries, open_sink
 from eddyline.api.engine import Engine
 from eddyline.api.pipeline.model import Pipeline, SinkSettings
+from eddyline.api.rate import RateMeter
 from eddyline.api.supplies import LOOK_EVERY_S, Kept, Messages, Outbox, RoundsInMemory, Supply
 from eddyline.delivery.sinks import MessageFeed, SinkError, SinkFeed
 from eddyline.delivery.sinks.sink import SinkClosedError
 from eddyline.engine import Outcome
 from eddyline.engine.rounds import RoundEngine
-from eddyline.errors import ClosedError, EddylineError
+from eddyline.errors import ClosedError, EddylineError, QueryStateError, UnknownNameError, did_you_mean
 from eddyline.events import SinkFailed, SinkOvertaken
 from eddyline.secrets import hidden
 
@@ -48,6 +49,10 @@ class SinkStatus:
     is_failing: bool
     message: str
     n_delivered: int = 0  # since it was opened
+    per_s: float = 0.0  # delivered
+    last_error: str = ""  # also of a sink that has recovered
+    failed_at_us: int | None = None
+    retry_in_s: float | None = None
 
 
 class Deliveries:
@@ -173,6 +178,17 @@ class Deliveries:
         """How far each sink is. Safe from any thread."""
         return [serving.status() for serving in self._servings]
 
+    def retry(self, name: str) -> None:
+        """Serve a sink at once, instead of after its pause. Raises UnknownNameError, and QueryStateError at the end."""
+        serving = next((each for each in self._servings if each.settings.name == name), None)
+        if serving is None:
+            names = [each.settings.name for each in self._servings]
+            raise UnknownNameError(f"there is no sink {name}", hint=did_you_mean(name, names, noun="sink"))
+        if not serving.thread.is_alive():
+            raise QueryStateError(f"sink {name} is not served any more", hint="Start the pipeline again.")
+        serving.feed.retry()
+        serving.wake.set()
+
     def close(self) -> None:
         """End at once; what a sink has not got for good comes again another time."""
         self._stop()
@@ -229,6 +245,8 @@ class _Serving:
         self._rounds = rounds
         self._state = _State.SERVING
         self._message = ""
+        self._failed_at_us: int | None = None
+        self._meter = RateMeter()
 
     def turn_to(self, state: _State) -> None:
         if self._state is not _State.STOPPED:
@@ -247,6 +265,10 @@ class _Serving:
             self.is_failing,
             self._message if self.is_failing else "",
             self.feed.n_delivered,
+            self._meter.per_s(),
+            self._message,
+            self._failed_at_us,
+            max(0.0, round(self.feed.wait_s, 1)) if self.is_failing and self.feed.is_paused else None,
         )
 
     def _run(self) -> None:
@@ -288,6 +310,7 @@ class _Serving:
 
     def _give(self, *, only_if_due: bool) -> bool:
         """False if it fails. Raises what is no fault of the sink, and SinkClosedError if nobody is left to take anything."""
+        before = self.feed.n_delivered
         try:
             self.supply.give(self._check_stopped, self._lost)
             self.feed.flush(only_if_due=only_if_due)
@@ -308,6 +331,8 @@ class _Serving:
             self._failed(error)
             self.error = SinkError(f"sink {self.settings.name}: {error.problem}", detail=error.detail)
             return False
+        finally:
+            self._meter.add(self.feed.n_delivered - before)
         self.is_failing = False
         self.error = None
         return True
@@ -322,6 +347,7 @@ class _Serving:
     def _failed(self, error: EddylineError) -> None:
         told = error.problem + (f": {error.detail}" if error.detail else "")
         self._message = hidden(told, *self.settings.secrets)
+        self._failed_at_us = time.time_ns() // 1000
         self.is_failing = True
         error.problem = hidden(error.problem, *self.settings.secrets)
         error.detail = None if error.detail is None else hidden(error.detail, *self.settings.secrets)

@@ -24,6 +24,7 @@ from eddyline.api.pipeline.model import (
     StreamSettings,
 )
 from eddyline.api.pipeline.open import folder_of
+from eddyline.api.rate import RateMeter
 from eddyline.catalog.queries import QueryRecord
 from eddyline.catalog.rounds import ListedFile
 from eddyline.delivery.sinks import (
@@ -77,6 +78,10 @@ class Feed:
     n_failures: int = 0
     resume_at: float = 0.0
     is_read_up: bool = False  # nothing was there when it was asked last
+    message: str = ""  # the last failure
+    failed_at_us: int | None = None
+    n_rows: int = 0  # committed since it was opened
+    meter: RateMeter = field(default_factory=RateMeter)
     pace: Pace = field(default_factory=Pace)
 
     @property

@@ -31,6 +31,7 @@ from eddyline.api.shares import share_of
 from eddyline.api.silences import acknowledge, add_silence, end_silence, is_pattern, silences
 from eddyline.api.static_tables import StaticTables, static_table, table_of
 from eddyline.api.subscribers import Subscribers, Subscription, WhenFull
+from eddyline.api.trials import TRIAL_ROWS, TRIAL_S, try_record
 from eddyline.catalog.access import Access
 from eddyline.catalog.database import Database
 from eddyline.catalog.silences import Silence
@@ -38,6 +39,7 @@ from eddyline.delivery import Result
 from eddyline.engine import Durable, Limits, Retention, RoundEngine
 from eddyline.errors import (
     PropertyError,
+    QueryStateError,
     SchemaError,
     StreamChangedError,
     UnknownNameError,
@@ -54,6 +56,7 @@ from eddyline.events import (
     TableFailed,
 )
 from eddyline.expressions.stream_times import check_time_format
+from eddyline.filters import Trial
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Message, Stream
 from eddyline.notebook import html_table
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
     from eddyline.api.deliveries import SinkStatus
     from eddyline.api.runner import RunProgress
     from eddyline.api.running import Running
+    from eddyline.api.source_status import SourceStatus, WatchedPipeline
 
 
 def open_engine(
@@ -212,7 +216,7 @@ class Engine:
         self._control: Control | None = None
         self._access: Access | None = None
         self._audit: Audit | None = None
-        self._sinks: Callable[[], Sequence[SinkStatus]] | None = None
+        self._pipeline: WatchedPipeline | None = None
         self._tally = Tally()
         with rounds.lock:
             for event in rounds.events:  # of opening the home
@@ -639,6 +643,28 @@ class Engine:
             record, warnings = self._registrar.trial(text, params, properties)
             return explain(self.rounds, record, warnings)
 
+    def try_query(
+        self,
+        text: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        last: int = TRIAL_ROWS,
+        samples: int = 5,
+        timeout: float = TRIAL_S,
+        **properties: Any,
+    ) -> Trial:
+        """How many of the `last` rows a query would have matched, without registering it. Refuses what `query` would refuse.
+
+        samples   how many of the results to give, the newest first
+        timeout   seconds after which it answers with the rows it has judged by then
+
+        Rows are those kept for `why_not` (`recent_rows` of each stream). Of a join only the conditions on each stream are tried.
+        """
+        with self.rounds.lock:
+            self.rounds.check_open()
+            record, _ = self._registrar.trial(text, params, properties)
+        return try_record(self.rounds, record, last=last, n_samples=samples, timeout_s=timeout)
+
     def explain_index(self) -> IndexExplanation:
         """The predicate index of every stream: its structures, how many queries each serves, what it costs a row."""
         with self.rounds.lock:
@@ -839,12 +865,31 @@ class Engine:
 
     def sinks(self) -> Sequence[SinkStatus]:
         """How far each sink of the pipeline is that runs on this engine; none if there is no such."""
-        watched = self._sinks
-        return () if watched is None else watched()
+        return () if self._pipeline is None else self._pipeline.sinks()
 
-    def watch_sinks(self, status: Callable[[], Sequence[SinkStatus]] | None) -> None:
-        """Whom to ask how far sinks are."""
-        self._sinks = status
+    def sources(self) -> Sequence[SourceStatus]:
+        """How far each source of the pipeline is that runs on this engine; none if there is no such."""
+        return () if self._pipeline is None else self._pipeline.sources()
+
+    def retry_sink(self, name: str) -> None:
+        """Serve a sink that fails again at once, instead of after its pause."""
+        self._running_pipeline().retry_sink(name)
+
+    def retry_source(self, stream: str) -> None:
+        """Read a source that fails again at once, instead of after its pause."""
+        self._running_pipeline().retry_source(stream)
+
+    def _running_pipeline(self) -> WatchedPipeline:
+        if self._pipeline is None:
+            raise QueryStateError(
+                "no pipeline runs on this engine",
+                hint="eddyline serve PIPELINE.toml runs its sources and sinks.",
+            )
+        return self._pipeline
+
+    def watch_pipeline(self, pipeline: WatchedPipeline | None) -> None:
+        """Whom to ask how far sources and sinks are, and to try them again."""
+        self._pipeline = pipeline
 
     def backup(
         self,

@@ -93,7 +93,7 @@ class JoinWhyNot(WhyNot):
         told = super().__str__().splitlines()
         head = (
             f"{self.query}: {self.n_matched} of {plural(self.n_rows, 'pair')} of the last rows matched; "
-            f"it stands since {self.since}"
+            f"deployed since {self.since}"
         )
         lines = [f"  {line}" for each in self.inputs for line in each.lines()]
         return "\n".join([head, *lines, *told[1:]])
@@ -239,6 +239,16 @@ def why_not_join(
     said = None if row is None else {column_words(shape, name): value for name, value in row.items()}
     same = {each.name: getattr(found, each.name) for each in fields(WhyNot)}
     return JoinWhyNot(**(same | {"nearest": nearest, "nearest_row": said}), inputs=told)
+
+
+def inputs_alone(rounds: RoundEngine, record: QueryRecord, last: int) -> tuple[InputWhyNot, ...]:
+    """How the last rows of each stream of a join fare with the conditions on it alone."""
+    found = []
+    for place in record.shape.written_order:
+        with rounds.lock:
+            rows = _last_rows(rounds, record, place, last)
+        found.append(_alone(rounds, record, place, rows)[0])
+    return tuple(found)
 
 
 def _last_rows(rounds: RoundEngine, record: QueryRecord, place: int, last: int) -> pa.RecordBatch:

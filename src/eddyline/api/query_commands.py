@@ -7,13 +7,14 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eddyline.api import rules
+from eddyline.api import rules, trials
 from eddyline.api.engine import Engine
 from eddyline.api.explain import suspended
 from eddyline.api.join_why import JoinWhy
 from eddyline.api.join_words import stream_words, streams_of
 from eddyline.api.query import Query, why_of
 from eddyline.api.receipts import recorded_values
+from eddyline.catalog import QueryRecord
 from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
 from eddyline.errors import QueryStateError
@@ -89,6 +90,22 @@ class QueryCommands:
             "explain": facts | {"name": None, "state": "not registered", "shown": _shown_text(str(found))},
         }
 
+    def try_query(
+        self,
+        *,
+        text: str,
+        params: Mapping[str, Any] | None = None,
+        properties: Mapping[str, Any] | None = None,
+        last: int = trials.TRIAL_ROWS,
+        samples: int = 5,
+        timeout: float = trials.TRIAL_S,
+    ) -> dict[str, Any]:
+        """How recent rows would have fared with a text; raises what registering it would raise."""
+        found = self._engine.try_query(
+            text, params=params, last=last, samples=samples, timeout=timeout, **(properties or {})
+        )
+        return trials.as_dict(found)
+
     def query_facts(self, query_id: int) -> dict[str, Any]:
         """What lists show of one query."""
         with self._rounds.lock:
@@ -99,6 +116,7 @@ class QueryCommands:
                 "streams": list(streams_of(record.shape)),
                 "cost": rules.cost_class(record.shape),
                 "n_dead": self._rounds.dead_letters.by_query[query_id],
+                "params": parameters(record),
             }
 
     def query_drop(self, *, queries: Sequence[str | int], owner: str = "") -> dict[str, Any]:
@@ -171,11 +189,7 @@ class QueryCommands:
             return facts | {
                 "registered": instant(record.registered_us),
                 "cost": rules.cost_class(record.shape),
-                "params": {
-                    slot.name: getattr(value, "as_py", lambda value=value: value)()
-                    for slot, value in zip(record.shape.slots, record.constants, strict=True)
-                    if slot.name is not None
-                },
+                "params": parameters(record),
                 "alerts": self._alert_facts(handle, record.properties),
                 "latest": [
                     {"round": r.round_number, "change": r.change, "row": dict(r)}
@@ -275,6 +289,15 @@ class QueryCommands:
         if not starts_spark and running_session() is None:
             return None
         return self._engine.prove(result).as_dict()
+
+
+def parameters(record: QueryRecord) -> dict[str, Any]:
+    """The values of a query's named parameters."""
+    return {
+        slot.name: getattr(value, "as_py", lambda value=value: value)()
+        for slot, value in zip(record.shape.slots, record.constants, strict=True)
+        if slot.name is not None
+    }
 
 
 def _why_answer(found: Why) -> dict[str, Any]:

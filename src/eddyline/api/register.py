@@ -52,7 +52,7 @@ class Registrar:
     ) -> Query:
         if text.lstrip()[:6].lower() == "create":
             return self._create(text, name, params, given)
-        _check_name(name)
+        check_name(name)
         declared = properties(given) if given else _DEFAULT
         shape, constants = self._bind(text, params)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
@@ -80,7 +80,7 @@ class Registrar:
         given: Mapping[str, Any] | None = None,
     ) -> Query:
         """CREATE VIEW: a query with a name."""
-        _check_name(view.name)
+        check_name(view.name)
         stated = {**dict(view.properties), **(given or {})}
         declared = properties(stated)
         known = self._rounds.catalog.find(view.name, declared.owner)
@@ -178,7 +178,7 @@ class Registrar:
                     hint="Give a list of texts, or a dict from names to texts.",
                 )
             try:
-                _check_name(name)
+                check_name(name)
                 shape, constants = self._bind(text, None)
                 refuse_unbuilt(shape=shape, properties=declared, text=text)
             except EddylineError as error:
@@ -413,7 +413,7 @@ def _names(template: str, table: pa.Table) -> list[str]:
     except (ValueError, TypeError) as error:
         raise _bad_name(template, error) from None
     for name in names:
-        _check_name(name)
+        check_name(name)
     if len(set(names)) != len(names):
         seen: set[str] = set()
         twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
@@ -440,7 +440,7 @@ def _says_enabled(stated: Mapping[str, Any]) -> bool:
     )
 
 
-def _check_name(name: str | None) -> None:
+def check_name(name: str | None) -> None:
     if name is not None and (not name.strip() or not name.isprintable()):
         raise PropertyError(f"{name!r} cannot be the name of a query", hint="Give a name that can be read.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,12 @@ from eddyline.api.pipeline.mistakes import Mistake, Place
 from eddyline.api.rules_cost import cost_class, rule_warnings
 from eddyline.api.rules_files import Desired, Rule, Source, StatedStream, TableRule, core_text, desired
 from eddyline.api.rules_table import RefusedRow, Rows, never_matching, read_rows
+from eddyline.api.trials import TableTrial
+from eddyline.api.trials import as_dict as trial_dict
 from eddyline.catalog import evolved
 from eddyline.catalog.members import is_same_shape, made_by, standing_as
 from eddyline.errors import EddylineError
+from eddyline.filters import Trial
 from eddyline.model import Properties, QueryState, Shape, Stream
 from eddyline.sql import Shapes, refuse_unbuilt
 from eddyline.sql.constants import slots_of
@@ -54,6 +57,7 @@ class Change:
     reason: str = ""
     cost: str = "index"
     warnings: tuple[str, ...] = ()
+    tried: Trial | None = None  # on recent rows, by `trials.try_plan`
 
 
 @dataclass(slots=True)
@@ -67,6 +71,7 @@ class TableChange:
     removed: npt.NDArray[np.int64]
     cost: str = "index"
     warnings: tuple[str, ...] = ()
+    tried: TableTrial | None = None
 
     @property
     def n_added(self) -> int:
@@ -429,6 +434,7 @@ def _query_dict(change: Change) -> dict[str, Any]:
         "properties": {word: list(pair) for word, pair in change.properties.items()},
         "cost": change.cost,
         "warnings": list(change.warnings),
+        "tried": None if change.tried is None else trial_dict(change.tried),
     } | _place_dict(rule.origin.place)
 
 
@@ -448,4 +454,5 @@ def _table_dict(change: TableChange) -> dict[str, Any]:
         "changed_names": [names[at] for at in np.flatnonzero(change.is_changed)[:SHOWN_NAMES]],
         "cost": change.cost,
         "warnings": list(change.warnings),
+        "tried": None if change.tried is None else asdict(change.tried),
     } | _place_dict(change.rule.origin.place)

@@ -36,9 +36,10 @@ from eddyline.api.pipeline.model import FileSource, Pipeline, StdinSource, Strea
 from eddyline.api.pipeline.open import check_machine, open_pipeline
 from eddyline.api.rules import Applied, apply_rules
 from eddyline.api.schema_changes import follow_change
+from eddyline.api.source_status import SourceStatus, feed_named, source_status
 from eddyline.engine import Outcome
 from eddyline.engine.shared_work import SharedRounds
-from eddyline.errors import EddylineError, HomeError, SchemaError, StreamChangedError
+from eddyline.errors import EddylineError, HomeError, QueryStateError, SchemaError, StreamChangedError
 from eddyline.events import (
     Event,
     RoundCommitted,
@@ -60,6 +61,7 @@ MOST_LANES = 32  # rounds at the workers at once
 LONGEST_WAIT_S = 1.0
 FIRST_PAUSE_S = 0.5  # before something that failed is tried again; doubles each time
 LONGEST_PAUSE_S = 30.0
+RETRY_S = 5.0  # until a request to try again is taken up
 TRIES_ONCE = 3  # a run of what is there does not wait for ever
 
 
@@ -177,6 +179,7 @@ class Runner:
         self._workers = workers
         self._lanes: JobLanes | None = None
         self._ends_with_sources = True
+        self._is_running = False
         self._deliveries: Deliveries | None = None
         self._last_round = 0
         self._last_activity = clock()
@@ -206,7 +209,7 @@ class Runner:
             on_fault=self._wake.set,
         )
         self._deliveries.start()
-        self.engine.watch_sinks(self._deliveries.status)
+        self.engine.watch_pipeline(self)
         if apply:
             self.applied = apply_rules(self.engine, self.pipeline, progress=self._starting)
 
@@ -225,6 +228,13 @@ class Runner:
         With `ends_with_sources` off it goes on when no source is left, or none was there: one may come.
         """
         self._ends_with_sources = ends_with_sources
+        self._is_running = True
+        try:
+            return self._run(once, until, signals)
+        finally:
+            self._is_running = False
+
+    def _run(self, once: bool, until: Callable[[RunProgress], bool] | None, signals: bool) -> RunSummary:
         with self._listening(signals):
             if not once:
                 self.engine.warm_up()
@@ -279,6 +289,25 @@ class Runner:
         """How far each sink is. Safe from any thread."""
         return self.deliveries.status()
 
+    def sources(self) -> list[SourceStatus]:
+        """How far each source is. Safe from any thread."""
+        now = self._clock()
+        return [source_status(feed, now) for feed in list(self._feeds)]
+
+    def retry_source(self, stream: str) -> None:
+        """Read a source that fails again at once, instead of after its pause. Safe from any thread."""
+        feed = feed_named(self._feeds, stream)
+        if self._is_over() or not self._is_running:
+            raise QueryStateError(
+                "the rounds have ended",
+                hint="Start them again: sources go on where the last committed round ended.",
+            )
+        self._request(lambda once: setattr(feed, "resume_at", 0.0)).result(RETRY_S)
+
+    def retry_sink(self, name: str) -> None:
+        """Serve a sink that fails again at once, instead of after its pause. Safe from any thread."""
+        self.deliveries.retry(name)
+
     def stop(self) -> None:
         """End the run after the round in flight. Safe from any thread."""
         self._end("stop")
@@ -292,7 +321,7 @@ class Runner:
             feed.source.close()
         self._feeds = []
         if self._deliveries is not None:
-            self.engine.watch_sinks(None)
+            self.engine.watch_pipeline(None)
             self._deliveries.close()
         with self.engine.rounds.lock:
             if self._heard in self.engine.rounds.listeners:
@@ -546,6 +575,10 @@ class Runner:
     def _count(self, outcome: Outcome) -> None:
         self._last_activity = self._clock()
         counts = self._counts
+        for feed in self._feeds:
+            n_rows = outcome.round.n_rows.get(feed.name, 0)
+            feed.n_rows += n_rows
+            feed.meter.add(n_rows)
         self._counts = replace(
             counts,
             n_rounds=counts.n_rounds + 1,
@@ -566,11 +599,12 @@ class Runner:
         error.problem = hidden(error.problem, path)
         error.detail = None if error.detail is None else hidden(error.detail, path)
         feed.n_failures += 1
+        message = error.problem + (f": {error.detail}" if error.detail else "")
+        feed.message, feed.failed_at_us = message, time.time_ns() // 1000
         is_hopeless = isinstance(error, SchemaError) or (isinstance(error, HomeError) and self._is_lost())
         if is_hopeless or (once and feed.n_failures >= TRIES_ONCE) or self._is_over():
             raise error from None
         feed.resume_at = self._clock() + min(FIRST_PAUSE_S * 2 ** (feed.n_failures - 1), LONGEST_PAUSE_S)
-        message = error.problem + (f": {error.detail}" if error.detail else "")
         if not (feed.held is not None if is_round is None else is_round):
             self.engine.rounds.announce(SourceFailed(self._last_round, feed.stream.name, message))
         else:

@@ -438,6 +438,10 @@ class Catalog:
                 if self.state(query_id) is not QueryState.DROPPED:
                     yield query_id
 
+    def spans(self) -> list[tuple[int, int]]:
+        """The numbers of queries that were registered together: the first, and how many; also of those dropped since."""
+        return [(made.first_id, made.n) for made in self._bulks]
+
     def records(self) -> Iterator[QueryRecord]:
         return (self.record(query_id) for query_id in self.ids())
 

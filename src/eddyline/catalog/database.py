@@ -284,6 +284,13 @@ class Database:
         )
         return [(int(v), int(at), str(what)) for v, at, what in rows]
 
+    def version_made(self, version: int) -> tuple[int, str] | None:
+        """When a version was made, and what made it; None if it is not kept."""
+        row = self._connection.execute(
+            "SELECT at_us, what FROM versions WHERE version = ?", (version,)
+        ).fetchone()
+        return None if row is None else (int(row[0]), str(row[1]))
+
     def next_id(self) -> int:
         one = self._connection.execute("SELECT coalesce(max(query_id), 0) FROM queries").fetchone()[0]
         many = self._connection.execute(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -177,6 +178,47 @@ def made_by(
         if is_text(made.text) or could_name(made.name(query_id)):
             found.append(query_id)
     return np.array(found, np.int64)
+
+
+Held = tuple[Shape, npt.NDArray[Any], list[pa.Array]]  # a shape, queries of it, and their constants
+
+
+def parameter_columns(catalog: Catalog) -> list[Held]:
+    """Queries with named parameters and their constants, as the catalog has them: nothing is copied."""
+    found: list[Held] = []
+    for shape, family in catalog._families.items():
+        if any(slot.name for slot in shape.slots):
+            found += [(shape, segment.ids, list(segment.slots)) for segment in family.segments()]
+    for query_id, constants in catalog._parked.items():
+        shape = catalog._registration(query_id).shape
+        if any(slot.name for slot in shape.slots):
+            found.append((shape, np.array([query_id]), [pa.array([c], c.type) for c in constants]))
+    return found
+
+
+def having_value(held: Sequence[Held], pattern: str) -> Ids:
+    """Queries with a parameter whose value contains a text, whatever its case; `NAME=TEXT` looks at that parameter alone.
+
+    Some of them may have left since.
+    """
+    name, is_named, text = (part.strip() for part in pattern.partition("="))
+    found: list[Ids] = [np.empty(0, np.int64)]
+    for shape, ids, columns in held:
+        for slot, column in zip(shape.slots, columns, strict=True):
+            if slot.name is None:
+                continue
+            words = _as_words(column)
+            hits = pc.match_substring(words, pattern, ignore_case=True)
+            if is_named and text and slot.name.lower() == name.lower():
+                hits = pc.or_(hits, pc.match_substring(words, text, ignore_case=True))
+            found.append(ids[hits.fill_null(False).to_numpy(zero_copy_only=False)].astype(np.int64))
+    return np.unique(np.concatenate(found))
+
+
+def _as_words(column: pa.Array) -> pa.Array:
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+    return column.cast(pa.string())
 
 
 @dataclass(slots=True)

@@ -35,6 +35,40 @@ def query_at(database: Database, query_id: int, version: int) -> StoredQuery | N
     )
 
 
+def ids_changed_at(database: Database, version: int) -> tuple[set[int], set[int]]:
+    """Queries that began at a version, and those that ended; one that changed did both. New templates are not among them."""
+
+    def ids(text: str) -> set[int]:
+        return {int(i) for (i,) in database.connection.execute(text, (version,))}
+
+    ended = ids("SELECT query_id FROM queries WHERE version_to = ?")
+    ended |= ids("SELECT query_id FROM ended_members WHERE version = ?")
+    return ids("SELECT query_id FROM queries WHERE version_from = ?"), ended
+
+
+def templates_added_at(database: Database, version: int) -> list[tuple[int, int]]:
+    """The first number and the size of every template that was registered at a version."""
+    found = database.connection.execute(
+        "SELECT first_id, n FROM templates WHERE version_from = ? ORDER BY first_id", (version,)
+    )
+    return [(int(first), int(n)) for first, n in found]
+
+
+def streams_changed_at(database: Database, version: int) -> dict[str, list[str]]:
+    """Names of streams that were declared, declared anew with other columns, or dropped at a version."""
+
+    def names(column: str) -> set[str]:
+        found = database.connection.execute(f"SELECT name FROM streams WHERE {column} = ?", (version,))
+        return {str(name) for (name,) in found}
+
+    began, ended = names("version_from"), names("version_to")
+    return {
+        "added": sorted(began - ended),
+        "changed": sorted(began & ended),
+        "removed": sorted(ended - began),
+    }
+
+
 def _member_at(database: Database, query_id: int, version: int) -> StoredQuery | None:
     """A member of a template that has no row of its own at that version."""
     row = database.connection.execute(

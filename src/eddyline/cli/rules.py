@@ -80,9 +80,11 @@ def rollback(args: argparse.Namespace, out: Output) -> int:
     if out.is_json:
         out.document(done)
         return 0
+    for line in show.rollback_changes(done):
+        out.text(line)
     counts = show.counts(done, ("added", "changed", "removed"))
     if not counts:
-        out.text(f"nothing to do: the queries of version {done['to']} stand")
+        out.text(f"nothing to do: the queries of version {done['to']} are deployed")
     elif args.dry_run:
         out.text(f"would be: {counts}")
     else:

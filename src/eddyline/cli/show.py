@@ -60,6 +60,7 @@ def _changes(found: dict[str, Any], is_pruned: bool) -> Iterator[Text]:
         if query["change"] != "unchanged":
             yield _entry(query["change"], f"query {_called(query)}", f"{_where(query)}, {query['cost']}")
             yield from _difference(query)
+            yield from _tried(query["tried"])
         for warning in query["warnings"]:
             yield Text(f"    warning: {_called(query)} {near_in(warning)}", style="yellow")
     for table in found["tables"]:
@@ -72,6 +73,7 @@ def _changes(found: dict[str, Any], is_pruned: bool) -> Iterator[Text]:
                 f"table {_called(table)}{example}",
                 f"{near(table['table'])}, {table['cost']}, {said}",
             )
+            yield from _tried_rows(table["tried"])
         for warning in table["warnings"]:
             yield Text(f"    warning: {_called(table)}: {near_in(warning)}", style="yellow")
     if is_pruned:
@@ -80,6 +82,18 @@ def _changes(found: dict[str, Any], is_pruned: bool) -> Iterator[Text]:
             yield _entry("removed", f"query {name}", "in no file")
         if found["unlisted"]["count"] > len(names):
             yield Text(f"- … and {found['unlisted']['count'] - len(names):,} more")
+
+
+def rollback_changes(done: dict[str, Any]) -> Iterator[Text]:
+    """What going back to a version changes."""
+    for kind, entries in done["changes"].items():
+        for entry in entries:
+            yield _entry(kind, f"query {_called(entry)}", f"q{entry['id']}")
+            if kind == "changed":
+                reason = "text" if entry["before"] not in (None, entry["text"]) else ""
+                yield from _difference(entry | {"change": kind, "reason": reason})
+        if done[kind] > len(entries):
+            yield Text(f"  … and {done[kind] - len(entries):,} more {kind}")
 
 
 def _entry(change: str, what: str, where: str) -> Text:
@@ -102,6 +116,29 @@ def _difference(query: dict[str, Any]) -> Iterator[Text]:
                 yield Text(f"    {line}", style={"+": "green", "-": "red"}.get(line[:1], ""))
     elif not query["properties"]:
         yield Text(f"    {query['reason']}")
+
+
+def _tried(trial: dict[str, Any] | None) -> Iterator[Text]:
+    """How recent rows would have fared with a query; nothing where there are none."""
+    if trial is None or not (trial["n_rows"] or trial["inputs"]):
+        return
+    lines = trial["shown"].splitlines()
+    shown = lines[:1] + [line for line in lines[1:] if " recent rows of " in line]
+    yield from (Text(f"    {line.strip()}", style="cyan") for line in shown)
+    for each in trial["errors"][:1]:
+        yield Text(f"    for example: {each['message']}", style="yellow")
+
+
+def _tried_rows(trial: dict[str, Any] | None) -> Iterator[Text]:
+    """The same of the first rules of a table."""
+    if trial is None or not trial["n_rows"]:
+        return
+    wrong = f", {trial['n_in_error']:,} could not be decided" if trial["n_in_error"] else ""
+    yield Text(
+        f"    {trial['n_matching']:,} of its first {plural(trial['n_rules'], 'rule')} would have matched: "
+        f"{plural(trial['n_matched'], 'result')} in the last {plural(trial['n_rows'], 'row')}{wrong}",
+        style="cyan",
+    )
 
 
 def troubles(found: dict[str, Any]) -> Iterator[str]:

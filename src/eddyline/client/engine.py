@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
 from eddyline.api.control import error_from
 from eddyline.api.explain import Explanation, IndexExplanation
@@ -22,10 +23,12 @@ from eddyline.client.query import (
     deadline,
     explanation_of,
     path_of,
+    trial_of,
     word_of,
 )
 from eddyline.durations import duration_text, duration_us
 from eddyline.errors import PropertyError
+from eddyline.filters import Trial
 from eddyline.model import DeadLetter
 from eddyline.types import type_name
 
@@ -185,6 +188,24 @@ class RemoteEngine:
         if not body["ok"]:
             raise error_from(body["error"])
         return explanation_of(body["explain"])
+
+    def try_query(
+        self,
+        text: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        last: int = 10_000,
+        samples: int = 5,
+        timeout: float = 2.0,
+        **properties: Any,
+    ) -> Trial:
+        """How many of the `last` rows a query would have matched, without registering it. For authors and admins."""
+        asked = {"text": text, "params": jsonable(params), "properties": _properties(properties)}
+        return trial_of(
+            self.connection.post(
+                "/queries/try", asked | {"last": last, "samples": samples, "timeout": timeout}
+            )
+        )
 
     # ----------------------------------------------------------------------------------------- looking
 
@@ -382,6 +403,35 @@ class RemoteEngine:
     def rounds(self, newest: int = 20) -> list[dict[str, Any]]:
         """What the newest rounds took, newest first."""
         found: list[dict[str, Any]] = self.connection.get("/rounds", newest=newest)
+        return found
+
+    def sources(self) -> list[dict[str, Any]]:
+        """How far the source of each stream is: position, what lies behind it, rate, failures. For admins."""
+        found: list[dict[str, Any]] = self.connection.get("/sources")
+        return found
+
+    def sinks(self) -> list[dict[str, Any]]:
+        """How far each sink is: cursor, what lies behind it, rate, failures. For admins."""
+        found: list[dict[str, Any]] = self.connection.get("/sinks")
+        return found
+
+    def retry_source(self, stream: str) -> None:
+        """Read a source that fails again at once, instead of after its pause. For admins."""
+        self.connection.post(f"/sources/{quote(stream, safe='')}/retry")
+
+    def retry_sink(self, name: str) -> None:
+        """Serve a sink that fails again at once, instead of after its pause. For admins."""
+        self.connection.post(f"/sinks/{quote(name, safe='')}/retry")
+
+    def versions(self, newest: int = 20) -> list[dict[str, Any]]:
+        """The newest versions of the catalog, newest first: when, and what each changed. For admins."""
+        found: list[dict[str, Any]] = self.connection.get("/versions", newest=newest)
+        return found
+
+    def rollback(self, version: int, *, dry_run: bool = False) -> dict[str, Any]:
+        """Make the queries of an earlier version deployed again, as a new version; `dry_run` only says what that would change.
+        For admins."""
+        found: dict[str, Any] = self.connection.post(f"/versions/{version}/rollback", {"dry_run": dry_run})
         return found
 
     def receipt(self, result: ReceivedResult | str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from eddyline.api.frames import as_pandas, as_polars
 from eddyline.api.join_why import InputWhyNot, JoinWhy, JoinWhyNot
 from eddyline.catalog.alerts import AlertCounts
 from eddyline.delivery import Result, Results
-from eddyline.filters.why import ClauseVerdict, Why, WhyNot
+from eddyline.filters import ClauseVerdict, Trial, TrialError, TrialInput, Why, WhyNot
 
 if TYPE_CHECKING:
     from eddyline.client.engine import RemoteEngine
@@ -266,6 +266,20 @@ class RemoteQueryPage(list[RemoteQuery]):
 def explanation_of(body: Mapping[str, Any]) -> Explanation:
     facts = {name: value for name, value in body.items() if name not in ("name", "text", "shown")}
     return Explanation(body["name"] or "(not registered)", body["text"], facts)
+
+
+def trial_of(body: Mapping[str, Any]) -> Trial:
+    return Trial(
+        n_rows=body["n_rows"],
+        n_matched=body["n_matched"],
+        n_in_error=body["n_in_error"],
+        samples=tuple(body["samples"]),
+        errors=tuple(TrialError(each["message"], each["row"]) for each in body["errors"]),
+        conditions=tuple(body["conditions"]),
+        stopped=tuple(body["stopped"]),
+        inputs=tuple(TrialInput(**each) for each in body["inputs"]),
+        notes=tuple(body["notes"]),
+    )
 
 
 def path_of(query: RemoteQuery | str | int) -> str:

@@ -6,6 +6,7 @@ of query ids, and the pairs that could not be decided. Nothing is projected or c
 
 from eddyline.filters.matching import DeadPairs, FilterOutput
 from eddyline.filters.stage import FilterStage
+from eddyline.filters.trial import Trial, TrialError, TrialInput, trial
 from eddyline.filters.why import ClauseVerdict, Why, WhyNot, why, why_not
 
 __all__ = [
@@ -13,8 +14,12 @@ __all__ = [
     "DeadPairs",
     "FilterOutput",
     "FilterStage",
+    "Trial",
+    "TrialError",
+    "TrialInput",
     "Why",
     "WhyNot",
+    "trial",
     "why",
     "why_not",
 ]

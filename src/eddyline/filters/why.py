@@ -86,7 +86,7 @@ class WhyNot:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.query}: {self.n_matched} of the last {self.n_rows} rows matched; it stands since {self.since}"
+            f"{self.query}: {self.n_matched} of the last {self.n_rows} rows matched; deployed since {self.since}"
         ]
         lines += [f"  {note}" for note in self.notes]
         for condition, n, alone in zip(self.conditions, self.stopped, self.stopped_alone, strict=True):
@@ -119,8 +119,8 @@ def why(
 ) -> Why:
     """Judge one row. `conditions[k]` is the text of clause k, `recorded[k]` what the k-th call of a function that is not
     deterministic gave on it; without them such functions are called again, which is noted."""
-    frame = _frame(row, slots, context)
-    notes = () if recorded else _calls_again(shape)
+    frame = frame_of(row, slots, context)
+    notes = () if recorded else calls_again(shape)
     for call, values in zip(shape.recorded_calls, recorded, strict=bool(recorded)):
         frame.called[call] = Called(np.ones(1, dtype=bool), values, np.zeros(1, np.int32))
     return _judged(query, shape, conditions, row, frame, notes)
@@ -136,7 +136,7 @@ def _judged(
 ) -> Why:
     verdicts = []
     for clause, text in zip(shape.condition.clauses, conditions, strict=True):
-        verdict, message = _verdict(clause, frame)
+        verdict, message = verdict_of(clause, frame)
         names = _columns(clause)
         verdicts.append(
             ClauseVerdict(text, verdict, {n: python_values(row.column(n))[0] for n in names}, message)
@@ -145,7 +145,7 @@ def _judged(
     errors = [v.message for v in verdicts if v.verdict == "error"]
     error = errors[0] if errors and not refuted else ""
     if not refuted and not error:
-        error = _projection_error(shape, frame)
+        error = projection_error(shape, frame)
     return Why(query, not refuted and not error, tuple(verdicts), error, notes)
 
 
@@ -160,13 +160,13 @@ def why_not(
     notes: Sequence[str] = (),
 ) -> WhyNot:
     """Judge the last rows of the stream."""
-    frame = _frame(rows, slots, context)
+    frame = frame_of(rows, slots, context)
     n = rows.num_rows
     true = np.ones((len(shape.condition.clauses), n), dtype=bool)
     wrong = np.zeros((len(shape.condition.clauses), n), dtype=bool)
     distance = np.zeros(n)
     for k, clause in enumerate(shape.condition.clauses):
-        true[k], wrong[k] = _truth(clause, frame)
+        true[k], wrong[k] = truth(clause, frame)
         distance += np.where(true[k], 0.0, _distance(clause, frame))
     stopped = ~true & ~wrong
     n_stops = stopped.sum(axis=0)
@@ -192,11 +192,11 @@ def why_not(
         nearest=nearest,
         nearest_row=nearest_row,
         since=since,
-        notes=(*notes, *_calls_again(shape)),
+        notes=(*notes, *calls_again(shape)),
     )
 
 
-def _calls_again(shape: Shape) -> tuple[str, ...]:
+def calls_again(shape: Shape) -> tuple[str, ...]:
     names = dict.fromkeys(call.function for call in shape.recorded_calls)
     return tuple(
         f"{name} is not deterministic: it was called again, and may have given something else in the round"
@@ -204,12 +204,12 @@ def _calls_again(shape: Shape) -> tuple[str, ...]:
     )
 
 
-def _frame(rows: pa.RecordBatch, slots: Sequence[pa.Scalar], context: Context) -> Frame:
+def frame_of(rows: pa.RecordBatch, slots: Sequence[pa.Scalar], context: Context) -> Frame:
     columns = {("", name): column for name, column in zip(rows.schema.names, rows.columns, strict=True)}
     return Frame(rows.num_rows, columns, list(slots), context)
 
 
-def _truth(clause: Clause, frame: Frame) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def truth(clause: Clause, frame: Frame) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Where the clause is true, and where it is in error."""
     return _joined("or", [atom.condition for atom in clause.atoms], frame)
 
@@ -248,9 +248,9 @@ def _leaves(condition: Expression) -> Iterator[Expression]:
         yield from _leaves(part)
 
 
-def _verdict(clause: Clause, frame: Frame) -> tuple[str, str]:
+def verdict_of(clause: Clause, frame: Frame) -> tuple[str, str]:
     """The clause on a frame of one row."""
-    (is_true,), (is_wrong,) = _truth(clause, frame)
+    (is_true,), (is_wrong,) = truth(clause, frame)
     if is_true:
         return "true", ""
     results = [evaluate(leaf, frame) for atom in clause.atoms for leaf in _leaves(atom.condition)]
@@ -261,7 +261,7 @@ def _verdict(clause: Clause, frame: Frame) -> tuple[str, str]:
     return ("null" if is_null else "false"), ""
 
 
-def _projection_error(shape: Shape, frame: Frame) -> str:
+def projection_error(shape: Shape, frame: Frame) -> str:
     for projected in shape.projection:
         result = evaluate(projected.expression, frame)
         if result.errors is not None and result.errors[0]:

@@ -8,7 +8,21 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 import eddyline
-from eddyline.server import admin, alerts, errors, metrics, pages, queries, results, rules, status, streams
+from eddyline.server import (
+    admin,
+    alerts,
+    errors,
+    metrics,
+    pages,
+    pipeline,
+    queries,
+    results,
+    rules,
+    status,
+    streams,
+    versions,
+    vocabulary,
+)
 from eddyline.server.access import Gate
 from eddyline.server.service import Service
 from eddyline.server.traffic import HttpCounters, Traffic
@@ -37,7 +51,21 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     errors.install(app)
-    for part in (status, streams, queries, results, alerts, rules, admin, metrics, pages):
+    parts = (
+        status,
+        streams,
+        pipeline,
+        queries,
+        vocabulary,
+        results,
+        alerts,
+        rules,
+        versions,
+        admin,
+        metrics,
+        pages,
+    )
+    for part in parts:
         app.include_router(part.routes)
     app.state.traffic = HttpCounters()
     app.add_middleware(Gate, service=service)

@@ -14,18 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.batch import BitmapHits
+from eddyline.catalog.members import having_value, parameter_columns
 from eddyline.delivery.result_log import Entry
 from eddyline.engine import RoundEngine
 from eddyline.hit_matches import HitMatches
 from eddyline.model import QueryState
-from eddyline.server.listing import COSTS, STATES, Listing, Row, listing_after, listing_of
+from eddyline.server.listing import ALONE, COSTS, STATES, Listing, Row, listing_after, listing_of
 
 AT_ONCE = 2_000  # queries looked at while the lock is held
 QUIET_US = 3_600_000_000  # a query without a result for so long is silent
+SEARCHES_KEPT = 8
 COSTLY_SHARE = 0.1  # of the measured work
 
-MOODS = ("suspended", "paused", "firing", "failing", "costly", "matching", "silent")
-_ATTENTION = ("firing", "failing", "suspended", "costly", "matching", "silent", "paused")  # in need
+STATUSES = ("suspended", "paused", "firing", "failing", "costly", "matching", "silent")
+ATTENTION = ("firing", "failing", "suspended", "costly", "matching", "silent", "paused")  # in need
 
 
 class LastResults:
@@ -83,6 +85,7 @@ class Directory:
         self._rounds = rounds
         self._guard = threading.Lock()
         self._listing: Listing | None = None
+        self._searched: dict[tuple[int, str | None, str], npt.NDArray[np.bool_]] = {}
         self.last_results = LastResults(rounds)
 
     def listing(self) -> Listing:
@@ -123,26 +126,61 @@ class Directory:
         return Row(made.name(query_id), made.text, made.properties.owner, state, made.shape)
 
     def found(
-        self, listing: Listing, *, owner: str | None, pattern: str | None, state: str | None
+        self,
+        listing: Listing,
+        *,
+        owner: str | None,
+        pattern: str | None = None,
+        state: str | None = None,
+        family: str | None = None,
     ) -> npt.NDArray[np.int64]:
-        """Positions of the queries that fit, in order of registration."""
-        every = listing.of(owner)
+        """Positions of the queries that fit, in order of registration; `pattern` is part of a name, text or parameter."""
+        own = every = listing.of(owner)
         if state is not None:
             every = every[listing.state_numbers[every] == STATES.index(state)]
+        if family is not None:
+            every = every[listing.family_numbers[every] == self._family_number(listing, family)]
         if pattern:
-            wanted = pattern.casefold()
-            seen: dict[int, bool] = {}  # texts of a template are one object
-
-            def in_text(at: int) -> bool:
-                text = listing.texts[at]
-                hit = seen.get(id(text))
-                if hit is None:
-                    hit = seen[id(text)] = wanted in text.casefold()
-                return hit
-
-            fits = [at for at in every.tolist() if wanted in listing.names[at].casefold() or in_text(at)]
-            every = np.array(fits, np.int64)
+            every = every[self._fitting(listing, own, owner, pattern)[every]]
         return every
+
+    def _family_number(self, listing: Listing, key: str) -> int:
+        """The number of a family; one that no rule has if there is none."""
+        return next((n for family, n in listing.kinds.families.items() if family.key == key), ALONE - 1)
+
+    def _fitting(
+        self, listing: Listing, own: npt.NDArray[np.int64], owner: str | None, pattern: str
+    ) -> npt.NDArray[np.bool_]:
+        """Which queries of an owner fit a pattern. The page of a list asks again and again, so the last answers are kept."""
+        key = listing.version, owner, pattern
+        with self._guard:
+            known = self._searched.get(key)
+        if known is None:
+            known = self._search(listing, own, pattern)
+            with self._guard:
+                self._searched[key] = known
+                while len(self._searched) > SEARCHES_KEPT:
+                    del self._searched[next(iter(self._searched))]
+        return known
+
+    def _search(self, listing: Listing, own: npt.NDArray[np.int64], pattern: str) -> npt.NDArray[np.bool_]:
+        wanted = pattern.casefold()
+        seen: dict[int, bool] = {}  # texts of a template are one object
+
+        def in_text(at: int) -> bool:
+            text = listing.texts[at]
+            hit = seen.get(id(text))
+            if hit is None:
+                hit = seen[id(text)] = wanted in text.casefold()
+            return hit
+
+        named = [at for at in own.tolist() if wanted in listing.names[at].casefold() or in_text(at)]
+        with self._rounds.lock:
+            self._rounds.check_open()
+            held = parameter_columns(self._rounds.catalog)
+        fits = np.isin(listing.ids, having_value(held, pattern))
+        fits[named] = True
+        return fits
 
     def sorted(self, listing: Listing, positions: npt.NDArray[np.int64], sort: str) -> npt.NDArray[np.int64]:
         """The same positions, by name, or those with most results, highest cost, or the latest result first."""
@@ -159,21 +197,21 @@ class Directory:
             return positions[np.lexsort((-n_results, -listing.costs[positions], -work))]
         return positions[np.argsort(-n_results, kind="stable")]
 
-    def by_mood(
-        self, listing: Listing, positions: npt.NDArray[np.int64], moods: npt.NDArray[np.int64]
+    def by_status(
+        self, listing: Listing, positions: npt.NDArray[np.int64], statuses: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """The same positions, those that need attention first; within a mood those with most results."""
-        rank = np.array([_ATTENTION.index(mood) for mood in MOODS], np.int64)
-        return positions[np.lexsort((-self.n_results(listing.ids[positions]), rank[moods]))]
+        """The same positions, those that need attention first; within a status those with most results."""
+        rank = np.array([ATTENTION.index(status) for status in STATUSES], np.int64)
+        return positions[np.lexsort((-self.n_results(listing.ids[positions]), rank[statuses]))]
 
     def n_results(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         with self._rounds.lock:
             return self._rounds.results.produced_by(ids)
 
-    def moods(
+    def statuses(
         self, listing: Listing, positions: npt.NDArray[np.int64], open_alerts: Mapping[int, Mapping[str, int]]
     ) -> npt.NDArray[np.int64]:
-        """How each of these queries fares, as a number of `MOODS`: the first that applies."""
+        """How each of these queries fares, as a number of `STATUSES`: the first that applies."""
         ids = listing.ids[positions]
         with self._rounds.lock:
             failing = set(self._rounds.dead_letters.by_query)
@@ -181,15 +219,15 @@ class Directory:
         is_costly = (self.function_shares(listing)[positions] >= COSTLY_SHARE) | (
             listing.costs[positions] == COSTS.index("matches everything")
         )
-        moods = np.where(last > self._quiet_round(), MOODS.index("matching"), MOODS.index("silent"))
-        moods[is_costly] = MOODS.index("costly")
+        statuses = np.where(last > self._quiet_round(), STATUSES.index("matching"), STATUSES.index("silent"))
+        statuses[is_costly] = STATUSES.index("costly")
         firing = {query_id for query_id, n_open in open_alerts.items() if n_open.get("firing")}
-        for named, mood in ((failing, "failing"), (firing, "firing")):
+        for named, status in ((failing, "failing"), (firing, "firing")):
             if named:
-                moods[np.isin(ids, np.fromiter(named, np.int64, len(named)))] = MOODS.index(mood)
+                statuses[np.isin(ids, np.fromiter(named, np.int64, len(named)))] = STATUSES.index(status)
         for state in ("paused", "suspended"):
-            moods[listing.state_numbers[positions] == STATES.index(state)] = MOODS.index(state)
-        return moods
+            statuses[listing.state_numbers[positions] == STATES.index(state)] = STATUSES.index(state)
+        return statuses
 
     def function_shares(self, listing: Listing) -> npt.NDArray[np.float64]:
         """The share of the measured work that calls of its functions take, of each query; those of one function divide it."""

@@ -19,6 +19,7 @@ MOST_STREAMS = 4_000  # of events
 MOST_CONNECTIONS = 6_000
 OPEN_FILES = 16_384  # a connection is one, and the engine has some
 MOST_PROOFS = 4  # at once: each keeps a thread and Spark busy for seconds
+MOST_TRIALS = 2  # at once: each keeps a processor busy for up to two seconds
 MOST_NEWEST = 1_000  # results, letters, rounds in one answer
 MOST_PER_PAGE = 500
 REMEMBERED = 10_000  # callers whose rate is known

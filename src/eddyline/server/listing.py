@@ -7,8 +7,9 @@ that is looked at again.
 from __future__ import annotations
 
 import bisect
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from eddyline.model import QueryState, Shape
 STATES = ("running", "paused", "suspended")
 COSTS = ("index", "residual", "function", "matches everything")  # the cheapest first
 _STATE_NUMBERS = {QueryState(word): number for number, word in enumerate(STATES)}
+ALONE = -1  # the family of a rule without parameters
 FORGOTTEN_SHAPES = 1_000  # more of them than of queries, and the list is made anew
 
 
@@ -34,13 +36,26 @@ class Row(NamedTuple):
     shape: Shape
 
 
+class Family(NamedTuple):
+    """Rules of one template or rules table: they have a text with parameters in common, and their owner."""
+
+    text: str
+    owner: str
+
+    @property
+    def key(self) -> str:
+        """By which it is asked for: the same in every version, and after a restart."""
+        return hashlib.blake2b(f"{self.owner}\0{self.text}".encode(), digest_size=8).hexdigest()
+
+
 class Kinds:
-    """Owners and shapes by number, and what each shape costs at worst. It only grows."""
+    """Owners, shapes and families by number, and what each shape costs at worst. It only grows."""
 
     def __init__(self, before: Kinds | None = None) -> None:
         self.owners: dict[str, int] = {} if before is None else dict(before.owners)
         self.shapes: dict[Shape, int] = {} if before is None else dict(before.shapes)
         self.costs: list[int] = [] if before is None else before.costs.copy()
+        self.families: dict[Family, int] = {} if before is None else dict(before.families)
 
     def owner(self, name: str) -> int:
         return self.owners.setdefault(name, len(self.owners))
@@ -51,6 +66,12 @@ class Kinds:
             number = self.shapes[shape] = len(self.shapes)
             self.costs.append(COSTS.index(cost_class(shape)))
         return number
+
+    def family(self, row: Row) -> int:
+        """The number of a rule's family, or ALONE."""
+        if not any(slot.name for slot in row.shape.slots):
+            return ALONE
+        return self.families.setdefault(Family(row.text, row.owner), len(self.families))
 
 
 @dataclass(frozen=True)
@@ -64,9 +85,11 @@ class Listing:
     owner_numbers: npt.NDArray[Any]  # of `kinds`
     state_numbers: npt.NDArray[Any]  # of `STATES`
     shape_numbers: npt.NDArray[Any]  # of `kinds`
+    family_numbers: npt.NDArray[Any]  # of `kinds`, or ALONE
     kinds: Kinds
     name_keys: list[str]  # names in order, whatever their case,
     name_ids: list[int]  # and whose they are
+    family_names: dict[int, str] = field(default_factory=dict)  # of families, once somebody asked
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -75,6 +98,18 @@ class Listing:
     def by_name(self) -> npt.NDArray[np.int64]:
         """Positions in order of name."""
         return np.searchsorted(self.ids, np.array(self.name_ids, np.int32))
+
+    @cached_property
+    def name_ranks(self) -> npt.NDArray[np.int64]:
+        """The place of each query in order of name."""
+        ranks = np.empty(len(self.ids), np.int64)
+        ranks[self.by_name] = np.arange(len(self.ids))
+        return ranks
+
+    @cached_property
+    def families(self) -> list[Family]:
+        """Families, by number."""
+        return list(self.kinds.families)
 
     @cached_property
     def costs(self) -> npt.NDArray[np.int64]:
@@ -110,6 +145,7 @@ def listing_of(version: int, rows: Mapping[int, Row]) -> Listing:
         np.array([kinds.owner(row.owner) for row in rows.values()], np.int32),
         np.array([_STATE_NUMBERS[row.state] for row in rows.values()], np.int8),
         np.array([kinds.shape(row.shape) for row in rows.values()], np.int32),
+        np.array([kinds.family(row) for row in rows.values()], np.int32),
         kinds,
         [key for key, _ in order],
         [query_id for _, query_id in order],
@@ -156,6 +192,7 @@ def listing_after(before: Listing, version: int, changed: Mapping[int, Row | Non
         column(before.owner_numbers, [kinds.owner(row.owner) for row in rows]),
         column(before.state_numbers, [_STATE_NUMBERS[row.state] for row in rows]),
         column(before.shape_numbers, [kinds.shape(row.shape) for row in rows]),
+        column(before.family_numbers, [kinds.family(row) for row in rows]),
         kinds,
         keys,
         name_ids,

@@ -13,6 +13,7 @@ from eddyline.server.limits import SQL_CHARACTERS
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Sql = Annotated[str, Field(min_length=1, max_length=SQL_CHARACTERS)]
+Status = Literal["suspended", "paused", "firing", "failing", "costly", "matching", "silent"]
 Params = dict[str, Any]
 Properties = Annotated[
     dict[str, Any],
@@ -77,11 +78,25 @@ class SilenceBody(Request):
 
 
 class CheckBody(Request):
-    """A text to try, without registering it."""
+    """A text to check, without registering it; with the name it is to have, that is checked as well."""
 
     text: Annotated[str, Field(max_length=SQL_CHARACTERS)]
+    name: Annotated[str, Field(max_length=500)] | None = None
     params: Params | None = None
     properties: Properties | None = None
+
+
+class TryBody(Request):
+    """A text to try on recent rows, without registering it."""
+
+    text: Sql
+    params: Params | None = None
+    properties: Properties | None = None
+    last: Annotated[int, Field(ge=1, le=100_000)] = 10_000
+    samples: Annotated[int, Field(ge=0, le=100)] = 5
+    timeout: Annotated[float, Field(gt=0, le=2)] = Field(
+        default=2.0, description="Seconds after which it answers with the rows judged by then."
+    )
 
 
 class BulkBody(Request):
@@ -135,6 +150,10 @@ class RulesBody(Request):
     dry_run: bool = False
 
 
+class RollbackBody(Request):
+    dry_run: bool = False
+
+
 class TokenBody(Request):
     role: Literal["reader", "author", "admin"]
     owner: Annotated[str, Field(max_length=200)] = ""
@@ -158,6 +177,10 @@ class Problem(Document):
     hint: str | None
     span: list[int] | None
     text: str | None
+
+
+class FieldProblem(Problem):
+    field: str = Field(description="text, name, params.NAME or properties.NAME")
 
 
 class ErrorAnswer(Document):
@@ -264,7 +287,13 @@ class QueryAnswer(Document):
     text: str
     properties: dict[str, Any]
     warnings: list[str]
-    mood: Literal["suspended", "paused", "firing", "failing", "costly", "matching", "silent"]
+    status: Status
+    mood: Status = Field(deprecated=True, description="Earlier name of status.")
+    params: dict[str, Any] = Field(description="Values of its named parameters.")
+    template: str | None = Field(description="The family it is folded into, if it is of a template.")
+    trend: list[int | None] = Field(
+        default=[], description="Results in each of the last minutes, the newest last; null: not known."
+    )
     n_open_alerts: int
     n_dead: int
     last_result_at: str | None
@@ -273,12 +302,31 @@ class QueryAnswer(Document):
     cost_share: float | None
 
 
+class FamilyAnswer(Document):
+    """Rules of one template or rules table, as one entry of a folded list."""
+
+    family: str
+    name: str = Field(description="What their names have in common.")
+    text: str
+    parameters: list[str]
+    n_rules: int = Field(description="How many of them fit.")
+    n_all: int
+    status: Status = Field(description="The one that needs most attention.")
+    statuses: dict[str, int]
+    n_results: int
+
+
 class QueryPageAnswer(Document):
     total: int
     page: int
     n_pages: int
-    moods: dict[str, int] = Field(description="How many of all that fit are in each mood.")
+    statuses: dict[str, int] = Field(description="How many of all that fit are in each status.")
+    moods: dict[str, int] = Field(deprecated=True, description="Earlier name of statuses.")
     queries: list[QueryAnswer]
+    lines: list[FamilyAnswer | QueryAnswer] = Field(
+        default=[], description="With fold: families, and queries that stand alone, in order."
+    )
+    n_lines: int = Field(description="How many entries all pages have.")
 
 
 class BulkAnswer(Document):
@@ -291,7 +339,21 @@ class CheckAnswer(Document):
     columns: list[ColumnAnswer] | None = None
     warnings: list[str] | None = None
     explain: dict[str, Any] | None = None
-    error: Problem | None = None
+    error: Problem | None = Field(default=None, description="The first of `errors`.")
+    errors: list[FieldProblem] = []
+
+
+class TrialAnswer(Document):
+    n_rows: int
+    n_matched: int | None = Field(description="None: a join, which is not tried.")
+    n_in_error: int
+    samples: list[dict[str, Any]] = Field(description="Results, the newest first.")
+    errors: list[dict[str, Any]] = Field(description="Rows that could not be decided, and why.")
+    conditions: list[str]
+    stopped: list[int]
+    inputs: list[dict[str, Any]]
+    notes: list[str]
+    shown: str
 
 
 class PausedAnswer(Document):
@@ -369,6 +431,76 @@ class PushAnswer(Document):
 
 class RulesAnswer(Document):
     plan: dict[str, Any]
+
+
+class VersionAnswer(Document):
+    version: int
+    at: str
+    what: str
+
+
+class VersionChangesAnswer(VersionAnswer):
+    is_current: bool
+    added: int
+    changed: int
+    removed: int
+    streams: dict[str, list[str]]
+    changes: dict[str, list[dict[str, Any]]] = Field(
+        description="The first rules added, changed and removed."
+    )
+
+
+class RollbackAnswer(Document):
+    from_: int = Field(alias="from")
+    to: int
+    version: int
+    added: int
+    changed: int
+    removed: int
+    dry_run: bool
+    changes: dict[str, list[dict[str, Any]]]
+
+
+class SourceAnswer(Document):
+    stream: str
+    type: str = Field(description="kafka, files, generator or stdin; push: it has no source here.")
+    position: str
+    n_behind: int | None = Field(description="What is known to be there and not read, in `unit`s.")
+    unit: str
+    rows_per_s: float | None = Field(description="Over the last minute.")
+    lag_s: float | None = Field(description="How far event time is behind the clock.")
+    is_failing: bool
+    n_failures: int = Field(description="Since it last went well.")
+    message: str = Field(description="The last failure, also of a source that has recovered.")
+    failed_at: str | None
+    retry_in_s: float | None
+
+
+class SinkAnswer(Document):
+    name: str
+    type: str
+    takes: str
+    cursor: int
+    n_behind: int
+    unit: str
+    per_s: float = Field(description="Delivered, over the last minute.")
+    n_delivered: int
+    is_failing: bool
+    n_failures: int
+    last_error: str
+    failed_at: str | None
+    retry_in_s: float | None
+
+
+class RetryAnswer(Document):
+    retried: str
+
+
+class VocabularyAnswer(Document):
+    functions: list[dict[str, Any]]
+    properties: list[str]
+    severities: list[str]
+    sinks: list[str]
 
 
 class TokenAnswer(Document):

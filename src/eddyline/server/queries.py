@@ -9,19 +9,22 @@ from fastapi import Query as Parameter
 
 from eddyline.api.control import error_to
 from eddyline.api.jsonable import jsonable
+from eddyline.api.mistakes import FieldMistake, query_mistakes
 from eddyline.api.query import Query
 from eddyline.api.register import stated_view
-from eddyline.errors import EddylineError, PropertyError
+from eddyline.errors import EddylineError, PropertyError, RequestError
 from eddyline.model import iso_time
 from eddyline.server import models
 from eddyline.server.access import Author, Caller, Reader, Serves
-from eddyline.server.directory import MOODS
-from eddyline.server.errors import Answer, not_there
+from eddyline.server.directory import STATUSES
+from eddyline.server.errors import Answer, Refusal, not_there
+from eddyline.server.families import Folded, Line, family_facts, members_of
 from eddyline.server.limits import MOST_PER_PAGE
-from eddyline.server.listing import Listing
+from eddyline.server.listing import ALONE, Listing
 from eddyline.server.lookup import check_new_name, query_of
 from eddyline.server.routes import router
 from eddyline.server.service import Service
+from eddyline.server.trends import MINUTES
 
 routes = router("queries")
 
@@ -36,67 +39,127 @@ def queries(
     service: Serves,
     caller: Reader,
     filter: Annotated[
-        str | None, Parameter(max_length=500, description="Part of the name or the text.")
+        str | None,
+        Parameter(max_length=500, description="Part of the name, the text, or a parameter's value."),
     ] = None,
     owner: Owner = None,
     state: Literal["running", "paused", "suspended"] | None = None,
-    mood: Literal["suspended", "paused", "firing", "failing", "costly", "matching", "silent"] | None = None,
-    sort: Literal["name", "results", "cost", "last", "mood"] = "name",
+    status: Annotated[models.Status | None, Parameter(description="Only rules in this status.")] = None,
+    mood: Annotated[
+        models.Status | None, Parameter(deprecated=True, description="Earlier name of status.")
+    ] = None,
+    family: Annotated[
+        str | None, Parameter(max_length=64, description="Only rules of this template or rules table.")
+    ] = None,
+    fold: Annotated[
+        bool, Parameter(description="Rules of one template or rules table as one entry, in `lines`.")
+    ] = False,
+    sort: Annotated[
+        Literal["name", "results", "cost", "last", "status", "mood"],
+        Parameter(description="mood is the earlier name of status."),
+    ] = "name",
+    trend: Annotated[
+        int, Parameter(ge=0, le=MINUTES, description="Results in each of so many last minutes, as `trend`.")
+    ] = 0,
     page: Annotated[int, Parameter(ge=1, le=1_000_000)] = 1,
     per_page: Annotated[int, Parameter(ge=1, le=MOST_PER_PAGE)] = 50,
 ) -> Answer:
-    """A page of queries, and how many of all that fit are in each mood."""
+    """A page of queries, and how many of all that fit are in each status."""
     directory = service.directory
     listing = directory.listing()
-    found = directory.found(listing, owner=caller.acts_for(owner), pattern=filter, state=state)
+    found = directory.found(listing, owner=caller.acts_for(owner), pattern=filter, state=state, family=family)
     open_alerts = service.open_alerts()
-    moods = directory.moods(listing, found, open_alerts)
-    counts = np.bincount(moods, minlength=len(MOODS)).tolist()
-    if mood is not None:
-        is_wanted = moods == MOODS.index(mood)
-        found, moods = found[is_wanted], moods[is_wanted]
-    if sort == "mood":
-        ordered = directory.by_mood(listing, found, moods)
+    statuses = directory.statuses(listing, found, open_alerts)
+    counts = dict(zip(STATUSES, np.bincount(statuses, minlength=len(STATUSES)).tolist(), strict=True))
+    wanted = status or mood
+    if wanted is not None:
+        is_wanted = statuses == STATUSES.index(wanted)
+        found, statuses = found[is_wanted], statuses[is_wanted]
+    sort = "status" if sort == "mood" else sort
+    body: dict[str, Any] = {"total": len(found), "page": page, "statuses": counts, "moods": counts}
+    first = (page - 1) * per_page
+    if fold:
+        folded = Folded(directory, listing, found, statuses, sort)
+        lines = _lines(service, listing, folded.lines(first, per_page), open_alerts, trend)
+        singles = [line for line in lines if "family" not in line]
+        return Answer(body | _pages(len(folded), per_page) | {"lines": lines, "queries": singles})
+    if sort == "status":
+        ordered = directory.by_status(listing, found, statuses)
     else:
         ordered = directory.sorted(listing, found, sort)
-    shown = ordered[(page - 1) * per_page : page * per_page]
-    return Answer(
-        {
-            "total": len(found),
-            "page": page,
-            "n_pages": max(1, -(-len(found) // per_page)),
-            "moods": dict(zip(MOODS, counts, strict=True)),
-            "queries": _documents(service, listing, shown.tolist(), open_alerts),
-        }
-    )
+    shown = _documents(service, listing, ordered[first : first + per_page].tolist(), open_alerts, trend)
+    return Answer(body | _pages(len(found), per_page) | {"queries": shown})
+
+
+def _pages(n: int, per_page: int) -> dict[str, int]:
+    return {"n_lines": n, "n_pages": max(1, -(-n // per_page))}
+
+
+def _lines(
+    service: Service,
+    listing: Listing,
+    lines: list[Line],
+    open_alerts: dict[int, dict[str, int]],
+    trend: int,
+) -> list[dict[str, Any]]:
+    """What a folded list says: families, and rules that stand alone."""
+    directory, rounds = service.directory, service.engine.rounds
+    alone = [int(line.positions[0]) for line in lines if not line.is_family]
+    documents = {each["id"]: each for each in _documents(service, listing, alone, open_alerts, trend)}
+    families = [line for line in lines if line.is_family]
+    with rounds.lock:
+        spans = rounds.catalog.spans() if trend else []
+    members = [members_of(listing, line, spans) for line in families]
+    trends = service.trends.of_families(members, trend) if trend else []
+    found: list[dict[str, Any]] = []
+    for line in lines:
+        if not line.is_family:
+            document = documents.get(int(listing.ids[line.positions[0]]))
+            found += [] if document is None else [document]
+            continue
+        statuses = directory.statuses(listing, line.positions, open_alerts)
+        facts = family_facts(directory, rounds, listing, line, statuses, open_alerts)
+        found.append(facts | ({"trend": trends[families.index(line)]} if trend else {}))
+    return found
 
 
 def _documents(
-    service: Service, listing: Listing, positions: list[int], open_alerts: dict[int, dict[str, int]]
+    service: Service,
+    listing: Listing,
+    positions: list[int],
+    open_alerts: dict[int, dict[str, int]],
+    trend: int = 0,
 ) -> list[dict[str, Any]]:
     """What lists say about these queries."""
     directory = service.directory
     at = np.array(positions, np.int64)
     ids = listing.ids[at]
-    moods = directory.moods(listing, at, open_alerts).tolist()
+    statuses = directory.statuses(listing, at, open_alerts).tolist()
     last = directory.last_results.of(ids).tolist()
     times = directory.times(last)
     shares = directory.cost_shares(listing, at)
+    trends = service.trends.of(ids, trend) if trend else [None] * len(ids)
     found = []
-    for query_id, mood, last_round, share in zip(ids.tolist(), moods, last, shares, strict=True):
+    for k, (query_id, last_round) in enumerate(zip(ids.tolist(), last, strict=True)):
         try:
             facts = service.commands.query_facts(query_id)
         except EddylineError:  # dropped since the list was made
             continue
+        status = STATUSES[statuses[k]]
+        family = int(listing.family_numbers[positions[k]])
         found.append(
             facts
             | {
-                "mood": MOODS[mood],
+                "params": jsonable(facts["params"]),
+                "status": status,
+                "mood": status,
+                "template": None if family == ALONE else listing.families[family].key,
                 "n_open_alerts": sum(open_alerts.get(query_id, {}).values()),
                 "last_result_at": None if last_round not in times else iso_time(times[last_round]),
                 "last_round": last_round or None,
-                "cost_share": share,
+                "cost_share": shares[k],
             }
+            | ({"trend": trends[k]} if trend else {})
         )
     return found
 
@@ -106,7 +169,7 @@ def document(service: Service, query: Query) -> dict[str, Any]:
     listing = service.directory.listing()
     position = int(np.searchsorted(listing.ids, np.int32(query.id)))
     is_there = position < len(listing) and listing.ids[position] == query.id
-    found = _documents(service, listing, [position], service.open_alerts()) if is_there else []
+    found = _documents(service, listing, [position], service.open_alerts(), MINUTES) if is_there else []
     if not found:
         raise not_there(f"there is no query q{query.id}", "It was dropped in this moment.")
     return found[0]
@@ -159,13 +222,64 @@ def add_many(service: Serves, caller: Author, body: models.BulkBody, owner: Owne
 
 @routes.post("/queries/check", response_model=models.CheckAnswer)
 def check(service: Serves, caller: Reader, body: models.CheckBody) -> Answer:
-    """Whether a text would be taken, what it would give and how it would be answered; a wrong text is no error here."""
+    """Whether a text would be taken, what it would give and how it would be answered; a wrong text is no error here.
+
+    `errors` has every mistake with its `field`: text, name, params.NAME or properties.NAME.
+    """
+    given: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    mistakes: list[FieldMistake] = []
     try:
         _, given = _checked(caller, body.text, body.properties, None)
-        found = service.commands.check(text=body.text, params=body.params, properties=given)
+    except EddylineError as error:  # of the owner, unless the text is no statement
+        mistakes = [FieldMistake("properties.owner", error)]
+    mistakes = (
+        query_mistakes(service.engine, body.text, name=body.name, params=body.params, given=given) or mistakes
+    )
+    try:
+        check_new_name(body.name)
     except EddylineError as error:
-        return Answer(jsonable({"ok": False, "error": error_to(error)}))
-    return Answer(jsonable({"ok": True} | found))
+        mistakes.append(FieldMistake("name", error))
+    if not mistakes:
+        try:
+            found = service.commands.check(text=body.text, params=body.params, properties=given)
+        except EddylineError as error:
+            mistakes = [FieldMistake("text", error)]
+    told = [error_to(each.error) | {"field": each.field} for each in mistakes]
+    if told:
+        return Answer(jsonable({"ok": False, "error": told[0], "errors": told}))
+    return Answer(jsonable({"ok": True, "errors": []} | found))
+
+
+@routes.post("/queries/try", response_model=models.TrialAnswer)
+def try_query(service: Serves, caller: Author, body: models.TryBody) -> Answer:
+    """How many of the last rows a text would have matched, with samples and errors; nothing is registered.
+
+    Rows are those the process keeps for `why_not`. It answers after two seconds with what it has judged by then; of a join only
+    the conditions on each stream are tried.
+    """
+    _, given = _checked(caller, body.text, body.properties, None)
+    if not service.trials.acquire(blocking=False):
+        raise Refusal(
+            503,
+            RequestError("other queries are being tried", hint="Try again in a moment."),
+            {"retry-after": "2"},
+        )
+    try:
+        return Answer(
+            jsonable(
+                service.commands.try_query(
+                    text=body.text,
+                    params=body.params,
+                    properties=given,
+                    last=body.last,
+                    samples=body.samples,
+                    timeout=body.timeout,
+                )
+            )
+        )
+    finally:
+        service.trials.release()
 
 
 def _checked(

@@ -12,6 +12,7 @@ from eddyline.api import rules
 from eddyline.api.control import error_from, error_to
 from eddyline.api.jsonable import jsonable
 from eddyline.api.rules import RulesError
+from eddyline.api.trials import try_plan
 from eddyline.errors import PropertyError
 from eddyline.server import models
 from eddyline.server.access import Admin, Serves
@@ -26,15 +27,16 @@ MOST_FILES = 10_000
 
 @routes.post("/rules/plan", response_model=models.RulesAnswer)
 def plan(service: Serves, caller: Admin, body: models.RulesBody) -> Answer:
-    """What applying these files would change; with its mistakes, if there are any."""
+    """What applying these files would change, tried on recent rows; with its mistakes, if there are any."""
     with _laid_out(body.files) as folder:
         found = rules.plan(service.engine, _desired(folder))
+        try_plan(service.engine.rounds, found)
         return Answer({"plan": _without(jsonable(found.as_dict(prune=body.prune)), folder)})
 
 
 @routes.post("/rules/apply", response_model=models.RulesAnswer)
 def apply(service: Serves, caller: Admin, body: models.RulesBody) -> Answer:
-    """Make what these files say stand, in one version, or nothing of it if one has a mistake."""
+    """Deploy what these files say, in one version, or nothing of it if one has a mistake."""
     with _laid_out(body.files) as folder:
         with service.engine.rounds.lock:
             found = rules.plan(service.engine, _desired(folder))

@@ -14,9 +14,10 @@ from eddyline.api.engine import Engine
 from eddyline.api.kept_results import KeptResults
 from eddyline.catalog.access import Access
 from eddyline.server.directory import Directory
-from eddyline.server.limits import MOST_PROOFS, Buckets
+from eddyline.server.limits import MOST_PROOFS, MOST_TRIALS, Buckets
 from eddyline.server.live import Hub
 from eddyline.server.rates import Rates
+from eddyline.server.trends import Trends
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,11 @@ class Service:
     hub: Hub
     directory: Directory
     rates: Rates
+    trends: Trends
     by_token: Buckets
     by_address: Buckets
     proofs: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_PROOFS))
+    trials: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_TRIALS))
     began: float = field(default_factory=time.monotonic)
     is_draining: bool = False
     # why the rounds of a pipeline run no more, or None; asked by /ready
@@ -82,7 +85,9 @@ class Service:
     def of(cls, engine: Engine, settings: Settings) -> Service:
         kept = KeptResults(engine.rounds)
         rates = Rates()
+        trends = Trends(engine.rounds)
         engine.on_event(rates.heard)
+        engine.on_event(trends.heard)
         return cls(
             engine=engine,
             settings=settings,
@@ -92,6 +97,7 @@ class Service:
             hub=Hub(engine, kept),
             directory=Directory(engine.rounds),
             rates=rates,
+            trends=trends,
             by_token=Buckets(settings.requests_per_s, settings.burst),
             by_address=Buckets(settings.requests_per_s, settings.burst),
         )
@@ -116,5 +122,6 @@ class Service:
         self.is_draining = True
         self.hub.close()
         with self.engine.rounds.lock:
-            if self.rates.heard in self.engine.rounds.listeners:
-                self.engine.rounds.listeners.remove(self.rates.heard)
+            for heard in (self.rates.heard, self.trends.heard):
+                if heard in self.engine.rounds.listeners:
+                    self.engine.rounds.listeners.remove(heard)

@@ -1,4 +1,4 @@
-"""What stands and how it goes: status, rounds, versions, events, dead letters, and the index."""
+"""What is deployed and how it goes: status, rounds, events, dead letters, and the index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import eddyline
 from eddyline.api.alert_groups import n_open_alerts
 from eddyline.api.jsonable import jsonable
 from eddyline.api.kept_results import Owners
-from eddyline.errors import HomeError
 from eddyline.server import models
 from eddyline.server.access import Admin, Caller, Reader, Serves
 from eddyline.server.errors import Answer
@@ -28,7 +27,7 @@ Newest = Annotated[int, Query(ge=0, le=MOST_NEWEST)]
 
 @routes.get("/status", response_model=models.StatusAnswer)
 def status(service: Serves, caller: Reader) -> Answer:
-    """What stands, how fast it goes, and who asks."""
+    """What is deployed, how fast it goes, and who asks."""
     body = service.commands.status()
     if not caller.is_admin:
         body.pop("home")
@@ -65,15 +64,6 @@ def rounds(service: Serves, caller: Reader, newest: Newest = 20) -> Answer:
     return Answer(jsonable(service.commands.rounds(newest=newest)))
 
 
-@routes.get("/versions", response_model=list[dict[str, Any]])
-def versions(service: Serves, caller: Admin, newest: Newest = 20) -> Answer:
-    """The newest versions, newest first, and what made each. An engine in memory keeps none."""
-    try:
-        return Answer(jsonable(service.commands.versions(newest=newest)))
-    except HomeError:
-        return Answer([])
-
-
 @routes.get("/index", response_model=dict[str, Any])
 def index(service: Serves, caller: Admin) -> Answer:
     """The predicate index of every stream."""
@@ -98,7 +88,7 @@ def joins(
 
 @routes.get("/events", response_model=list[dict[str, Any]])
 def events(service: Serves, caller: Admin, newest: Newest = 100) -> Answer:
-    """What the engine announced lately, oldest first."""
+    """Recent announcements of the engine, oldest first."""
     found = service.engine.events()
     shown = found[max(0, len(found) - newest) :]
     return Answer([jsonable({"event": type(e).__name__} | dataclasses.asdict(e)) for e in shown])

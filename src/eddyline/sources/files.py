@@ -28,7 +28,14 @@ from eddyline.model import Stream
 from eddyline.sources.file_references import HAS_CHANGED, name_of, pieces, state_of
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.ingest import Ingested, Misfit
-from eddyline.sources.positions import FilePlace, FileState, FolderPosition, SourceError, Taken
+from eddyline.sources.positions import (
+    FilePlace,
+    FileState,
+    FolderPosition,
+    SourceError,
+    SourceProgress,
+    Taken,
+)
 from eddyline.sources.readers import FileReader, UnreadableFile, open_file
 from eddyline.sources.references import PlannedInput, Reference
 from eddyline.sources.schema_changes import SchemaChanged, together
@@ -122,6 +129,15 @@ class FolderSource:
     def wait_s(self) -> float:
         until = self._next_look if self._retry_at is None else self._retry_at
         return max(0.0, until - self._clock())
+
+    def progress(self) -> SourceProgress:
+        current, place = self._position.current, self._position.place
+        if current is not None:
+            words = f"{current.name}, row {place.n_rows:,}"
+        else:
+            read = max(self._position.done, default="") or self._position.floor
+            words = f"up to {read}" if read else "nothing read yet"
+        return SourceProgress(words, self.n_waiting, "files")
 
     @property
     def is_pending(self) -> bool:

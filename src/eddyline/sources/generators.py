@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from eddyline.model import Stream
 from eddyline.sources.ingest import Ingested
-from eddyline.sources.positions import Taken
+from eddyline.sources.positions import SourceProgress, Taken
 from eddyline.sources.references import PlannedInput, Reference
 from eddyline.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, is_integer
 
@@ -270,6 +270,10 @@ class Generator:
             return 0.0
         due_at = self._began + (self._next + 1 - self._first) / self._rate
         return max(GATHER_S, due_at - self._clock())
+
+    def progress(self) -> SourceProgress:
+        due = self._due()
+        return SourceProgress(f"row {self._next:,}", max(0, due) if due < 1 << 61 else None, "rows")
 
     @property
     def is_pending(self) -> bool:

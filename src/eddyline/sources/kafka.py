@@ -49,13 +49,14 @@ from eddyline.sources.kafka_offsets import (
     n_waiting,
     shared_out,
 )
-from eddyline.sources.positions import SourceError, Taken
+from eddyline.sources.positions import SourceError, SourcePart, SourceProgress, Taken
 from eddyline.sources.references import PlannedInput, ReadCount, Reference
 
 STATE_S = 1.0  # while there is enough to read, what the topic holds is asked for so often
 REFERENCE_BYTES = 8 << 20  # a reference holds about so much, so that workers can share a partition
 FIRST_GUESS_BYTES = 200  # of a message, until some were seen
 SAMPLED_MESSAGES = 100
+SHOWN_PARTITIONS = 200  # of those whose progress is told one by one
 WEIGH_S = 60.0  # so often some are looked at, if none are read here
 
 
@@ -123,6 +124,23 @@ class KafkaSource:
 
     def wait_s(self) -> float:
         return 0.0 if self._seen is None else max(0.0, self._seen.at + self._poll_s - self._clock())
+
+    def progress(self) -> SourceProgress:
+        position, seen = self._position, self._seen
+        if position is None:
+            return SourceProgress("nothing read yet", None, "messages")
+        ends = {} if seen is None else seen.state.ends
+        parts = tuple(
+            SourcePart(
+                f"partition {p}", f"offset {offset:,}", max(0, ends[p] - offset) if p in ends else None
+            )
+            for p, offset in sorted(position.offsets.items())[:SHOWN_PARTITIONS]
+        )
+        n_partitions = len(position.offsets)
+        words = f"{n_partitions} partition{'' if n_partitions == 1 else 's'}"
+        return SourceProgress(
+            words, None if seen is None else n_waiting(position, seen.state), "messages", parts
+        )
 
     @property
     def is_pending(self) -> bool:

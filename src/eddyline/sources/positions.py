@@ -31,6 +31,25 @@ class Taken:
         return not self.rows.rows.num_rows and not self.rows.misfits and not self.events
 
 
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """A part of a source that is read side by side with others, a partition say."""
+
+    name: str
+    position: str
+    n_behind: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """How far a source was read, in words, and how many of what are known to be there and not read (None: not known)."""
+
+    position: str
+    n_behind: int | None
+    unit: str  # messages, files or rows
+    parts: tuple[SourcePart, ...] = ()
+
+
 class SourceError(EddylineError):
     """A source cannot be read now."""
 
@@ -51,6 +70,10 @@ class Source(Protocol):
 
     def wait_s(self) -> float:
         """After `take` gave None: how long until it is worth asking again."""
+        ...
+
+    def progress(self) -> SourceProgress:
+        """How far it is, from what it knows: nothing is read or asked for. Safe from any thread."""
         ...
 
     @property

@@ -15,7 +15,7 @@ from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.lines import LineCutter, LineQueue, RowCutter, n_lines
 from eddyline.sources.payloads import CsvRows, Decoder, JsonLines
-from eddyline.sources.positions import SourceError, Taken
+from eddyline.sources.positions import SourceError, SourceProgress, Taken
 from eddyline.sources.readers import BLOCK_BYTES
 
 WAITING_BLOCKS = 16  # a producer that is faster than we are waits
@@ -81,6 +81,9 @@ class StdinSource:
         if self._since is None:
             return 60.0  # the reader wakes us
         return max(0.0, self._since + self._every_s - self._clock())
+
+    def progress(self) -> SourceProgress:
+        return SourceProgress(f"row {self._n_rows:,}", None, "rows")
 
     @property
     def is_pending(self) -> bool:

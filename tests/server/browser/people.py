@@ -58,9 +58,10 @@ class Served:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Served]:
-    """`eddyline serve` over an empty home, until the end of the block."""
-    command = [sys.executable, "-m", "eddyline.cli", "serve", "--home", str(folder / "home"), "--port", "0"]
+def running(folder: Path, pipeline: str | None = None) -> Iterator[Served]:
+    """`eddyline serve` over an empty home, or a pipeline file of the folder, until the end of the block."""
+    what = ["--home", str(folder / "home")] if pipeline is None else [pipeline]
+    command = [sys.executable, "-m", "eddyline.cli", "serve", *what, "--port", "0"]
     with open(folder / "errors.txt", "w", encoding="utf-8") as errors:
         process = subprocess.Popen(
             [*command, "--rate", "1000", "--json"],

@@ -29,10 +29,15 @@ def test_rules_are_counted_and_filtered_by_how_they_fare(anna):
     for name in ("firing", "failing", "matching", "silent", "paused"):
         expect(tile(anna, name).locator(".tile-count")).to_have_text("1")
     expect(tile(anna, "all").locator(".tile-count")).to_have_text("5")
-    for mood, name in (("firing", "alarm"), ("failing", "broken"), ("silent", "quiet"), ("paused", "asleep")):
-        tile(anna, mood).click()
+    for status, name in (
+        ("firing", "alarm"),
+        ("failing", "broken"),
+        ("silent", "quiet"),
+        ("paused", "asleep"),
+    ):
+        tile(anna, status).click()
         expect(anna.page.locator(".rule-link")).to_have_text([name])
-        expect(tile(anna, mood)).to_have_attribute("aria-pressed", "true")
+        expect(tile(anna, status)).to_have_attribute("aria-pressed", "true")
     tile(anna, "all").click()
     expect(anna.page.locator(".rule")).to_have_count(5)
     expect(anna.page.locator(".rule", has_text="alarm")).to_contain_text("1 open")
@@ -74,7 +79,7 @@ def test_a_rule_is_found_by_its_name_or_its_text(anna):
     anna.go("rules")
     expect(anna.page.locator(".rule")).to_have_count(2)
     anna.page.keyboard.press("/")
-    search = anna.page.get_by_label("Search names and SQL")
+    search = anna.page.get_by_label("Search names, SQL and parameters")
     expect(search).to_be_focused()
     search.fill("qty >")
     expect(anna.page.locator(".rule-link")).to_have_text(["large"])
@@ -95,17 +100,97 @@ def test_the_list_follows_what_happens(anna):
 
 
 def test_many_rules_are_shown_a_page_at_a_time(anna):
-    body = {
-        "template": f"SELECT * FROM {anna.stream} WHERE sym = :sym",
-        "params": [{"sym": f"S{n:03d}"} for n in range(120)],
-        "name": "watch-{sym}",
-    }
-    anna.server.call("POST", "/queries/bulk", body, anna.token)
+    texts = {f"watch-S{n:03d}": f"SELECT * FROM {anna.stream} WHERE sym = 'S{n:03d}'" for n in range(120)}
+    anna.server.call("POST", "/queries/bulk", {"queries": texts}, anna.token)
     anna.go("rules?sort=name")
     expect(anna.page.locator(".rule")).to_have_count(50)
     expect(anna.page.get_by_text("1–50 of 120")).to_be_visible()
     anna.page.get_by_role("button", name="Next").click()
     expect(anna.page.locator(".rule-link").first).to_have_text("watch-S050")
+
+
+def watched(anna: Person, n: int) -> None:
+    """A template of rules, one for each symbol."""
+    body = {
+        "template": f"SELECT sym, price FROM {anna.stream} WHERE sym = :sym AND price < :most",
+        "params": [{"sym": f"S{k:03d}", "most": 10.0 + k} for k in range(n)],
+        "name": "watch-{sym}",
+    }
+    anna.server.call("POST", "/queries/bulk", body, anna.token)
+
+
+def test_rules_of_one_template_are_one_line_that_opens(anna):
+    watched(anna, 30)
+    anna.add("single", "price < 1")
+    anna.push(("S003", "TECH", 5.0, 1))
+    anna.go("rules")
+    page = anna.page
+    family = page.locator(".family")
+    expect(family).to_have_count(1)
+    expect(family).to_contain_text("30 rules")
+    expect(family.locator(".family-statuses")).to_contain_text("1 matching")
+    expect(page.locator(".rule-link")).to_have_text(["single"])
+    toggle = page.get_by_role("button", name="watch-S0…")
+    expect(toggle).to_have_attribute("aria-expanded", "false")
+    toggle.focus()
+    page.keyboard.press("Enter")
+    expect(toggle).to_have_attribute("aria-expanded", "true")
+    members = family.locator(".family-rules .rule")
+    expect(members).to_have_count(20)
+    expect(members.first).to_contain_text("watch-S003")
+    expect(members.first.locator(".params")).to_have_text("sym S003most 13")
+    family.get_by_role("button", name="Show more").click()
+    expect(members).to_have_count(30)
+    page.reload()
+    expect(page.locator(".family .spark-line").first).to_be_attached()  # the trend is the server's
+    page.get_by_role("button", name="watch-S0…").click()
+    members.first.locator("a").click()
+    expect(page.get_by_role("heading", name="watch-S003")).to_be_visible()
+
+
+def test_a_rule_is_found_by_the_value_of_a_parameter(anna):
+    watched(anna, 30)
+    anna.go("rules")
+    search = anna.page.get_by_label("Search names, SQL and parameters")
+    search.fill("most=17")
+    expect(anna.page.locator(".rule-link")).to_have_text(["watch-S007"])
+    expect(anna.page.locator(".params")).to_contain_text("S007")
+    search.fill("s02")
+    expect(anna.page.locator(".family")).to_contain_text("10 of 30 rules")
+    expect(anna.page.locator(".family-rules .rule")).to_have_count(10)  # few: they are shown at once
+
+
+def test_loading_is_not_the_same_as_nothing(anna):
+    number = anna.add("cheap", "price < 10")
+    page = anna.page
+    held = []
+    page.route("**/api/v1/queries?*fold*", lambda route: held.append(route))
+    page.route("**/results?*", lambda route: held.append(route))
+    page.goto(f"{anna.server.url}/#/rules")
+    expect(page.locator("main")).to_contain_text("Loading the rules")
+    expect(page.locator(".tile.all .tile-count")).to_have_text("–")
+    expect(page.locator("main")).not_to_contain_text("No rule")
+    held.pop().continue_()
+    page.unroute("**/api/v1/queries?*fold*")
+    expect(page.locator(".rule")).to_have_count(1)
+    anna.go(f"rules/q{number}")
+    expect(page.get_by_text("Loading results")).to_be_visible()
+    expect(page.locator("main")).not_to_contain_text("No result yet")
+    held.pop().continue_()
+    page.unroute("**/results?*")
+    expect(page.get_by_text("No result yet")).to_be_visible()
+
+
+def test_a_list_that_could_not_be_loaded_says_so_and_is_tried_again(anna):
+    anna.add("cheap", "price < 10")
+    anna.watch.allow("status of 500")
+    page = anna.page
+    page.route("**/api/v1/queries?*fold*", lambda route: route.fulfill(status=500, body="{}"))
+    page.goto(f"{anna.server.url}/#/rules")
+    expect(page.get_by_role("alert")).to_contain_text("500")
+    page.unroute("**/api/v1/queries?*fold*")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".rule")).to_have_count(1)
 
 
 def test_another_owners_rules_are_not_there(browser, server, anna):

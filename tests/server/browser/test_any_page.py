@@ -46,7 +46,15 @@ def test_nothing_is_wider_than_the_page(browser, server, width):
         admin.page.set_viewport_size({"width": width, "height": 740})
         number = lived_in(admin)
         views = ["rules", f"rules/q{number}", f"rules/q{number}/change", "new", "alerts", "rounds", "streams"]
-        for view in [*views, f"streams/{admin.stream}/filters", "dead-letters", "access"]:
+        for view in [
+            *views,
+            f"streams/{admin.stream}/filters",
+            "dead-letters",
+            "pipeline",
+            "versions",
+            "plan",
+            "access",
+        ]:
             admin.go(view)
             settle(admin.page)
             assert admin.page.evaluate(OVERFLOW) == [], view
@@ -66,7 +74,7 @@ def test_a_rule_is_written_watched_and_dropped_at_phone_width(browser, server):
         page.get_by_role("link", name="New rule").tap()
         page.get_by_label("Name").fill("cheap")
         page.get_by_label("SQL of the rule").fill(f"SELECT sym, price FROM {anna.stream} WHERE price < 10")
-        expect(page.locator("#told")).to_contain_text("This can stand")
+        expect(page.locator("#told")).to_contain_text("This can be deployed")
         page.get_by_role("button", name="Add rule").tap()
         expect(page.locator(".stream-state")).to_have_text("live")
         anna.push(("ACME", "TECH", 9.5, 1))
@@ -98,17 +106,17 @@ def test_a_rule_is_written_found_and_dropped_by_keyboard_alone(anna):
     expect(page.get_by_label("SQL of the rule")).to_be_focused()
     keys.press("ControlOrMeta+a")
     keys.type(f"SELECT sym FROM {anna.stream} WHERE qty > 5")
-    expect(page.locator("#told")).to_contain_text("This can stand")
+    expect(page.locator("#told")).to_contain_text("This can be deployed")
     keys.press("ControlOrMeta+Enter")
     expect(page.get_by_role("heading", name="zebra")).to_be_focused()
 
     keys.press("p")
-    expect(page.locator(".rule-title .mood")).to_have_text("paused")
+    expect(page.locator(".rule-title .status")).to_have_text("paused")
     keys.press("Escape")
     expect(page.get_by_role("heading", name="My rules")).to_be_visible()
     expect(page.locator(".rule")).to_have_count(2)
     keys.press("/")
-    expect(page.get_by_label("Search names and SQL")).to_be_focused()
+    expect(page.get_by_label("Search names, SQL and parameters")).to_be_focused()
     keys.press("ArrowDown")
     first, second = page.locator(".rule-link").all()
     expect(first).to_be_focused()

@@ -144,7 +144,7 @@ def test_a_fresh_engine_leads_from_the_link_to_the_first_result(browser, tmp_pat
         page.get_by_role("link", name="Rules", exact=True).click()
         expect(page.get_by_text("No rule yet")).to_be_visible()
         page.get_by_role("link", name="Begin with this").click()
-        expect(page.locator("#told")).to_contain_text("This can stand")
+        expect(page.locator("#told")).to_contain_text("This can be deployed")
         page.get_by_role("button", name="Add rule").click()
         expect(page.get_by_role("heading", name="my_first_rule")).to_be_visible()
         expect(page.locator(".stream-state")).to_have_text("live")

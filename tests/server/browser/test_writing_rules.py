@@ -32,16 +32,18 @@ def test_mistakes_are_shown_as_one_types_and_the_rule_is_added_once_it_is_right(
     expect(page.locator(".editor-colours .wrong")).not_to_have_count(0)
 
     write(anna, f"SELECT sym, price FROM {anna.stream} WHERE price < 10")
-    expect(told).to_contain_text("This can stand")
+    expect(told).to_contain_text("This can be deployed")
     expect(page.locator(".editor-colours .wrong")).to_have_count(0)
     expect(page.get_by_role("region", name="What it would do")).to_contain_text("price")
 
     page.get_by_label("Cooldown").fill("5 parsecs")
-    expect(told).to_contain_text("5 parsecs")
+    cooldown = page.locator(".field", has=page.get_by_label("Cooldown"))
+    expect(cooldown.locator(".mistake")).to_contain_text("5 parsecs")
     expect(page.get_by_label("Cooldown")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(".editor-colours .wrong")).to_have_count(0)
     page.get_by_label("Cooldown").fill("5 minutes")
     page.get_by_label("Message").fill("{sym} at {price}")
-    expect(told).to_contain_text("This can stand")
+    expect(told).to_contain_text("This can be deployed")
 
     page.get_by_role("button", name="Add rule").click()
     expect(page.get_by_role("heading", name="cheap")).to_be_visible()
@@ -58,18 +60,96 @@ def test_a_column_is_put_into_the_text_where_the_cursor_is(anna):
         f"SELECT sym FROM {anna.stream} WHERE qty"
     )
     anna.page.get_by_label("SQL of the rule").press_sequentially(" > 3")
-    expect(anna.page.locator("#told")).to_contain_text("This can stand")
+    expect(anna.page.locator("#told")).to_contain_text("This can be deployed")
 
 
 def test_a_name_that_is_taken_is_refused_in_the_engines_words(anna):
     anna.add("cheap", "price < 10")
-    anna.watch.allow("status of 409")
     anna.go("new")
     anna.page.get_by_label("Name").fill("cheap")
     write(anna, f"SELECT sym FROM {anna.stream} WHERE price < 3")
-    expect(anna.page.locator("#told")).to_contain_text("This can stand")
+    named = anna.page.locator(".field", has=anna.page.get_by_label("Name"))
+    expect(named.locator(".mistake")).to_contain_text("there already")
     anna.page.get_by_role("button", name="Add rule").click()
-    expect(anna.page.get_by_role("alert")).to_contain_text("there already")
+    expect(anna.page.get_by_label("Name")).to_be_focused()
+    assert anna.server.call("GET", "/queries", token=anna.token)["total"] == 1
+
+
+def test_every_mistake_is_marked_in_its_own_field(anna):
+    page = anna.page
+    anna.go("new")
+    write(anna, f"SELECT sym FROM {anna.stream} WHERE price < :most")
+    page.get_by_label("Name").fill("12")
+    page.get_by_label(":most").fill("cheap")
+    page.get_by_label("Per").fill("sector")
+    page.get_by_label("For", exact=True).fill("2 minutes")
+
+    def mistake(label: str):
+        return page.locator(".field", has=page.get_by_label(label, exact=True)).locator(".mistake")
+
+    expect(mistake("Name")).to_contain_text("numbers are written so")
+    expect(page.locator("#told")).to_contain_text("STRING")  # price < 'cheap' is a mistake of the text
+    page.get_by_label(":most").fill("10")
+    expect(mistake("Per")).to_contain_text("sector")
+    expect(mistake("For")).to_contain_text("needs the property resolve")
+    expect(page.get_by_label("SQL of the rule")).to_have_attribute("aria-invalid", "false")
+
+
+def test_names_are_offered_while_one_types(anna):
+    page = anna.page
+    anna.go("new")
+    sql = page.get_by_label("SQL of the rule")
+    sql.fill("")
+    sql.press_sequentially(f"SELECT s.pr FROM {anna.stream} s")
+    sql.fill(f"SELECT sym FROM {anna.stream} WHERE ")
+    sql.press_sequentially("pri")
+    options = page.locator(".offers").get_by_role("option")
+    expect(options.first).to_contain_text("price")
+    page.keyboard.press("Tab")
+    expect(sql).to_have_value(f"SELECT sym FROM {anna.stream} WHERE price")
+    sql.press_sequentially(" < ab")
+    expect(options.first).to_contain_text("abs(")
+    page.keyboard.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(sql).to_have_value(f"SELECT sym FROM {anna.stream} WHERE price < abs(")
+    sql.fill("")
+    sql.press_sequentially(f"SELECT * FROM {anna.stream[:-1]}")
+    expect(page.get_by_role("option", name=anna.stream).first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".offers:visible")).to_have_count(0)
+    expect(sql).to_be_focused()
+    sql.fill(f"SELECT sym, price FROM {anna.stream} WHERE price < 10")
+    expect(page.locator("#told")).to_contain_text("This can be deployed")
+    page.get_by_label("Message").press_sequentially("{sy")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Message")).to_have_value("{sym}")
+
+
+def test_a_rule_is_tried_on_recent_rows_before_it_is_added(anna):
+    page = anna.page
+    anna.push(("A", "TECH", 5.0, 1), ("B", "TECH", 15.0, 2), ("C", "FOOD", 4.0, 0))
+    anna.go("new")
+    write(anna, f"SELECT sym, 10 / qty AS share FROM {anna.stream} WHERE price < 10")
+    expect(page.locator("#told")).to_contain_text("This can be deployed")
+    page.get_by_role("button", name="Try it").click()
+    part = page.get_by_role("region", name="On recent rows")
+    expect(part).to_contain_text("1 of the last 3 rows would have matched")
+    expect(part).to_contain_text("1 row could not be decided")
+    expect(part.get_by_role("table", name="Newest matches")).to_contain_text("A")
+    assert anna.server.call("GET", "/queries", token=anna.token)["total"] == 0
+
+
+def test_a_change_is_shown_beside_what_it_changes(anna):
+    number = anna.add("cheap", "price < 10", cooldown="5 minutes")
+    anna.go(f"rules/q{number}/change")
+    part = anna.page.get_by_role("region", name="What would change")
+    expect(part).to_contain_text("Nothing so far")
+    write(anna, f"SELECT sym, price FROM {anna.stream} WHERE price < 8")
+    anna.page.get_by_label("Cooldown").fill("1 hour")
+    expect(part.locator(".goes")).to_contain_text("price < 10")
+    expect(part.locator(".comes")).to_contain_text("price < 8")
+    expect(part.locator(".changed-pairs")).to_contain_text("1 hour")
 
 
 def test_a_rule_is_watched_while_it_fires(anna):
@@ -197,19 +277,19 @@ def test_a_rule_is_paused_and_resumed_and_that_is_taken_back(anna):
     anna.go(f"rules/q{number}")
     page = anna.page
     page.get_by_role("button", name="Pause", exact=True).click()
-    expect(page.locator(".rule-title .mood")).to_have_text("paused")
+    expect(page.locator(".rule-title .status")).to_have_text("paused")
     expect(page.get_by_text("it sees no rows until it is resumed").first).to_be_visible()
     anna.push(("A", "TECH", 1.0, 1))
 
     page.get_by_role("button", name="Resume", exact=True).click()
-    expect(page.locator(".rule-title .mood")).not_to_have_text("paused")
+    expect(page.locator(".rule-title .status")).not_to_have_text("paused")
     anna.push(("B", "TECH", 2.0, 1))
     rows = page.get_by_role("table", name="Results, newest first").locator("tbody tr")
     expect(rows).to_have_count(1)
     expect(rows.first).to_contain_text("B")
 
     page.locator(".toast").last.get_by_role("button", name="Undo").click()
-    expect(page.locator(".rule-title .mood")).to_have_text("paused")
+    expect(page.locator(".rule-title .status")).to_have_text("paused")
 
 
 def test_a_rule_is_changed_and_the_change_is_taken_back(anna):
@@ -266,7 +346,7 @@ def test_one_rule_of_a_template_is_changed_with_its_parameters(anna):
     page = anna.page
     expect(page.get_by_label(":sym")).to_have_value("A")
     page.get_by_label(":most").fill("12.5")
-    expect(page.locator("#told")).to_contain_text("This can stand")
+    expect(page.locator("#told")).to_contain_text("This can be deployed")
     page.get_by_role("button", name="Save change").click()
     expect(page.get_by_role("heading", name="watch-A")).to_be_visible()
     anna.push(("A", "TECH", 12.0, 1))

@@ -150,6 +150,12 @@ class SinkFeed:
         self._is_asked = at_least_s > 0
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
+    def retry(self) -> None:
+        """End a pause: whoever runs it says the cause is gone."""
+        self._resume_at = -math.inf
+        self._pause_s = FIRST_PAUSE_S
+        self._is_asked = False
+
     def _flush(self) -> None:
         if self.sink.flush():
             self._is_owed = True

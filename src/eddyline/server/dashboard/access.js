@@ -4,7 +4,7 @@ import { ApiError, drop, get, part, post } from "./api.js";
 import { fill, h, icon } from "./dom.js";
 import { ago } from "./format.js";
 import { every, live } from "./live.js";
-import { attempt, card, confirm, copyButton, dialog, empty, field, heading, loading, table, toast, trouble } from "./parts.js";
+import { asking, attempt, card, confirm, copyButton, dialog, empty, field, heading, table, toast, trouble } from "./parts.js";
 
 const EVERY_MS = 5_000;
 
@@ -15,8 +15,8 @@ export function show(main, { title }) {
     return {};
   }
   const stop = new AbortController();
-  const tokens = h("div", null, loading());
-  const audit = h("div", null, loading());
+  const tokens = h("div");
+  const audit = h("div");
   const add = h("button", { class: "button main", type: "button", on: { click: () => openAdd(ask) } }, icon("plus"), "New token");
   fill(main, heading("Access", add), card("Tokens", {}, tokens), card("Changes", {}, audit));
 
@@ -38,21 +38,12 @@ export function show(main, { title }) {
     { name: "Detail", class: "wide", of: (e) => h("span", { class: "nested" }, detail(e.detail)) },
   ];
 
-  let drawn = "";
-  async function ask() {
-    try {
-      const [all, changes] = await Promise.all([get("/tokens", null, stop), get("/audit", { newest: 100 }, stop)]);
-      const now = JSON.stringify([all, changes]);
-      if (now === drawn) return; // leave what somebody is pointing at alone
-      drawn = now;
-      fill(tokens, table(tokenColumns, all, { label: "Tokens" }));
-      fill(audit, changes.length ? table(auditColumns, changes, { label: "Changes, newest first" }) : empty("No change yet", "Every change of rules, streams and tokens is noted here."));
-    } catch (error) {
-      if (stop.signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (!error.isOffline) fill(tokens, trouble(error, ask));
-    }
-  }
+  const drawn = { tokens: "", audit: "" }; // what somebody is pointing at is left alone
+  const isNew = (name, found) => { const now = JSON.stringify(found); const is = drawn[name] !== now; drawn[name] = now; return is; };
+  const { signal } = stop;
+  const askTokens = asking(tokens, () => get("/tokens", null, stop), (all) => isNew("tokens", all) && fill(tokens, table(tokenColumns, all, { label: "Tokens" })), { signal, what: "Loading tokens" });
+  const askAudit = asking(audit, () => get("/audit", { newest: 100 }, stop), (changes) => isNew("audit", changes) && fill(audit, changes.length ? table(auditColumns, changes, { label: "Changes, newest first" }) : empty("No change yet", "Every change of rules, streams and tokens is noted here.")), { signal, what: "Loading changes" });
+  const ask = () => Promise.all([askTokens(), askAudit()]);
 
   every(EVERY_MS, ask, stop.signal);
   return { close: () => stop.abort() };

@@ -13,17 +13,22 @@ import * as edit from "./edit.js";
 import * as filters from "./filters.js";
 import * as joins from "./joins.js";
 import * as login from "./login.js";
+import * as pipeline from "./pipeline.js";
+import * as plan from "./plan.js";
 import * as rounds from "./rounds.js";
 import * as rule from "./rule.js";
 import * as rules from "./rules.js";
 import * as streams from "./streams.js";
+import * as versions from "./versions.js";
 
 const VIEWS = [
   { name: "rules", label: "Rules", short: "Rules", icon: "rules" },
   { name: "alerts", label: "Alerts", short: "Alerts", icon: "bell" },
   { name: "rounds", label: "Rounds", short: "Rounds", icon: "pulse" },
   { name: "streams", label: "Streams", short: "Streams", icon: "waves" },
+  { name: "pipeline", label: "Sources and sinks", short: "Pipeline", icon: "pipe", role: "admin" },
   { name: "dead-letters", label: "Dead letters", short: "Dead", icon: "letter" },
+  { name: "versions", label: "Versions", short: "Versions", icon: "versions", role: "admin" },
   { name: "access", label: "Access", short: "Access", icon: "key", role: "admin" },
 ];
 
@@ -38,6 +43,9 @@ const ROUTES = [
   [/^streams$/, streams, "streams"],
   [/^streams\/([^/]+)\/filters$/, filters, "streams"],
   [/^joins$/, joins, "streams"],
+  [/^pipeline$/, pipeline, "pipeline"],
+  [/^versions$/, versions, "versions"],
+  [/^plan$/, plan, "versions"],
   [/^dead-letters$/, deadLetters, "dead-letters"],
   [/^access$/, access, "access"],
   [/^login$/, login, null],
@@ -46,11 +54,12 @@ const ROUTES = [
 const KEYS = [
   ["/", "search the rules"],
   ["n", "new rule"],
-  ["1 – 6", "the views, in order"],
+  ["1 – 8", "the views, in order"],
   ["↑ ↓", "move in a list, Enter opens"],
   ["p", "pause or resume the rule"],
   ["e", "change the rule"],
   ["h", "hold or follow its results"],
+  ["Ctrl Space", "offer names in the editor"],
   ["Ctrl Enter", "save in the editor"],
   ["t", "light, dark, or as the machine"],
   ["Esc", "close, or back"],
@@ -125,7 +134,7 @@ function drawNav() {
   links.clear();
   for (const [k, view] of shown.entries()) {
     const tally = h("span", { class: "tally", hidden: true });
-    const link = h("a", { href: `#/${view.name}`, title: `${view.label} (${k + 1})`, "aria-label": view.label }, icon(view.icon), h("span", null, view.label), tally);
+    const link = h("a", { href: `#/${view.name}`, title: `${view.label} (${k + 1})`, "aria-label": view.label }, icon(view.icon), h("span", { class: "long" }, view.label), h("span", { class: "short", "aria-hidden": "true" }, view.short), tally);
     links.set(view.name, link);
   }
   fill(nav, [...links.values()]);

@@ -1,10 +1,10 @@
 // Dead letters: rows that no rule could decide, or that did not fit their stream, by what was wrong with them.
 
-import { ApiError, get } from "./api.js";
+import { get } from "./api.js";
 import { fill, h, reconcile } from "./dom.js";
 import { ago, pairs, plural, whole } from "./format.js";
 import { every, live } from "./live.js";
-import { empty, heading, loading, trouble } from "./parts.js";
+import { asking, empty, heading } from "./parts.js";
 
 const EVERY_MS = 4_000;
 const SHOWN = 20; // letters of one kind
@@ -13,10 +13,9 @@ export function show(main, { query, title }) {
   const stop = new AbortController();
   title("Dead letters");
   let rule = query.get("rule") ?? "";
-  let isFirst = true;
   const choice = h("select", { class: "input sort", "aria-label": "Only of one rule", on: { change: () => { rule = choice.value; ask(); } } }, h("option", { value: "" }, "Every rule"));
   const total = h("p", { class: "soft" });
-  const notice = h("div", null, loading());
+  const notice = h("div");
   const groups = h("div", { class: "stack" });
   fill(main, heading("Dead letters", choice), total, notice, groups);
   const known = new Map();
@@ -29,18 +28,7 @@ export function show(main, { query, title }) {
     fill(choice, wanted.map(([value, words]) => h("option", { value, selected: value === rule }, words)));
   }
 
-  async function ask() {
-    try {
-      const found = await get("/dead_letters", { query: rule, newest: 500 }, stop);
-      offer(found.letters);
-      draw(found);
-    } catch (error) {
-      if (stop.signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (isFirst || !error.isOffline) fill(notice, trouble(error, ask));
-    }
-    isFirst = false;
-  }
+  const ask = asking(notice, () => get("/dead_letters", { query: rule, newest: 500 }, stop), (found) => { offer(found.letters); draw(found); }, { signal: stop.signal, what: "Loading dead letters" });
 
   function draw(found) {
     const byError = Map.groupBy([...found.letters].reverse(), (letter) => letter.error);

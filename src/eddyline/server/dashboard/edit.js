@@ -1,17 +1,21 @@
-// Writing a rule, or changing one: mistakes are shown as one types, with what the rule would give and cost.
+// Writing a rule, or changing one: names are offered and mistakes marked as one types, with what the rule would give and cost.
 
 import { ApiError, get, isAbort, post, put } from "./api.js";
+import { Completion, listOffers, messageOffers } from "./complete.js";
+import { changedEntries, differenceBlock, pairsChanged } from "./difference.js";
 import { fill, h, icon } from "./dom.js";
 import { durationWords, plural } from "./format.js";
 import { Editor } from "./editor.js";
 import { live } from "./live.js";
-import { attempt, card, COSTS, empty, field, heading, loading, sentence, toast, trouble } from "./parts.js";
+import { attempt, card, COSTS, empty, field, heading, loading, markField, sentence, toast, trouble } from "./parts.js";
 import { example, name as sqlName, streamOf, tokens } from "./sql.js";
+import { sqlOffers } from "./sql_offers.js";
+import { trialParts } from "./trial.js";
 
 const WAIT_MS = 220; // after the last key
 const DURATIONS = ["cooldown", "for", "resolve"];
 const PROPERTIES = [
-  { name: "message", help: "What an alert says; {column} stands for its value.", placeholder: "{sym} fell to {price:.2f}", isWide: true },
+  { name: "message", help: "What an alert says; {column} becomes its value.", placeholder: "{sym} fell to {price:.2f}", isWide: true },
   { name: "severity", help: "How bad it is.", choices: ["", "info", "warning", "error", "critical"] },
   { name: "per", help: "One alert for each value of these columns.", placeholder: "sym" },
   { name: "cooldown", help: "After firing, say nothing more for so long.", placeholder: "5 minutes" },
@@ -64,18 +68,21 @@ function draw(main, { title }, stop, rule, old) {
   let checking = new AbortController();
   let timer = 0;
   let isGood = false;
+  let columnsGiven = []; // by the text as it was last right
+  let vocabulary = null;
+  let tried = null; // the text that was tried
   const before = written(rule.properties);
 
-  const nameInput = h("input", { class: "input", placeholder: "cheap_tech", autocomplete: "off", spellcheck: "false", value: rule.name, disabled: old !== null, maxlength: "200" });
-  const ownerInput = live.may("admin") && !old ? h("input", { class: "input", placeholder: live.me.owner || "nobody in particular", autocomplete: "off" }) : null;
+  const nameInput = h("input", { class: "input", placeholder: "cheap_tech", autocomplete: "off", spellcheck: "false", value: rule.name, disabled: old !== null, maxlength: "200", on: { input: later } });
+  const ownerInput = live.may("admin") && !old ? h("input", { class: "input", placeholder: live.me.owner || "no owner", autocomplete: "off", on: { input: later } }) : null;
   const inputs = Object.fromEntries(PROPERTIES.map((p) => {
     const common = { class: "input", on: { input: later, change: later } };
     const input = p.choices
-      ? h("select", common, p.choices.map((c) => h("option", { value: c, selected: c === (before[p.name] ?? "") }, c || "not said")))
+      ? h("select", common, p.choices.map((c) => h("option", { value: c, selected: c === (before[p.name] ?? "") }, c || "none")))
       : h("input", { ...common, placeholder: p.placeholder, value: before[p.name] ?? "", autocomplete: "off", spellcheck: "false" });
     return [p.name, input];
   }));
-  const editor = new Editor({ text: rule.text, label: "SQL of the rule", onInput: () => { drawColumns(); drawParameters(); later(); } });
+  const editor = new Editor({ text: rule.text, label: "SQL of the rule", onInput: () => { drawColumns(); drawParameters(); later(); trial.classList.toggle("old", tried !== null && tried !== editor.text); } });
   const told = h("div", { class: "told", id: "told", "aria-live": "polite" });
   editor.input.setAttribute("aria-describedby", "told");
   const columns = h("div", { class: "columns" });
@@ -85,6 +92,11 @@ function draw(main, { title }, stop, rule, old) {
   const save = h("button", { class: "button main", type: "submit", title: "Ctrl Enter" }, icon("check"), old ? "Save change" : "Add rule");
   const notice = h("div");
   const isAlert = PROPERTIES.some((p) => before[p.name]);
+  const trial = h("div", { class: "stack", "aria-live": "polite" }, h("p", { class: "soft" }, "How many of the last 10,000 rows would have matched? Nothing is registered or delivered."));
+  const tryButton = h("button", { class: "button little", type: "button", on: { click: tryIt } }, icon("play"), "Try it");
+  const changes = h("div", { class: "stack-small" });
+  const alertFields = h("details", { class: "card", open: isAlert || (!old && matchMedia("(min-width: 60rem)").matches) }, h("summary", null, h("h2", null, "Alerts"), h("span", { class: "soft small" }, "all optional: without them every match is a result, and no more")),
+    h("div", { class: "grid-fields" }, PROPERTIES.map((p) => { const f = field(sentence(p.name), inputs[p.name], p.help); if (p.isWide) f.classList.add("wide"); return f; })));
   const form = h(
     "form",
     { class: "edit" },
@@ -95,9 +107,8 @@ function draw(main, { title }, stop, rule, old) {
         told,
         parameters,
         columns),
-      h("details", { class: "card", open: isAlert || (!old && matchMedia("(min-width: 60rem)").matches) }, h("summary", null, h("h2", null, "Alerts"), h("span", { class: "soft small" }, "all optional: without them every match is a result, and no more")),
-        h("div", { class: "grid-fields" }, PROPERTIES.map((p) => { const f = field(sentence(p.name), inputs[p.name], p.help); if (p.isWide) f.classList.add("wide"); return f; })))),
-    h("aside", { class: "edit-side stack", "aria-label": "Beside the rule" }, card("What it would do", {}, preview)),
+      alertFields),
+    h("aside", { class: "edit-side stack", "aria-label": "Beside the rule" }, old ? card("What would change", {}, changes) : null, card("What it would do", {}, preview), live.may("author") ? card("On recent rows", { tools: tryButton }, trial) : null),
     h("div", { class: "edit-foot" }, notice, h("div", { class: "buttons end" }, h("a", { class: "button", href: old ? `#/rules/q${old.id}` : "#/rules" }, "Cancel"), save)),
   );
   form.addEventListener("submit", submit);
@@ -105,6 +116,14 @@ function draw(main, { title }, stop, rule, old) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); form.requestSubmit(); }
   });
   fill(main, heading(heard), form);
+  const streams = () => live.streams;
+  const given = () => columnsGiven.map((c) => ({ word: c.name, note: c.type.toLowerCase() }));
+  const sinks = () => (vocabulary?.sinks ?? []).map((word) => ({ word, note: "sink" }));
+  new Completion(editor.input, { label: "Offered words", offers: sqlOffers(streams, () => vocabulary), place: () => editor.cursorPlace() });
+  new Completion(inputs.message, { label: "Offered words", offers: messageOffers(given) });
+  new Completion(inputs.per, { label: "Offered words", offers: listOffers(given) });
+  new Completion(inputs.deliver, { label: "Offered words", offers: listOffers(sinks) });
+  get("/vocabulary", null, stop).then((found) => { vocabulary = found; }, () => {}); // without it streams and columns are offered all the same
 
   function drawColumns() {
     const wanted = streamOf(editor.text);
@@ -162,6 +181,7 @@ function draw(main, { title }, stop, rule, old) {
       const asked = body();
       if (old) delete asked.properties.owner;
       asked.properties = Object.fromEntries(Object.entries(asked.properties).filter(([, value]) => value !== null));
+      if (!old && nameInput.value.trim()) asked.name = nameInput.value.trim();
       const found = await post("/queries/check", asked, { signal: AbortSignal.any([stop.signal, checking.signal]) });
       tell(found);
     } catch (error) {
@@ -171,24 +191,74 @@ function draw(main, { title }, stop, rule, old) {
     return undefined;
   }
 
+  /** Every mistake is marked in its own field; those of the text are told below it. */
   function tell(found) {
     isGood = found.ok;
-    const error = found.ok ? null : found.error;
-    const span = error?.span && (error.text === null || error.text === editor.text) ? error.span : null;
+    const errors = found.errors ?? [];
+    const ofText = errors.find((error) => error.field === "text") ?? null;
+    const span = ofText?.span && (ofText.text === null || ofText.text === editor.text) ? ofText.span : null;
     editor.mark(span);
-    if (error) editor.input.setAttribute("aria-invalid", "true");
-    const wrongProperty = error?.problem.match(/\bproperty (\w+)/)?.[1];
-    for (const [name, input] of Object.entries(inputs)) input.setAttribute("aria-invalid", String(name === wrongProperty));
-    if (error) {
-      const place = span ? placeWords(editor.text, span[0]) : null;
-      fill(told, h("div", { class: "trouble", data: { kind: error.kind } }, h("p", { class: "trouble-title" }, sentence(error.problem), place ? h("span", { class: "soft small" }, ` ${place}`) : null), error.detail ? h("p", null, error.detail) : null, error.hint ? h("p", { class: "hint" }, error.hint) : null));
-      if (!preview.childNodes.length) fill(preview, h("p", { class: "soft" }, "Once the text is right, this says which columns it gives and what it costs."));
-      preview.classList.add("old");
-      return;
+    if (ofText) editor.input.setAttribute("aria-invalid", "true");
+    const marked = new Set(ofText ? ["text"] : []);
+    for (const [field, input] of fields()) {
+      const error = errors.find((each) => each.field === field) ?? null;
+      if (markField(input, error)) marked.add(field);
     }
-    preview.classList.remove("old");
-    fill(told, h("p", { class: "good" }, icon("check"), "This can stand."), (found.warnings ?? []).map((w) => h("p", { class: "warning" }, sentence(w))));
-    drawPreview(found);
+    if ([...marked].some((field) => field.startsWith("properties.") && field !== "properties.owner")) alertFields.open = true;
+    const others = errors.filter((error) => error !== ofText && !marked.has(error.field));
+    const nMarked = errors.length - others.length - (ofText ? 1 : 0);
+    fill(
+      told,
+      ofText ? mistake(ofText, span ? placeWords(editor.text, span[0]) : null) : null,
+      others.map((error) => mistake(error, null)),
+      !ofText && nMarked ? h("p", { class: "warning" }, `The text is right; ${nMarked === 1 ? "a field" : `${nMarked} fields`} below or above it ${nMarked === 1 ? "is" : "are"} not.`) : null,
+      found.ok ? h("p", { class: "good" }, icon("check"), "This can be deployed.") : null,
+      (found.warnings ?? []).map((w) => h("p", { class: "warning" }, sentence(w))),
+    );
+    preview.classList.toggle("old", !found.ok);
+    tryButton.disabled = ofText !== null;
+    if (found.ok) {
+      columnsGiven = found.columns;
+      drawPreview(found);
+    } else if (!preview.childNodes.length) fill(preview, h("p", { class: "soft" }, "Once the text is right, this says which columns it gives and what it costs."));
+    drawChanges();
+  }
+
+  /** Inputs by the field the server calls them. */
+  function fields() {
+    return [
+      ...(old ? [] : [["name", nameInput]]),
+      ...(ownerInput ? [["properties.owner", ownerInput]] : []),
+      ...[...parameterInputs].map(([name, input]) => [`params.${name}`, input]),
+      ...Object.entries(inputs).map(([name, input]) => [`properties.${name}`, input]),
+    ];
+  }
+
+  /** What saving would change, of a rule that is there already. */
+  function drawChanges() {
+    if (!old) return;
+    const wanted = body();
+    const properties = changedEntries(before, { ...before, ...wanted.properties });
+    const params = changedEntries(old.params, { ...old.params, ...wanted.params });
+    const isText = old.text !== wanted.text;
+    const isAny = isText || Object.keys({ ...properties, ...params }).length > 0;
+    fill(changes, isAny ? [isText ? differenceBlock(old.text, wanted.text) : null, pairsChanged({ ...params, ...properties })] : h("p", { class: "soft" }, "Nothing so far."));
+  }
+
+  async function tryIt() {
+    tryButton.disabled = true;
+    fill(trial, loading("Trying it on recent rows"));
+    try {
+      const { text, properties, params } = body();
+      const given = Object.fromEntries(Object.entries(properties).filter(([name, value]) => value !== null && !(old && name === "owner")));
+      tried = editor.text;
+      fill(trial, trialParts(await post("/queries/try", { text, properties: given, ...(params ? { params } : {}) }, { signal: stop.signal })));
+      trial.classList.remove("old");
+    } catch (error) {
+      if (isAbort(error)) return;
+      fill(trial, trouble(error, error.span ? undefined : tryIt));
+    }
+    tryButton.disabled = false;
   }
 
   function drawPreview(found) {
@@ -198,32 +268,35 @@ function draw(main, { title }, stop, rule, old) {
       preview,
       h("div", null, h("h3", null, "Gives"), h("div", { class: "chips" }, found.columns.map((c) => h("span", { class: "chip plain" }, c.name, h("span", { class: "faint" }, c.type.toLowerCase()))))),
       h("div", null, h("h3", null, "Decided by"), conditions.length ? h("ul", { class: "served" }, conditions.map((c) => h("li", null, h("span", { class: `served-by ${c.served_by}` }, c.served_by), h("code", null, c.text)))) : h("p", { class: "soft" }, "No condition: every row matches.")),
-      explain.n_sharing ? h("p", { class: "soft small" }, `Shares its shape with ${plural(explain.n_sharing, "rule")} that stand already.`) : null,
+      explain.n_sharing ? h("p", { class: "soft small" }, `Shares its shape with ${plural(explain.n_sharing, "rule")} that are deployed already.`) : null,
       explain.cost ? h("p", { class: "soft small" }, COSTS[explain.cost]) : null,
     );
   }
 
   async function submit(event) {
     event.preventDefault();
-    if (!save.disabled) {
-      save.disabled = true;
-      try {
-        await (old ? change() : add());
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        fill(notice, trouble(error));
-        if (error.span) editor.mark(error.span);
-        notice.scrollIntoView({ block: "nearest" });
-      } finally {
-        save.disabled = false;
-      }
+    if (save.disabled) return;
+    save.disabled = true;
+    fill(notice);
+    try {
+      await check();
+      const wrong = form.querySelector("[aria-invalid=true]");
+      if (wrong) wrong.focus();
+      else await (old ? change() : add());
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      fill(notice, trouble(error));
+      if (error.span) editor.mark(error.span);
+      notice.scrollIntoView({ block: "nearest" });
+    } finally {
+      save.disabled = false;
     }
   }
 
   async function add() {
     const made = await post("/queries", { ...body(), ...(nameInput.value.trim() ? { name: nameInput.value.trim() } : {}) });
     live.hurry();
-    toast(made.is_new === false && !made.is_changed ? `${made.name} was there already` : `${made.name} stands from the next round on`);
+    toast(made.is_new === false && !made.is_changed ? `${made.name} was there already` : `${made.name} is deployed from the next round on`);
     location.hash = `#/rules/q${made.id}`;
   }
 
@@ -243,6 +316,8 @@ function draw(main, { title }, stop, rule, old) {
   return { focus: old ? null : nameInput, isGood: () => isGood };
 }
 
+const mistake = (error, place) => h("div", { class: "trouble", data: { kind: error.kind } }, h("p", { class: "trouble-title" }, sentence(error.problem), place ? h("span", { class: "soft small" }, ` ${place}`) : null), error.detail ? h("p", null, error.detail) : null, error.hint ? h("p", { class: "hint" }, error.hint) : null);
+
 function placeWords(text, character) {
   const before = [...text].slice(0, character).join("");
   const lineNumber = before.split("\n").length;
@@ -258,7 +333,7 @@ export async function restore(rule) {
   await attempt(async () => {
     const made = await post("/queries", { text: rule.text, name: rule.name, properties, ...(rule.params && Object.keys(rule.params).length ? { params: rule.params } : {}) });
     live.hurry();
-    toast(`${made.name} stands again, as a new rule`);
+    toast(`${made.name} is deployed again, as a new rule`);
     location.hash = `#/rules/q${made.id}`;
   });
 }

@@ -40,6 +40,22 @@ export class Editor {
     this.input.dispatchEvent(new Event("input"));
   }
 
+  /** Where the cursor is, in pixels from the corner of the editor: below its line. */
+  cursorPlace() {
+    const range = document.createRange();
+    const walker = document.createTreeWalker(this.colours, NodeFilter.SHOW_TEXT);
+    let left = this.input.selectionStart;
+    let node = walker.nextNode();
+    while (node !== null && left > node.length) {
+      left -= node.length;
+      node = walker.nextNode();
+    }
+    if (node === null) return { left: 0, top: this.element.offsetHeight };
+    range.setStart(node, left);
+    const [at, corner] = [range.getBoundingClientRect(), this.element.getBoundingClientRect()];
+    return { left: at.left - corner.left, top: at.bottom - corner.top + 4 };
+  }
+
   draw() {
     fill(this.colours, highlighted(this.text, this.wrong), "\n​"); // the last line has its height also when it is empty
   }

@@ -1,11 +1,11 @@
 // The expensive conditions of one stream: in which order they run and ran, what each costs, what sharing saves, what changed and why.
 
-import { ApiError, get, part } from "./api.js";
+import { get, part } from "./api.js";
 import { fill, h, icon } from "./dom.js";
 import { percent, plural, short, took, whole } from "./format.js";
 import { every } from "./live.js";
 import { badge, OrderChart, steps } from "./order_chart.js";
-import { bar, card, empty, heading, loading, table, trouble } from "./parts.js";
+import { asking, bar, card, empty, heading, table } from "./parts.js";
 import { line } from "./sql.js";
 
 const EVERY_MS = 2_500;
@@ -32,7 +32,7 @@ export function show(main, { params, title }) {
   const stop = new AbortController();
   const name = decodeURIComponent(params[0]);
   title(`Filters of ${name}`);
-  const notice = h("div", null, loading());
+  const notice = h("div");
   const numbers = h("dl", { class: "numbers" });
   const chart = new OrderChart();
   const rest = h("div", { class: "stack" });
@@ -40,27 +40,20 @@ export function show(main, { params, title }) {
   fill(main, h("a", { class: "back", href: "#/streams" }, icon("back"), "Streams"), heading(`Filters of ${name}`), notice, body);
   let drawn = "";
 
-  async function ask() {
-    try {
-      const found = await get(`/streams/${part(name)}/filters`, { bound: true }, stop);
-      const isNone = found.is_strict || found.filters.length === 0;
-      body.hidden = isNone;
-      fill(notice, isNone ? none(found) : null);
-      if (isNone) return;
-      const names = named(found);
-      fill(numbers, numberParts(found));
-      chart.set(steps(found.history, found.filters.filter((f) => f.id !== null).map((f) => f.id), found.last_round), names);
-      const now = JSON.stringify(found);
-      if (now !== drawn && !rest.contains(document.activeElement)) {
-        fill(rest, restParts(found, names));
-        drawn = now;
-      }
-    } catch (error) {
-      if (stop.signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (!error.isOffline) fill(notice, trouble(error, ask));
+  const ask = asking(notice, () => get(`/streams/${part(name)}/filters`, { bound: true }, stop), (found) => {
+    const isNone = found.is_strict || found.filters.length === 0;
+    body.hidden = isNone;
+    fill(notice, isNone ? none(found) : null);
+    if (isNone) return;
+    const names = named(found);
+    fill(numbers, numberParts(found));
+    chart.set(steps(found.history, found.filters.filter((f) => f.id !== null).map((f) => f.id), found.last_round), names);
+    const now = JSON.stringify(found);
+    if (now !== drawn && !rest.contains(document.activeElement)) {
+      fill(rest, restParts(found, names));
+      drawn = now;
     }
-  }
+  }, { signal: stop.signal, what: "Loading the filters" });
 
   every(EVERY_MS, ask, stop.signal);
   return { keys: { Escape: () => { location.hash = "#/streams"; } }, close: () => { stop.abort(); chart.close(); } };

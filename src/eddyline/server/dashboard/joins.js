@@ -1,11 +1,11 @@
 // Joins: what is kept of each stream, now and over time, which joins there are, and in which order new rows look for partners.
 
-import { ApiError, get } from "./api.js";
+import { get } from "./api.js";
 import { RoundChart } from "./charts.js";
 import { fill, h, icon } from "./dom.js";
 import { ago, bytes, plural, short, whole } from "./format.js";
 import { every } from "./live.js";
-import { card, empty, heading, loading, table, trouble } from "./parts.js";
+import { asking, card, empty, heading, table } from "./parts.js";
 import { line } from "./sql.js";
 
 const EVERY_MS = 2_500;
@@ -22,7 +22,7 @@ const ROLES = {
 export function show(main, { title }) {
   const stop = new AbortController();
   title("Joins");
-  const notice = h("div", null, loading());
+  const notice = h("div");
   const rows = new RoundChart({ title: "Rows kept", unit: () => "rows", series: [], show: short });
   const sizes = new RoundChart({ title: "Memory", unit: () => "", series: [], show: bytes });
   const legend = h("p", { class: "legend small" });
@@ -32,29 +32,22 @@ export function show(main, { title }) {
   fill(main, h("a", { class: "back", href: "#/streams" }, icon("back"), "Streams"), heading("Joins"), notice, body);
   let drawn = "";
 
-  async function ask() {
-    try {
-      const found = await get("/joins", null, stop);
-      const names = Object.keys(found.streams);
-      body.hidden = names.length === 0;
-      fill(notice, names.length === 0 ? none() : null);
-      const records = found.history.map((point) => ({ round_number: point.round, at: point.at, streams: point.streams }));
-      rows.series = names.map((name, k) => ({ label: name, kind: `of-${k % COLOURS}`, of: (r) => r.streams[name]?.rows }));
-      sizes.series = names.map((name, k) => ({ label: name, kind: `of-${k % COLOURS}`, of: (r) => r.streams[name]?.nbytes }));
-      rows.set(records);
-      sizes.set(records);
-      const now = JSON.stringify([found.streams, found.signatures]);
-      if (now !== drawn && !rest.contains(document.activeElement)) {
-        fill(legend, names.map((name, k) => h("span", { class: `of-${k % COLOURS}` }, h("i", { class: "swatch", "aria-hidden": "true" }), name)));
-        fill(rest, restParts(found));
-        drawn = now;
-      }
-    } catch (error) {
-      if (stop.signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (!error.isOffline) fill(notice, trouble(error, ask));
+  const ask = asking(notice, () => get("/joins", null, stop), (found) => {
+    const names = Object.keys(found.streams);
+    body.hidden = names.length === 0;
+    fill(notice, names.length === 0 ? none() : null);
+    const records = found.history.map((point) => ({ round_number: point.round, at: point.at, streams: point.streams }));
+    rows.series = names.map((name, k) => ({ label: name, kind: `of-${k % COLOURS}`, of: (r) => r.streams[name]?.rows }));
+    sizes.series = names.map((name, k) => ({ label: name, kind: `of-${k % COLOURS}`, of: (r) => r.streams[name]?.nbytes }));
+    rows.set(records);
+    sizes.set(records);
+    const now = JSON.stringify([found.streams, found.signatures]);
+    if (now !== drawn && !rest.contains(document.activeElement)) {
+      fill(legend, names.map((name, k) => h("span", { class: `of-${k % COLOURS}` }, h("i", { class: "swatch", "aria-hidden": "true" }), name)));
+      fill(rest, restParts(found));
+      drawn = now;
     }
-  }
+  }, { signal: stop.signal, what: "Loading the joins" });
 
   every(EVERY_MS, ask, stop.signal);
   return { keys: { Escape: () => { location.hash = "#/streams"; } }, close: () => { stop.abort(); rows.close(); sizes.close(); } };

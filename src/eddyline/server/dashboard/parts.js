@@ -1,16 +1,16 @@
 // Parts that several views are made of.
 
-import { ApiError } from "./api.js";
+import { ApiError, isAbort } from "./api.js";
 import { fill, h, hidden, icon } from "./dom.js";
 
-export const MOODS = {
+export const STATUSES = {
   firing: "An alert is open",
   failing: "Rows could not be decided: see its dead letters",
   costly: "Takes a large share of the measured work, or matches everything",
   matching: "Had results within the hour",
   silent: "No result within the hour",
   paused: "Sees no rows until it is resumed",
-  suspended: "The engine paused it: its source lost a column",
+  suspended: "The engine paused it: its source lost a column, or its function only failed",
 };
 
 export const COSTS = {
@@ -20,12 +20,12 @@ export const COSTS = {
   "matches everything": "no condition at all: every row is a result",
 };
 
-export const mood = (name) => h("span", { class: `mood ${name}`, title: MOODS[name] }, h("i", { class: "dot" }), name);
+export const statusMark = (name) => h("span", { class: `status ${name}`, title: STATUSES[name] }, h("i", { class: "dot" }), name);
 
-export function setMood(element, name) {
+export function setStatus(element, name) {
   if (element.textContent === name) return;
-  element.className = `mood ${name}`;
-  element.title = MOODS[name] ?? "";
+  element.className = `status ${name}`;
+  element.title = STATUSES[name] ?? "";
   fill(element, h("i", { class: "dot" }), name);
 }
 
@@ -40,6 +40,33 @@ export function card(title, { id, tools, label } = {}, ...children) {
 }
 
 export const loading = (what = "Loading") => h("p", { class: "loading", role: "status" }, h("i", { class: "spinner", "aria-hidden": "true" }), `${what}…`);
+
+/**
+ * Ask for something, once or again and again: until the first answer `notice` says that it is loading, a refusal says what is
+ * wrong, with a way to try again. Gives the function that asks; `draw(answer)` may put something else into `notice`.
+ */
+export function asking(notice, load, draw, { signal, what } = {}) {
+  let isFirst = true;
+  const begin = () => { fill(notice, loading(what)); notice.dataset.state = "waiting"; };
+  const ask = async () => {
+    try {
+      const found = await load();
+      if (signal.aborted) return;
+      if (notice.dataset.state !== "answered") fill(notice);
+      notice.dataset.state = "answered";
+      isFirst = false;
+      draw(found);
+    } catch (error) {
+      if (signal.aborted || isAbort(error)) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (!isFirst && error.isOffline) return; // the frame says so, and what was known stays
+      notice.dataset.state = "refused";
+      fill(notice, trouble(error, () => { begin(); ask(); }));
+    }
+  };
+  begin();
+  return ask;
+}
 
 /** Nothing there yet, and what to do about it. */
 export function empty(title, words, ...more) {
@@ -139,6 +166,22 @@ export function field(label, input, help) {
   const helped = help ? h("p", { class: "help", id: `${id}-help` }, help) : null;
   if (helped) input.setAttribute("aria-describedby", helped.id);
   return h("div", { class: "field" }, h("label", { for: id }, label), input, helped);
+}
+
+/** Mark a field of a form with its mistake, or with none. Returns whether it has one. */
+export function markField(input, error) {
+  const place = input.closest(".field");
+  const id = `${input.id}-mistake`;
+  place.querySelector(".mistake")?.remove();
+  input.setAttribute("aria-invalid", String(error !== null));
+  const described = (input.getAttribute("aria-describedby") ?? "").split(" ").filter((each) => each && each !== id);
+  if (error !== null) {
+    described.push(id);
+    place.append(h("p", { class: "mistake", id }, sentence(error.problem), error.hint ? h("span", { class: "hint" }, ` ${error.hint}`) : null));
+  }
+  if (described.length) input.setAttribute("aria-describedby", described.join(" "));
+  else input.removeAttribute("aria-describedby");
+  return error !== null;
 }
 
 /** A share as a bar; the words beside it say the same. */

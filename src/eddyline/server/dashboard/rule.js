@@ -8,7 +8,7 @@ import { restore, written } from "./edit.js";
 import { ago, percent, plural, setAgo, short, took, value, whole } from "./format.js";
 import { joinFacts } from "./joins.js";
 import { every, live } from "./live.js";
-import { attempt, card, confirm, COSTS, empty, facts, loading, mood, sentence, setMood, toast, trouble } from "./parts.js";
+import { asking, attempt, card, confirm, COSTS, empty, facts, loading, sentence, setStatus, statusMark, toast, trouble } from "./parts.js";
 import { listAddress } from "./rules.js";
 import { openResult, openTry, verdicts } from "./result.js";
 import { block, line } from "./sql.js";
@@ -51,7 +51,7 @@ function page(main, first, stop) {
 
   // ------------------------------------------------------------------------------------------- head
 
-  const state = mood(rule.mood);
+  const state = statusMark(rule.status);
   const pauseButton = h("button", { class: "button", type: "button", title: "Pause or resume (p)", on: { click: () => setPaused(rule.state === "running") } });
   const head = h(
     "header",
@@ -72,18 +72,21 @@ function page(main, first, stop) {
     return shown;
   };
   const shown = { results: numberOf("results"), last: ago(null), alerts: numberOf("open alerts"), dead: numberOf("dead letters"), share: numberOf("of the work") };
+  const trend = svg("svg", { class: "trend", role: "img" });
+  const trendScale = h("p", { class: "recent-scale small faint", "aria-hidden": "true" }, h("span", null, "3 hours ago"), h("span", null, "results a minute"), h("span", null, "now"));
   numbers.insertBefore(h("div", null, h("dt", null, "last result"), h("dd", null, shown.last)), numbers.children[1]);
   const sql = h("div");
   const properties = h("div", { class: "chips" });
   const since = h("p", { class: "soft small" });
   const results = new Results(path, rule, signal);
   const alerts = h("ul", { class: "stack" });
+  const alertNotice = h("div");
   const messages = h("ul", { class: "stack" });
-  const alertCard = card("Alerts", {}, alerts, h("h3", { class: "said" }, "Said lately"), messages);
-  const whyNot = h("div", { class: "stack" }, loading());
+  const alertCard = card("Alerts", {}, alertNotice, alerts, h("h3", { class: "said" }, "Recent"), messages);
+  const whyNot = h("div", { class: "stack" });
   const tryButton = h("button", { class: "button little", type: "button", on: { click: () => openTry(path, nearestRow) } }, "Try a row");
-  const refreshButton = h("button", { class: "button bare square little", type: "button", "aria-label": "Look again", title: "Look again", on: { click: askWhyNot } }, icon("refresh"));
-  const cost = h("div", { class: "stack" }, loading());
+  const refreshButton = h("button", { class: "button bare square little", type: "button", "aria-label": "Look again", title: "Look again", on: { click: () => askWhyNot() } }, icon("refresh"));
+  const cost = h("div", { class: "stack" });
   let nearestRow = null;
 
   fill(
@@ -92,7 +95,7 @@ function page(main, first, stop) {
     notes,
     numbers,
     h("div", { class: "two" },
-      h("div", { class: "stack" }, card("SQL", {}, sql, properties, since), results.element),
+      h("div", { class: "stack" }, card("SQL", {}, sql, properties, since), card("Results over three hours", {}, trend, trendScale), results.element),
       h("div", { class: "stack" }, alertCard, card("Why rows did not match", { tools: [tryButton, refreshButton] }, whyNot), card("Cost, and what it shares", {}, cost))),
   );
   main.querySelector("h1").focus({ preventScroll: true });
@@ -100,7 +103,7 @@ function page(main, first, stop) {
   // ------------------------------------------------------------------------------------------- drawing
 
   function draw() {
-    setMood(state, rule.mood);
+    setStatus(state, rule.status);
     const isRunning = rule.state === "running";
     fill(pauseButton, icon(isRunning ? "pause" : "play"), isRunning ? "Pause" : "Resume");
     say(shown.results, short(rule.n_results));
@@ -114,6 +117,10 @@ function page(main, first, stop) {
       sql.dataset.text = rule.text;
       fill(sql, block(rule.text));
     }
+    const counts = (rule.trend ?? []).map((n) => n ?? 0);
+    bars(trend, counts, { width: 540, height: 48 });
+    const total = counts.reduce((a, b) => a + b, 0);
+    trend.setAttribute("aria-label", `${plural(total, "result")} in the last three hours, at most ${whole(Math.max(0, ...counts))} a minute`);
     const given = { ...written(rule.properties) };
     delete given.owner;
     const chips = [...Object.entries(rule.params ?? {}).map(([name, v]) => [`:${name}`, v === null ? "NULL" : String(v)]), ...Object.entries(given)];
@@ -127,56 +134,42 @@ function page(main, first, stop) {
     );
   }
 
-  async function ask() {
+  const ask = asking(alertNotice, load, told, { signal, what: "Loading alerts" });
+  alertCard.hidden = !isAlertRule(rule);
+
+  async function load() {
     try {
-      const [now, open, said] = await Promise.all([get(path, null, stop), get("/alerts", { query: `q${first.id}` }, stop), get("/messages", { query: `q${first.id}`, newest: 3 }, stop)]);
-      const isOther = now.generation !== rule.generation;
-      rule = now;
-      draw();
-      alertCard.hidden = open.length === 0 && said.messages.length === 0 && !isAlertRule(rule);
-      reconcile(alerts, open.slice(0, 20), alertKey, (alert) => alertItem(alert, { isNamed: false }), updateAlert);
-      reconcile(messages, said.messages.reverse(), (m) => m.id, (message) => messageItem(message, { isNamed: false }));
-      if (!said.messages.length) fill(messages, h("li", { class: "soft" }, "Nothing so far."));
-      if (isOther) {
-        results.become(rule);
-        askWhyNot();
-        askCost();
-      }
+      return await Promise.all([get(path, null, stop), get("/alerts", { query: `q${first.id}` }, stop), get("/messages", { query: `q${first.id}`, newest: 3 }, stop)]);
     } catch (error) {
-      if (signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
       if (error.status === 404) fill(notes, h("p", { class: "note failing" }, "This rule was dropped. What is shown is what was known last."));
+      throw error;
     }
   }
 
-  async function askWhyNot() {
-    try {
-      const found = await get(`${path}/why_not`, { last: 1000 }, stop);
-      nearestRow = found.nearest_row;
-      fill(whyNot, whyNotParts(found));
-    } catch (error) {
-      if (signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (!error.isOffline) fill(whyNot, trouble(error, askWhyNot));
+  function told([now, open, said]) {
+    const isOther = now.generation !== rule.generation;
+    rule = now;
+    draw();
+    alertCard.hidden = open.length === 0 && said.messages.length === 0 && !isAlertRule(rule);
+    reconcile(alerts, open.slice(0, 20), alertKey, (alert) => alertItem(alert, { isNamed: false }), updateAlert);
+    reconcile(messages, said.messages.reverse(), (m) => m.id, (message) => messageItem(message, { isNamed: false }));
+    if (!said.messages.length) fill(messages, h("li", { class: "soft" }, "Nothing so far."));
+    if (isOther) {
+      results.become(rule);
+      askWhyNot();
+      askCost();
     }
   }
 
-  async function askCost() {
-    try {
-      fill(cost, costParts(await get(`${path}/explain`, null, stop), rule));
-    } catch (error) {
-      if (signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (!error.isOffline) fill(cost, trouble(error, askCost));
-    }
-  }
+  const askWhyNot = asking(whyNot, () => get(`${path}/why_not`, { last: 1000 }, stop), (found) => { nearestRow = found.nearest_row; fill(whyNot, whyNotParts(found)); }, { signal });
+  const askCost = asking(cost, () => get(`${path}/explain`, null, stop), (found) => fill(cost, costParts(found, rule)), { signal });
 
   // ------------------------------------------------------------------------------------------- changes
 
   async function setPaused(isPaused, isUndo = false) {
     const done = await attempt(() => post(`${path}/${isPaused ? "pause" : "resume"}`));
     if (!done) return;
-    toast(`${rule.name} ${isPaused ? "is paused" : "stands again, from the next round on"}`, isUndo ? {} : { undo: () => setPaused(!isPaused, true) });
+    toast(`${rule.name} ${isPaused ? "is paused" : "is deployed again, from the next round on"}`, isUndo ? {} : { undo: () => setPaused(!isPaused, true) });
     await ask();
   }
 
@@ -206,19 +199,19 @@ const isAlertRule = (rule) => ["per", "cooldown", "for", "resolve", "message", "
 /** The newest results, and those that come, newest on top. */
 class Results {
   constructor(path, rule, signal) {
-    Object.assign(this, { path, signal, waiting: [], isHeld: false, nSeen: 0, isAnswered: false });
+    Object.assign(this, { path, signal, waiting: [], isHeld: false, isLoaded: false, nSeen: 0 });
     this.counts = new Array(SECONDS).fill(0);
     this.second = Math.floor(Date.now() / 1000);
     this.button = h("button", { class: "button little", type: "button", "aria-pressed": "false", title: "Hold or follow (h)", on: { click: () => this.toggle() } });
     this.state = h("span", { class: "stream-state", role: "status" }, "connecting…");
-    this.scale = h("p", { class: "lately-scale small faint", "aria-hidden": "true" }, h("span", null, "a minute ago"), h("span", null, "results a second"), h("span", null, "now"));
-    this.lately = svg("svg", { class: "lately", role: "img", "aria-label": "Results in each second of the last minute" });
-    this.notice = h("div", null, loading());
+    this.scale = h("p", { class: "recent-scale small faint", "aria-hidden": "true" }, h("span", null, "a minute ago"), h("span", null, "results a second"), h("span", null, "now"));
+    this.recent = svg("svg", { class: "recent", role: "img", "aria-label": "Results in each second of the last minute" });
+    this.notice = h("div");
     this.body = h("tbody", { role: "rowgroup" });
     this.headRow = h("tr", { role: "row" });
     this.table = h("table", { class: "table results few", role: "table", "aria-label": "Results, newest first", hidden: true }, h("thead", { role: "rowgroup" }, this.headRow), this.body);
     this.more = h("button", { class: "button little", type: "button", hidden: true, on: { click: () => this.showAll() } });
-    this.element = card("Results", { tools: [this.state, this.button] }, this.lately, this.scale, this.notice, this.table, h("div", { class: "more" }, this.more));
+    this.element = card("Results", { tools: [this.state, this.button] }, this.recent, this.scale, this.notice, this.table, h("div", { class: "more" }, this.more));
     arrows(this.body, "button.why");
     this.button.append(icon("pause"), "Hold");
     this.become(rule);
@@ -239,9 +232,9 @@ class Results {
     const nMore = this.body.childElementCount - SHOWN;
     this.more.hidden = nMore <= 0 || !this.table.classList.contains("few");
     say(this.more, `Show ${nMore} more`);
+    if (!this.isLoaded) return undefined; // loading is not "no result yet"
     if (!this.table.hidden) return fill(this.notice);
-    if (!this.isAnswered) return fill(this.notice, loading("Looking for results"));
-    const words = this.rule.state === "running" ? "It stands and waits: the next matching row appears here by itself. Beside, you see what kept the last rows out." : "It sees no rows now.";
+    const words = this.rule.state === "running" ? "It is deployed and waits: the next matching row appears here by itself. Beside, you see what kept the last rows out." : "It sees no rows now.";
     return fill(this.notice, empty("No result yet", words));
   }
 
@@ -251,20 +244,17 @@ class Results {
     this.body.children[SHOWN]?.querySelector("button.why")?.focus();
   }
 
-  async start() {
-    let next = "0";
-    try {
-      const found = await get(`${this.path}/results`, { newest: KEPT }, { signal: this.signal });
-      next = found.next ?? next;
-      this.waiting.push(...found.results);
-      this.isAnswered = true;
-      this.drawEmpty();
-      this.flush();
-    } catch (error) {
-      if (this.signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (!error.isOffline) return void fill(this.notice, trouble(error, () => this.start()));
-    }
+  start() {
+    const load = () => get(`${this.path}/results`, { newest: KEPT }, { signal: this.signal });
+    asking(this.notice, load, (found) => this.begin(found), { signal: this.signal, what: "Loading results" })();
+  }
+
+  begin(found) {
+    const next = found.next ?? "0";
+    this.isLoaded = true;
+    this.waiting.push(...found.results);
+    this.flush();
+    this.drawEmpty();
     const clock = setInterval(() => this.beat(), 500);
     this.signal.addEventListener("abort", () => clearInterval(clock), { once: true });
     follow("/results/stream", { query: `q${this.rule.id}` }, {
@@ -297,7 +287,7 @@ class Results {
       this.counts.shift();
       this.counts.push(0);
     }
-    bars(this.lately, this.counts, { width: 480, height: 32 });
+    bars(this.recent, this.counts, { width: 480, height: 32 });
     this.flush();
   }
 
@@ -341,7 +331,7 @@ class Results {
 
 function whyNotParts(found) {
   if (found.inputs) return joinWhyNotParts(found);
-  if (found.n_rows === 0) return empty("No row came since it stands", found.notes?.length ? sentence(found.notes.join("; ")) : "Once rows come, this says which condition keeps them out.");
+  if (found.n_rows === 0) return empty("No row came since it was deployed", found.notes?.length ? sentence(found.notes.join("; ")) : "Once rows come, this says which condition keeps them out.");
   return [
     h("p", { class: "soft" }, h("b", null, whole(found.n_matched)), ` of the last ${plural(found.n_rows, "row")} matched.`, found.n_in_error ? ` ${whole(found.n_in_error)} could not be decided.` : ""),
     ...stopParts(found, "It has no condition: every row matches."),

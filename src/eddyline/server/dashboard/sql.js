@@ -2,11 +2,11 @@
 
 import { h } from "./dom.js";
 
-const WORDS = new Set(
+export const KEYWORDS =
   ("select from where and or not in is null like rlike ilike between case when then else end as distinct cast try_cast create replace view " +
     "table tblproperties interval true false on join inner left right full cross using group by having order asc desc limit union all " +
-    "qualify over partition rows range preceding following current row exists any some escape date timestamp timestamp_ntz with div").split(" "),
-);
+    "qualify over partition rows range preceding following current row exists any some escape date timestamp timestamp_ntz with div").split(" ");
+const WORDS = new Set(KEYWORDS);
 
 const TOKEN = new RegExp(
   [

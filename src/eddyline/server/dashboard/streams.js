@@ -1,10 +1,10 @@
-// Streams: what rows have, how many came, how many were late, and how many rules stand on each.
+// Streams: what rows have, how many came, how many were late, and how many rules read each.
 
 import { ApiError, drop, get, part, post } from "./api.js";
 import { fill, h, icon, reconcile, say } from "./dom.js";
 import { ago, durationWords, moment, plural, setAgo, short, whole } from "./format.js";
 import { every, live } from "./live.js";
-import { attempt, confirm, copyButton, dialog, empty, field, heading, loading, toast, trouble } from "./parts.js";
+import { asking, attempt, confirm, copyButton, dialog, empty, field, heading, toast, trouble } from "./parts.js";
 import { example } from "./sql.js";
 
 const EVERY_MS = 2_500;
@@ -13,23 +13,17 @@ export function show(main, { query, title }) {
   const stop = new AbortController();
   const isAdmin = live.may("admin");
   title("Streams");
-  const notice = h("div", null, loading());
+  const notice = h("div");
   const list = h("div", { class: "stack" });
   const add = isAdmin ? h("button", { class: "button main", type: "button", on: { click: () => openAdd(ask) } }, icon("plus"), "Declare a stream") : null;
   const joins = h("a", { class: "button", href: "#/joins" }, icon("order"), "Joins");
   fill(main, heading("Streams", joins, add), notice, list);
 
-  async function ask() {
-    try {
-      const streams = await get("/streams", null, stop);
-      fill(notice, streams.length ? null : none(isAdmin, ask));
-      reconcile(list, streams, (s) => s.name, (s) => make(s, isAdmin, ask), update);
-    } catch (error) {
-      if (stop.signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (!error.isOffline) fill(notice, trouble(error, ask));
-    }
-  }
+  const ask = asking(notice, () => get("/streams", null, stop), (streams) => {
+    if (streams.length) fill(notice);
+    else if (!notice.childNodes.length) fill(notice, none(isAdmin, ask));
+    reconcile(list, streams, (s) => s.name, (s) => make(s, isAdmin, ask), update);
+  }, { signal: stop.signal, what: "Loading the streams" });
 
   every(EVERY_MS, ask, stop.signal);
   if (query.has("add") && isAdmin) openAdd(ask);
@@ -91,10 +85,10 @@ function behind(partitions) {
 
 async function dropStream(stream, again) {
   if (stream.n_queries) {
-    toast(`${plural(stream.n_queries, "rule")} stand on ${stream.name}: drop them first`, { kind: "wrong" });
+    toast(`${plural(stream.n_queries, "rule")} read ${stream.name}: drop them first`, { kind: "wrong" });
     return;
   }
-  const isSure = await confirm(`Drop stream ${stream.name}?`, "Its rows and watermark are forgotten. Results of rules that stood on it stay.", "Drop stream");
+  const isSure = await confirm(`Drop stream ${stream.name}?`, "Its rows and watermark are forgotten. Results of rules that read it stay.", "Drop stream");
   if (isSure && (await attempt(() => drop(`/streams/${part(stream.name)}`)))) {
     toast(`${stream.name} was dropped`);
     again();
