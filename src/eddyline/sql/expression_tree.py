@@ -399,17 +399,17 @@ class ExpressionTree(Placing):
         self._read(e, "this", "expressions")
         body = self._expression(e.this)
         self._expect(body.first - 1, "->")
-        names = e.expressions
-        first = self._place(names[0]) if names else body.first
+        parameters: Sequence[Any] = e.expressions
+        first = self._place(parameters[0]) if parameters else body.first
         if self._words[body.first - 2] == ")":
-            names, last = self._one_or_more(names, first, self._parameter)
+            parameters, last = self._one_or_more(parameters, first, self._parameter)
             first = first - 1
             self._expect(first, "(")
             self._at(Placed(None, last + 1, last + 1), body.first - 1)
         else:
-            names = [self._parameter(names[0]).node]
+            parameters = [self._parameter(parameters[0]).node]
         return Placed(
-            LambdaNode(tuple(names), body.node, span=self._span(first, body.last)), first, body.last
+            LambdaNode(tuple(parameters), body.node, span=self._span(first, body.last)), first, body.last
         )
 
     def _parameter(self, e: exp.Expr) -> Placed:

@@ -263,10 +263,6 @@ class Results {
         const words = state === "live" ? "live" : state === "waiting" ? "reconnecting…" : sentence(state.problem);
         this.state.dataset.state = state === "live" ? "live" : "waiting";
         say(this.state, words);
-        if (state === "live" && !this.isAnswered) {
-          this.isAnswered = true;
-          this.drawEmpty();
-        }
       },
     });
   }
