@@ -248,8 +248,10 @@ class Input:
 
 # --------------------------------------------------------------------------------------------- joins
 
-# rows that joins and tables make are numbered from here in every round; no row that arrives gets so far
-FIRST_JOINED = 1 << 52
+END_OF_ARRIVALS = 1 << 52  # no row that arrives gets so far
+# Rows that joins and tables make are numbered from here, over all rounds of a home. Below, homes may have numbers that repeat,
+# from rounds before this was so. Up to 2**53, 4.5e15 rows later, JSON readers that know only doubles tell them apart.
+FIRST_MADE = END_OF_ARRIVALS + (1 << 41)
 NO_TIME = -(1 << 62)  # the event time of a row without one: below every other, and differences stay in range
 
 # columns that rows of a join have besides those of their inputs, each behind the place of the input it is about: 0.#behind
@@ -592,6 +594,7 @@ class Round:
     first_arrival: int
     n_rows: dict[str, int]
     token: str | None = None
+    first_made: int = FIRST_MADE  # the number of the first row that joins and tables make in it
 
 
 @dataclass(frozen=True, slots=True)

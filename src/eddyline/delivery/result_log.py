@@ -58,7 +58,7 @@ class Result(dict[str, Any]):
 
     `change` is `insert` for a row that appeared and `delete` for one that left; `arrival` is the arrival number of the input row,
     which together with query and generation identifies the result. A join has made its row itself: `arrival` then is the number
-    of that in its round, and `arrivals` are those of the rows it is made of, in the order of FROM.
+    of that, which no other has in the life of a home, and `arrivals` are those of the rows it is made of, in the order of FROM.
     """
 
     __slots__ = (

@@ -67,7 +67,17 @@ from eddyline.functions import FunctionKey, Functions, Observed
 from eddyline.hit_matches import HitMatches
 from eddyline.joins.plan import WHOLE, Share
 from eddyline.kernels.warm import compile_if_cold, warm_up
-from eddyline.model import DeadLetter, Message, Round, Stream, StreamPlan, StreamProgress, UserCall
+from eddyline.model import (
+    END_OF_ARRIVALS,
+    FIRST_MADE,
+    DeadLetter,
+    Message,
+    Round,
+    Stream,
+    StreamPlan,
+    StreamProgress,
+    UserCall,
+)
 from eddyline.routing.router import ADAPTIVE, RoutingOptions
 from eddyline.routing.walked import Walked
 from eddyline.sources import Ingested
@@ -136,6 +146,7 @@ class Work:
     n_dead: int = 0
     n_late: int = 0
     last_arrival: int = 0  # 0: there are no rows
+    n_made: int = 0  # rows that joins and tables made
     is_numbered: bool = False  # the rows brought arrival numbers of their own
     recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
     matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
@@ -202,6 +213,7 @@ class RoundEngine:
         self._last_rounds: dict[str, int] = {}  # by stream, of this process
         self._births: dict[str, int] = {}  # how often a stream of a name was dropped in this process
         self._last_arrival = 0
+        self._next_made = FIRST_MADE  # the number of the next row that joins and tables make
         self._last_now_us = 0
         self._told: dict[str, set[str]] = {}  # by stream: columns of which it was said that they are not read
         self._tokens: OrderedDict[str, Outcome] = OrderedDict()
@@ -311,6 +323,7 @@ class RoundEngine:
             first_arrival=self._last_arrival + 1,
             n_rows=n_rows,
             token=token,
+            first_made=self._next_made,
         )
 
     def _end(
@@ -495,11 +508,15 @@ class RoundEngine:
         share: Share = WHOLE,
     ) -> None:
         """What joins and tables make of the rows, and the queries of that."""
-        for made in self.joining.work(round_, joins, batches, planned.plans, work.deletes, shared, share):
+        in_tasks = work.n_made
+        for made in self.joining.work(
+            round_, joins, batches, planned.plans, work.deletes, shared, share, in_tasks
+        ):
             self._take(made, round_, work)
         work.progress |= self.joining.lifted(joins, work.progress, round_.now_us)
         for made in self.joining.decide(round_, joins, work.progress):
             self._take(made, round_, work)
+        work.n_made = in_tasks + self.joining.stage.n_made
         work.letters += self.joining.letters
         work.n_dead += len(self.joining.letters)
         while self.joining.left:
@@ -547,9 +564,10 @@ class RoundEngine:
         positions = {name: at for name, at in positions.items() if name not in gone}
         last_arrival = max(self._last_arrival, work.last_arrival)
         if self.durable is not None:
-            done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late)
+            done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late, work.n_made)
             self.durable.commit(done, progress, work.files, positions, work.inputs, work.gone)
         self._last_round, self._last_arrival = round_.number, last_arrival
+        self._next_made = round_.first_made + work.n_made
         self._last_now_us = max(self._last_now_us, round_.now_us)
         self._last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
@@ -716,6 +734,7 @@ class RoundEngine:
         if last is not None:
             self._last_round, self._last_arrival = last.round.number, last.last_arrival
             self._last_now_us = last.round.now_us
+        self._next_made = durable.rounds.next_made()
         self.progress = durable.rounds.progress()
         self.joining.restore(self.progress, 0 if last is None else last.round.version, self._last_now_us)
         for file in durable.newest(OUTBOX, self.limits.result_bytes):
@@ -882,6 +901,12 @@ def _arrival_numbers(inputs: Mapping[str, Ingested], first: int) -> dict[str, np
                 f"_arrival {int(together[0])} is not after the rows already seen",
                 detail=f"The last row had {first - 1}.",
                 hint="Arrival numbers only grow; leave the column out to have rows numbered as they come.",
+            )
+        if together[-1] >= END_OF_ARRIVALS:
+            raise SchemaError(
+                f"_arrival {int(together[-1])} is too large",
+                detail=f"Numbers from {END_OF_ARRIVALS} on are those of rows that joins make.",
+                hint="Number rows from 1, or leave the column out to have them numbered as they come.",
             )
         if (np.diff(together) == 0).any():
             twice = int(together[np.flatnonzero(np.diff(together) == 0)[0]])
