@@ -525,6 +525,12 @@ class Changes:
         self._versions.append(version)
         self._changed.append((shape, ids))
 
+    def newest(self, n: int) -> Changes:
+        """A copy without all but so many."""
+        changes = Changes(self._versions[-n - 1] if n < len(self) else self.since)
+        changes._versions, changes._changed = self._versions[-n:], self._changed[-n:]
+        return changes
+
     def between(self, after: int, until: int) -> dict[Shape, npt.NDArray[np.int32]] | None:
         """Queries, by shape, that changed in versions later than `after`, up to `until`; None if that is no longer known."""
         if after < self.since:

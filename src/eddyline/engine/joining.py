@@ -185,8 +185,8 @@ class Joining:
     ) -> Iterator[Made]:
         """What the round makes besides the rows that came; all of it must be taken. `plans` are those of the rows' streams.
 
-        Rows that came through tasks are in `shared`, as far as they are wanted; `share` says what of the joins is done here, and `n_made`
-        how many rows were made elsewhere.
+        Rows that came through tasks are in `shared`, as far as they are wanted; `share` says what of the joins is done here.
+        `n_made` rows were made elsewhere.
         """
         self._build(planned)
         self.stage.begin(round_.first_made + n_made)

@@ -12,8 +12,8 @@ A push, or a tick, is a round. It walks through the same steps as on Spark:
 
 A round that fails before step 4 leaves nothing behind.
 
-Rounds take turns. What is registered and kept is guarded by one lock, which a round holds only while it plans, commits and
-delivers: queries come and go while it works, and are in the next round's version.
+Rounds take turns, first come, first served (fair_lock.py). What is registered and kept is guarded by one lock, which a round
+holds only while it plans, commits and delivers: queries come and go while it works, and are in the next round's version.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from eddyline.delivery import ResultLog
 from eddyline.engine.alerting import Alerting
 from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
 from eddyline.engine.event_time import advanced, event_times, late_rows, latest
+from eddyline.engine.fair_lock import FairLock
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.function_watch import FunctionWatch
 from eddyline.engine.join_letters import joined_letter
@@ -91,7 +92,7 @@ from eddyline.storage.outbox import StoredPart
 if TYPE_CHECKING:
     from eddyline.engine.shared_work import SharedWork
 
-REMEMBERED_TOKENS = 100_000
+REMEMBERED_TOKENS = 10_000  # in memory; a home remembers those of all rounds it keeps
 REMEMBERED_OUTPUTS = 64  # rounds with a token whose pairs can be asked for again
 REMEMBERED_BYTES = 64 << 20  # which they may hold, unless the last alone holds more
 EVENTS_KEPT = 1_000
@@ -187,9 +188,9 @@ class RoundEngine:
         durable: Durable | None = None,
         routing: RoutingOptions = ADAPTIVE,
     ) -> None:
-        self.turn = threading.RLock()  # one round at a time
-        self.lock = threading.RLock()  # whatever is registered or kept
-        self.delivered = threading.Condition(self.lock)
+        self.turn = FairLock()  # one round at a time
+        self.lock = FairLock(self.turn)  # whatever is registered or kept
+        self.delivered = self.condition()
         self.durable = durable
         self.catalog = Catalog() if durable is None else durable.catalog
         self.functions = Functions()
@@ -765,7 +766,10 @@ class RoundEngine:
         ):
             old, nbytes = self._tokens_with_outputs.popleft()
             self._remembered_bytes -= nbytes
-            self._tokens[old] = replace(self._tokens[old], outputs=None)
+            if self.durable is None:
+                self._tokens[old] = replace(self._tokens[old], outputs=None)
+            else:
+                del self._tokens[old]  # the home remembers it
 
     # ----------------------------------------------------------------------------------------- streams
 
@@ -814,6 +818,10 @@ class RoundEngine:
 
     def stages(self) -> Iterator[tuple[str, FilterStage]]:
         return iter(list(self._stages.items()))  # a round may add one meanwhile
+
+    def condition(self) -> threading.Condition:
+        """One over the lock."""
+        return threading.Condition(self.lock)  # type: ignore[arg-type]  # which has what a condition asks for
 
     def now_us(self) -> int:
         return self._clock()
