@@ -259,8 +259,10 @@ class Input:
 
 # --------------------------------------------------------------------------------------------- joins
 
-# rows that joins and tables make are numbered from here in every round; no row that arrives gets so far
-FIRST_JOINED = 1 << 52
+END_OF_ARRIVALS = 1 << 52  # no row that arrives gets so far
+# Rows that joins and tables make are numbered from here, over all rounds of a home. Below, homes may have numbers that repeat,
+# from rounds before this was so. Up to 2**53, 4.5e15 rows later, JSON readers that know only doubles tell them apart.
+FIRST_MADE = END_OF_ARRIVALS + (1 << 41)
 NO_TIME = -(1 << 62)  # the event time of a row without one: below every other, and differences stay in range
 
 # columns that rows of a join have besides those of their inputs, each behind the place of the input it is about: 0.#behind
@@ -534,6 +536,12 @@ class Changes:
         self._versions.append(version)
         self._changed.append((shape, ids))
 
+    def newest(self, n: int) -> Changes:
+        """A copy without all but so many."""
+        changes = Changes(self._versions[-n - 1] if n < len(self) else self.since)
+        changes._versions, changes._changed = self._versions[-n:], self._changed[-n:]
+        return changes
+
     def between(self, after: int, until: int) -> dict[Shape, npt.NDArray[np.int32]] | None:
         """Queries, by shape, that changed in versions later than `after`, up to `until`; None if that is no longer known."""
         if after < self.since:
@@ -613,6 +621,7 @@ class Round:
     first_arrival: int
     n_rows: dict[str, int]
     token: str | None = None
+    first_made: int = FIRST_MADE  # the number of the first row that joins and tables make in it
 
 
 @dataclass(frozen=True, slots=True)

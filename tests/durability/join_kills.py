@@ -109,7 +109,7 @@ def begun(home: Path) -> Engine:
 def facts(engine: Engine) -> dict[str, Any]:
     """Every result that was ever kept, and what is held."""
     assert engine.rounds.durable is not None
-    results = []
+    results, identities = [], []
     for number, part in engine.rounds.durable.results():
         assert part.components is not None, "a result of a join does not say of which rows it is made"
         marks = zip(
@@ -121,7 +121,11 @@ def facts(engine: Engine) -> dict[str, Any]:
             strict=True,
         )
         results += [[number, q, g, made_of, sign, list(row.values())] for q, g, made_of, sign, row in marks]
+        identities += zip(
+            part.query_ids.tolist(), part.generations.tolist(), part.arrivals.tolist(), strict=True
+        )
     assert len({json.dumps(result[:4]) for result in results}) == len(results), "a result is there twice"
+    assert len(set(identities)) == len(identities), "two results have one identity"
     held = {stream: about["rows"] for stream, about in engine.joins().items()}
     return {"results": sorted(results), "held": held}
 

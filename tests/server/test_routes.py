@@ -390,3 +390,23 @@ def test_a_version_says_what_it_changed(home):
         assert (seen(version + 1)["added"], seen(version + 1)["changes"]["added"][0]["n_rules"]) == (2, 2)
         assert [each["name"] for each in seen(version + 2)["changes"]["removed"]] == ["cheap"]
         assert client.get("/api/v1/versions/999", headers=home.headers("admin")).status_code == 404
+
+
+def test_results_of_a_join_have_ids_of_their_own_in_every_round(home):
+    """Also numbers that a browser, which knows only doubles, tells apart."""
+    home.engine.stream("news", "sym STRING, head STRING")
+    text = "SELECT t.sym, n.head FROM recent(trades, 9) t JOIN recent(news, 9) n ON t.sym = n.sym"
+    home.engine.query(text, name="met", owner="anna")
+    home.engine.push("news", [("ACME", "fire"), ("ACME", "merger")])
+    with in_process(home.engine) as client:
+        for price in (1.0, 2.0):
+            rows = [{"sym": "ACME", "price": price}]
+            client.post("/api/v1/streams/trades/rows", headers=home.headers("admin"), json=rows)
+        found = client.get("/api/v1/queries/met/results", headers=home.headers("reader")).json()["results"]
+        receipts = [
+            client.get(f"/api/v1/results/{result['cursor']}/receipt", headers=home.headers("reader")).json()
+            for result in found
+        ]
+    identities = {(result["query_id"], result["generation"], float(result["arrival"])) for result in found}
+    assert len(found) == len(identities) == 4
+    assert [[row["arrival"] for row in each["rows"]] for each in receipts] == [r["arrivals"] for r in found]

@@ -10,6 +10,7 @@ import pytest
 
 import eddyline
 from eddyline.spark.jobs import spark_runner
+from tests.engine.test_join_identity import identities
 from tests.engine.test_joins_in_tasks import declared, lived
 from tests.on_workers import opener, through_tasks
 from tests.test_vectors_shared_eddies import Events, cases, expected_of
@@ -49,6 +50,8 @@ def test_joins_find_the_same_on_spark_as_here(spark: Any, tmp_path: Path, join_f
     with declared(eddyline.open(tmp_path / "home", results_per_query=10_000)) as there:
         through_tasks(there, spark_runner(spark), n_pieces=3, join_from_rows=join_from_rows)
         found = lived(there, 12)
+        ids = identities(there)
+    assert len(set(ids)) == len(ids)
     with declared(eddyline.open(None, results_per_query=10_000)) as here:
         expected = lived(here, 12)
     assert found == expected

@@ -174,7 +174,7 @@ class CallbackQueue(Generic[Heard]):
         self._query = query
         self._waiting: deque[tuple[int, Heard]] = deque()  # with the round each is of
         self._changed = threading.Condition()  # of what waits, and of what the thread does
-        self._room = threading.Condition(rounds.lock)  # what a round waits for
+        self._room = rounds.condition()  # what a round waits for
         self._is_awaited = False
         self._is_calling = False
         self._takes_more = True

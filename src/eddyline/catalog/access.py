@@ -11,8 +11,8 @@ import hmac
 import json
 import re
 import secrets
-import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,7 +50,7 @@ class Token:
 class Tokens:
     """The tokens of a home. `lock` guards the database; looking one up needs no lock."""
 
-    def __init__(self, database: Database, lock: threading.RLock) -> None:
+    def __init__(self, database: Database, lock: AbstractContextManager[None]) -> None:
         self._database = database
         self._connection = database.connection
         self._lock = lock
@@ -162,7 +162,7 @@ class AuditEntry:
 class AuditLog:
     """Changes in order. Secrets do not belong in it; the newest 100,000 entries are kept."""
 
-    def __init__(self, database: Database, lock: threading.RLock) -> None:
+    def __init__(self, database: Database, lock: AbstractContextManager[None]) -> None:
         self._database = database
         self._connection = database.connection
         self._lock = lock
@@ -201,7 +201,7 @@ class Access:
     audit: AuditLog
 
     @classmethod
-    def of(cls, database: Database, lock: threading.RLock) -> Access:
+    def of(cls, database: Database, lock: AbstractContextManager[None]) -> Access:
         return cls(Tokens(database, lock), AuditLog(database, lock))
 
 

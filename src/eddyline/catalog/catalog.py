@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from eddyline.catalog.restore import Restored
 
 
-CHANGES_KEPT = 100_000  # per stream; an index further behind is built anew
+CHANGES_KEPT = 20_000  # per stream, then the newer half; an index further behind is built anew
 ALERT_SINKS = "alert sinks"  # a setting
 
 
@@ -693,9 +693,11 @@ class Catalog:
         key = shape.stream.lower()
         self._plans.pop(key, None)
         changes = self._changes.get(key)
-        if changes is None or len(changes) >= CHANGES_KEPT:
-            changes = self._changes[key] = Changes(self.version)
+        if changes is None:
+            self._changes[key] = Changes(self.version)
         else:
+            if len(changes) >= CHANGES_KEPT:
+                changes = self._changes[key] = changes.newest(CHANGES_KEPT // 2)
             changes.note(self.version, shape, np.asarray(ids, np.int32))
         if not len(self._families[shape]):
             del self._families[shape]

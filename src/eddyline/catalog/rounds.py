@@ -14,10 +14,11 @@ from eddyline.catalog import codec
 from eddyline.catalog.database import Database, lanes_of
 from eddyline.catalog.versions import AT_ONCE, Kept
 from eddyline.errors import HomeError
-from eddyline.model import LaneProgress, Round, StreamProgress
+from eddyline.model import FIRST_MADE, LaneProgress, Round, StreamProgress
 
 FORGOTTEN_DEAD = "dead letters of forgotten rounds"  # a setting
 SINKS_DEAD = "dead letters of sinks"  # a setting
+NEXT_MADE = "next row of joins"  # a setting, once there was one
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class CommittedRound:
     n_results: int
     n_dead: int
     n_late: int
+    n_made: int = 0  # rows that joins and tables made; told to `commit`, and not remembered
 
 
 class RoundLog:
@@ -132,6 +134,8 @@ class RoundLog:
                     if i.n_rows
                 ],
             )
+            if done.n_made:
+                self._database.set(NEXT_MADE, str(done.round.first_made + done.n_made))
             unlisted = self._unlist(gone)
         self._count_files([*((file.kind, 1, file.nbytes) for file in files), *unlisted])
 
@@ -155,6 +159,10 @@ class RoundLog:
     def by_token(self, token: str) -> CommittedRound | None:
         row = self._connection.execute("SELECT * FROM rounds WHERE token = ?", (token,)).fetchone()
         return None if row is None else _round(row)
+
+    def next_made(self) -> int:
+        """The number of the next row that joins and tables make."""
+        return self._database.number(NEXT_MADE, FIRST_MADE)
 
     def version_of(self, number: int) -> int:
         """The catalog version a round saw."""

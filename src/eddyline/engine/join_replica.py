@@ -32,12 +32,10 @@ from eddyline.joins.plan import JoinPlan, Share, Standing
 from eddyline.joins.stage import JoinStage
 from eddyline.joins.table import Table
 from eddyline.joins.table_changes import Changes
-from eddyline.model import FIRST_JOINED, Round, Stream
+from eddyline.model import Round, Stream
 from eddyline.storage.store import Store, StoredFile
 from eddyline.storage.stored_tables import read_table
 from eddyline.storage.stored_windows import WindowBlock, read_windows
-
-NUMBERS_EACH = 1 << 32  # for rows that one task makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +92,22 @@ _plans: dict[StoredFile, ReplicaPlan] = {}
 PLANS_KEPT = 4
 
 
-def joined_share(task: ProbeTask) -> list[tuple[FilterOutput, ReadyStage]]:
-    """What the task's share of the rows makes, for the queries of each signature."""
+def joined_share(task: ProbeTask) -> tuple[list[tuple[FilterOutput, ReadyStage]], int]:
+    """What the task's share of the rows makes, numbered from 0, for the queries of each signature; and how many rows it made."""
     store = Store(Path(task.store), task.epoch)
     replica = _replica(store, task)
     _catch_up(store, task, replica)
     rows = shared_rows(store, task.rows, task.ends, task.inputs, replica.known.plan.schemas)
     stage = replica.stage
-    stage.begin(FIRST_JOINED + task.number * NUMBERS_EACH)
+    stage.begin(0)
     try:
         share = Share(task.number, task.n_tasks, frozenset(replica.known.filters))
-        return [
+        found = [
             (_filtered(replica, made, task.round), replica.ready[made.signature])
             for made in stage.push(rows.came, rows.wanted, task.standing, task.round, share)
             if isinstance(made, Joined)
         ]
+        return found, stage.n_made
     finally:
         stage.rollback()
         replica.calls.forget(stage.first_arrivals())

@@ -183,13 +183,15 @@ class Joining:
         deletes: Mapping[str, Mask],
         shared: SharedRows | None = None,
         share: Share = WHOLE,
+        n_made: int = 0,
     ) -> Iterator[Made]:
         """What the round makes besides the rows that came; all of it must be taken. `plans` are those of the rows' streams.
 
         Rows that came through tasks are in `shared`, as far as they are wanted; `share` says what of the joins is done here.
+        `n_made` rows were made elsewhere.
         """
         self._build(planned)
-        self.stage.begin()
+        self.stage.begin(round_.first_made + n_made)
         self.letters = []
         before = Standing({name: _n_counted(at) for name, at in planned.progress.items()}, {})
         if planned.tables is not None:

@@ -12,8 +12,8 @@ A push, or a tick, is a round. It walks through the same steps as on Spark:
 
 A round that fails before step 4 leaves nothing behind.
 
-Rounds take turns. What is registered and kept is guarded by one lock, which a round holds only while it plans, commits and
-delivers: queries come and go while it works, and are in the next round's version.
+Rounds take turns, first come, first served (fair_lock.py). What is registered and kept is guarded by one lock, which a round
+holds only while it plans, commits and delivers: queries come and go while it works, and are in the next round's version.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from eddyline.engine.alerting import Alerting
 from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
 from eddyline.engine.event_clock import EventClock
 from eddyline.engine.event_time import LaneTimes, advanced, event_times, late_rows
+from eddyline.engine.fair_lock import FairLock
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.function_watch import NAMED, FunctionWatch
 from eddyline.engine.join_letters import joined_letter
@@ -74,7 +75,17 @@ from eddyline.functions import FunctionKey, Functions, Observed
 from eddyline.hit_matches import HitMatches
 from eddyline.joins.plan import WHOLE, Share
 from eddyline.kernels.warm import compile_if_cold, warm_up
-from eddyline.model import DeadLetter, Message, Round, Stream, StreamPlan, StreamProgress, UserCall
+from eddyline.model import (
+    END_OF_ARRIVALS,
+    FIRST_MADE,
+    DeadLetter,
+    Message,
+    Round,
+    Stream,
+    StreamPlan,
+    StreamProgress,
+    UserCall,
+)
 from eddyline.routing.router import ADAPTIVE, RoutingOptions
 from eddyline.routing.walked import Walked
 from eddyline.sources import Ingested
@@ -91,7 +102,7 @@ from eddyline.types import python_rows
 if TYPE_CHECKING:
     from eddyline.engine.shared_work import SharedWork
 
-REMEMBERED_TOKENS = 100_000
+REMEMBERED_TOKENS = 10_000  # in memory; a home remembers those of all rounds it keeps
 REMEMBERED_OUTPUTS = 64  # rounds with a token whose pairs can be asked for again
 REMEMBERED_BYTES = 64 << 20  # which they may hold, unless the last alone holds more
 EVENTS_KEPT = 1_000
@@ -147,6 +158,7 @@ class Work:
     n_dead: int = 0
     n_late: int = 0
     last_arrival: int = 0  # 0: there are no rows
+    n_made: int = 0  # rows that joins and tables made
     is_numbered: bool = False  # the rows brought arrival numbers of their own
     recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
     matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
@@ -188,9 +200,9 @@ class RoundEngine:
         durable: Durable | None = None,
         routing: RoutingOptions = ADAPTIVE,
     ) -> None:
-        self.turn = threading.RLock()  # one round at a time
-        self.lock = threading.RLock()  # whatever is registered or kept
-        self.delivered = threading.Condition(self.lock)
+        self.turn = FairLock()  # one round at a time
+        self.lock = FairLock(self.turn)  # whatever is registered or kept
+        self.delivered = self.condition()
         self.durable = durable
         self.catalog = Catalog() if durable is None else durable.catalog
         self.functions = Functions()
@@ -214,6 +226,7 @@ class RoundEngine:
         self._last_rounds: dict[str, int] = {}  # by stream, of this process
         self._births: dict[str, int] = {}  # how often a stream of a name was dropped in this process
         self._last_arrival = 0
+        self._next_made = FIRST_MADE  # the number of the next row that joins and tables make
         self._last_now_us = 0
         self._told: dict[str, set[str]] = {}  # by stream: columns of which it was said that they are not read
         # of which streams, by how their time is read, it was said that it cannot be meant
@@ -364,6 +377,7 @@ class RoundEngine:
             first_arrival=self._last_arrival + 1,
             n_rows=n_rows,
             token=token,
+            first_made=self._next_made,
         )
 
     def _end(
@@ -593,10 +607,14 @@ class RoundEngine:
         share: Share = WHOLE,
     ) -> None:
         """What joins and tables make of the rows, and the queries of that."""
-        for made in self.joining.work(round_, joins, batches, planned.plans, work.deletes, shared, share):
+        in_tasks = work.n_made
+        for made in self.joining.work(
+            round_, joins, batches, planned.plans, work.deletes, shared, share, in_tasks
+        ):
             self._take(made, round_, work)
         for made in self.joining.decide(round_, joins, work.progress):
             self._take(made, round_, work)
+        work.n_made = in_tasks + self.joining.stage.n_made
         work.letters += self.joining.letters
         work.n_dead += len(self.joining.letters)
         work.events += self.joining.events()
@@ -645,9 +663,10 @@ class RoundEngine:
         positions = {name: at for name, at in positions.items() if name not in gone}
         last_arrival = max(self._last_arrival, work.last_arrival)
         if self.durable is not None:
-            done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late)
+            done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late, work.n_made)
             self.durable.commit(done, progress, work.files, positions, work.inputs, work.gone)
         self._last_round, self._last_arrival = round_.number, last_arrival
+        self._next_made = round_.first_made + work.n_made
         self._last_now_us = max(self._last_now_us, round_.now_us)
         self._last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
@@ -829,6 +848,7 @@ class RoundEngine:
         if last is not None:
             self._last_round, self._last_arrival = last.round.number, last.last_arrival
             self._last_now_us = last.round.now_us
+        self._next_made = durable.rounds.next_made()
         self.progress = durable.rounds.progress()
         self.joining.restore(self.progress, 0 if last is None else last.round.version, self._last_now_us)
         newest = durable.newest(OUTBOX, self.limits.result_bytes)
@@ -862,7 +882,10 @@ class RoundEngine:
         ):
             old, nbytes = self._tokens_with_outputs.popleft()
             self._remembered_bytes -= nbytes
-            self._tokens[old] = replace(self._tokens[old], outputs=None)
+            if self.durable is None:
+                self._tokens[old] = replace(self._tokens[old], outputs=None)
+            else:
+                del self._tokens[old]  # the home remembers it
 
     # ----------------------------------------------------------------------------------------- streams
 
@@ -924,6 +947,10 @@ class RoundEngine:
 
     def stages(self) -> Iterator[tuple[str, FilterStage]]:
         return iter(list(self._stages.items()))  # a round may add one meanwhile
+
+    def condition(self) -> threading.Condition:
+        """One over the lock."""
+        return threading.Condition(self.lock)  # type: ignore[arg-type]  # which has what a condition asks for
 
     def now_us(self) -> int:
         return self._clock()
@@ -1016,6 +1043,12 @@ def _arrival_numbers(inputs: Mapping[str, Ingested], first: int) -> dict[str, np
                 f"_arrival {int(together[0])} is not after the rows already seen",
                 detail=f"The last row had {first - 1}.",
                 hint="Arrival numbers only grow; leave the column out to have rows numbered as they come.",
+            )
+        if together[-1] >= END_OF_ARRIVALS:
+            raise SchemaError(
+                f"_arrival {int(together[-1])} is too large",
+                detail=f"Numbers from {END_OF_ARRIVALS} on are those of rows that joins make.",
+                hint="Number rows from 1, or leave the column out to have them numbered as they come.",
             )
         if (np.diff(together) == 0).any():
             twice = int(together[np.flatnonzero(np.diff(together) == 0)[0]])

@@ -272,9 +272,10 @@ class SharedWork:
         return shared_rows(self._durable.store, *handed_on, planned.joins.plan.schemas)
 
     def add_joined(self, work: Work, round_: Round, find_name: Callable[[int], str | None]) -> None:
-        """Take in what tasks that join came to, whose numbers are those of the round."""
+        """Take in what tasks that join came to: the rows they made follow each other."""
         for result in self.joined:
-            self._add(work, round_, result, 0, find_name)
+            self._add(work, round_, result, round_.first_made + work.n_made, find_name)
+            work.n_made += result.n_made
             work.functions += [result.functions] if result.functions else []
             work.n_tasks += 1
 

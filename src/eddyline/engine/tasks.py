@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.engine.event_time import LaneTimes, event_times, late_rows
+from eddyline.engine.join_letters import joined_letter
 from eddyline.engine.join_replica import ProbeTask, joined_share
 from eddyline.engine.join_tasks import JoinedInputs, WantedRows
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
@@ -95,6 +96,7 @@ class TaskResult:
     wanted: StoredFile | None = None  # rows for joins
     n_wanted: int = 0  # how many of them
     n_counted: int = 0  # rows that are not late, where joins ask
+    n_made: int = 0  # rows that a share of joins made
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -145,12 +147,13 @@ def _run_filters(task: Task) -> TaskResult:
 
 
 def _run_probe(task: ProbeTask) -> TaskResult:
-    """Join a share of the rows of a round. Its results and letters have the numbers of the round already."""
+    """Join a share of the rows of a round."""
     began, cpu = time.perf_counter(), time.process_time()
     store, result = Store(Path(task.store), task.epoch), TaskResult()
     outbox: NewFile | None = None
     try:
-        for output, ready in joined_share(task):
+        outputs, result.n_made = joined_share(task)
+        for output, ready in outputs:
             result.n_results += output.n_matches
             if output.n_matches:
                 outbox = outbox or store.create(OUTBOX)
@@ -181,11 +184,11 @@ def _bury_pairs(result: TaskResult, output: FilterOutput, round_number: int) -> 
         result.n_dead += 1
         result.dead[failure.error, query_id] = result.dead.get((failure.error, query_id), 0) + 1
         if len(result.letters) < LETTERS_PER_TASK:
-            values = python_rows(batch.rows.slice(row, 1))[0]
+            stream, values = joined_letter(output.plan, query_id, python_rows(batch.rows.slice(row, 1))[0])
             result.letters.append(
                 DeadLetter(
                     round_number,
-                    batch.stream,
+                    stream,
                     values,
                     failure.error,
                     failure.message,

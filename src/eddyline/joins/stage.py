@@ -47,7 +47,6 @@ from eddyline.joins.retention import RowMarks, covered, decided_until, reaches
 from eddyline.joins.stem import Key, Stem, StoredRows
 from eddyline.joins.table import Table
 from eddyline.model import (
-    FIRST_JOINED,
     NO_TIME,
     Column,
     Expression,
@@ -89,7 +88,8 @@ class JoinStage:
         self.look_up: LookUp = _probe_it  # another way to look up a table, by signature, place and origin
         self._bits: dict[str, dict[tuple[str, int], int]] = {}  # by stream: which bit of `wants` is whose
         self._origins: dict[tuple[str, int], Origin] = {}
-        self._next_made = FIRST_JOINED  # the number of the next row that is made in this round
+        self.n_made = 0  # rows that were made in this round
+        self._first_made = 0
         # outer joins, by signature and reach: up to which event time
         self._decided: dict[tuple[str, int], int] = {}
         self._built_since: dict[str, int] = {}  # rows, since a SteM was last looked through
@@ -200,9 +200,9 @@ class JoinStage:
 
     # ----------------------------------------------------------------------------------------- a round
 
-    def begin(self, first: int = FIRST_JOINED) -> None:
+    def begin(self, first: int) -> None:
         """A round begins; rows it makes are numbered from here."""
-        self._next_made, self.built = first, {}
+        self._first_made, self.n_made, self.built = first, 0, {}
 
     def push(
         self,
@@ -273,8 +273,8 @@ class JoinStage:
 
     def numbers(self, n: int) -> int:
         """The first of so many numbers for rows that are made in this round."""
-        first = self._next_made
-        self._next_made += n
+        first = self._first_made + self.n_made
+        self.n_made += n
         return first
 
     def answer(

@@ -118,7 +118,10 @@ def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
 
 
 def read_parts(buffer: pa.Buffer, first_arrival: int = 0) -> Iterator[StoredPart]:
-    """The parts of a file, without copying where Arrow need not; `first_arrival` is added to the arrival numbers in it."""
+    """The parts of a file, without copying where Arrow need not.
+
+    `first_arrival` is added to the arrival numbers of results, not to those of the rows that joins made them of.
+    """
     for batch in read_blocks(buffer):
         marks = [np.asarray(batch.column(k).to_numpy(zero_copy_only=False)) for k in range(len(_MARKS))]
         metadata = batch.schema.metadata or {}
@@ -127,14 +130,14 @@ def read_parts(buffer: pa.Buffer, first_arrival: int = 0) -> Iterator[StoredPart
         end = first_input - n_recorded
         rows = _columns(batch, len(_MARKS), end)
         recorded = _columns(batch, end, first_input) if n_recorded else None
-        components = _components(batch, first_input, first_arrival) if n_inputs else None
+        components = _components(batch, first_input) if n_inputs else None
         arrivals = marks[2] + first_arrival if first_arrival else marks[2]
         yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded, components)
 
 
-def _components(batch: pa.RecordBatch, start: int, first_arrival: int) -> npt.NDArray[np.int64]:
+def _components(batch: pa.RecordBatch, start: int) -> npt.NDArray[np.int64]:
     columns = [np.asarray(column.to_numpy()) for column in batch.columns[start:]]
-    return np.stack(columns, axis=1) + first_arrival
+    return np.stack(columns, axis=1)
 
 
 def _columns(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
