@@ -26,6 +26,7 @@ from eddyline.engine import Durable, RoundEngine
 from eddyline.engine.durable import OUTBOX
 from eddyline.errors import ClosedError, PropertyError, QueryStateError, ResultsDroppedWarning, SchemaError
 from eddyline.storage.outbox import StoredPart
+from eddyline.types import python_rows
 
 ROUNDS_AT_ONCE = 256  # of the outbox that are looked up with the lock held
 LOOK_AGAIN_S = 1.0  # while nothing comes, whether the query still exists
@@ -297,7 +298,7 @@ class QueryResults:
         marks = zip(part.arrivals[pairs], part.signs[pairs], part.is_late[pairs], strict=True)
         components = itertools.repeat(()) if part.components is None else part.components[pairs].tolist()
         for row, (arrival, sign, is_late), arrivals in zip(
-            part.project(pairs).to_pylist(), marks, components, strict=False
+            python_rows(part.project(pairs)), marks, components, strict=False
         ):
             yield Result(
                 row,
@@ -350,8 +351,8 @@ def _levels_to_caller() -> int:
 
 def _place(cursor: str) -> tuple[int, int]:
     number, _, arrival = cursor.partition("-")
-    if not (number.isdigit() and arrival.isdigit()):
+    if not all(part.isascii() and part.isdigit() and len(part) <= 18 for part in (number, arrival)):
         raise PropertyError(
-            f"{cursor!r} is not a cursor", hint="Use the cursor of a result, such as result.cursor."
+            f"{cursor[:60]!r} is not a cursor", hint="Use the cursor of a result, such as result.cursor."
         )
     return int(number), int(arrival)

@@ -11,6 +11,7 @@ from eddyline.expressions.stream_times import read_times, unreadable_words
 from eddyline.model import Stream
 from eddyline.sources.ingest import Ingested, Misfit
 from eddyline.time_properties import time_format, time_unit
+from eddyline.types import python_rows
 
 
 def with_read_times(stream: Stream, taken: Ingested, time_zone: str) -> Ingested:
@@ -21,7 +22,7 @@ def with_read_times(stream: Stream, taken: Ingested, time_zone: str) -> Ingested
     if found is None or not len(found.unreadable):
         return taken
     bad = [taken.rows.slice(row, 1) for row in found.unreadable.tolist()]
-    misfits = [Misfit(row.to_pylist()[0], unreadable_words(stream, row)) for row in bad]
+    misfits = [Misfit(python_rows(row)[0], unreadable_words(stream, row)) for row in bad]
     fine = np.setdiff1d(np.arange(taken.rows.num_rows), found.unreadable)
     return replace(
         taken,
