@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from dataclasses import replace
 
 import pytest
@@ -337,3 +338,74 @@ def test_what_changes_nothing_is_not_in_the_audit_log(home):
         )
         client.post("/api/v1/queries/q2/pause", headers=home.headers("author"))
         assert client.get("/api/v1/audit", headers=home.headers("admin")).json() == []
+
+
+# --------------------------------------------------------------------------------------------- what strangers try
+
+
+def test_a_wrong_token_is_told_apart_from_none(home):
+    with in_process(home.engine) as client:
+        none = client.get("/api/v1/queries").json()["error"]
+        wrong = client.get("/api/v1/queries", headers={"authorization": "Bearer edl_nothing"}).json()["error"]
+    assert none["problem"] == "this needs a token"
+    assert wrong["problem"] == "this token is not valid"
+    assert wrong["detail"] == "It was dropped, has expired, or is not of this server."
+
+
+def test_logging_in_is_limited_like_every_other_place_where_tokens_can_be_tried(home):
+    with in_process(home.engine, replace(FAST, requests_per_s=0.001, burst=3)) as client:
+        answers = [client.get("/login?token=edl_guess").status_code for _ in range(5)]
+    assert answers[-2:] == [429, 429]
+    assert 429 not in answers[:3]
+
+
+@pytest.mark.parametrize(
+    "host", ["[::1].evil", "[::1]evil:80", "127.0.0.1.evil", "[::1]:80:80", "localhost:x"]
+)
+def test_a_host_that_only_begins_like_this_machine_is_refused(home, host):
+    hosts = frozenset({"127.0.0.1", "localhost", "[::1]"})
+    with in_process(home.engine, replace(FAST, hosts=hosts)) as client:
+        assert client.get("/api/v1/queries", headers={"host": host}).status_code == 421
+        assert client.get("/api/v1/queries", headers={"host": "[::1]:8321"}).status_code == 401
+
+
+def test_one_reader_cannot_take_all_streams_of_events(home):
+    path = "/api/v1/results/stream"
+    with (
+        on_loopback(home.engine, streams_per_token=2) as serving,
+        client_of(serving, home.tokens["reader"]) as reader,
+        client_of(serving, home.tokens["author"]) as other,
+        reader.stream("GET", path) as first,
+    ):
+        next(first.iter_bytes())
+        with reader.stream("GET", path) as second:
+            next(second.iter_bytes())
+            refused = reader.get(path)
+            assert refused.status_code == 429
+            error = refused.json()["error"]
+            assert error["problem"] == "this token has 2 streams of events open, and may have no more"
+            with other.stream("GET", path) as of_another:
+                assert of_another.status_code == 200
+        answers = [1]
+        while answers[-1] != 200 and len(answers) < 600:  # the server notices by and by that one is gone
+            time.sleep(0.1)
+            with reader.stream("GET", path) as again:
+                answers.append(again.status_code)
+        assert answers[-1] == 200
+
+
+def test_explain_has_no_error_of_a_row_that_another_owner_sees(home):
+    @eddyline.udf(returns="boolean", name="telltale")
+    def telltale(sym: str) -> bool:
+        raise ValueError(f"secret of {sym}")
+
+    home.engine.functions.register(telltale)
+    home.engine.query(
+        "SELECT sym FROM trades WHERE sym = 'BOLT' AND telltale(sym)", name="hers", owner="anna"
+    )
+    home.engine.query("SELECT sym FROM trades WHERE sym = 'ACME' AND telltale(sym)", name="his", owner="bob")
+    home.engine.push("trades", [{"sym": "ACME"}])
+    (hers,) = home.engine.get("hers", owner="anna").explain().facts["functions"]
+    (his,) = home.engine.get("his", owner="bob").explain().facts["functions"]
+    assert (hers["n_failed"], hers["last_message"]) == (1, "")
+    assert his["last_message"] == "function telltale raised ValueError: secret of ACME"

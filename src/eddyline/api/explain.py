@@ -131,7 +131,9 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "index": placed,
         "conditions": conditions,
         "columns": [{"name": f.name, "type": type_name(f.type)} for f in record.shape.output],
-        "functions": [_function_facts(rounds, name, version) for name, version in record.shape.functions],
+        "functions": [
+            _function_facts(rounds, record.id, name, version) for name, version in record.shape.functions
+        ],
         "n_results": results.produced(record.id),
         "n_kept": results.kept(record.id),
         "n_dropped": 0 if rounds.durable is not None else results.dropped(record.id),
@@ -322,7 +324,13 @@ def _column_names(clause: Clause) -> set[str]:
     return {node.name for atom in clause.atoms for node in atom.condition.walk() if isinstance(node, Column)}
 
 
-def _function_facts(rounds: RoundEngine, name: str, version: str) -> dict[str, Any]:
+def _function_facts(rounds: RoundEngine, query_id: int, name: str, version: str) -> dict[str, Any]:
+    """What a function did so far, for all queries; its last error only on a row of this query: others belong to their owners."""
+    said = [
+        letter.message
+        for letter in rounds.dead_letters.find(query_id=query_id)
+        if f"function {name} " in letter.message
+    ]
     counters = rounds.functions.counters.get(name)
     return {
         "name": name,
@@ -332,5 +340,5 @@ def _function_facts(rounds: RoundEngine, name: str, version: str) -> dict[str, A
         "n_failed": counters.n_failed if counters else 0,
         "seconds": counters.seconds if counters else 0.0,
         "n_lost": counters.n_lost if counters else 0,
-        "last_message": counters.last_message if counters else "",
+        "last_message": said[-1] if said else "",
     }

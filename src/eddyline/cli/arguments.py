@@ -128,6 +128,13 @@ def build() -> Parser:
     one.add_argument(
         "--rate", type=_from_one, default=50, metavar="N", help="requests a second of each token (50)"
     )
+    one.add_argument(
+        "--streams",
+        type=_from_one,
+        default=100,
+        metavar="N",
+        help="streams of events a token may have open (100)",
+    )
     _logs(one)
     _spark(one)
 

@@ -25,6 +25,7 @@ def serve(args: argparse.Namespace, out: Output) -> int:
         public_url=args.public_url,
         open_metrics=args.open_metrics,
         requests_per_s=args.rate,
+        streams_per_token=args.streams,
         burst=max(1, round(2 * args.rate)),
     )
     with logging_to_stderr(args, out), _running(args, out) as (engine, rounds):

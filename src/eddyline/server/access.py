@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]*)(?::[0-9]*)?")
 _OPEN = (("POST", "/api/v1/session"),)  # under /api/, without a token
 
 _logger = logging.getLogger("eddyline.server")
@@ -168,17 +170,10 @@ class Gate:
         is_api = path.startswith("/api/")
         caller = self._caller(headers) if is_api or path == "/metrics" else None
         address = (scope.get("client") or ("", 0))[0]
-        if caller is None and is_api:
+        if caller is None and (is_api or path == "/login"):  # where tokens could be tried out
             _check_rate(service.by_address.wait_s(address))
-            if (method, path) not in _OPEN:
-                raise Refusal(
-                    401,
-                    AccessError(
-                        "this needs a token",
-                        hint="Send it as Authorization: Bearer edl_…; eddyline token add makes one.",
-                    ),
-                    {"www-authenticate": "Bearer"},
-                )
+            if is_api and (method, path) not in _OPEN:
+                raise Refusal(401, self._no_caller(headers), {"www-authenticate": "Bearer"})
         if caller is not None:
             _check_rate(service.by_token.wait_s(caller.id))
             if caller.is_cookie and method not in SAFE_METHODS and headers.get(OWN_HEADER) != "1":
@@ -196,9 +191,8 @@ class Gate:
         hosts = self._service.settings.hosts
         if hosts is None:
             return
-        name = headers.get("host", "").lower()
-        name = name[: name.rfind("]") + 1] if name.startswith("[") else name.partition(":")[0]
-        if name not in hosts:
+        found = _HOST.fullmatch(headers.get("host", "").lower())
+        if found is None or found[1] not in hosts:
             raise Refusal(
                 421,
                 RequestError(
@@ -207,13 +201,29 @@ class Gate:
                 ),
             )
 
+    def _given(self, headers: Headers) -> tuple[str, bool]:
+        """The token of a request, empty if it has none, and whether a cookie brought it."""
+        given = headers.get("authorization")
+        if given is None:
+            return _cookie(headers.get("cookie", ""), self._service.settings.cookie), True
+        kind, _, text = given.partition(" ")
+        return text.strip() if kind.lower() == "bearer" else "", False
+
+    def _no_caller(self, headers: Headers) -> AccessError:
+        text, is_cookie = self._given(headers)
+        if text:
+            return AccessError(
+                "the session has ended" if is_cookie else "this token is not valid",
+                detail="It was dropped, has expired, or is not of this server.",
+                hint="Log in again." if is_cookie else "Ask for another; eddyline token add makes one.",
+            )
+        return AccessError(
+            "this needs a token",
+            hint="Send it as Authorization: Bearer edl_…; eddyline token add makes one.",
+        )
+
     def _caller(self, headers: Headers) -> Caller | None:
-        given, is_cookie = headers.get("authorization"), False
-        if given is not None:
-            kind, _, text = given.partition(" ")
-            text = text.strip() if kind.lower() == "bearer" else ""
-        else:
-            text, is_cookie = _cookie(headers.get("cookie", ""), self._service.settings.cookie), True
+        text, is_cookie = self._given(headers)
         if not text:
             return None
         token = self._service.access.tokens.find(text, self._service.now_us())

@@ -22,7 +22,7 @@ import contextlib
 import json
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
@@ -78,6 +78,7 @@ class Subscription:
         self.is_over = False
         self.joined_at: Place | None = None
         self.is_allowed: Callable[[], bool] = lambda: True
+        self.token_id: str | None = None  # whose it is, if that counts
         self._asked_s = time.monotonic()
         self._changed = asyncio.Event()
 
@@ -157,6 +158,7 @@ class Hub:
         self._round = 0
         self._message = 0
         self.n_streams = 0
+        self.streams_of: Counter[str] = Counter()  # how many each token has open
         self.is_closed = False
 
     # ----------------------------------------------------------------------------------------- in the loop
@@ -172,6 +174,8 @@ class Hub:
         self._start()
         self.n_streams += 1
         sub = subscription
+        if sub.token_id is not None:
+            self.streams_of[sub.token_id] += 1
         sub.is_allowed = is_allowed
         try:
             yield b"retry: 1000\n: eddyline\n\n"
@@ -197,6 +201,9 @@ class Hub:
                         yield b": still here\n\n"
         finally:
             self.n_streams -= 1
+            if sub.token_id is not None:
+                self.streams_of[sub.token_id] -= 1
+                self.streams_of += Counter()  # forgets those that have none
             sub.end()
             with self._guard:
                 self._leaving.append(sub)

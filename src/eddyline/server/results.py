@@ -165,6 +165,17 @@ def event_stream(service: Service, caller: Caller, subscription: Subscription) -
             RequestError("no more streams of events are taken now", hint="Try again later."),
             {"retry-after": "5"},
         )
+    most = service.settings.streams_per_token
+    if not caller.is_admin and service.hub.streams_of[caller.id] >= most:
+        raise Refusal(
+            429,
+            RequestError(
+                f"this token has {most} streams of events open, and may have no more",
+                hint="End some, or follow several queries with one: ?query=a&query=b. eddyline serve --streams sets the number.",
+            ),
+            {"retry-after": "5"},
+        )
+    subscription.token_id = caller.id
     tokens = service.access.tokens
 
     def is_allowed() -> bool:

@@ -30,6 +30,7 @@ class Settings:
     open_metrics: bool = False  # /metrics without a token; a server on loopback alone shows them anyway
     requests_per_s: float = 50.0  # of each token
     burst: int = 100
+    streams_per_token: int = 100  # of events, open at once; admins may have all there are
     hosts: frozenset[str] | None = None  # names by which it may be addressed; None: any
 
     @property
