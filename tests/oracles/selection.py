@@ -2,7 +2,8 @@
 
 A condition is not true (false or NULL), in error, or true. AND takes the least of its sides in this order, OR the greatest. NOT
 is pushed down to what is neither AND nor OR nor NOT; there it turns true into false and leaves NULL and error as they are. So
-false beats error, and in an OR true beats error, whatever the order of the text.
+false beats error, and in an OR true beats error, whatever the order of the text. In any other operator NULL beats the errors of
+what is asked for after it.
 """
 
 from __future__ import annotations
@@ -73,16 +74,27 @@ def value(node: Node, row: Mapping[str, Any]) -> Any:
         return None
     if node.operator in ("and", "or", "not"):
         return _boolean(node, row)
-    arguments = [value(argument, row) for argument in node.arguments]
     if node.operator == "is null":
-        return arguments[0] is None
+        return value(node.arguments[0], row) is None
     if node.operator == "is not null":
-        return arguments[0] is not None
+        return value(node.arguments[0], row) is not None
     if node.operator in ("in", "not in"):
-        return _membership(node.operator, arguments)
-    if any(argument is None for argument in arguments):
-        return None
-    return _on_values(node, arguments)
+        return _membership(node.operator, [value(argument, row) for argument in node.arguments])
+    found: dict[int, Any] = {}
+    for at in _asked(node):  # where one is NULL, the others are not asked for
+        found[at] = value(node.arguments[at], row)
+        if found[at] is None:
+            return None
+    return _on_values(node, [found[at] for at in range(len(node.arguments))])
+
+
+def _asked(node: Operation) -> list[int]:
+    """The order in which arguments are asked for: constants, then divisors, then from left to right."""
+    is_division = node.operator in ("/", "div", "%")
+    return sorted(
+        range(len(node.arguments)),
+        key=lambda at: (not isinstance(node.arguments[at], Constant), -at if is_division else at),
+    )
 
 
 def _boolean(node: Operation, row: Mapping[str, Any]) -> bool | None:

@@ -82,13 +82,12 @@ class GroupedAtom:
         if self.atom.kind is AtomKind.NULL_TEST:
             is_null = np.zeros(len(rows), dtype=bool) if values.is_null is None else values.is_null[rows]
             hit = is_null if self.atom.operator == "is null" else ~is_null
+        elif self.atom.kind is AtomKind.IN:
+            hit = self._in_list(values.take(rows), positions)
         else:
-            here = values.take(rows)
-            hit = (
-                self._in_list(here, positions)
-                if self.atom.kind is AtomKind.IN
-                else self._compared(here, positions)
-            )
+            hit = self._compared(values.take(rows), positions)
+            if wrong is not None and self._keys.is_null is not None:  # a constant that is NULL decides before
+                wrong = np.where(self._keys.is_null[positions], np.int32(0), wrong)
         if wrong is not None:
             hit = hit & (wrong == 0)
         return hit, wrong
