@@ -74,3 +74,22 @@ def test_other_functions_of_functions_are_refused_by_name_with_a_way_out() -> No
     with pytest.raises(UnsupportedError) as refused:
         engine.query("SELECT transform(n, x -> total(n)) AS y FROM events")
     assert refused.value.problem == "total cannot be called for each element of an array"
+
+
+def test_elements_that_would_take_all_memory_are_the_error_of_their_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eddyline.expressions.frame.MADE_AT_ONCE", 1 << 16)
+    monkeypatch.setattr("eddyline.expressions.lowerings.lambdas.MADE_AT_ONCE", 1 << 16)
+    engine = eddyline.open()
+    engine.sql(DECLARED)
+    texts = {
+        "long texts": "SELECT id FROM events WHERE exists(transform(n, x -> repeat('a', 900 * x)), y -> y = 'b')",
+        "nested": "SELECT id FROM events WHERE exists(n, x -> exists(n, y -> exists(n, z -> x + y + z < 0)))",
+        "copies": "SELECT id FROM events WHERE exists(n, x -> array_contains(n, -x))",
+    }
+    queries = {name: engine.query(text, name=name) for name, text in texts.items()}
+    engine.push("events", [(1, 1, [], list(range(1, 200))), (2, 1, [], [1, 2])] + [(3, 1, [], [1] * 6)] * 9)
+    for name, query in queries.items():
+        dead = [(d.arrival, d.error) for d in engine.dead_letters(query=query)]
+        assert dead == [(1, "COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION")], name

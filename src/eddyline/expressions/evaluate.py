@@ -33,6 +33,8 @@ def evaluate(expression: Expression, frame: Frame) -> Evaluated:
     try:
         return _evaluate(expression, frame)
     except TooMuchAtOnce:
+        if frame.variables:  # elements of arrays: those of fewer rows may not
+            raise
         known = frame.computed[expression] = _by_halves(expression, frame)
         return known
 

@@ -15,7 +15,7 @@ from eddyline.expressions.evaluate import evaluate
 from eddyline.expressions.frame import Budget, Context, Failure, Frame, TooMuchForConstants
 from eddyline.expressions.function import call
 from eddyline.expressions.limits import CONSTANT_BYTES, OVER_A_LIMIT
-from eddyline.model import Call, Column, Expression, Literal, UserCall
+from eddyline.model import Call, Column, Expression, Literal, UserCall, Variable
 from eddyline.types import is_nested
 
 
@@ -91,7 +91,7 @@ def constant_calls(expression: Expression) -> Iterator[Call]:
     if not isinstance(expression, (Call, UserCall)):
         return
     nodes = list(expression.walk())
-    is_constant = not any(isinstance(node, (Column, UserCall)) for node in nodes)
+    is_constant = not any(isinstance(node, (Column, UserCall, Variable)) for node in nodes)
     if isinstance(expression, Call) and is_constant and not is_volatile(expression):
         yield expression
         return

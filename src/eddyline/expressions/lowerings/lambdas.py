@@ -6,23 +6,35 @@ are the variables, columns and constants are those of the row it stands in. Erro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions.buffers import Mask, arrow
 from eddyline.expressions.coercion import cast
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, as_mask, merge_errors, without_errors
+from eddyline.expressions.frame import (
+    MADE_AT_ONCE,
+    ErrorCodes,
+    Evaluated,
+    Frame,
+    TooMuchAtOnce,
+    as_mask,
+    merge_errors,
+    without_errors,
+)
 from eddyline.expressions.function import function
 from eddyline.expressions.lazy import Evaluate
+from eddyline.expressions.limits import TOO_LONG, lengths, where_fine
 from eddyline.expressions.lowerings.collections import an_array
 from eddyline.expressions.lowerings.nested import Lists
 from eddyline.model import LAMBDA, Call, Column, Expression, Variable
 from eddyline.types import BOOLEAN, INT, NULL, type_name
 
+_BYTES_OF_AN_ELEMENT = 16  # the element, its index, and what is made of it
 Typed = tuple[Sequence[Expression], pa.DataType]
 
 
@@ -67,25 +79,36 @@ def _transform_typing(arguments: Sequence[Expression]) -> Typed:
 
 
 class _Elements:
-    """The elements of all rows, and what the function gives for them."""
+    """The elements of all rows, and what the function gives for them.
+
+    Raises TooMuchAtOnce where the elements of several rows are too much together; those of one row are its error.
+    """
 
     def __init__(self, expression: Call, frame: Frame, evaluate: Evaluate) -> None:
         array, function = expression.arguments
         assert isinstance(function, Call), function
-        arrays = evaluate(array, frame)
-        values = frame.array(arrays)
-        self.array_errors = arrays.errors
-        self.lists = Lists.of(values)
-        self.items = self.lists.items(values.values)
         body, *variables = function.arguments
         columns = {(node.input, node.name) for node in body.walk() if isinstance(node, Column)}
+        arrays = evaluate(array, frame)
+        self.array_errors = merge_errors(arrays.errors, _too_large(expression, arrays, columns, frame))
+        values = frame.array(where_fine(arrays.values, self.array_errors, frame))
+        self.lists = Lists.of(values)
+        self.items = self.lists.items(values.values)
         inner = frame.take(self.lists.rows, columns)
         bound = [self.items, pa.array(self.lists.places, INT)]
         for variable, column in zip(variables, bound, strict=False):
             assert isinstance(variable, Variable), variable
             inner.variables[variable.number] = column
-        result = evaluate(body, inner)
-        self.values = inner.array(result)
+        try:
+            result = evaluate(body, inner)
+            self.values = inner.array(result)
+        except TooMuchAtOnce:
+            if frame.n_rows > 1 or frame.variables:
+                raise
+            self.array_errors = frame.fail(np.ones(1, bool), TOO_LONG, _too_much(expression))
+            self.lists = Lists.of(pa.nulls(1, array.type))
+            self.items, self.values = self.items[:0], pa.nulls(0, body.type)
+            result = Evaluated(self.values)
         self._errors = result.errors
 
     def errors(self, before: np.ndarray | None = None) -> ErrorCodes | None:
@@ -103,6 +126,34 @@ class _Elements:
 
     def is_(self, truth: bool) -> Mask:
         return as_mask(pc.equal(self.values, truth), len(self.values))
+
+
+def _too_much(expression: Call) -> str:
+    return f"{expression.function} would take more than {MADE_AT_ONCE:,} bytes for the elements of one array"
+
+
+def _too_large(
+    expression: Call, arrays: Evaluated, columns: Collection[tuple[str, str]], frame: Frame
+) -> ErrorCodes | None:
+    """Errors of the rows for whose elements too much would be copied. Raises TooMuchAtOnce for the others together."""
+    sizes = Lists.of(frame.array(arrays)).sizes
+    each = np.full(frame.n_rows, _BYTES_OF_AN_ELEMENT, np.int64)
+    for column in (*(frame.columns[name] for name in columns), *frame.variables.values()):
+        each += _row_bytes(column)
+    nbytes = sizes * each
+    is_large = nbytes > MADE_AT_ONCE
+    frame.check_bytes(int(nbytes[~is_large].sum()))
+    return frame.fail(is_large, TOO_LONG, _too_much(expression))
+
+
+def _row_bytes(column: pa.Array) -> npt.NDArray[np.int64]:
+    """About how many bytes each row has."""
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return lengths(column, len(column))
+    if pa.types.is_list(column.type):
+        values = column.values
+        return Lists.of(column).sizes * max(values.nbytes // max(len(values), 1), 1)
+    return np.full(len(column), column.nbytes // max(len(column), 1), np.int64)
 
 
 def _result(values: pa.Array, errors: ErrorCodes | None) -> Evaluated:
