@@ -108,7 +108,7 @@ export function show(main, { query, title }) {
     for (const option of severity.options) if (option.value) say(option, `${option.value} (${short(found.severities[option.value])})`);
     for (const option of state.options) if (option.value) say(option, `${option.value} (${short(found.states[option.value])})`);
     notice.hidden = found.groups.length > 0;
-    if (!found.groups.length) fill(notice, nothing(found));
+    fill(notice, found.groups.length ? null : nothing(found));
     reconcile(groups, found.groups, (group) => group.query_id, makeGroup, (element, group) => updateGroup(element, group, found.n_groups));
     more.hidden = found.n_groups <= found.groups.length;
     say(more, `and ${plural(found.n_groups - found.groups.length, "more rule")} with open alerts: search, or choose a severity`);
