@@ -359,6 +359,16 @@ def test_a_folded_list_has_a_line_for_a_template_which_opens_by_its_key(home):
         assert [line["name"] for line in found["lines"]] == ["cheap", "counted", "dear", "w-…"]
         family = found["lines"][-1]
         assert (family["n_rules"], family["parameters"], family["n_results"]) == (2, ["sym"], 1)
+        home.engine.query_many(
+            "SELECT sym FROM trades WHERE price = :price",
+            params=[{"price": 1.0}, {"price": 2.0}],
+            name="p-{price}",
+        )
+        two = [line for line in seen("?fold=true&trend=5&sort=name")["lines"] if "family" in line]
+        assert [(line["name"], sum(line["trend"])) for line in two] == [("p-….0", 0), ("w-…", 0)]
+        home.engine.push("trades", [{"sym": "BOLT", "price": 9.0}])
+        two = [line for line in seen("?fold=true&trend=5&sort=name")["lines"] if "family" in line]
+        assert [sum(line["trend"]) for line in two] == [0, 1]  # what came before the server counts as before
         inside = seen(f"?family={family['family']}&trend=5&sort=results")
         assert [(q["name"], q["params"], q["template"]) for q in inside["queries"]] == [
             ("w-BOLT", {"sym": "BOLT"}, family["family"]),

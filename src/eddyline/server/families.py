@@ -22,7 +22,7 @@ from eddyline.server.trends import Members
 Positions = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Line:
     """One line: the positions of the rules it stands for."""
 

@@ -110,7 +110,7 @@ def _lines(
     with rounds.lock:
         spans = rounds.catalog.spans() if trend else []
     members = [members_of(listing, line, spans) for line in families]
-    trends = service.trends.of_families(members, trend) if trend else []
+    trends = iter(service.trends.of_families(members, trend) if trend else [])
     found: list[dict[str, Any]] = []
     for line in lines:
         if not line.is_family:
@@ -119,7 +119,7 @@ def _lines(
             continue
         statuses = directory.statuses(listing, line.positions, open_alerts)
         facts = family_facts(directory, rounds, listing, line, statuses, open_alerts)
-        found.append(facts | ({"trend": trends[families.index(line)]} if trend else {}))
+        found.append(facts | ({"trend": next(trends)} if trend else {}))
     return found
 
 
