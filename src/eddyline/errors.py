@@ -220,3 +220,11 @@ def did_you_mean(name: str, known: Iterable[str], *, noun: str) -> str:
         return f"There is no {noun} yet."
     shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
     return f"Known: {shown}."
+
+
+class MemoryLimitError(EddylineError):
+    """There is not enough memory for a round; nothing of it has happened. `holders` are what holds most, with bytes."""
+
+    def __init__(self, problem: str, *, holders: tuple[tuple[str, int], ...] = (), **said: Any) -> None:
+        super().__init__(problem, **said)
+        self.holders = holders

@@ -386,6 +386,27 @@ def test_a_round_that_cannot_be_committed_is_tried_again_with_the_same_rows(proj
     assert project.out() == [1, 2]
 
 
+def test_a_source_at_the_memory_limit_is_held_and_its_rows_are_tried_again(project):
+    project.write("a.json", 1, 2)
+    text = STREAM + FILE_SINK + '[limits]\nmemory = "1 MB"\n'
+    runner = Runner(project.pipeline(text), on_event=lambda event: heard(event))
+
+    def heard(event):
+        project.events.append(event)
+        if len(project.seen(RoundFailed)) == 2:
+            runner.engine.rounds.memory.limit = 1 << 40
+
+    with runner:
+        runner.run(once=True)
+    failures = [event.message for event in project.seen(RoundFailed)]
+    assert len(failures) == 2
+    assert all(
+        said.startswith("these rows are refused: the process is at its memory limit: It holds")
+        for said in failures
+    )
+    assert project.out() == [1, 2]
+
+
 def test_a_run_of_what_is_there_gives_up_on_a_full_disk_and_leaves_the_rows_for_the_next(
     project, monkeypatch
 ):

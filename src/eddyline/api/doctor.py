@@ -12,6 +12,7 @@ from eddyline.catalog.migrations import FORMAT
 from eddyline.catalog.versions import Kept
 from eddyline.durations import duration_text
 from eddyline.engine.durable import Durable
+from eddyline.engine.memory import size_text
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 LOW_SPACE_BYTES = 1 << 30
@@ -149,13 +150,3 @@ def _ago_text(microseconds: int) -> str:
             n = microseconds // size
             return f"{n} {unit}{'s' if n != 1 else ''} ago"
     return "just now"
-
-
-def size_text(n_bytes: int) -> str:
-    """1.5 GB, not 1610612736 bytes."""
-    size, unit = float(n_bytes), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1024, larger
-    return f"{int(size)} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"

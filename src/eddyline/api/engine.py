@@ -74,6 +74,7 @@ from eddyline.sql import (
     duration_us,
     parse_statements,
     refuse_unbuilt,
+    size_bytes,
 )
 from eddyline.storage.home import local_folder
 from eddyline.stream_properties import is_static, with_join_properties
@@ -97,6 +98,7 @@ def open_engine(
     result_bytes: int = 64 << 20,
     recent_rows: int = 10_000,
     dead_letters: int = 10_000,
+    memory: int | str | None = None,
     retention: Retention | None = None,
     clock: Callable[[], int] | None = None,
     seed: int = 0,
@@ -114,6 +116,8 @@ def open_engine(
     result_bytes        how much memory results may take; a home keeps those that leave
     recent_rows         how many rows of each stream are kept for why_not
     dead_letters        how many dead letters are kept in memory
+    memory              how much the process may hold, such as "4 GB": rows for which there is no room are refused; 90 % of what
+                        the machine or the container has if not given
     retention           how long and how much is kept in the home: results, dead letters, captured rows, earlier versions, rounds;
                         what the home was told last if not given
     clock               microseconds since 1970, for now(); the machine's clock if not given
@@ -130,9 +134,15 @@ def open_engine(
             raise PropertyError(
                 f"there is no time zone {time_zone!r}", hint='Name one such as "UTC" or "Europe/Berlin".'
             ) from None
-    limits = Limits(results_per_query, result_bytes, recent_rows, dead_letters=dead_letters)
-    for name in ("results_per_query", "result_bytes", "recent_rows", "dead_letters"):
-        if getattr(limits, name) < 1:
+    limits = Limits(
+        results_per_query,
+        result_bytes,
+        recent_rows,
+        dead_letters=dead_letters,
+        memory=None if memory is None else size_bytes(memory),
+    )
+    for name in ("results_per_query", "result_bytes", "recent_rows", "dead_letters", "memory"):
+        if getattr(limits, name) is not None and getattr(limits, name) < 1:
             raise PropertyError(f"{name} is {getattr(limits, name)}", hint="Give a number of at least 1.")
     if routing != AUTO and routing not in POLICIES:
         raise PropertyError(
@@ -567,11 +577,14 @@ class Engine:
                 self.rounds.check_open()
                 declared = [self.rounds.catalog.stream(name) for name in inputs]
             taken = {}
-            for stream_, rows in zip(declared, inputs.values(), strict=True):
-                if stream_.name.lower() in taken:
-                    raise SchemaError(f"stream {stream_.name} is there twice in this push")
-                take = ingest_changes if stream_.is_keyed else ingest
-                taken[stream_.name.lower()] = take(stream_, rows, self.rounds.time_zone)
+            try:
+                for stream_, rows in zip(declared, inputs.values(), strict=True):
+                    if stream_.name.lower() in taken:
+                        raise SchemaError(f"stream {stream_.name} is there twice in this push")
+                    take = ingest_changes if stream_.is_keyed else ingest
+                    taken[stream_.name.lower()] = take(stream_, rows, self.rounds.time_zone)
+            except MemoryError as error:
+                raise self.rounds.memory.ran_out(error) from None
             try:
                 matches = Matches(self, self.rounds.run_round(taken, token=token))
             except StreamChangedError:

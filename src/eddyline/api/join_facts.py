@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.api.doctor import size_text
 from eddyline.api.join_words import input_names, input_words, kept_words, over_joined, signature_words, spoken
 from eddyline.api.partitions import Partition, partition_lines, partitions_of
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
+from eddyline.engine.memory import size_text
 from eddyline.events import Event, RoundCommitted
 from eddyline.joins.join_tree import can_drive
 from eddyline.model import Input, Role, Signature, StreamPlan, iso_time

@@ -10,10 +10,10 @@ from typing import Any
 
 from eddyline.api.backup import backup_of_folder, verify
 from eddyline.api.backup import restore as restored
-from eddyline.api.doctor import size_text
 from eddyline.cli.output import Output
 from eddyline.cli.session import CommandError, connected, home_of, pipeline_of
 from eddyline.cli.show import plural
+from eddyline.engine.memory import size_text
 
 
 def backup(args: argparse.Namespace, out: Output) -> int:

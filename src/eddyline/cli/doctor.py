@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import eddyline
-from eddyline.api.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings, size_text
+from eddyline.api.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings
 from eddyline.cli.output import Output
 from eddyline.cli.session import CommandError, connected, home_of, pipeline_of
 from eddyline.engine import Durable, Retention
+from eddyline.engine.memory import size_text
 from eddyline.errors import EddylineError
 from eddyline.spark import prepare_fast_start
 from eddyline.spark.class_archive import SWITCH

@@ -22,9 +22,9 @@ from rich.table import Table
 from rich.text import Text
 
 from eddyline.api.control import Remote
-from eddyline.api.doctor import size_text
 from eddyline.cli.output import Output
 from eddyline.cli.session import connected, home_of, pipeline_of
+from eddyline.engine.memory import size_text
 from eddyline.errors import HomeError
 
 SORTS = ("results", "rate", "dead", "name")

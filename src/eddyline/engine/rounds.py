@@ -46,11 +46,13 @@ from eddyline.engine.function_watch import NAMED, FunctionWatch
 from eddyline.engine.join_letters import joined_letter
 from eddyline.engine.join_tasks import SharedRows
 from eddyline.engine.joining import Joining, Made, PlannedJoins
+from eddyline.engine.memory import Holder, Memory
 from eddyline.engine.plausible_times import implausible
 from eddyline.errors import (
     ClosedError,
     EddylineError,
     IndexBuildError,
+    MemoryLimitError,
     RoundOvertakenError,
     SchemaError,
     StreamChangedError,
@@ -118,6 +120,7 @@ class Limits:
     recent_rows: int = 10_000
     recent_bytes: int = 64 << 20
     dead_letters: int = 10_000
+    memory: int | None = None  # bytes of the process; None: a share of what the machine or the container has
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,7 @@ class RoundEngine:
         self.unread: Callable[[], AbstractSet[str]] = frozenset
         self._in_tasks: Counter[str] = Counter()  # streams of which rounds are worked on in tasks
         self._timed: tuple[int, dict[str, Stream]] = (-1, {})  # by catalog version
+        self.memory = Memory(limits.memory, self._holders)
         self.at_step: Callable[[str], None] = _no_step  # told before every step; tests end the process there
         if durable is not None:
             self._restore(durable)
@@ -289,6 +293,8 @@ class RoundEngine:
             known = None if token is None else self.by_token(token)
             if known is not None:
                 return replace(known, is_repeat=True)
+            if inputs:  # a tick makes room rather than takes it
+                self.memory.check(sum(each.rows.nbytes for each in inputs.values()))
             began = time.perf_counter()
             self.at_step("1 plan")
             planned = self.plan(inputs, now_us)
@@ -315,6 +321,8 @@ class RoundEngine:
             self.at_step("3 work")
             self._work(round_, planned, batches, work)
             work.planned_at, work.worked_at = planned_at, time.perf_counter()
+        except MemoryError as error:
+            raise self._out_of_memory(error) from None
         except BaseException:
             self._abort()
             raise
@@ -363,6 +371,8 @@ class RoundEngine:
                     with self.lock:
                         shared.add_joined(work, round_, self.catalog.find_name)
                     self._join_shared(round_, planned, planned.joins, shared, work, Share(without=done))
+                except MemoryError as error:
+                    raise self._out_of_memory(error) from None
                 except BaseException:
                     self._abort()
                     raise
@@ -386,7 +396,10 @@ class RoundEngine:
         try:
             with self.lock:
                 self.at_step("4 commit")
+                self.memory.check_commit()
                 outcome = self._commit(round_, planned, work, positions)
+        except MemoryError as error:
+            raise self._out_of_memory(error) from None
         except BaseException:
             self._abort()
             raise
@@ -719,6 +732,37 @@ class RoundEngine:
         if self.durable is not None:
             with self.lock, contextlib.suppress(EddylineError):  # the round's own error is the one to tell
                 self.durable.abort()
+
+    def _out_of_memory(self, error: MemoryError) -> MemoryLimitError:
+        """Undo a round for which there was no memory."""
+        told = self.memory.ran_out(error)  # first: undoing needs a little of what the round has taken
+        self._abort()
+        return told
+
+    def _holders(self) -> list[Holder]:
+        """What holds memory. Rounds may change it meanwhile: these are estimates."""
+        stems, tables = self.joining.stage.stems, self.joining.tables.tables
+        results, remembered = self.results.nbytes, self._remembered_bytes
+        return [
+            Holder("results kept in memory", results, "lower result_bytes"),
+            Holder("what pushes with tokens gave", remembered, "push fewer rows at once"),
+            *(
+                Holder(f"recent rows of {name}", rows.nbytes, "lower recent_rows")
+                for name, rows in list(self.recent.items())
+            ),
+            *(
+                Holder(f"rows of {name} that joins keep", stem.nbytes, "let joins look back less far")
+                for name, stem in list(stems.items())
+            ),
+            *(
+                Holder(f"table {name}", table.nbytes, "delete rows of tables that nobody needs")
+                for name, table in list(tables.items())
+            ),
+            *(
+                Holder(f"the index of {name}", stage.index.nbytes, "drop queries that nobody needs")
+                for name, stage in self.stages()
+            ),
+        ]
 
     def _collect_garbage(self, round_number: int) -> None:
         """The round has happened: if its files cannot be cleared away, that is told, and tried again later."""

@@ -18,6 +18,7 @@ from eddyline.errors import (
     AccessError,
     ClosedError,
     EddylineError,
+    MemoryLimitError,
     QueryStateError,
     RequestError,
     UnknownNameError,
@@ -26,6 +27,7 @@ from eddyline.errors import (
 _logger = logging.getLogger("eddyline.server")
 
 _SHOWN_MISTAKES = 5
+RETRY_AFTER_S = 5  # when the process has no memory for rows
 
 
 class Refusal(HTTPException):
@@ -51,7 +53,7 @@ def forbidden(problem: str, hint: str | None = None) -> Refusal:
 
 def status_of(error: EddylineError) -> int:
     """What an error of the engine means to HTTP."""
-    if isinstance(error, ClosedError):
+    if isinstance(error, (ClosedError, MemoryLimitError)):
         return 503
     return 409 if isinstance(error, QueryStateError) else 422
 
@@ -80,7 +82,8 @@ def install(app: FastAPI) -> None:
 
     async def wrong(request: Request, error: Exception) -> Response:
         assert isinstance(error, EddylineError)
-        return problem_answer(status_of(error), error)
+        headers = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, MemoryLimitError) else None
+        return problem_answer(status_of(error), error, headers)
 
     async def unfit(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

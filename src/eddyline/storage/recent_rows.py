@@ -22,6 +22,10 @@ class RecentRows:
     def __len__(self) -> int:
         return self._n_rows
 
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
     def append(self, version: int, batch: TupleBatch) -> None:
         self._batches.append((version, batch))
         self._n_rows += len(batch)

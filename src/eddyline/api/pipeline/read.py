@@ -41,6 +41,7 @@ _MEMORY = {
     "result_bytes": "size",
     "recent_rows": "whole",
     "dead_letters": "whole",
+    "memory": "size",
 }
 _LIMITS = (
     *_MEMORY,
