@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, TupleBatch
 from eddyline.delivery import ResultLog
-from eddyline.delivery.result_log import SCANS_BEFORE_SORT
+from eddyline.delivery.result_log import ENTRY_BYTES, SCANS_BEFORE_SORT
 from eddyline.hit_matches import HitMatches
 from eddyline.model import (
     Call,
@@ -276,7 +276,7 @@ def _arrived(rounds: range) -> list[int]:
 def test_the_oldest_bitmaps_go_whole_where_newer_ones_fill_the_rings():
     one = hits(1, bitmap(100, everything(100, 1, 2)))
     by_lane = 4 * 512
-    log = ResultLog(100, 2 * 3 * (one.nbytes + one.batch.nbytes + 2_000 + by_lane) + 100)
+    log = ResultLog(100, 2 * 3 * (one.nbytes + one.batch.nbytes + ENTRY_BYTES + by_lane) + 100)
     gone = [
         log.append(round_, 1, hits(round_ * 100, bitmap(100, everything(100, 1, 2))))
         for round_ in range(1, 6)

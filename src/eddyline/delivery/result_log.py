@@ -1,9 +1,8 @@
 """The result log in memory: the results of every query, all of them within a number of bytes, and the last ones beyond it.
 
 A round appends its matches as they left the filters and counts them, nothing more. A query's results are looked up and projected
-when they are read. When the log outgrows its bytes, or many small rounds are in it, the oldest go, but for what
-the rings promise: results of queries that have no more than their ring holds are set apart, a round at a time, so that no round
-waits for all of it. What was set apart for queries that have been dropped since is let go of when it has doubled.
+when they are read. When the log outgrows its bytes the oldest rounds go, but for what the rings promise: results
+of queries that have no more than their ring holds are set apart, a round at a time, so that no round waits for all of it.
 
 Bitmaps have half of the bytes, and the oldest go whole: most of their queries match often, and their newest results are in
 newer bitmaps. The results of a query that no newer bitmap has become a list.
@@ -36,9 +35,7 @@ from eddyline.model import StreamPlan
 from eddyline.notebook import html_rows
 from eddyline.storage.outbox import StoredPart
 
-ENTRY_BYTES = 2_000  # what an entry costs besides its arrays
-FRESH_ENTRIES = 2_048  # as they came: arrays of a few rows cost more than their bytes, and each holds the plan of its version
-SWEPT_FROM = 256  # entries set apart
+ENTRY_BYTES = 3_500  # what an entry of a few rows costs besides the bytes in its arrays: measured by resident memory
 SEGMENT_BYTES = 1_000  # the same of a segment of a narrowed plan
 BITMAP_SHARE = 0.5  # of the byte limit
 KEPT_SHARE = 0.5  # of what others may have, for results set apart
@@ -224,7 +221,6 @@ class ResultLog:
         self._kept = _Shelf()  # what stayed of older ones
         self._bitmaps = _Shelf()
         self._next_entry = 0
-        self._swept_at = SWEPT_FROM  # so many entries that are set apart are looked through
         # results of each query: outside of bitmaps, held and ever (kernels/counts.py); in bitmaps; and those counted nowhere else
         self._in_lists = np.zeros(1024, np.int64)
         self._in_bitmaps = np.zeros(1024, np.int64)
@@ -318,13 +314,9 @@ class ResultLog:
         n[known] = np.maximum(0, (self._in_lists[ids] >> 32) + self._in_bitmaps[ids] + self._earlier[ids])
         return n
 
-    def produced_counts(self) -> npt.NDArray[np.int64]:
-        """The same of all queries, by number."""
-        return self.produced_by(np.arange(len(self._earlier)))
-
     def most_produced(self, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The queries with most results, and how many each has had, the most first."""
-        n = self.produced_counts()
+        n = self.produced_by(np.arange(len(self._earlier)))
         places = np.argpartition(n, -most)[-most:] if most < len(n) else np.arange(len(n))
         places = places[n[places] > 0]
         order = places[np.argsort(-n[places], kind="stable")]
@@ -469,14 +461,12 @@ class ResultLog:
         return Entry(entry.number, entry.round_number, entry.version, smaller, nbytes, is_rewritten=True)
 
     def _make_room(self) -> int:
-        """While fresh entries are too large or too many, take the oldest, never the newest, and set apart what stays of it.
+        """While fresh entries have more than their share, take the oldest, but never the newest, and set apart what stays of it.
 
         What was set apart goes whole, oldest first, when it outgrows its share. Returns how many results went.
         """
         dropped = 0
-        while len(self._fresh.entries) > 1 and (
-            self._fresh.nbytes > self._room * (1 - KEPT_SHARE) or len(self._fresh.entries) > FRESH_ENTRIES
-        ):
+        while self._fresh.nbytes > self._room * (1 - KEPT_SHARE) and len(self._fresh.entries) > 1:
             entry = self._fresh.pop_oldest()
             self._cut(entry.number, entry.round_number)
             dropped += len(entry.matches)
@@ -488,22 +478,6 @@ class ResultLog:
                 gone = self._kept.pop_oldest()
                 dropped += len(gone.matches)
                 count_ids(_ids(gone.matches), self._in_lists, -ONE_HELD)
-        if len(self._kept.entries) > self._swept_at:
-            dropped += self._sweep()
-        return dropped
-
-    def _sweep(self) -> int:
-        """Let go of entries set apart all of whose queries were dropped; returns how many results went."""
-        dropped, kept = 0, _Shelf()
-        for entry in self._kept.entries:
-            ids = _ids(entry.matches)
-            if (self._earlier[ids] < 0).all():
-                dropped += len(ids)
-                count_ids(ids, self._in_lists, -ONE_HELD)
-            else:
-                kept.push(entry)
-        self._kept = kept
-        self._swept_at = max(SWEPT_FROM, 2 * len(kept.entries))
         return dropped
 
     def _without_surplus(self, entry: Entry) -> Entry | None:
