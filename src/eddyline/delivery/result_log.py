@@ -35,9 +35,7 @@ from eddyline.model import StreamPlan
 from eddyline.notebook import html_rows
 from eddyline.storage.outbox import StoredPart
 
-ENTRY_BYTES = (
-    3_500  # what an entry of a few rows costs besides the bytes in its arrays: measured by resident memory
-)
+ENTRY_BYTES = 3_500  # of a few rows, besides the bytes in its arrays: measured by resident memory
 SEGMENT_BYTES = 1_000  # the same of a segment of a narrowed plan
 BITMAP_SHARE = 0.5  # of the byte limit
 KEPT_SHARE = 0.5  # of what others may have, for results set apart

@@ -399,44 +399,14 @@ class ExpressionTree(Placing):
         self._read(e, "this", "expressions")
         body = self._expression(e.this)
         self._expect(body.first - 1, "->")
-<<<<<<< HEAD
-        parameters: Sequence[Any] = e.expressions
-        first = self._place(parameters[0]) if parameters else body.first
-        if self._words[body.first - 2] == ")":
-            parameters, last = self._one_or_more(parameters, first, self._parameter)
-            first = first - 1
-            self._expect(first, "(")
-            self._at(Placed(None, last + 1, last + 1), body.first - 1)
-||||||| parent of d48bcb9 (A NULL constant decides a comparison before its attribute's error, in the index too; the oracle says so)
-        names = e.expressions
-        first = self._place(names[0]) if names else body.first
-        if self._words[body.first - 2] == ")":
-            names, last = self._one_or_more(names, first, self._parameter)
-            first = first - 1
-            self._expect(first, "(")
-            self._at(Placed(None, last + 1, last + 1), body.first - 1)
-=======
         first = last = body.first - 2
         if self._words[last] == ")":
             first = self._place(e.expressions[0]) - 1
             names, end = self._one_or_more(e.expressions, self._expect(first, "("), self._parameter)
             self._at(Placed(None, end, end), last)
->>>>>>> d48bcb9 (A NULL constant decides a comparison before its attribute's error, in the index too; the oracle says so)
         else:
-<<<<<<< HEAD
-            parameters = [self._parameter(parameters[0]).node]
-        return Placed(
-            LambdaNode(tuple(parameters), body.node, span=self._span(first, body.last)), first, body.last
-        )
-||||||| parent of d48bcb9 (A NULL constant decides a comparison before its attribute's error, in the index too; the oracle says so)
-            names = [self._parameter(names[0]).node]
-        return Placed(
-            LambdaNode(tuple(names), body.node, span=self._span(first, body.last)), first, body.last
-        )
-=======
             names = (self._at(self._parameter(e.expressions[0]), first).node,)
         return Placed(LambdaNode(names, body.node, span=self._span(first, body.last)), first, body.last)
->>>>>>> d48bcb9 (A NULL constant decides a comparison before its attribute's error, in the index too; the oracle says so)
 
     def _parameter(self, e: exp.Expr) -> Placed:
         at = self._place(e)
