@@ -314,9 +314,13 @@ class ResultLog:
         n[known] = np.maximum(0, (self._in_lists[ids] >> 32) + self._in_bitmaps[ids] + self._earlier[ids])
         return n
 
+    def produced_counts(self) -> npt.NDArray[np.int64]:
+        """The same of all queries, by number."""
+        return self.produced_by(np.arange(len(self._earlier)))
+
     def most_produced(self, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The queries with most results, and how many each has had, the most first."""
-        n = self.produced_by(np.arange(len(self._earlier)))
+        n = self.produced_counts()
         places = np.argpartition(n, -most)[-most:] if most < len(n) else np.arange(len(n))
         places = places[n[places] > 0]
         order = places[np.argsort(-n[places], kind="stable")]
