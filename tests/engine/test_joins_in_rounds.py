@@ -9,6 +9,7 @@ import pytest
 
 import eddyline.joins.probing as probing
 import eddyline.joins.stage as stage_module
+from eddyline.errors import MemoryLimitError
 from tests.engine.join_lives import Life, at
 
 STREAMS = """
@@ -198,7 +199,7 @@ def test_a_plan_that_cannot_be_adopted_is_adopted_by_the_next_round(life, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(stage_module.JoinStage, "_fit", fails)
-        with pytest.raises(MemoryError):
+        with pytest.raises(MemoryLimitError):
             life.push(b=[(1, 10)])
     life.push(b=[(1, 10)])
     life.push(a=[(1, 10)])
