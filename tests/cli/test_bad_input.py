@@ -91,7 +91,7 @@ HERE = [
     (1, "eddyline why nope price=1", "there is no query nope\n"),
     (2, "eddyline why cheap price", "row price has no value\nhint: Write row NAME=VALUE.\n"),
     (2, "eddyline why cheap '{\"price\": }'", "the row is not a JSON object\n"),
-    (1, "eddyline why cheap prize=1", "the row does not fit stream trades\n"),
+    (1, "eddyline why cheap prize=1", "stream trades has no column prize\n"),
     (1, "eddyline why cheap price=low", "the row does not fit stream trades\ndetail: column price: 'low' is not DOUBLE\n"),
     (1, "eddyline deadletters --stream nope", "there is no stream nope\nhint: Known: trades.\n"),
     (1, "eddyline deadletters --query nope", "there is no query nope\n"),

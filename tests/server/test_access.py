@@ -399,7 +399,6 @@ def test_explain_has_no_error_of_a_row_that_another_owner_sees(home):
     def telltale(sym: str) -> bool:
         raise ValueError(f"secret of {sym}")
 
-    home.engine.functions.register(telltale)
     home.engine.query(
         "SELECT sym FROM trades WHERE sym = 'BOLT' AND telltale(sym)", name="hers", owner="anna"
     )

@@ -335,7 +335,7 @@ def _spark(one: Parser) -> None:
     one.add_argument(
         "--spark",
         action="store_true",
-        help="let workers of Spark read and filter whatever lies ready in quantity",
+        help="let workers of Spark read and filter large input",
     )
     one.add_argument(
         "--master",
@@ -395,12 +395,10 @@ def _stream_commands(stream: Parser) -> None:
     one.add_argument(
         "--format", choices=FORMATS, metavar="FORMAT", help=f"{', '.join(FORMATS)}; else by name and content"
     )
-    one.add_argument("--delimiter", metavar="CHARACTER", help="of CSV; else the likeliest")
+    one.add_argument("--delimiter", metavar="CHAR", help="of CSV; else the likeliest")
     one.add_argument("--time", metavar="COLUMN", help="when a row happened; else the likeliest")
-    one.add_argument(
-        "--time-unit", metavar="UNIT", help="what numbers in it count: s, ms, us, ns; else the likeliest"
-    )
-    one.add_argument("--time-format", metavar="PATTERN", help="of text in it: dd.MM.yyyy HH:mm, or iso")
+    one.add_argument("--time-unit", metavar="UNIT", help="s, ms, us or ns, of numbers in it")
+    one.add_argument("--time-format", metavar="FORM", help="of text in it: dd.MM.yyyy HH:mm, or iso")
     one.add_argument("--write", action="store_true", help="add the stream to the pipeline file")
     one.add_argument("--pipeline", metavar="FILE", help="the pipeline file")
 

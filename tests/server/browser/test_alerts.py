@@ -53,9 +53,9 @@ def test_open_alerts_are_grouped_by_rule_the_gravest_first_and_the_badge_counts_
     [
         ("alerts", "alerts/groups", "Looking for open alerts…", "No alert is open", "ACME fell"),
         ("alerts", "messages", "Looking for open alerts…", "No message yet", "ACME fell"),
-        ("rules/{}", "/results?", "Looking for results…", "No result yet", "No result yet"),
-        ("dead-letters", "dead_letters", "Loading…", "No dead letters", "No dead letters"),
-        ("streams", "streams", "Loading…", "No stream yet", "late rows"),
+        ("rules/{}", "/results?", "Loading results…", "No result yet", "No result yet"),
+        ("dead-letters", "dead_letters", "Loading dead letters…", "No dead letters", "No dead letters"),
+        ("streams", "streams", "Loading the streams…", "No stream yet", "late rows"),
     ],
 )
 def test_loading_is_not_an_empty_list(alarmed, view, asked, while_loading, empty, found):
