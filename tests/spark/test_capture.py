@@ -231,8 +231,8 @@ def test_a_column_that_comes_between_capture_and_round_is_null(fed, large):
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ("sym STRING, price DOUBLE, n BIGINT, venue STRING", "unknown: venue"),
-        ("sym STRING, cost DOUBLE, n BIGINT", "missing: price; unknown: cost"),
+        ("sym STRING, price DOUBLE, n BIGINT, venue STRING", "stream trades has no column venue"),
+        ("sym STRING, cost DOUBLE, n BIGINT", "stream trades has no column cost"),
         (
             "sym STRING, price STRING, n BIGINT",
             "column price of the data is string, stream trades has DOUBLE",

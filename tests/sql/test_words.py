@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+import eddyline
 from eddyline.errors import EddylineError
 from eddyline.model import Stream
 from eddyline.sql import Shapes
@@ -142,3 +143,13 @@ def test_spark_takes_the_same_words(spark):
         assert spark.sql(f"SELECT {shown} FROM events WHERE {compared}").count() == 1
     finally:
         spark.catalog.dropTempView("events")
+
+
+@pytest.mark.parametrize("condition", ["n IS DISTINCT FROM 5", "n IS NOT DISTINCT FROM 5"])
+def test_is_distinct_from_stands_in_the_list_of_columns_too(condition):
+    engine = eddyline.open()
+    engine.stream("s", "n INT")
+    query = engine.query(f"SELECT {condition} AS found FROM s")
+    engine.push("s", [(5,), (None,)])
+    is_not = "NOT" in condition
+    assert [result["found"] for result in query.results()] == [is_not, not is_not]

@@ -355,6 +355,8 @@ class Reading:
 
     def _is_bare_alias(self, at: int, clause: str, opened: Sequence[int]) -> bool:
         """Whether the word stands behind a column of SELECT, and nothing else does."""
+        if self.words[at] == "DISTINCT" and self.words[at - 1] in ("IS", "NOT"):  # i IS DISTINCT FROM 5
+            return False
         is_end = self.words[at + 1] in (",", "FROM")
         return clause == "SELECT" and opened[-1] < 0 and is_end and self.words[at] not in RARELY_NAMES
 
