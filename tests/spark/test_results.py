@@ -264,6 +264,8 @@ def test_the_page_about_streaming_dataframes_and_results_runs(tmp_path, spark, c
         shown = re.search(r"^```text\n(.*?)^```$", sections, re.MULTILINE | re.DOTALL)
         assert capsys.readouterr().out.strip() == shown[1].strip()
         assert spark.table("alerts").count() == 1
+        names["counting"].processAllAvailable()
+        assert names["engine"].get("high").results() == [{"sym": "B", "n": 1}]
     finally:
         spark.sql("DROP TABLE IF EXISTS alerts")
         names["running"].stop()
