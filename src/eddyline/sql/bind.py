@@ -14,7 +14,6 @@ from eddyline import types
 from eddyline.errors import (
     EddylineError,
     LimitError,
-    NotBuiltError,
     ParseError,
     Span,
     TypeMismatchError,
@@ -23,25 +22,15 @@ from eddyline.errors import (
     nearest,
 )
 from eddyline.expressions import FUNCTIONS, call, cast, coerce, common_type, literal_as_decimal
-from eddyline.model import LAMBDA, Aggregate, Call, Expression, Literal, Over, Slot, UserCall, Variable
+from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall, Variable
 from eddyline.sql import aggregates, syntax
+from eddyline.sql.lambdas import array_and_function, bound_function, variables_of
 from eddyline.sql.lexer import MAX_NESTING, PARAMETER, Constant
 from eddyline.sql.literals import converted, literal
-from eddyline.sql.refusals import EXPLODE_HINT
+from eddyline.sql.refused_functions import refuse_function
 from eddyline.sql.scope import Scope, fields, struct_field
 
 MAX_PREDICATES = 1000
-TAKE_FUNCTIONS = {"exists": 1, "filter": 2, "forall": 1, "transform": 2}  # and how many variables these have
-
-
-_REFUSED = {
-    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"): (
-        EXPLODE_HINT
-    ),
-    ("rand", "randn", "random", "uniform", "uuid", "shuffle", "monotonically_increasing_id"): (
-        "Declare a function of your own with deterministic=False (docs/functions.md)."
-    ),
-}
 
 
 class UserFunction(Protocol):
@@ -344,7 +333,7 @@ class Binder:
         if user is None and name not in FUNCTIONS and aggregates.is_aggregate(name):
             return self._aggregate(node, name, is_windowed=False)
         if user is None and name not in FUNCTIONS:
-            self._refuse_function(node, name)
+            refuse_function(name, node.span)
         if node.is_distinct:
             raise UnsupportedError(f"{node.name} does not take DISTINCT", span=node.span)
         arguments = [self.bind(argument) for argument in node.arguments]
@@ -355,70 +344,19 @@ class Binder:
             also_known = [*also_known, *aggregates.NAMES]
         return call(node.name, arguments, span=node.span, also_known=also_known)
 
-    def _refuse_function(self, node: syntax.CallNode, name: str) -> None:
-        """Refuse by its name what Spark has and a standing query does not, or not yet."""
-        if name in aggregates.WINDOWS_OF_TIME:
-            raise NotBuiltError(
-                f"windows of time ({name}) are not built in this version",
-                span=node.span,
-                hint=aggregates.WAY_OUT,
-            )
-        if name in aggregates.OTHER_NAMES:
-            raise NotBuiltError(
-                f"{name} is an aggregate; these are not built in this version",
-                span=node.span,
-                hint=aggregates.WAY_OUT,
-            )
-        for names, hint in _REFUSED.items():
-            if name in names:
-                raise UnsupportedError(f"{name} is not supported", span=node.span, hint=hint)
-
     def _call_with_function(self, node: syntax.CallNode, name: str) -> Expression:
         """A call such as exists(tags, t -> t LIKE 'a%')."""
-        if name not in TAKE_FUNCTIONS:
-            raise UnsupportedError(
-                f"{node.name} of a function is not supported",
-                span=node.span,
-                hint=f"What takes one is {', '.join(TAKE_FUNCTIONS)}. Anything else a function of your own can do, "
-                "which takes the whole array (docs/functions.md).",
-            )
-        if len(node.arguments) != 2 or isinstance(node.arguments[0], syntax.LambdaNode):
-            raise TypeMismatchError(
-                f"{name} takes an array and a function",
-                span=node.span,
-                hint=f"Write {FUNCTIONS[name].signature}.",
-            )
-        array, function = self.bind(node.arguments[0]), node.arguments[1]
-        assert isinstance(function, syntax.LambdaNode), function
-        if not pa.types.is_list(array.type):
-            raise TypeMismatchError(
-                f"{name} takes an ARRAY, found {types.type_name(array.type)}", span=node.arguments[0].span
-            )
-        n_variables = TAKE_FUNCTIONS[name]
-        names = [parameter.lower() for parameter in function.parameters]
-        if len(names) > n_variables or len(set(names)) < len(names):
-            takes = "x -> …" if n_variables == 1 else "x -> … or (x, i) -> …"
-            raise TypeMismatchError(f"the function of {name} is written {takes}", span=function.span)
+        array, function = array_and_function(node, name)
+        bound = self.bind(array)
+        variables = variables_of(function, bound, name, self._n_variables)
         outer = self.variables, self.allows_aggregates, self.allows_windows, self.clause
-        element_and_index = (array.type.value_type, types.INT)
-        variables = [
-            Variable(t, self._n_variables + at, parameter)
-            for at, (t, parameter) in enumerate(zip(element_and_index, function.parameters, strict=False))
-        ]
-        self.variables = {**self.variables, **dict(zip(names, variables, strict=True))}
+        self.variables = {**self.variables, **{each.name.lower(): each for each in variables}}
         self.allows_aggregates, self.allows_windows, self.clause = False, False, f"the function of {name}"
         self._n_variables += len(variables)
         body = self.bind(function.body)
         self._n_variables -= len(variables)
         self.variables, self.allows_aggregates, self.allows_windows, self.clause = outer
-        for call_ in (each for each in body.walk() if isinstance(each, UserCall)):
-            raise UnsupportedError(
-                f"{call_.function} cannot be called for each element of an array",
-                span=call_.span,
-                hint="Let the function take the whole array (docs/functions.md).",
-            )
-        lambda_ = Call(body.type, LAMBDA, (body, *variables), span=function.span)
-        return call(name, [array, lambda_], span=node.span)
+        return call(name, [bound, bound_function(function, body, variables)], span=node.span)
 
     def _misplaced_function(self, node: syntax.LambdaNode) -> Expression:
         raise UnsupportedError(
