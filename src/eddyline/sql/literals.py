@@ -86,7 +86,10 @@ def _scalar(kind: str, raw: str, time_zone: str) -> tuple[pa.DataType, Any]:
 def _floating(raw: str, t: pa.DataType) -> float:
     """The nearest value of the type; of a FLOAT, too, in one step from the digits."""
     digits = raw.rstrip("dDfF")
-    value = float(digits)
+    try:
+        value = float(digits)
+    except ValueError:
+        raise ParseError(f"{raw} is not a number", hint="Write 1.5, 1e10 or 1.5e-3.") from None
     if math.isinf(value) or (value and Decimal(digits).copy_abs() > _LARGEST[t]):
         raise ParseError(f"{raw} does not fit {types.type_name(t)}")
     return value if t == types.DOUBLE else float(pa.scalar(digits).cast(t).as_py())
