@@ -59,6 +59,8 @@ class Operation:
     def may_show_hers(self) -> bool:
         """Whether it gives something of a query that is named."""
         named = {each["name"] for each in self.document.get("parameters", ())}
+        if self.path.endswith("/results/arrow"):  # values alone, without the name or text of the query
+            return False
         return self.method == "GET" and bool(named & NAMES_HERS)
 
 
