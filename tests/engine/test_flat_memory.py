@@ -81,6 +81,7 @@ def test_as_many_objects_are_held_after_more_pushes(
     monkeypatch.setattr(eddyline.catalog.catalog, "CHANGES_KEPT", 32)
     monkeypatch.setattr(eddyline.engine.rounds, "REMEMBERED_TOKENS", 70)
     monkeypatch.setattr(eddyline.engine.rounds, "EVENTS_KEPT", 32)
+    monkeypatch.setattr(eddyline.engine.rounds, "MESSAGES_KEPT", 32)
     monkeypatch.setattr(eddyline.statistics.round_records, "KEPT", 32)
     limits = {"results_per_query": 5, "result_bytes": 200_000, "recent_rows": 50, "dead_letters": 50}
     now = [0]
@@ -92,6 +93,9 @@ def test_as_many_objects_are_held_after_more_pushes(
                 now[0] += 400_000
                 churn.push(10)
             held.append(n_objects())
+        messages = engine.rounds.alerting.log
+        assert messages.last_id() > 500
+        assert has_home or len(messages.messages_after(0, 10_000)) < 500  # they are looked at every 64 rounds
     assert churn.n_heard > 50
     assert max(held[3:]) - held[2] < 500, held  # some hundred pushes further on
 

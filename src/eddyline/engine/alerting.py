@@ -91,6 +91,10 @@ class Alerting:
             self._log = AlertLog.in_memory()
         return self._log
 
+    def forget(self, count: int) -> int:
+        """Remove all but the newest messages; returns how many, some of them if there are many."""
+        return 0 if self._log is None else self._log.forget(0, count)
+
     def close(self) -> None:
         if self._durable is None and self._log is not None:
             self._log.close()

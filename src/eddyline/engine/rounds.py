@@ -108,6 +108,7 @@ REMEMBERED_TOKENS = 10_000  # in memory; a home remembers those of all rounds it
 REMEMBERED_OUTPUTS = 64  # rounds with a token whose pairs can be asked for again
 REMEMBERED_BYTES = 64 << 20  # which they may hold, unless the last alone holds more
 EVENTS_KEPT = 1_000
+MESSAGES_KEPT = 10_000  # of alerts, in memory; a home has its retention
 SAMPLE_ROWS = 1_024
 
 
@@ -766,7 +767,10 @@ class RoundEngine:
 
     def _collect_garbage(self, round_number: int) -> None:
         """The round has happened: if its files cannot be cleared away, that is told, and tried again later."""
-        if self.durable is not None:
+        if self.durable is None:
+            while self.alerting.forget(MESSAGES_KEPT):
+                pass
+        else:
             try:
                 self.durable.collect_garbage(read_to=self.alerting.cursor)
             except EddylineError as error:
