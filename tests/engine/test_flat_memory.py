@@ -110,6 +110,4 @@ def test_memory_is_flat_from_ten_to_twenty_thousand_pushes(tmp_path: Path, has_h
         before = rss_bytes()
         churn.push(10_000)
         gc.collect()
-        assert (
-            rss_bytes() - before < 10 << 20
-        )  # 40 MB when the results of small rounds were kept as they came
+        assert rss_bytes() - before < 16 << 20  # 7 MB in memory; 27 MB while every message of alerts was kept
