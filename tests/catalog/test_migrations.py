@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from eddyline.catalog import migrations
+from eddyline.catalog import checksums, migrations
 from eddyline.catalog.migrations import FORMAT, migrate, refuse_newer
 from eddyline.errors import HomeError
 
@@ -12,6 +12,7 @@ from eddyline.errors import HomeError
 @pytest.fixture
 def connection(tmp_path):
     connection = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
+    checksums.register(connection)
     yield connection
     connection.close()
 
@@ -30,9 +31,9 @@ def test_a_new_file_comes_to_the_format_of_this_version(connection):
 
 def test_a_file_of_this_format_stays_as_it_is(connection):
     migrate(connection)
-    connection.execute("INSERT INTO settings VALUES ('a', 'b')")
+    connection.execute("INSERT INTO settings (name, value) VALUES ('a', 'b')")
     migrate(connection)
-    assert connection.execute("SELECT * FROM settings").fetchall() == [("a", "b")]
+    assert connection.execute("SELECT value FROM settings WHERE name = 'a'").fetchall() == [("b",)]
 
 
 def test_every_format_has_a_way_to_the_next():
@@ -42,12 +43,13 @@ def test_every_format_has_a_way_to_the_next():
 def test_a_file_goes_through_every_format_between(connection, monkeypatch):
     steps = {**migrations._STEPS, FORMAT: "ALTER TABLE settings ADD COLUMN more TEXT;"}
     migrate(connection)
-    connection.execute("INSERT INTO settings VALUES ('a', 'b')")
+    connection.execute("INSERT INTO settings (name, value) VALUES ('a', 'b')")
     monkeypatch.setattr(migrations, "_STEPS", steps)
     monkeypatch.setattr(migrations, "FORMAT", FORMAT + 1)
     migrate(connection)
     assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT + 1,)
-    assert connection.execute("SELECT * FROM settings").fetchall() == [("a", "b", None)]
+    assert connection.execute("SELECT value, more FROM settings WHERE name = 'a'").fetchall() == [("b", None)]
+    assert list(checksums.problems(connection)) == []
 
 
 def test_rounds_of_the_first_format_are_as_old_as_their_time(connection, monkeypatch):
@@ -77,3 +79,30 @@ def test_a_newer_format_is_refused(connection, tmp_path):
     connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     with pytest.raises(HomeError, match="was written by a newer version of eddyline"):
         refuse_newer(connection, tmp_path / "catalog.db")
+
+
+def test_times_of_the_fifth_format_lose_the_jumps_of_the_clock(connection, monkeypatch):
+    day = 86_400_000_000
+    monkeypatch.setattr(migrations, "FORMAT", 5)
+    migrate(connection)
+    for version, at_us in ((1, 10), (2, 30), (3, 400 * day + 60)):
+        connection.execute("INSERT INTO versions VALUES (?, ?, '')", (version, at_us))
+    for number, version, at_us in ((1, 1, 20), (2, 2, 400 * day + 50), (3, 3, 70), (4, 3, 90)):
+        connection.execute(
+            "INSERT INTO rounds VALUES (?, ?, 0, 0, 1, 1, NULL, '{}', 0, 0, 0, 1, ?)",
+            (number, version, at_us),
+        )
+        connection.execute(
+            "INSERT INTO files VALUES (?, 'outbox', ?, 1, 1, ?, 0)", (f"f{number}", number, at_us)
+        )
+    monkeypatch.undo()
+    migrate(connection)
+    kept = connection.execute("SELECT kept_us FROM versions ORDER BY version").fetchall()
+    assert kept == [(10,), (30,), (day + 40,)]
+    times = [(20,), (day + 30,), (day + 40,), (day + 60,)]
+    assert connection.execute("SELECT at_us FROM rounds ORDER BY number").fetchall() == times
+    assert connection.execute("SELECT at_us FROM files ORDER BY name").fetchall() == times
+    assert connection.execute("SELECT value FROM settings WHERE name = 'retention clock'").fetchone() == (
+        f'[{day + 60},90,"",0]',
+    )
+    assert list(checksums.problems(connection)) == []

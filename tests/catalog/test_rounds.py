@@ -10,6 +10,8 @@ from eddyline.catalog.versions import Kept
 from eddyline.errors import HomeError
 from eddyline.model import Round, StreamProgress
 
+NOW_US = [0]
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -19,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def log(path):
     database = Database(path)
-    yield RoundLog(database, epoch=0)
+    yield RoundLog(database, 0, lambda: NOW_US[0])
     database.close()
 
 
@@ -32,7 +34,8 @@ def commit(
     log: RoundLog, number: int, *, token: str | None = None, files=(), positions=None, at_us: int = 0
 ) -> None:
     progress = {"trades": StreamProgress(5 * number, 100 * number, 90 * number, 0)}
-    log.commit(done(number, token), progress, files, positions or {}, at_us)
+    NOW_US[0] = at_us
+    log.commit(done(number, token), progress, files, positions or {})
 
 
 def file(name: str, round_number: int, kind: str = "outbox", nbytes: int = 10) -> ListedFile:
@@ -41,7 +44,7 @@ def file(name: str, round_number: int, kind: str = "outbox", nbytes: int = 10) -
 
 def test_a_committed_round_is_found_again_with_all_that_belongs_to_it(log, path):
     commit(log, 1, token="t1", files=[file("outbox/a", 1)], positions={"folder": {"file": "x", "line": 7}})
-    other = RoundLog(Database(path), epoch=0)
+    other = RoundLog(Database(path), 0, lambda: 0)
     assert other.last() == done(1, "t1")
     assert other.by_token("t1") == done(1, "t1")
     assert other.by_token("t2") is None
@@ -96,7 +99,11 @@ def test_a_cursor_is_kept_until_it_moves(log, path):
     log.set_cursor("mail", 3, 1)
     log.set_cursor("mail", 4, 0)
     log.set_cursor("file", 1, 2)
-    assert RoundLog(Database(path), epoch=0).cursors() == {"alerts": (0, 0), "mail": (4, 0), "file": (1, 2)}
+    assert RoundLog(Database(path), 0, lambda: 0).cursors() == {
+        "alerts": (0, 0),
+        "mail": (4, 0),
+        "file": (1, 2),
+    }
 
 
 def test_a_log_without_rounds_says_so(log):
@@ -144,7 +151,7 @@ def test_dead_letters_of_forgotten_rounds_are_still_counted(log, path):
     assert (log.forget(3), log.n_dead()) == (2, 7)
     assert (log.forget(7), log.n_dead()) == (4, 7)
     commit(log, 8)
-    assert RoundLog(Database(path), epoch=0).n_dead() == 8
+    assert RoundLog(Database(path), 0, lambda: 0).n_dead() == 8
 
 
 def test_many_rounds_go_in_steps_the_oldest_first(log, monkeypatch):
@@ -157,7 +164,7 @@ def test_many_rounds_go_in_steps_the_oldest_first(log, monkeypatch):
 def test_the_oldest_version_results_came_from_is_that_of_the_oldest_file(log):
     for number, kind in enumerate(["capture", "dead", "outbox"], start=1):
         round_ = Round(number, 10 * number, 0, 0, 1, {}, None)
-        log.commit(CommittedRound(round_, 0, 0, 0, 0), {}, [file(f"{kind}/a", number, kind)], {}, 0)
+        log.commit(CommittedRound(round_, 0, 0, 0, 0), {}, [file(f"{kind}/a", number, kind)], {})
     assert log.oldest_version("outbox", "dead") == 20
     assert log.oldest_version("outbox") == 30
     log.unlist(["outbox/a", "dead/a"])

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from eddyline.catalog.checksums import COLUMN, checked
 from eddyline.catalog.database import Database
 from eddyline.errors import PropertyError, UnknownNameError, did_you_mean
 
@@ -184,12 +185,13 @@ class AuditLog:
         """The newest entries, newest first; those before an id, if one is given."""
         with self._lock, self._database.read():
             rows = self._connection.execute(
-                "SELECT id, at_us, who, owner, what, detail FROM audit WHERE ? IS NULL OR id < ? ORDER BY id DESC LIMIT ?",
+                f"SELECT id, at_us, who, owner, what, detail, {COLUMN} FROM audit WHERE ? IS NULL OR id < ?"
+                " ORDER BY id DESC LIMIT ?",
                 (before, before, n),
             ).fetchall()
         return [
             AuditEntry(number, at_us, who, owner, what, json.loads(detail))
-            for number, at_us, who, owner, what, detail in rows
+            for number, at_us, who, owner, what, detail in (checked("audit", row) for row in rows)
         ]
 
 

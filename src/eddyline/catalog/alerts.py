@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eddyline.catalog import codec
+from eddyline.catalog.checksums import COLUMN, checked
 from eddyline.catalog.database import Database
 from eddyline.catalog.silences import SilenceLog, Withheld
 from eddyline.catalog.versions import AT_ONCE
 from eddyline.model import AlertKey, AlertState, Message, Properties, Shape, is_alert
 
 READER = "alerts"  # of the cursor
+_MESSAGE = "id, round, query_id, owner, body, key"
 _STATE = "state, first_us, last_us, fired_us, n_rows, n_suppressed, result"
 _BODY = ("status", "query", "generation", "key", "severity", "message", "row", "result", "at_us", "since_us", "n_rows",
          "n_suppressed", "reason", "deliver", "silence", "n_withheld")  # fmt: skip
@@ -110,13 +112,13 @@ class AlertLog:
         """Messages after an id, of one query or owner if given, oldest first: the first `limit` or the `newest` of them."""
         count = -1 if newest is None and limit is None else min(n for n in (newest, limit) if n is not None)
         rows = self._connection.execute(
-            "SELECT id, round, query_id, owner, body FROM messages WHERE id > ?1"
+            f"SELECT {_MESSAGE}, {COLUMN} FROM messages WHERE id > ?1"
             + ("" if query_id is None else " AND query_id = ?2")
             + ("" if owner is None else " AND owner = ?3")
             + f" ORDER BY id{'' if newest is None else ' DESC'} LIMIT ?4",
             (after, query_id, owner, count),
         ).fetchall()
-        found = [_message(*row) for row in rows]
+        found = [_read_message(row) for row in rows]
         return found if newest is None else found[::-1]
 
     def of_key(self, query_id: int, keys: Sequence[str], newest: int) -> list[Message]:
@@ -124,11 +126,11 @@ class AlertLog:
         marks = ", ".join("?" * len(keys))
         plain = ", ".join(["json(?)"] * len(keys))
         rows = self._connection.execute(
-            f"SELECT id, round, query_id, owner, body FROM messages WHERE query_id = ? AND (key IN ({marks}) OR"
+            f"SELECT {_MESSAGE}, {COLUMN} FROM messages WHERE query_id = ? AND (key IN ({marks}) OR"
             f" (key IS NULL AND json_extract(body, '$.key') IN ({plain}))) ORDER BY id DESC LIMIT ?",  # NULL: before format 5
             (query_id, *keys, *keys, newest),
         ).fetchall()
-        return [_message(*row) for row in rows[::-1]]
+        return [_read_message(row) for row in rows[::-1]]
 
     def first_id(self) -> int:
         """The id of the oldest message that is kept; if none is, that of the next. Ids are dense: those before it are gone."""
@@ -234,13 +236,14 @@ class AlertLog:
                 [(*each.key, *each.state, each.row, each.message, each.due_us) for each in kept],
             )
             self._connection.executemany(
-                "INSERT INTO messages (id, round, query_id, owner, body, key) VALUES (?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO messages ({_MESSAGE}) VALUES (?, ?, ?, ?, ?, ?)",
                 [(m.id, m.round, m.query_id, m.owner, _body(m), json.dumps(m.key)) for m in changes.messages],
             )
             if changes.withheld or changes.silences:
                 self._write_withheld(changes)
             self._connection.executemany(
-                "INSERT INTO alert_counts VALUES (?, ?, ?, ?, ?) ON CONFLICT (query_id) DO UPDATE SET"
+                "INSERT INTO alert_counts (query_id, n_fired, n_resolved, n_suppressed, n_unformatted)"
+                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (query_id) DO UPDATE SET"
                 " n_fired = n_fired + excluded.n_fired, n_resolved = n_resolved + excluded.n_resolved,"
                 " n_suppressed = n_suppressed + excluded.n_suppressed,"
                 " n_unformatted = n_unformatted + excluded.n_unformatted",
@@ -249,7 +252,9 @@ class AlertLog:
             self._connection.executemany(
                 "DELETE FROM alert_counts WHERE query_id = ?", [(query_id,) for query_id in changes.dropped]
             )
-            self._connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, 0)", (READER, cursor))
+            self._connection.execute(
+                "INSERT OR REPLACE INTO cursors (reader, round, place) VALUES (?, ?, 0)", (READER, cursor)
+            )
 
     def forget(self, before_round: int, count: int) -> int:
         """Remove messages of earlier rounds, and all but the newest `count`; returns how many, AT_ONCE at most."""
@@ -269,7 +274,8 @@ class AlertLog:
             [key for key, each in changes.withheld.items() if each is None],
         )
         self._connection.executemany(
-            "INSERT OR REPLACE INTO withheld VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO withheld (query_id, generation, key, first_status, n_messages, owner, body)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (*key, each.first_status, each.n_messages, each.last.owner, _body(each.last))
                 for key, each in changes.withheld.items()
@@ -362,6 +368,10 @@ class AlertLog:
 
 def _body(message: Message) -> str:
     return json.dumps({name: getattr(message, name) for name in _BODY})
+
+
+def _read_message(row: tuple[Any, ...]) -> Message:
+    return _message(*checked("messages", row)[:-1])
 
 
 def _message(message_id: int, round_number: int, query_id: int, owner: str, body: str) -> Message:

@@ -71,9 +71,16 @@ def _no_collector() -> Iterator[None]:
 class Catalog:
     """Streams, queries and versions. Every change, single or bulk, is one version."""
 
-    def __init__(self, database: Database | None = None, clock: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        database: Database | None = None,
+        clock: Callable[[], int] = lambda: 0,
+        stamp_us: Callable[[], int] | None = None,
+    ) -> None:
+        """`stamp_us` says, within a transaction, what time it is as retention counts; `clock` if it is not given."""
         self._database = database
         self._clock = clock
+        self._stamp_us = stamp_us
         self._depth = 0
         self.alerts = AlertQueries()
         self._clear()
@@ -117,7 +124,9 @@ class Catalog:
             with self._database.transaction():
                 yield self.version
                 self._database.set("last id", str(self._next_id - 1))
-                self._database.add_version(self.version, self._clock(), what)
+                at_us = self._clock()
+                kept_us = at_us if self._stamp_us is None else self._stamp_us()
+                self._database.add_version(self.version, at_us, what, kept_us)
         except BaseException:
             if self._depth == 1 and self._database is not None:  # back to what the disk has
                 self._clear()

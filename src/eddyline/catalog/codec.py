@@ -40,6 +40,7 @@ from eddyline.model import (
     Window,
     pattern_atom,
 )
+from eddyline.nesting import deep
 from eddyline.types import DATE, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, parse_type, type_name
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -57,6 +58,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _FROM_JSON = json.JSONDecoder()
 
 
+@deep
 def dump(value: Any) -> str:
     return _JSON.encode(value)
 
@@ -121,6 +123,7 @@ def _naive(value: datetime.datetime) -> datetime.datetime:
 # --------------------------------------------------------------------------------------------- expressions
 
 
+@deep
 def expression_to(expression: Expression, *, spans: bool = True) -> list[Any]:
     """Without `spans`, what it means and not where in a text it stood."""
     t, span = type_name(expression.type), _span_to(expression.span) if spans else None
@@ -139,6 +142,7 @@ def expression_to(expression: Expression, *, spans: bool = True) -> list[Any]:
     return ["call", t, span, expression.function, _all_to(expression.arguments, spans)]
 
 
+@deep
 def expression_from(stored: list[Any]) -> Expression:
     kind, t, span = stored[0], type_from(stored[1]), _span_from(stored[2])
     if kind == "literal":
@@ -218,6 +222,7 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
     }
 
 
+@deep
 def shape_from(stored: str) -> Shape:
     s = json.loads(stored)
     return Shape(

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from eddyline.catalog import codec
-from eddyline.catalog.migrations import migrate, refuse_newer
-from eddyline.errors import HomeError
+from eddyline.catalog import checksums, codec
+from eddyline.catalog.migrations import catalog_problems, migrate, refuse_newer
+from eddyline.errors import EddylineError, HomeError
 from eddyline.model import Properties, QueryState, Shape, Stream
 
 BUSY_S = 10.0
@@ -62,6 +62,52 @@ class StoredTemplate:
     ended: list[int]
 
 
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter: of a text, or of what SQLite says of one
+
+
+class _Cursor(sqlite3.Cursor):
+    """One that says so if the file turns out to be damaged while it is read."""
+
+    def execute(self, *arguments: Any) -> Self:
+        try:
+            return super().execute(*arguments)
+        except _ERRORS as error:
+            raise self._named(error) from error
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except _ERRORS as error:
+            raise self._named(error) from error
+
+    def fetchall(self) -> list[Any]:
+        try:
+            return super().fetchall()
+        except _ERRORS as error:
+            raise self._named(error) from error
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except _ERRORS as error:
+            raise self._named(error) from error
+
+    def _named(self, error: Exception) -> Exception:
+        """A damaged file by name; any other error as it is."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        is_text = isinstance(error, UnicodeDecodeError) or "Could not decode" in str(error)
+        if is_text or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return _cannot_open(self.connection.path, error)  # type: ignore[attr-defined]
+        return error
+
+
+class _Connection(sqlite3.Connection):
+    path: Path  # of the file
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).execute(*arguments)
+
+
 class Database:
     """The file. Only this class speaks SQLite; whoever wants another database writes another one of these."""
 
@@ -76,16 +122,19 @@ class Database:
             )
         try:
             self._connection = sqlite3.connect(
-                path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+                path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, factory=_Connection
             )
         except sqlite3.Error as error:
             raise _cannot_open(path, error) from error
+        self._connection.path = path
         try:
             with self.read():
+                checksums.register(self._connection)
                 refuse_newer(self._connection, path)  # before anything is written to it
+                self._refuse_damaged()
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
-                migrate(self._connection)
+                migrate(self._connection, path)
         except BaseException:
             self._connection.close()
             raise
@@ -94,6 +143,16 @@ class Database:
         self._alike: dict[str, int] | None = None  # stored shapes by what they mean
         self._uncommitted: list[int] = []  # shapes the transaction that is open brought
         self._writers: dict[int, Callable[[Sequence[Any]], str]] = {}  # by shape, for its queries' constants
+
+    def _refuse_damaged(self) -> None:
+        """Look at the file before anybody believes it, and before anything is written to it."""
+        found = list(self.problems())
+        if found:
+            raise checksums.damaged(self.path, "; ".join(found))
+
+    def problems(self, *, all_rows: bool = False) -> Iterator[str]:
+        """What is not as it was written: pages, indexes, rows; of tables that grow with rounds the newest rows, or all."""
+        return catalog_problems(self._connection, all_rows=all_rows)
 
     def close(self) -> None:
         self._connection.close()
@@ -105,6 +164,19 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise _cannot_open(self.path, error) from error
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Around reading all of it: what cannot be understood, in a home of a format without checksums, is damaged."""
+        try:
+            with self.read():
+                yield
+        except EddylineError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise checksums.damaged(
+                self.path, f"what it says cannot be read: {type(error).__name__}: {error}"
+            ) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -157,9 +229,11 @@ class Database:
 
     # ----------------------------------------------------------------------------------------- changes
 
-    def add_version(self, version: int, at_us: int, what: str) -> None:
+    def add_version(self, version: int, at_us: int, what: str, kept_us: int) -> None:
+        """`kept_us` is when it was made, as retention counts time."""
         self._connection.execute(
-            "INSERT INTO versions (version, at_us, what) VALUES (?, ?, ?)", (version, at_us, what)
+            "INSERT INTO versions (version, at_us, what, kept_us) VALUES (?, ?, ?, ?)",
+            (version, at_us, what, kept_us),
         )
 
     def put_stream(self, stream: Stream, version: int) -> None:
@@ -439,7 +513,7 @@ class Database:
 _NO_RIGHT = "Give the user who runs the engine the right to write there."
 
 
-def _cannot_open(path: Path, error: sqlite3.Error) -> HomeError:
+def _cannot_open(path: Path, error: Exception) -> HomeError:
     text = str(error)
     if "readonly" in text or "unable to open" in text:
         return HomeError(f"cannot open {path} for writing", detail=text, hint=_NO_RIGHT)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
+from eddyline.catalog import checksums
 from eddyline.errors import HomeError
 
-FORMAT = 5
+FORMAT = 6
+PROTECTED = 6  # from this format on rows have checksums
 
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -100,12 +103,38 @@ ALTER TABLE messages ADD COLUMN key TEXT;
 CREATE INDEX messages_by_key ON messages (query_id, key, id);
 """
 
+# From now on `at_us` of rounds and files, and `kept_us` of versions, are times as retention counts them (engine/retention.py).
+# So far they were those of the wall clock: a jump of it, back or by more than a day, is taken out.
+_PASSED = """
+ALTER TABLE versions ADD COLUMN kept_us INTEGER NOT NULL DEFAULT 0;
+CREATE TEMP TABLE passed AS
+    SELECT version, number, at_us, first_value(at_us) OVER in_order + sum(step) OVER in_order AS kept_us FROM (
+        SELECT *, max(0, min(at_us - lag(at_us, 1, at_us) OVER (ORDER BY version, number), 86400000000)) AS step FROM (
+            SELECT version, 0 AS number, at_us FROM versions UNION ALL SELECT version, number, at_us FROM rounds))
+    WINDOW in_order AS (ORDER BY version, number ROWS UNBOUNDED PRECEDING);
+CREATE INDEX temp.passed_by_number ON passed (number, version);
+UPDATE versions SET kept_us = (SELECT kept_us FROM passed p WHERE p.number = 0 AND p.version = versions.version);
+UPDATE rounds SET at_us = (SELECT kept_us FROM passed p WHERE p.number = rounds.number);
+UPDATE files SET at_us = coalesce((SELECT kept_us FROM passed p WHERE p.number = files.round AND p.number > 0),
+    (SELECT max(kept_us) FROM passed), at_us);
+INSERT INTO settings SELECT 'retention clock', json_array(kept_us, at_us, '', 0) FROM passed
+    ORDER BY version DESC, number DESC LIMIT 1;
+DROP TABLE passed;
+"""
+
 # From format k to k + 1, in order; each is a script that runs in one transaction.
-_STEPS: dict[int, str] = {0: _TABLES, 1: _FORGETTING, 2: _ARRIVALS, 3: _SERVICE, 4: _SILENCES}
+_STEPS: dict[int, str] = {
+    0: _TABLES,
+    1: _FORGETTING,
+    2: _ARRIVALS,
+    3: _SERVICE,
+    4: _SILENCES,
+    5: _PASSED,
+}
 
 
 def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file from a newer version; it is not written to."""
+    """Refuse a file from a newer version, or whose format is damaged; it is not written to."""
     found = _format(connection)
     if found > FORMAT:
         raise HomeError(
@@ -113,14 +142,38 @@ def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
             detail=f"It has format {found}, this version knows {FORMAT}.",
             hint="Upgrade eddyline, or restore a backup from before the upgrade.",
         )
+    triggers = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger' LIMIT 1").fetchone()
+    if (triggers is not None) != (found >= PROTECTED):
+        raise checksums.damaged(path, f"it says that it has format {found}, and has not")
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the file to this version's format, each step all or nothing."""
+def migrate(connection: sqlite3.Connection, path: Path | str = "catalog.db") -> None:
+    """Bring the file to this version's format, each step all or nothing. Raises HomeError if it is damaged."""
     for step in range(_format(connection), FORMAT):
-        connection.executescript(
-            f"BEGIN IMMEDIATE;\n{_STEPS[step]}\nPRAGMA user_version = {step + 1};\nCOMMIT;"
-        )
+        if step + 1 == PROTECTED:
+            _refuse_unreadable(connection, path)
+        connection.executescript(f"BEGIN IMMEDIATE;\n{_STEPS[step]}\nPRAGMA user_version = {step + 1};")
+        if step + 1 >= PROTECTED:
+            checksums.protect(connection)
+        connection.execute("COMMIT")
+
+
+def _refuse_unreadable(connection: sqlite3.Connection, path: Path | str) -> None:
+    """What cannot be read gets no checksum that says it is right."""
+    for table, column in (("streams", "definition"), ("positions", "position"), ("rounds", "rows")):
+        if connection.execute(f"SELECT 1 FROM {table} WHERE NOT json_valid({column}) LIMIT 1").fetchone():
+            raise checksums.damaged(
+                path, f"a row of the table {table} is not what was written: {column} is no JSON"
+            )
+
+
+def catalog_problems(connection: sqlite3.Connection, *, all_rows: bool = False) -> Iterator[str]:
+    """What is not as it was written: pages, indexes, and rows as far as they have checksums."""
+    (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if said != "ok":
+        yield f"pages of it are broken: {said}"
+    elif _format(connection) >= PROTECTED:
+        yield from checksums.problems(connection, all_rows=all_rows)
 
 
 def _format(connection: sqlite3.Connection) -> int:

@@ -6,17 +6,19 @@ What a crash leaves before it does not count, whatever files were written; what 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from eddyline.catalog import codec
+from eddyline.catalog.checksums import COLUMN, checked
 from eddyline.catalog.database import Database, lanes_of
 from eddyline.catalog.versions import AT_ONCE, Kept
 from eddyline.errors import HomeError
 from eddyline.model import FIRST_MADE, LaneProgress, Round, StreamProgress
 
 FORGOTTEN_DEAD = "dead letters of forgotten rounds"  # a setting
+FORGOTTEN_RESULTS = "results of forgotten rounds"  # a setting
 SINKS_DEAD = "dead letters of sinks"  # a setting
 NEXT_MADE = "next row of joins"  # a setting, once there was one
 
@@ -43,7 +45,10 @@ class ReadInput:
     reference: str  # JSON, see sources/reading.py
 
 
+_ROUND = "number, version, now_us, seed, first_arrival, last_arrival, token, rows, n_results, n_dead, n_late, epoch, at_us"
+_INPUT = "round, first_arrival, n_rows, stream, reference"
 _FILE = "name, kind, round, nbytes, checksum, first_arrival"
+_ADD_FILE = "INSERT INTO files (name, kind, round, nbytes, checksum, at_us, first_arrival) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _IN_ORDER = "ORDER BY round, first_arrival, name"
 
 
@@ -62,8 +67,10 @@ class CommittedRound:
 class RoundLog:
     """Committed rounds, where each stream stands, and the files that belong to them."""
 
-    def __init__(self, database: Database, epoch: int) -> None:
+    def __init__(self, database: Database, epoch: int, stamp_us: Callable[[], int]) -> None:
+        """`stamp_us` says, within a transaction, what time it is as retention counts."""
         self._database = database
+        self._stamp_us = stamp_us
         self._connection = database.connection
         self.epoch = epoch
         self._kept_files: dict[str, tuple[int, int]] | None = None  # counted once, then kept up to date
@@ -74,7 +81,6 @@ class RoundLog:
         progress: Mapping[str, StreamProgress],
         files: Sequence[ListedFile],
         positions: Mapping[str, object],
-        at_us: int,
         inputs: Iterable[ReadInput] = (),
         gone: Sequence[str] = (),
     ) -> None:
@@ -90,8 +96,9 @@ class RoundLog:
                     detail="This round has not happened.",
                     hint="Close the engine and open the home again.",
                 )
+            at_us = self._stamp_us()
             self._connection.execute(
-                "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO rounds ({_ROUND}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     done.round.number,
                     done.round.version,
@@ -109,25 +116,25 @@ class RoundLog:
                 ),
             )
             self._connection.executemany(
-                "INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO progress (stream, n_rows, max_time_us, watermark_us, n_late) VALUES (?, ?, ?, ?, ?)",
                 [(name, p.n_rows, p.max_time_us, p.watermark_us, p.n_late) for name, p in progress.items()],
             )
             lanes = {
                 lanes_of(name): _lanes_to(p) for name, p in progress.items() if p.last_row_us is not None
             }
             self._connection.executemany(
-                "INSERT OR REPLACE INTO positions VALUES (?, ?)",
+                "INSERT OR REPLACE INTO positions (source, position) VALUES (?, ?)",
                 [(source, codec.dump(position)) for source, position in {**positions, **lanes}.items()],
             )
             self._connection.executemany(
-                "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)",
+                _ADD_FILE,
                 [
                     (f.name, f.kind, f.round_number, f.nbytes, f.checksum, at_us, f.first_arrival)
                     for f in files
                 ],
             )
             self._connection.executemany(
-                "INSERT INTO inputs VALUES (?, ?, ?, ?, ?)",
+                f"INSERT INTO inputs ({_INPUT}) VALUES (?, ?, ?, ?, ?)",
                 [
                     (done.round.number, i.first_arrival, i.n_rows, i.stream, i.reference)
                     for i in inputs
@@ -141,23 +148,28 @@ class RoundLog:
 
     def get(self, number: int) -> CommittedRound | None:
         """A round by its number, or None if it is forgotten or was never."""
-        row = self._connection.execute("SELECT * FROM rounds WHERE number = ?", (number,)).fetchone()
+        row = self._connection.execute(
+            f"SELECT {_ROUND}, {COLUMN} FROM rounds WHERE number = ?", (number,)
+        ).fetchone()
         return None if row is None else _round(row)
 
     def inputs(self, number: int) -> list[ReadInput]:
         """What a round read by reference, in order of arrival; none if its rows came through the driver."""
         rows = self._connection.execute(
-            "SELECT first_arrival, n_rows, stream, reference FROM inputs WHERE round = ? ORDER BY first_arrival",
-            (number,),
+            f"SELECT {_INPUT}, {COLUMN} FROM inputs WHERE round = ? ORDER BY first_arrival", (number,)
         )
-        return [ReadInput(*row) for row in rows]
+        return [ReadInput(*checked("inputs", row)[1:]) for row in rows]
 
     def last(self) -> CommittedRound | None:
-        row = self._connection.execute("SELECT * FROM rounds ORDER BY number DESC LIMIT 1").fetchone()
+        row = self._connection.execute(
+            f"SELECT {_ROUND}, {COLUMN} FROM rounds ORDER BY number DESC LIMIT 1"
+        ).fetchone()
         return None if row is None else _round(row)
 
     def by_token(self, token: str) -> CommittedRound | None:
-        row = self._connection.execute("SELECT * FROM rounds WHERE token = ?", (token,)).fetchone()
+        row = self._connection.execute(
+            f"SELECT {_ROUND}, {COLUMN} FROM rounds WHERE token = ?", (token,)
+        ).fetchone()
         return None if row is None else _round(row)
 
     def next_made(self) -> int:
@@ -170,18 +182,27 @@ class RoundLog:
         return 0 if row is None else int(row[0])
 
     def recent(self, newest: int) -> list[CommittedRound]:
-        rows = self._connection.execute("SELECT * FROM rounds ORDER BY number DESC LIMIT ?", (newest,))
+        rows = self._connection.execute(
+            f"SELECT {_ROUND}, {COLUMN} FROM rounds ORDER BY number DESC LIMIT ?", (newest,)
+        )
         return [_round(row) for row in rows]
 
     def after(self, number: int) -> list[Round]:
         """Later rounds, oldest first."""
-        rows = self._connection.execute("SELECT * FROM rounds WHERE number > ? ORDER BY number", (number,))
+        rows = self._connection.execute(
+            f"SELECT {_ROUND}, {COLUMN} FROM rounds WHERE number > ? ORDER BY number", (number,)
+        )
         return [_round(row).round for row in rows]
 
     def n_dead(self) -> int:
         """How many dead letters all rounds had, also those that are forgotten, and all sinks."""
         kept = int(self._connection.execute("SELECT coalesce(sum(n_dead), 0) FROM rounds").fetchone()[0])
         return kept + self._database.number(FORGOTTEN_DEAD) + self._database.number(SINKS_DEAD)
+
+    def n_results(self) -> int:
+        """How many results all rounds had, also those that are forgotten."""
+        kept = int(self._connection.execute("SELECT coalesce(sum(n_results), 0) FROM rounds").fetchone()[0])
+        return kept + self._database.number(FORGOTTEN_RESULTS)
 
     def progress(self) -> dict[str, StreamProgress]:
         rows = self._connection.execute(
@@ -257,27 +278,30 @@ class RoundLog:
     def is_listed(self, name: str) -> bool:
         return bool(self._connection.execute("SELECT 1 FROM files WHERE name = ?", (name,)).fetchone())
 
-    def list_letters(self, file: ListedFile, n_letters: int, at_us: int) -> None:
+    def list_letters(self, file: ListedFile, n_letters: int) -> None:
         """A file of dead letters that no round brought, but a sink."""
         with self._database.transaction():
             self._connection.execute(
-                "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)",
+                _ADD_FILE,
                 (
                     file.name,
                     file.kind,
                     file.round_number,
                     file.nbytes,
                     file.checksum,
-                    at_us,
+                    self._stamp_us(),
                     file.first_arrival,
                 ),
             )
             self._database.set(SINKS_DEAD, str(self._database.number(SINKS_DEAD) + n_letters))
         self._count_files([(file.kind, 1, file.nbytes)])
 
-    def unlist(self, names: Iterable[str]) -> None:
+    def unlist(self, names: Iterable[str], settings: Mapping[str, str] | None = None) -> None:
+        """Files are listed no longer; with them settings change."""
         with self._database.transaction():
             gone = self._unlist(names)
+            for name, value in (settings or {}).items():
+                self._database.set(name, value)
         self._count_files(gone)
 
     def _unlist(self, names: Iterable[str]) -> list[tuple[str, int, int]]:
@@ -332,17 +356,18 @@ class RoundLog:
     def forget(self, before: int) -> int:
         """Remove rounds before this one that no listed file belongs to, with their tokens; returns how many, AT_ONCE at most."""
         found = self._connection.execute(
-            "SELECT number, n_dead FROM rounds WHERE number < ? AND number NOT IN (SELECT round FROM files)"
+            "SELECT number, n_dead, n_results FROM rounds WHERE number < ? AND number NOT IN (SELECT round FROM files)"
             " ORDER BY number LIMIT ?",
             (before, AT_ONCE),
         ).fetchall()
         if found:
             with self._database.transaction():
-                numbers = [(number,) for number, _ in found]
+                numbers = [(number,) for number, *_ in found]
                 self._connection.executemany("DELETE FROM rounds WHERE number = ?", numbers)
                 self._connection.executemany("DELETE FROM inputs WHERE round = ?", numbers)
-                n_dead = self._database.number(FORGOTTEN_DEAD) + sum(n for _, n in found)
-                self._database.set(FORGOTTEN_DEAD, str(n_dead))
+                for place, name in ((1, FORGOTTEN_DEAD), (2, FORGOTTEN_RESULTS)):
+                    n = self._database.number(name) + sum(each[place] for each in found)
+                    self._database.set(name, str(n))
         return len(found)
 
     def oldest_version(self, *kinds: str) -> int | None:
@@ -364,7 +389,8 @@ class RoundLog:
     def set_cursor(self, reader: str, round_number: int, place: int) -> None:
         with self._database.transaction():
             self._connection.execute(
-                "INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (reader, round_number, place)
+                "INSERT OR REPLACE INTO cursors (reader, round, place) VALUES (?, ?, ?)",
+                (reader, round_number, place),
             )
 
     def cursors(self) -> dict[str, tuple[int, int]]:
@@ -385,15 +411,9 @@ def _with_lanes(progress: StreamProgress, stored: Any) -> StreamProgress:
     return replace(progress, last_row_us=stored["last_row_us"], lanes=lanes)
 
 
-def _round(row: tuple[object, ...]) -> CommittedRound:
-    number, version, now_us, seed, first, last, token, rows, n_results, n_dead, n_late, *_ = row
-    round_ = Round(
-        number=int(str(number)),
-        version=int(str(version)),
-        now_us=int(str(now_us)),
-        seed=int(str(seed)),
-        first_arrival=int(str(first)),
-        n_rows=json.loads(str(rows)),
-        token=None if token is None else str(token),
+def _round(row: tuple[Any, ...]) -> CommittedRound:
+    number, version, now_us, seed, first, last, token, rows, n_results, n_dead, n_late, *_ = checked(
+        "rounds", row
     )
-    return CommittedRound(round_, int(str(last)), int(str(n_results)), int(str(n_dead)), int(str(n_late)))
+    round_ = Round(number, version, now_us, seed, first, json.loads(rows), token)
+    return CommittedRound(round_, last, n_results, n_dead, n_late)

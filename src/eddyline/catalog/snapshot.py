@@ -12,7 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from eddyline.catalog.migrations import FORMAT
+from eddyline.catalog import checksums
+from eddyline.catalog.migrations import FORMAT, catalog_problems
 from eddyline.errors import HomeError
 
 BUSY_S = 10.0
@@ -69,8 +70,8 @@ def looked_at(catalog: Path) -> Snapshot:
     try:
         with closing(sqlite3.connect(catalog, timeout=BUSY_S, isolation_level=None)) as connection:
             connection.execute("PRAGMA query_only = ON")
-            said = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
-            if said != "ok":
+            checksums.register(connection)
+            if said := "; ".join(catalog_problems(connection, all_rows=True)):
                 raise HomeError("the catalog is damaged", detail=said, hint="Take an earlier backup.")
             found = _facts(connection)
     except sqlite3.Error as error:

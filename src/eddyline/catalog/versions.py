@@ -24,7 +24,7 @@ FORGOTTEN = "forgotten"  # a setting: templates none of whose members is left at
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How many there are, the number of the oldest, and when that one was made; zeros if there are none."""
+    """How many there are, the number of the oldest, and when that one was made, as retention counts; zeros if there are none."""
 
     n: int
     oldest: int
@@ -55,7 +55,7 @@ class VersionLog:
         """Versions that are kept, the one that stands now among them."""
         (n,) = self._connection.execute("SELECT count(*) FROM versions").fetchone()
         oldest = self._connection.execute(
-            "SELECT version, at_us FROM versions ORDER BY version LIMIT 1"
+            "SELECT version, kept_us FROM versions ORDER BY version LIMIT 1"
         ).fetchone()
         return Kept(int(n), *(oldest or (0, 0)))
 
@@ -67,7 +67,7 @@ class VersionLog:
         """
         newest = self._database.version()
         later = self._connection.execute(
-            "SELECT version FROM versions WHERE at_us >= ? ORDER BY version LIMIT 1", (since_us,)
+            "SELECT version FROM versions WHERE kept_us >= ? ORDER BY version LIMIT 1", (since_us,)
         ).fetchone()
         stood = newest
         if later is not None:

@@ -22,13 +22,23 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.errors import HomeError
+from eddyline.model import iso_time
 from eddyline.storage.store import make_folder
 
 TRIES = 20  # while somebody only looks whether the home is held
 PAUSE_S = 0.01
 
 
-OWN_NAMES = ("catalog.db", "catalog.db-wal", "catalog.db-shm", "lock", "socket", "rounds.jsonl", "store")
+OWN_NAMES = (
+    "catalog.db",
+    "catalog.db-wal",
+    "catalog.db-shm",
+    "lock",
+    "socket",
+    "rounds.jsonl",
+    "query-counts.npz",
+    "store",
+)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -151,7 +161,7 @@ def _myself() -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "since": iso_time(time.time_ns() // 1000, timespec="seconds"),
         "command": Path(sys.argv[0]).name or "python",
     }
 
