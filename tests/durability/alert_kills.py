@@ -5,7 +5,7 @@
 Forks, so it is a process of its own. Each step of a short life is killed once at every place it passes from its commit on: before
 and after every statement, every file, every step of the protocol. The child after it opens the home, repeats the step if it has
 not happened (a push has a token), does the rest of the life, and its states, messages and counts are compared. With `--every 3`
-it is every third place, another third in each step.
+it is every third place, another third in each step, and every place of which there was none yet.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def facts(engine: Engine) -> dict[str, Any]:
 
 
 def sweep(folder: Path, every: int) -> list[str]:
-    """Kill at every place, or at one of so many; returns the places."""
+    """Kill at every place, or at one of so many and once at each kind; returns the places."""
     children = Children(folder)
     golden, scratch, noted = folder / "golden", folder / "scratch", folder / "places.json"
     NOW[0] = 0
@@ -131,7 +131,9 @@ def sweep(folder: Path, every: int) -> list[str]:
             passed.index("step 4 commit") if "step 4 commit" in passed else passed.index("sql: before COMMIT")
         )
         after_commit = list(enumerate(passed, 1))[first:]  # what comes before is killed elsewhere
-        for nth, place in after_commit[number % every :: every]:
+        for at, (nth, place) in enumerate(after_commit):
+            if at % every != number % every and place in places:
+                continue
             _copy(golden, scratch)
             assert children.run(lambda: _killed(scratch, step, nth)), place  # noqa: B023
             children.run(lambda: _lived_on(scratch, number, wanted))  # noqa: B023

@@ -15,6 +15,7 @@ from eddyline.api.tail import tail
 from eddyline.catalog.versions import VersionLog
 from eddyline.engine import Retention
 from eddyline.errors import HomeError, QueryStateError
+from tests.durability.time_passing import lived_until
 
 DAY_US = 86_400_000_000
 OLD_HOME = Path(__file__).parent.parent / "homes" / "format-1"
@@ -26,6 +27,9 @@ def home(tmp_path):
 
 
 def opened(home: Path, day: int, **retention: int) -> eddyline.Engine:
+    """The home on a day, to which its clock has come in small steps."""
+    if (home / "catalog.db").exists():
+        lived_until(home, day * DAY_US)
     given = Retention(**retention) if retention else None
     return eddyline.open(home, clock=lambda: day * DAY_US, retention=given)
 
@@ -270,10 +274,12 @@ def test_doctor_shows_versions_and_rounds_and_their_limits(home):
 def test_a_home_of_the_first_format_forgets_like_any_other(tmp_path):
     home = tmp_path / "old"
     shutil.copytree(OLD_HOME, home)
+    later_us = 60 * DAY_US
     with eddyline.open(home, clock=lambda: 0) as engine:
         before, results = facts(engine), [dict(r) for r in engine.get(6).latest()]
         assert len(kept(engine)) == 18
-    with eddyline.open(home) as engine:  # years later
+    lived_until(home, later_us)
+    with eddyline.open(home, clock=lambda: later_us) as engine:
         assert facts(engine) == before
         assert kept(engine) == [18]
         assert [dict(r) for r in engine.get(6).latest()] == results
@@ -283,7 +289,7 @@ def test_a_home_of_the_first_format_forgets_like_any_other(tmp_path):
         assert {"outbox", "dead", "capture", "rounds"} <= set(removed)
         assert engine.rounds.durable.database.past_query(5) is None
         assert engine.dead_letters().total == 3
-    with eddyline.open(home) as engine:
+    with eddyline.open(home, clock=lambda: later_us) as engine:
         assert facts(engine) == before
         assert engine.dead_letters().total == 3
         assert not engine.push("trades", [], token="t1").is_repeat

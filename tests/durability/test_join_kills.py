@@ -48,5 +48,5 @@ def test_joins_killed_at_every_place_give_each_result_once(tmp_path, options):
     for kind in ("outbox", "window", "table"):
         for place in ("created", "half written"):
             assert f"file: {place} {kind}" in report["places"], (place, kind)
-    for place in ["sql: before COMMIT", "sql: after COMMIT", "open: sql: before SCRIPT"]:
+    for place in ["sql: before COMMIT", "sql: after COMMIT", "open: sql: before COMMIT"]:
         assert place in report["places"], place

@@ -8,6 +8,7 @@ import pytest
 import eddyline
 from eddyline.engine import Retention
 from eddyline.errors import PropertyError
+from tests.durability.time_passing import lived_until
 
 DAY_US = 86_400_000_000
 
@@ -170,6 +171,8 @@ def test_positions_of_sources_are_kept_with_the_round_that_read_them(home):
 def pushed(home, days, *, retention, rows=1) -> None:
     """A round on each of these days."""
     for day in days:
+        if (home / "catalog.db").exists():
+            lived_until(home, day * DAY_US)
         with eddyline.open(home, retention=retention, clock=lambda day=day: day * DAY_US) as engine:
             engine.stream("s", "n INT, filler STRING")
             engine.query("SELECT n, filler FROM s WHERE 10 / n > 0", name="q")
@@ -177,6 +180,7 @@ def pushed(home, days, *, retention, rows=1) -> None:
 
 
 def collected(home, day, *, retention) -> tuple[dict[str, int], list[int]]:
+    lived_until(home, day * DAY_US)
     with eddyline.open(home, retention=retention, clock=lambda: day * DAY_US) as engine:
         removed = engine.rounds.durable.collect_garbage()
         left = engine.rounds.durable.kept()
