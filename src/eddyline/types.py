@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.nesting import MAX_TYPE_NESTING
+
 NULL = pa.null()
 BOOLEAN = pa.bool_()
 TINYINT = pa.int8()
@@ -281,93 +283,130 @@ _TOKEN = re.compile(r"\s*(`[^`]+`|[A-Za-z_][\w]*|\d+|[<>(),:])")
 
 def parse_type(text: str) -> pa.DataType:
     """The type a DDL string names, such as 'decimal(10,2)' or 'array<struct<a: int>>'. Raises ValueError."""
-    tokens = _tokens(text)
-    t, rest = _parse_type(tokens, text)
-    if rest:
-        raise ValueError(f"{text!r} is not a type: {rest[0]!r} was not expected")
+    reader = _TypeReader(text)
+    t = reader.type()
+    if reader.at < len(reader.tokens):
+        raise ValueError(f"{text!r} is not a type: {reader.next!r} was not expected")
     return t
 
 
 def parse_fields(text: str) -> list[tuple[str, pa.DataType, bool]]:
     """Columns of a DDL string 'name TYPE [NOT NULL], …' as (name, type, nullable). Raises ValueError."""
-    tokens = _tokens(text)
+    reader = _TypeReader(text)
     fields: list[tuple[str, pa.DataType, bool]] = []
-    while tokens:
-        name, *tokens = tokens
-        if not tokens:
+    while reader.at < len(reader.tokens):
+        name = reader.take()
+        if not reader.next:
             raise ValueError(f"column {name!r} has no type")
-        if tokens[0] == ":":
-            tokens = tokens[1:]
-        t, tokens = _parse_type(tokens, text)
-        nullable = True
-        if [w.lower() for w in tokens[:2]] == ["not", "null"]:
-            nullable, tokens = False, tokens[2:]
+        reader.skip(":")
+        t = reader.type()
+        nullable = [w.lower() for w in reader.tokens[reader.at : reader.at + 2]] != ["not", "null"]
+        reader.at += 0 if nullable else 2
         fields.append((name.strip("`"), t, nullable))
-        if tokens:
-            if tokens[0] != ",":
-                raise ValueError(f"{tokens[0]!r} was not expected after column {name!r}")
-            tokens = tokens[1:]
+        if reader.next and not reader.skip(","):
+            raise ValueError(f"{reader.next!r} was not expected after column {name!r}")
     return fields
 
 
+def nesting(t: pa.DataType) -> int:
+    """How many types of arrays, maps and structs lie in each other."""
+    if pa.types.is_struct(t):
+        return 1 + max((nesting(f.type) for f in t), default=0)
+    if pa.types.is_map(t):
+        return 1 + max(nesting(t.key_type), nesting(t.item_type))
+    return 1 + nesting(t.value_type) if pa.types.is_list(t) else 0
+
+
+class _TypeReader:
+    """Reads types from a DDL string."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.at = 0
+        self._depth = 0
+
+    @property
+    def next(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self) -> str:
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def skip(self, symbol: str) -> bool:
+        is_here = self.next == symbol
+        self.at += is_here
+        return is_here
+
+    def _expect(self, symbol: str) -> None:
+        if not self.skip(symbol):
+            raise ValueError(f"{self.text!r} is not a type: expected {symbol!r}")
+
+    def type(self) -> pa.DataType:
+        if not self.next:
+            raise ValueError(f"{self.text!r} is not a type")
+        name = self.take()
+        word = name.lower()
+        if word in ("array", "map", "struct"):
+            self._expect("<")
+            self._depth += 1
+            if self._depth > MAX_TYPE_NESTING:
+                raise ValueError(f"the type is nested deeper than {MAX_TYPE_NESTING} levels")
+            t = {"array": self._array, "map": self._map, "struct": self._struct}[word]()
+            self._depth -= 1
+            self._expect(">")
+            return t
+        if word not in _BY_NAME:
+            raise ValueError(f"{name!r} is not a type of Spark SQL")
+        if word in ("decimal", "dec", "numeric") and self.skip("("):
+            return self._decimal()
+        if word in ("varchar", "char") and self.skip("("):
+            self.at += 1
+            self._expect(")")
+            return STRING
+        return _BY_NAME[word]
+
+    def _array(self) -> pa.DataType:
+        return pa.list_(self.type())
+
+    def _map(self) -> pa.DataType:
+        key = self.type()
+        self._expect(",")
+        return pa.map_(key, self.type())
+
+    def _struct(self) -> pa.DataType:
+        fields = []
+        while self.next and self.next != ">":
+            name = self.take()
+            self.skip(":")
+            fields.append(pa.field(name.strip("`"), self.type()))
+            self.skip(",")
+        return pa.struct(fields)
+
+    def _decimal(self) -> pa.DataType:
+        numbers = []
+        while self.next and self.next != ")":
+            numbers.append(self.take())
+        self._expect(")")
+        numbers = [token for token in numbers if token != ","]
+        if not numbers or len(numbers) > 2 or not all(n.isascii() and n.isdigit() for n in numbers):
+            raise ValueError(f"{self.text!r} is not a type: DECIMAL takes a precision and a scale")
+        is_short = all(len(n) <= 9 for n in numbers)
+        precision, scale = (
+            (int(numbers[0]), int(numbers[-1]) if len(numbers) == 2 else 0) if is_short else (0, 0)
+        )
+        if not 1 <= precision <= MAX_PRECISION or scale > precision:
+            raise ValueError(f"DECIMAL({','.join(numbers)}) is out of range: at most {MAX_PRECISION} digits")
+        return pa.decimal128(precision, scale)
+
+
 def _tokens(text: str) -> list[str]:
-    tokens, at = [], 0
-    while at < len(text.rstrip()):
+    tokens, at, end = [], 0, len(text.rstrip())
+    while at < end:
         hit = _TOKEN.match(text, at)
         if hit is None:
             raise ValueError(f"{text!r} is not a type: {text[at:].strip()[:10]!r} was not expected")
         tokens.append(hit.group(1))
         at = hit.end()
     return tokens
-
-
-def _parse_type(tokens: list[str], text: str) -> tuple[pa.DataType, list[str]]:
-    """The type at the head of the tokens, and the tokens behind it."""
-    if not tokens:
-        raise ValueError(f"{text!r} is not a type")
-    name, *rest = tokens
-    word = name.lower()
-    if word == "array":
-        item, rest = _parse_type(_after("<", rest, text), text)
-        return pa.list_(item), _after(">", rest, text)
-    if word == "map":
-        key, rest = _parse_type(_after("<", rest, text), text)
-        item, rest = _parse_type(_after(",", rest, text), text)
-        return pa.map_(key, item), _after(">", rest, text)
-    if word == "struct":
-        return _parse_struct(_after("<", rest, text), text)
-    if word not in _BY_NAME:
-        raise ValueError(f"{name!r} is not a type of Spark SQL")
-    if rest[:1] == ["("] and word in ("decimal", "dec", "numeric"):
-        return _parse_decimal(rest[1:], text)
-    if rest[:1] == ["("] and word in ("varchar", "char"):
-        return STRING, _after(")", rest[2:], text)
-    return _BY_NAME[word], rest
-
-
-def _parse_struct(rest: list[str], text: str) -> tuple[pa.DataType, list[str]]:
-    fields = []
-    while rest and rest[0] != ">":
-        field, *rest = rest
-        t, rest = _parse_type(rest[1:] if rest[:1] == [":"] else rest, text)
-        fields.append(pa.field(field.strip("`"), t))
-        if rest[:1] == [","]:
-            rest = rest[1:]
-    return pa.struct(fields), _after(">", rest, text)
-
-
-def _parse_decimal(rest: list[str], text: str) -> tuple[pa.DataType, list[str]]:
-    end = rest.index(")") if ")" in rest else len(rest)
-    numbers = [token for token in rest[:end] if token != ","]
-    if not numbers or len(numbers) > 2 or not all(n.isdigit() for n in numbers):
-        raise ValueError(f"{text!r} is not a type: DECIMAL takes a precision and a scale")
-    precision, scale = int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else 0
-    if not 1 <= precision <= MAX_PRECISION or scale > precision:
-        raise ValueError(f"DECIMAL({precision},{scale}) is out of range: at most {MAX_PRECISION} digits")
-    return pa.decimal128(precision, scale), _after(")", rest[end:], text)
-
-
-def _after(symbol: str, tokens: list[str], text: str) -> list[str]:
-    if tokens[:1] != [symbol]:
-        raise ValueError(f"{text!r} is not a type: expected {symbol!r}")
-    return tokens[1:]

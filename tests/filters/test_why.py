@@ -119,7 +119,7 @@ def test_why_not_counts_what_each_condition_stopped(engine):
     assert told.stopped_alone == (1, 3)
     assert told.nearest_row == {"sym": "A", "price": 12.0, "n": 1}
     assert str(told) == (
-        "cheap: 1 of the last 6 rows matched; deployed since version 2, 2026-01-01 00:00:00 UTC\n"
+        "cheap: 1 of the last 6 rows matched; deployed since version 2, 2026-01-01T00:00:00Z\n"
         "  stopped      2, alone      1   sym = 'A'\n"
         "  stopped      4, alone      3   price < 10\n"
         "  nearest miss: sym='A', price=12.0, n=1\n"

@@ -174,8 +174,23 @@ def test_a_negated_list_keeps_its_not() -> None:
     assert kinds("a NOT IN (1, 2)") == ["RESIDUAL"]
 
 
-def test_an_in_list_with_a_column_is_one_comparison_per_option() -> None:
-    assert clauses("a IN (b, 5)") == [["a = b", "a = 5"]]
+def test_an_in_list_of_constant_expressions_is_one_comparison_per_option_and_with_a_column_stays_whole() -> (
+    None
+):
+    assert clauses("a IN (length('x'), 5)") == [["a = 1", "a = 5"]]
+    assert clauses("a IN (b, 5)") == [["a IN (b, 5)"]]
+    assert clauses("a NOT IN (b, 5)") == [["a NOT IN (b, 5)"]]
+    assert clauses("a IN (b)") == [["a = b"]]
+
+
+def test_distribution_stops_where_the_clauses_would_hold_many_times_the_leaves_of_the_text() -> None:
+    pairs = " OR ".join(f"(a = {k} AND b = {k})" for k in range(7))
+    assert len(clauses(pairs)) == 2**7
+    assert len(clauses(f"{pairs} OR {' OR '.join(f'a = {k}' for k in range(100, 150))}")) == 1
+    many = clauses(
+        " AND ".join(f"({pairs.replace('=', each)})" for each in ("=", "<", ">", "<=", ">=", "<>"))
+    )
+    assert sum(map(len, many)) <= 4_096
 
 
 def test_the_constant_comes_to_the_right() -> None:

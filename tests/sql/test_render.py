@@ -30,6 +30,10 @@ SCHEMA = pa.schema(
         "(a = 1 OR b = 2) AND NOT flag",
         "a IN (1, 2)",
         "a NOT IN (1, 2)",
+        "a NOT IN (b, 2)",
+        "(a IN (1, 2)) IN (flag, FALSE)",
+        "(a IN (1, 2)) NOT IN (flag, FALSE)",
+        "t NOT LIKE 'a%' ESCAPE '!'",
         "a IS NULL",
         "a = 1 IS NOT NULL",
         "a <=> b",
@@ -66,3 +70,10 @@ def test_a_long_list_is_cut_short() -> None:
     assert render(scalar(f"a IN ({', '.join(map(str, range(100)))})", SCHEMA)) == (
         "a IN (0, 1, 2, 3, 4, 5, 6, 7, … 100 values)"
     )
+
+
+def test_a_list_shows_its_values_also_where_it_is_cast_for_what_it_meets() -> None:
+    text = "SELECT a FROM s WHERE :p IN (1, 2) OR a = 3"
+    shape, values = Shapes().shape_of(text, {"s": Stream("s", SCHEMA)}, params={"p": pa.int64()})
+    shown = [render(atom.condition, [7, *values[1:]]) for atom in shape.condition.clauses[0].atoms]
+    assert shown == ["7 IN (1, 2)", "a = 3"]

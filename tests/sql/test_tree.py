@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.errors import EddylineError, LimitError, ParseError, Span, UnsupportedError
+from eddyline.nesting import MAX_NESTING, deep_recursion
 from eddyline.sql import lexer
-from eddyline.sql.parse import deep_recursion
 from eddyline.sql.syntax import (
     Between,
     Binary,
@@ -783,7 +783,7 @@ def test_a_text_that_breaks_off_is_told_so_at_its_end(text: str) -> None:
     ],
 )
 def test_nesting_up_to_the_limit_has_a_tree(opening: str, closing: str) -> None:
-    assert expression(opening * (lexer.MAX_NESTING - 1) + "1" + closing * (lexer.MAX_NESTING - 1)) is not None
+    assert expression(opening * (MAX_NESTING - 1) + "1" + closing * (MAX_NESTING - 1)) is not None
 
 
 def test_signs_nested_beyond_any_limit_are_refused() -> None:

@@ -23,6 +23,7 @@ from eddyline.expressions.frame import (
 )
 from eddyline.expressions.function import FUNCTIONS, Function
 from eddyline.model import Call, Column, Expression, Literal, Slot, UserCall, Variable
+from eddyline.nesting import SHALLOW, deep_recursion
 
 
 def evaluate(expression: Expression, frame: Frame) -> Evaluated:
@@ -30,6 +31,13 @@ def evaluate(expression: Expression, frame: Frame) -> Evaluated:
 
     Rows that would make too much at once on the way to it are taken in halves.
     """
+    if expression.facts.depth > SHALLOW:
+        with deep_recursion():
+            return _as_much_at_once_as_may_be(expression, frame)
+    return _as_much_at_once_as_may_be(expression, frame)
+
+
+def _as_much_at_once_as_may_be(expression: Expression, frame: Frame) -> Evaluated:
     try:
         return _evaluate(expression, frame)
     except TooMuchAtOnce:
@@ -92,23 +100,26 @@ def _nbytes(value: Evaluated) -> int:
     return scalar_bytes(value.values) if isinstance(value.values, pa.Scalar) else int(value.values.nbytes)
 
 
+def _is_null(value: Evaluated) -> npt.NDArray[np.bool_] | bool:
+    if isinstance(value.values, pa.Scalar):
+        return not value.values.is_valid
+    return np.asarray(value.values.is_null().to_numpy(zero_copy_only=False), bool)
+
+
 def _argument_errors(entry: Function, arguments: Sequence[Evaluated], expression: Call) -> ErrorCodes | None:
     """The errors of the arguments. Where one is NULL that decides the value, those asked for after it do not count."""
     if all(argument.errors is None for argument in arguments) or not entry.null_propagates:
         return merge_errors(*(argument.errors for argument in arguments))
-    constants = (at for at, e in enumerate(expression.arguments) if isinstance(e, (Literal, Slot)))
     first = (at for at in entry.asked_first if at < len(arguments))
     merged: ErrorCodes | None = None
     is_decided: npt.NDArray[np.bool_] | bool = False
-    for at in dict.fromkeys((*constants, *first, *range(len(arguments)))):
-        values, errors = arguments[at].values, arguments[at].errors
-        if errors is not None:
-            merged = merge_errors(merged, np.where(is_decided, np.int32(0), errors))
-        is_decided = is_decided | (
-            not values.is_valid
-            if isinstance(values, pa.Scalar)
-            else values.is_null().to_numpy(zero_copy_only=False)
-        )
+    for argument, e in zip(arguments, expression.arguments, strict=True):
+        if e.facts.is_constant and not e.facts.has_variables:
+            is_decided = is_decided | (_is_null(argument) & (argument.errors is None or argument.errors == 0))
+    for at in dict.fromkeys((*first, *range(len(arguments)))):
+        if arguments[at].errors is not None:
+            merged = merge_errors(merged, np.where(is_decided, np.int32(0), arguments[at].errors))
+        is_decided = is_decided | _is_null(arguments[at])
     return merged
 
 

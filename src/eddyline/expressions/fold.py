@@ -15,10 +15,12 @@ from eddyline.expressions.evaluate import evaluate
 from eddyline.expressions.frame import Budget, Context, Failure, Frame, TooMuchForConstants
 from eddyline.expressions.function import call
 from eddyline.expressions.limits import CONSTANT_BYTES, OVER_A_LIMIT
-from eddyline.model import Call, Column, Expression, Literal, UserCall, Variable
+from eddyline.model import Call, Expression, Literal, UserCall
+from eddyline.nesting import deep
 from eddyline.types import is_nested
 
 
+@deep
 def fold(expression: Expression, *, time_zone: str | None = None) -> Expression:
     """The expression with every deterministic call on literals replaced by its value.
 
@@ -88,15 +90,14 @@ def refused_constants(span: Span | None, most: int = CONSTANT_BYTES) -> LimitErr
 
 def constant_calls(expression: Expression) -> Iterator[Call]:
     """The largest parts that calls make of constants of a query alone, the same in every round."""
-    if not isinstance(expression, (Call, UserCall)):
-        return
-    nodes = list(expression.walk())
-    is_constant = not any(isinstance(node, (Column, UserCall, Variable)) for node in nodes)
-    if isinstance(expression, Call) and is_constant and not is_volatile(expression):
-        yield expression
-        return
-    for child in expression.children:
-        yield from constant_calls(child)
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        is_constant = node.facts.is_constant and not node.facts.has_variables
+        if isinstance(node, Call) and is_constant and not is_volatile(node):
+            yield node
+        else:
+            waiting.extend(reversed(node.children))
 
 
 def is_volatile(expression: Expression) -> bool:

@@ -6,9 +6,9 @@ Values are Arrow arrays (or one Arrow scalar where all rows agree). Errors are k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model import Expression, UserCall
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 MESSAGES_PER_CALL = 100  # a batch of nothing but bad rows should not build a message for each
 MADE_AT_ONCE = (
@@ -101,6 +103,30 @@ class Called:
         return replace(self.take(known[first][at]), rows=rows)
 
 
+class TakenArrays(Mapping[_Key, pa.Array]):
+    """Some rows of arrays, each taken when it is asked for: an expression needs few of the columns and constants there are."""
+
+    def __init__(self, arrays: Any, rows: npt.NDArray[np.int64]) -> None:
+        self._arrays = arrays
+        self._rows = pa.array(rows)
+        self._taken: dict[_Key, pa.Array | pa.Scalar] = {}
+
+    def __getitem__(self, key: _Key) -> pa.Array | pa.Scalar:
+        found = self._taken.get(key)
+        if found is None:
+            found = self._arrays[key]
+            if not isinstance(found, pa.Scalar):
+                found = found.take(self._rows)
+            self._taken[key] = found
+        return found
+
+    def __iter__(self) -> Iterator[_Key]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
 @dataclass(slots=True)
 class Budget:
     """Bytes that constants may still take while they are computed: what calls are given, and what they make of it."""
@@ -119,7 +145,7 @@ class Frame:
 
     n_rows: int
     columns: Mapping[tuple[str, str], pa.Array]
-    slots: Sequence[pa.Array | pa.Scalar] = ()
+    slots: Sequence[pa.Array | pa.Scalar] | Mapping[int, pa.Array | pa.Scalar] = ()
     context: Context = field(default_factory=Context)
     failures: list[Failure] = field(default_factory=list)
     computed: dict[Expression, Evaluated] = field(default_factory=dict)
@@ -179,25 +205,23 @@ class Frame:
         """A frame of one row without columns, for what is the same on all rows. Failures are numbered as in this one."""
         return Frame(1, {}, (), self.context, self.failures, {}, self._codes, budget=self.budget)
 
-    def take(self, rows: npt.NDArray[np.int64], columns: Collection[tuple[str, str]] | None = None) -> Frame:
-        """A frame over these rows (and columns) only. Its failures are numbered as in this one."""
-        indices, alike = pa.array(rows), self.alike
+    def take(self, rows: npt.NDArray[np.int64], calls: Collection[UserCall] | None = None) -> Frame:
+        """A frame over these rows only; of the functions that were called it knows `calls` (None: all). Its failures are
+        numbered as in this one."""
+        alike = self.alike
+        calls = self.called if calls is None else [call for call in calls if call in self.called]
         return Frame(
             len(rows),
-            {
-                name: column.take(indices)
-                for name, column in self.columns.items()
-                if columns is None or name in columns
-            },
-            [slot if isinstance(slot, pa.Scalar) else slot.take(indices) for slot in self.slots],
+            TakenArrays(self.columns, rows),
+            TakenArrays(self.slots, rows),
             self.context,
             self.failures,
             {},
             self._codes,
-            {call: called.take(rows) for call, called in self.called.items()},
+            {call: self.called[call].take(rows) for call in calls},
             None if alike is None else lambda call: alike(call)[rows],
             self.budget,
-            {number: column.take(indices) for number, column in self.variables.items()},
+            {number: column.take(pa.array(rows)) for number, column in self.variables.items()},
         )
 
 

@@ -43,11 +43,11 @@ class Function:
 
 
 class NeedsLiteral(Exception):
-    """Raised when slot `index` must stay a literal because the bound form depends on its value."""
+    """Raised when slots must stay literals because the bound form depends on their values."""
 
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
-        self.index = index
+    def __init__(self, *slots: int) -> None:
+        super().__init__(*slots)
+        self.slots = slots
 
 
 FUNCTIONS: dict[str, Function] = {}

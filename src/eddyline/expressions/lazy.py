@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eddyline.expressions.evaluate import remember_calls, spread
 from eddyline.expressions.frame import Evaluated, Frame
-from eddyline.model import Column, Expression, UserCall
+from eddyline.model import Expression, UserCall
 
 Evaluate = Callable[[Expression, Frame], Evaluated]
 Rows = npt.NDArray[np.bool_] | OneOf[True]
@@ -19,7 +19,7 @@ Rows = npt.NDArray[np.bool_] | OneOf[True]
 
 def needs_care(expression: Expression) -> bool:
     """Whether a row that does not need the value must not be shown to the expression: it calls a user's function."""
-    return any(isinstance(node, UserCall) for node in expression.walk())
+    return expression.facts.has_user_calls
 
 
 def evaluate_where(expression: Expression, rows: Rows, frame: Frame, evaluate: Evaluate) -> Evaluated:
@@ -33,8 +33,7 @@ def evaluate_where(expression: Expression, rows: Rows, frame: Frame, evaluate: E
     positions = np.flatnonzero(rows)
     if not len(positions):
         return Evaluated(pa.scalar(None, expression.type))
-    columns = {(node.input, node.name) for node in expression.walk() if isinstance(node, Column)}
-    some = frame.take(positions, columns)
+    some = frame.take(positions, {node for node in expression.walk() if isinstance(node, UserCall)})
     result = evaluate(expression, some)
     remember_calls(frame, some, positions)
     values = spread(some.array(result), positions, frame.n_rows)

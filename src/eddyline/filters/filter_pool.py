@@ -27,6 +27,7 @@ from eddyline.expressions import Context
 from eddyline.filters.grouped import grouped_filter
 from eddyline.filters.shared import combinations, with_constants
 from eddyline.model import Call, Clause, Expression, Segment, Slot, UserCall
+from eddyline.nesting import deep
 
 MOST_VARIANTS = 128  # of a clause in one segment, by its constants
 MOST_FILTERS = 512
@@ -216,6 +217,7 @@ def filter_key(conditions: Sequence[Expression]) -> str:
     return codec.dump([codec.expression_to(each, spans=False) for each in conditions])
 
 
+@deep
 def conditions_from(key: str) -> tuple[Expression, ...]:
     """The conditions a filter of this key has."""
     return tuple(codec.expression_from(stored) for stored in json.loads(key))

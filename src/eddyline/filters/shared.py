@@ -12,7 +12,7 @@ breaks the batch, the rows at fault are found by halving; they are in error, the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,11 @@ import pyarrow as pa
 from eddyline.batch import Positions, TupleBatch
 from eddyline.expressions import FUNCTIONS, Context, Evaluated, Failure, Frame, evaluate
 from eddyline.expressions.fold import literal_value
-from eddyline.expressions.frame import Called, ErrorCodes, as_mask
+from eddyline.expressions.frame import Called, ErrorCodes, TakenArrays, as_mask
 from eddyline.filters.keys import Domain, KeyColumn
 from eddyline.filters.recorded_calls import RecordedCalls
 from eddyline.model import Call, Column, Expression, Literal, Segment, Slot, UserCall
+from eddyline.nesting import SHALLOW, deep_recursion
 
 PAIRS_AT_ONCE = 1 << 18  # bounds the memory of a pair frame
 _NO_ROWS = np.empty(0, np.int64)
@@ -52,6 +53,7 @@ class BatchEvaluation:
     _codes: dict[Failure, int] = field(default_factory=dict)
     _known: dict[Expression, _Known] = field(default_factory=dict)
     _whole: Frame | None = None
+    _columns: dict[tuple[str, str], pa.Array] | None = None
     _keys: dict[tuple[Expression | str, int], tuple[KeyColumn, ErrorCodes | None]] = field(
         default_factory=dict
     )
@@ -160,14 +162,15 @@ class BatchEvaluation:
         self, expression: Expression, segment: Segment, rows: Positions, positions: Positions
     ) -> tuple[pa.Array, ErrorCodes | None]:
         """The value on each (row, query) pair."""
-        slots = sorted({node.index for node in expression.walk() if isinstance(node, Slot)})
-        calls = [node for node in expression.walk() if isinstance(node, UserCall)]
+        facts = expression.facts
+        calls = [n for n in expression.walk() if isinstance(n, UserCall)] if facts.has_user_calls else []
         unsteady = [call for call in calls if not call.is_deterministic]
         spread = None
         if not unsteady:
-            if not slots:
+            if not facts.has_slots:
                 return self.on_rows(expression, rows)
             if calls:
+                slots = slots_of(expression)
                 of_query = combinations(segment, slots)
                 if isinstance(expression, UserCall):
                     used = np.unique(of_query[positions])
@@ -217,6 +220,14 @@ class BatchEvaluation:
         A condition kept whole for its size still has AND and OR in it. They decide as clauses and atoms do: the least, or the
         greatest, in the order not true < error < true. A part is asked only about pairs that earlier ones left open.
         """
+        if condition.facts.depth > SHALLOW:
+            with deep_recursion():
+                return self._truth(condition, segment, rows, positions)
+        return self._truth(condition, segment, rows, positions)
+
+    def _truth(
+        self, condition: Expression, segment: Segment, rows: Positions, positions: Positions
+    ) -> tuple[npt.NDArray[np.bool_], ErrorCodes | None]:
         if not isinstance(condition, Call) or condition.function not in ("and", "or"):
             values, wrong = self.on_pairs(condition, segment, rows, positions)
             return as_mask(values, len(rows)), wrong
@@ -225,7 +236,7 @@ class BatchEvaluation:
         errors = np.zeros(len(rows), np.int32)
         for part in condition.arguments:
             open_ = np.flatnonzero(~true if is_or else true | (errors != 0))
-            hit, wrong = self.truth_on_pairs(part, segment, rows[open_], positions[open_])
+            hit, wrong = self._truth(part, segment, rows[open_], positions[open_])
             first = errors[open_] if wrong is None else np.where(errors[open_] != 0, errors[open_], wrong)
             if is_or:
                 true[open_] = hit
@@ -271,20 +282,20 @@ class BatchEvaluation:
         segment: Segment | None,
         positions: Positions | None,
     ) -> Frame:
-        """A frame over these rows (None: all) with the columns the expression needs (None: all)."""
-        wanted = None if expression is None else {n.name for n in expression.walk() if isinstance(n, Column)}
-        take = None if rows is None else pa.array(rows)
-        columns = {}
-        for name, column in zip(self.batch.rows.schema.names, self.batch.rows.columns, strict=True):
-            if wanted is None or name in wanted:
-                columns["", name] = column if take is None else column.take(take)
-        slots: list[pa.Array] = []
-        if segment is not None and positions is not None:
-            places = pa.array(positions)
-            slots = [column.take(places) for column in segment.slots]
-        n_rows = len(self.batch) if rows is None else len(rows)
-        frame = Frame(n_rows, columns, slots, self.context, self.failures, {}, self._codes)
-        if expression is not None and rows is not None:
+        """A frame over these rows (None: all) for an expression (None: any without calls of users' functions)."""
+        if self._columns is None:
+            names, columns = self.batch.rows.schema.names, self.batch.rows.columns
+            self._columns = {("", name): column for name, column in zip(names, columns, strict=True)}
+        frame = Frame(
+            len(self.batch) if rows is None else len(rows),
+            self._columns if rows is None else TakenArrays(self._columns, rows),
+            () if segment is None or positions is None else TakenArrays(segment.slots, positions),
+            self.context,
+            self.failures,
+            {},
+            self._codes,
+        )
+        if expression is not None and rows is not None and expression.facts.has_user_calls:
             for call in _shared_calls(expression):
                 if segment is not None and positions is not None:
                     values, errors = self.on_pairs(call, segment, rows, positions)
@@ -332,10 +343,9 @@ class _Alike:
     def __call__(self, call: UserCall) -> Positions:
         if not _is_steady(call):
             return np.arange(len(self.rows))
-        slots = sorted({node.index for node in call.walk() if isinstance(node, Slot)})
-        if not slots:
+        if not call.facts.has_slots:
             return self.rows
-        of_query = combinations(self.segment, slots)
+        of_query = combinations(self.segment, slots_of(call))
         return self.rows * (int(of_query.max()) + 1) + of_query[self.positions]
 
 
@@ -346,12 +356,18 @@ def _is_steady(call: UserCall) -> bool:
 
 def _is_of_the_row(call: UserCall) -> bool:
     """Whether a call gives the same for all queries."""
-    return _is_steady(call) and not any(isinstance(node, Slot) for node in call.walk())
+    return not call.facts.has_slots and _is_steady(call)
+
+
+def slots_of(expression: Expression) -> list[int]:
+    """The slots in an expression, ascending."""
+    return sorted({node.index for node in expression.walk() if isinstance(node, Slot)})
 
 
 def internal_failure(error: Exception) -> Failure:
     """What a dead letter says of a fault of ours."""
-    return Failure("INTERNAL_ERROR", f"eddyline could not decide this row: {type(error).__name__}: {error}")
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Failure("INTERNAL_ERROR", f"eddyline could not decide this row: {said}")
 
 
 def _shared_calls(expression: Expression) -> Iterator[UserCall]:
@@ -359,21 +375,21 @@ def _shared_calls(expression: Expression) -> Iterator[UserCall]:
     if isinstance(expression, Call) and FUNCTIONS[expression.function].lazy is not None:
         return  # some rows may never ask
     for child in expression.children:
-        calls = [node for node in child.walk() if isinstance(node, UserCall)]
-        if isinstance(child, UserCall) and all(call.is_deterministic for call in calls):
+        if isinstance(child, UserCall) and _is_steady(child):
             yield child
-        elif calls:
+        elif child.facts.has_user_calls:
             yield from _shared_calls(child)
 
 
 def with_constants(expression: Expression, segment: Segment, position: int) -> Expression:
     """The expression with the constants of one query written into it."""
-    if isinstance(expression, Slot):
-        return Literal(expression.type, literal_value(segment.slots[expression.index][position]))
-    if isinstance(expression, (Call, UserCall)):
-        arguments = tuple(with_constants(a, segment, position) for a in expression.arguments)
-        return replace(expression, arguments=arguments)
-    return expression
+
+    def constant(leaf: Expression) -> Expression:
+        if not isinstance(leaf, Slot):
+            return leaf
+        return Literal(leaf.type, literal_value(segment.slots[leaf.index][position]))
+
+    return expression.with_leaves(constant)
 
 
 def _learn(known: _Known, rows: Positions, values: pa.Array, errors: ErrorCodes | None, n_rows: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -11,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.expressions import Context, Frame, evaluate
+from eddyline.expressions import Context, Evaluated, Frame, evaluate
 from eddyline.expressions.frame import Called, as_mask
-from eddyline.model import Atom, AtomKind, Call, Clause, Column, Expression, Shape
+from eddyline.filters.shared import internal_failure
+from eddyline.model import Atom, AtomKind, Call, Clause, Column, Expression, Shape, iso_text
+from eddyline.nesting import deep
 from eddyline.notebook import html_rows, html_table
 from eddyline.types import python_rows, python_values
 
@@ -108,6 +111,7 @@ class WhyNot:
         return shown + html_rows("nearest miss", [self.nearest_row]) + self.nearest._repr_html_()
 
 
+@deep
 def why(
     query: str,
     shape: Shape,
@@ -149,6 +153,7 @@ def _judged(
     return Why(query, not refuted and not error, tuple(verdicts), error, notes)
 
 
+@deep
 def why_not(
     query: str,
     shape: Shape,
@@ -234,8 +239,27 @@ def _is_joined(condition: Expression) -> TypeGuard[Call]:
     return isinstance(condition, Call) and condition.function in ("and", "or")
 
 
+def evaluated(expression: Expression, frame: Frame) -> Evaluated:
+    """As a round takes it: what breaks the computation is the error of the rows at fault, found by halving."""
+    try:
+        return evaluate(expression, frame)
+    except Exception as error:
+        if frame.n_rows <= 1:
+            failure = internal_failure(error)
+            code = frame.code(failure.error, failure.message)
+            return Evaluated(pa.nulls(frame.n_rows, expression.type), np.full(frame.n_rows, code, np.int32))
+    halves = [frame.take(rows) for rows in np.array_split(np.arange(frame.n_rows), 2)]
+    found = [evaluated(expression, half) for half in halves]
+    values = [half.array(each) for half, each in zip(halves, found, strict=True)]
+    codes = [
+        np.zeros(half.n_rows, np.int32) if each.errors is None else each.errors
+        for half, each in zip(halves, found, strict=True)
+    ]
+    return Evaluated(pa.concat_arrays(values), np.concatenate(codes))
+
+
 def _leaf(condition: Expression, frame: Frame) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    result = evaluate(condition, frame)
+    result = evaluated(condition, frame)
     true = as_mask(result.values, frame.n_rows)
     return true, np.zeros(frame.n_rows, dtype=bool) if result.errors is None else result.errors != 0
 
@@ -253,17 +277,17 @@ def verdict_of(clause: Clause, frame: Frame) -> tuple[str, str]:
     (is_true,), (is_wrong,) = truth(clause, frame)
     if is_true:
         return "true", ""
-    results = [evaluate(leaf, frame) for atom in clause.atoms for leaf in _leaves(atom.condition)]
+    results = [evaluated(leaf, frame) for atom in clause.atoms for leaf in _leaves(atom.condition)]
     if is_wrong:
         code = next(int(r.errors[0]) for r in results if r.errors is not None and r.errors[0])
         return "error", frame.failure(code).message
-    is_null = any(frame.array(evaluate(atom.condition, frame))[0].as_py() is None for atom in clause.atoms)
+    is_null = any(not frame.array(evaluated(atom.condition, frame))[0].is_valid for atom in clause.atoms)
     return ("null" if is_null else "false"), ""
 
 
 def projection_error(shape: Shape, frame: Frame) -> str:
     for projected in shape.projection:
-        result = evaluate(projected.expression, frame)
+        result = evaluated(projected.expression, frame)
         if result.errors is not None and result.errors[0]:
             return frame.failure(int(result.errors[0])).message
     return ""
@@ -297,26 +321,26 @@ def _atom_distance(atom: Atom, frame: Frame) -> npt.NDArray[np.float64]:
 
 
 def _numbers(expression: Expression, frame: Frame) -> npt.NDArray[np.float64] | None:
-    values = frame.array(evaluate(expression, frame))
+    values = frame.array(evaluated(expression, frame))
     t = values.type
     if not (
         pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t) or pa.types.is_temporal(t)
     ):
         return None
-    return np.array([_number(v) for v in values.to_pylist()], dtype=np.float64)
+    if pa.types.is_decimal(t):
+        return np.array([math.nan if v is None else float(v) for v in values.to_pylist()])
+    if pa.types.is_temporal(t):  # as days or microseconds: Python's own end at the year 9999
+        values = values.cast(pa.int32() if pa.types.is_date(t) else pa.int64())
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    if pa.types.is_date(t):
+        numbers += _DAYS_BEFORE_1970
+    return np.where(values.is_null().to_numpy(zero_copy_only=False), np.nan, numbers)
 
 
-def _number(value: Any) -> float:
-    if value is None:
-        return float("nan")
-    if isinstance(value, datetime.datetime):
-        return (value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1)).total_seconds()
-    if isinstance(value, datetime.date):
-        return float(value.toordinal())
-    if isinstance(value, datetime.timedelta):
-        return value.total_seconds()
-    return float(value)
+_DAYS_BEFORE_1970 = datetime.date(1970, 1, 1).toordinal()
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, datetime.datetime):
+        return iso_text(value)
     return "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)

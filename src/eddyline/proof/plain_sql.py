@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.errors import ProofError
+from eddyline.nesting import deep
 from eddyline.proof.words import Word, words_of
 from eddyline.types import (
     BIGINT,
@@ -154,6 +155,7 @@ def plain_join(
     return _read(text, inputs, params)
 
 
+@deep
 def _read(
     text: str, inputs: Sequence[tuple[str, pa.Schema]], params: Mapping[str, tuple[pa.DataType, Any]]
 ) -> Plain:

@@ -18,10 +18,11 @@ import pyarrow as pa
 from eddyline.durations import duration_us
 from eddyline.errors import EddylineError, Span
 from eddyline.model import Expression
+from eddyline.nesting import deep_recursion
 from eddyline.sql.bind import Binder, Functions, LiteralConstants
 from eddyline.sql.lexer import scan, text_of
 from eddyline.sql.normalise import normalise
-from eddyline.sql.parse import deep_recursion, parse_expression
+from eddyline.sql.parse import parse_expression
 from eddyline.sql.properties import properties, size_bytes
 from eddyline.sql.render import render
 from eddyline.sql.scope import Scope, Source

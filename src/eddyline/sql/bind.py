@@ -21,11 +21,12 @@ from eddyline.errors import (
     UnsupportedError,
     nearest,
 )
-from eddyline.expressions import FUNCTIONS, call, cast, coerce, common_type, literal_as_decimal
+from eddyline.expressions import FUNCTIONS, NeedsLiteral, call, cast, coerce, common_type, literal_as_decimal
 from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall, Variable
+from eddyline.nesting import MAX_NESTING, MAX_NODES, MAX_TYPE_NESTING
 from eddyline.sql import aggregates, syntax
 from eddyline.sql.lambdas import array_and_function, bound_function, variables_of
-from eddyline.sql.lexer import MAX_NESTING, PARAMETER, Constant
+from eddyline.sql.lexer import PARAMETER, Constant
 from eddyline.sql.literals import converted, literal
 from eddyline.sql.refused_functions import refuse_function
 from eddyline.sql.scope import Scope, fields, struct_field
@@ -73,6 +74,9 @@ class Constants(Protocol):
     def as_literal(self, constant: Expression) -> Expression:
         """The same constant for good, because it will meet several types."""
 
+    def pin(self, slots: Sequence[int]) -> None:
+        """Give literals for these slots from now on, because the bound form depends on their values."""
+
 
 class LiteralConstants:
     """Every constant stays a literal."""
@@ -105,6 +109,9 @@ class LiteralConstants:
 
     def as_literal(self, constant: Expression) -> Expression:
         return constant
+
+    def pin(self, slots: Sequence[int]) -> None:
+        raise AssertionError(f"{slots} are literals")
 
 
 def typed(constant: Constant, time_zone: str, span: Span | None) -> tuple[pa.DataType, Any]:
@@ -180,12 +187,30 @@ class Binder:
         if self._depth > MAX_NESTING + 2:  # the innermost predicate and its operands are not nesting
             raise LimitError(f"the expression is nested deeper than {MAX_NESTING} levels", span=node.span)
         try:
-            return _HANDLERS[type(node)](self, node)
+            bound = self._with_literals(node)
+            if bound.facts.n_nodes > MAX_NODES:
+                raise LimitError(
+                    f"the expression has more than {MAX_NODES:,} operations",
+                    detail="BETWEEN, nullif and CASE with a value before WHEN repeat it, so nested ones grow with every level.",
+                    span=node.span,
+                )
+            if types.nesting(bound.type) > MAX_TYPE_NESTING:
+                raise LimitError(f"the type is nested deeper than {MAX_TYPE_NESTING} levels", span=node.span)
+            return bound
         except EddylineError as error:
             error.span = error.span or node.span
             raise
         finally:
             self._depth -= 1
+
+    def _with_literals(self, node: syntax.Node) -> Expression:
+        while True:
+            n_predicates = self.n_predicates
+            try:
+                return _HANDLERS[type(node)](self, node)
+            except NeedsLiteral as needs:  # of this node itself: those below it are bound
+                self.constants.pin(needs.slots)
+                self.n_predicates = n_predicates
 
     def condition(self, node: syntax.Node, clause: str) -> Expression:
         """An expression that must be BOOLEAN."""

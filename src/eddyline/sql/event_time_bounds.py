@@ -138,8 +138,8 @@ class EventTimes:
         if sorted(whole.factors.values()) != [-1, 1] or len(whole.kinds) > 1:
             return None
         ((_, unit_us, is_plain),) = whole.kinds
-        for slot in whole.slots:
-            raise NeedsLiteral(slot)
+        if whole.slots:
+            raise NeedsLiteral(*whole.slots)
         a, b = sorted(whole.factors)
         if whole.factors[a] == 1:
             return Difference(a, b, condition.function, -whole.high, -whole.low, unit_us, is_plain)

@@ -270,8 +270,8 @@ def _key(clause: Clause, parameters: frozenset[int]) -> JoinKey | None:
     slots = [node.index for node in condition.walk() if isinstance(node, Slot)]
     if parameters.intersection(slots):
         return None
-    for slot in slots:
-        raise NeedsLiteral(slot)
+    if slots:
+        raise NeedsLiteral(*slots)
     return JoinKey(places[0].pop(), places[1].pop(), _to_own(sides[0]), _to_own(sides[1]))
 
 

@@ -11,15 +11,16 @@ INTERVAL, a named parameter, or an IN list of literals of one kind, which is a s
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from eddyline.errors import LimitError, ParseError, Span
+from eddyline.nesting import MAX_NESTING
 
 MAX_TEXT_BYTES = 64 * 1024  # not counting long IN lists
 MAX_LIST_BYTES = 16 * 1024 * 1024  # counting them
-MAX_NESTING = 200
 LONG_LIST = 9  # values from which on an IN list does not count towards the length of the text
 
 # Kinds of constants. The kind is all a skeleton says about a constant.
@@ -55,11 +56,12 @@ _PATH = (
 _OPERATOR = r"<=>|<=|>=|<>|!=|==|\|\||::|->|=>|<<|>>"
 
 # Group 1: words no constant starts with, which most tokens are; 2: constants, and what can only be an error; 3: the rest.
+# What has no end goes on to the end of the text, so that the text is read once however many such openings it has.
 _TOKEN = re.compile(
     rf"{_GAP}(?:"
     r"([A-CE-HJ-QSU-WYZa-ce-hj-qsu-wyz_]\w*+)"
     rf"|({_NUMBER}|\d\w*|{_STRINGS}|[rR]'[^']*+'|[rR]\"[^\"]*+\"|[xX]'[^']*+'|{_TYPED}|{_INTERVAL}|{_LIST}"
-    rf"|(?<![\w`\])]):{_NAME}|['\"]|/\*|`(?!(?:[^`]|``)++`))"
+    rf"|(?<![\w`\])]):{_NAME}|['\"].*+|/\*.*+|`(?!(?:[^`]|``)++`).*+)"
     rf"|({_NAME}|{_BACKQUOTED}|{_PATH}|{_OPERATOR}|\S)"
     rf"|\Z)",
     re.DOTALL,
@@ -67,6 +69,7 @@ _TOKEN = re.compile(
 _INTEGER_LIST = re.compile(r"..\s*+\(\s*+-?[0-9]++(?:\s*+,\s*+-?[0-9]++)*+\s*+\)")
 _STRING_LIST = re.compile(r"..\s*+\(\s*+'[^'\\]*+'(?:\s*+,\s*+'[^'\\]*+')*+\s*+\)")
 _LIST_ELEMENT = re.compile(rf"{_GAP}(?:({_ELEMENT})|\w+|\S)", re.DOTALL)
+_STRING = re.compile(_STRINGS, re.DOTALL)
 _STRING_PIECE = re.compile(_QUOTED, re.DOTALL)
 
 # Words after which a minus is a sign, not a subtraction.
@@ -211,8 +214,9 @@ def _number(raw: str) -> Constant:
 
 
 def _string(raw: str) -> Constant:
-    if len(raw) == 1:
-        raise ParseError(f"the string that starts here has no closing {raw}")
+    is_plain = raw[-1] == raw[0] and raw.count(raw[0]) == 2 and "\\" not in raw
+    if not is_plain and _STRING.fullmatch(raw) is None:
+        raise ParseError(f"the string that starts here has no closing {raw[0]}")
     return Constant(STRING, raw)
 
 
@@ -269,7 +273,7 @@ def _parameter(raw: str) -> Constant:
 
 
 def _unterminated(raw: str) -> Constant:
-    what = "comment" if raw == "/*" else "name"
+    what = "comment" if raw[0] == "/" else "name"
     raise ParseError(f"the {what} that starts here has no closing {'*/' if what == 'comment' else '`'}")
 
 
@@ -284,6 +288,9 @@ _CLASSIFY: dict[str, Callable[[str], Constant]] = {
 _SIGNED = frozenset((INTEGER, DECIMAL, DOUBLE, FLOAT, LONG, SHORT, BYTE))
 
 
+_OPENING = re.compile(r"/\*|['\"`]")
+
+
 def refused_at(text: str) -> Span | None:
     """Where the token stands that `lex` refuses: the first that cannot be classified."""
     for match in _TOKEN.finditer(text):
@@ -291,7 +298,9 @@ def refused_at(text: str) -> Span | None:
             try:
                 _CLASSIFY.get(match.group(2)[0], _number)(match.group(2))
             except ParseError:
-                return Span(*match.span(2))
+                start, end = match.span(2)
+                opening = _OPENING.match(text, start)
+                return Span(start, end if opening is None else opening.end())
     return None
 
 
@@ -328,7 +337,7 @@ def check_nesting(tokens: list[Token]) -> None:
         if word in _OPENS:
             depth += 1
         elif word in _CLOSES:
-            depth -= 1
+            depth = max(depth - 1, 0)  # END may be a name
         if depth + run > MAX_NESTING:
             raise LimitError(
                 f"the text is nested deeper than {MAX_NESTING} levels",
@@ -341,10 +350,9 @@ def tokens_of(span: Span | None, tokens: Sequence[Token]) -> Span | None:
     """A part of the text as a span of token numbers, which is the same in every text of the skeleton."""
     if span is None:
         return None
-    inside = [
-        k for k, token in enumerate(tokens) if span.start <= token.span.start and token.span.end <= span.end
-    ]
-    return Span(inside[0], inside[-1] + 1) if inside else None
+    first = bisect_left(tokens, span.start, key=lambda token: token.span.start)
+    end = bisect_right(tokens, span.end, first, key=lambda token: token.span.end)
+    return Span(first, end) if first < end else None
 
 
 def text_of(tokens_span: Span, text: str, tokens: Sequence[Token]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +30,9 @@ _FIXED = {
     lexer.TIMESTAMP_NTZ: types.TIMESTAMP_NTZ,
 }
 _LARGEST = {types.FLOAT: Decimal("3.4028234663852886E+38"), types.DOUBLE: Decimal("1.7976931348623157E+308")}
+_AS_DOUBLE = "Write it with an exponent, such as 1e40, to make it a DOUBLE."
+_MOST_MONTHS = (1 << 31) - 1
+_MOST_US = (1 << 63) - 1
 _INTEGER_BITS = {types.TINYINT: 8, types.SMALLINT: 16, types.INT: 32, types.BIGINT: 64}
 
 
@@ -45,7 +48,7 @@ def _list(constant: Constant, time_zone: str) -> tuple[pa.DataType, tuple[Any, .
     if constant.kind == lexer.STRING:
         return types.STRING, tuple(map(string_value, elements))
     if constant.kind == lexer.INTEGER:
-        numbers = tuple(map(int, elements))
+        numbers = tuple(map(_integer, elements))
         low, high = min(numbers), max(numbers)
         return max(_integer_type(low), _integer_type(high), key=_digits), numbers
     scalars = [_scalar(lexer.kind_of(e), e, time_zone) for e in elements]
@@ -56,14 +59,17 @@ def _list(constant: Constant, time_zone: str) -> tuple[pa.DataType, tuple[Any, .
 
 def _scalar(kind: str, raw: str, time_zone: str) -> tuple[pa.DataType, Any]:
     if kind == lexer.INTEGER:
-        number = int(raw)
+        number = _integer(raw)
         return _integer_type(number), Decimal(number) if abs(number) >= 2**63 and number != -(
             2**63
         ) else number
     if kind == lexer.STRING:
         return types.STRING, string_value(raw)
     if kind == lexer.DECIMAL:
-        exact = Decimal(raw[:-2] if raw[-1] in "dD" else raw)
+        try:
+            exact = Decimal(raw[:-2] if raw[-1] in "dD" else raw)
+        except InvalidOperation:  # its exponent has more than 18 digits
+            raise ParseError(f"{raw} is out of the range of DECIMAL", hint=_AS_DOUBLE) from None
         return _decimal_type(exact, raw), exact
     if kind == lexer.INTERVAL:
         return interval(raw)
@@ -71,7 +77,7 @@ def _scalar(kind: str, raw: str, time_zone: str) -> tuple[pa.DataType, Any]:
     if kind in (lexer.DOUBLE, lexer.FLOAT):
         return t, _floating(raw, t)
     if kind in (lexer.LONG, lexer.SHORT, lexer.BYTE):
-        number = int(raw[:-1])
+        number = _integer(raw[:-1])
         if not -(1 << _INTEGER_BITS[t] - 1) <= number < 1 << _INTEGER_BITS[t] - 1:
             raise ParseError(f"{raw} does not fit {types.type_name(t)}")
         return t, number
@@ -95,6 +101,18 @@ def _floating(raw: str, t: pa.DataType) -> float:
     return value if t == types.DOUBLE else float(pa.scalar(digits).cast(t).as_py())
 
 
+def _integer(digits: str) -> int:
+    """The number that digits stand for. One that no type holds is refused before it is read, which takes long."""
+    text = digits.strip()
+    significant = text.lstrip("-").lstrip("0")
+    if len(significant) > types.MAX_PRECISION:
+        raise ParseError(
+            f"{text} has {len(significant)} digits; a DECIMAL has at most {types.MAX_PRECISION}",
+            hint=_AS_DOUBLE,
+        )
+    return int(significant or "0") * (-1 if text[0] == "-" else 1)
+
+
 def _integer_type(number: int) -> pa.DataType:
     if -(2**31) <= number < 2**31:
         return types.INT
@@ -112,7 +130,7 @@ def _decimal_type(number: Decimal, raw: str) -> pa.DataType:
     if precision > types.MAX_PRECISION:
         raise ParseError(
             f"{raw} has {precision} digits; a DECIMAL has at most {types.MAX_PRECISION}",
-            hint="Write it with an exponent, such as 1e40, to make it a DOUBLE.",
+            hint=_AS_DOUBLE,
         )
     return pa.decimal128(precision, scale)
 
@@ -246,11 +264,15 @@ def interval(raw: str) -> tuple[pa.DataType, Any]:
     if any(u in _MONTHS for u, _ in amounts):
         if months != int(months):
             raise ParseError(f"{raw} is not a whole number of months")
+        if abs(months) > _MOST_MONTHS:
+            raise ParseError(
+                f"{raw} is longer than an interval can be", hint=f"At most {_MOST_MONTHS // 12:,} years."
+            )
         return types.MONTHS, pa.MonthDayNano([int(months), 0, 0])
-    try:
-        return types.INTERVAL, timedelta(microseconds=int(us))
-    except OverflowError:
-        raise ParseError(f"{raw} is longer than an interval can be") from None
+    if abs(us) > _MOST_US:
+        days = _MOST_US // _US["day"]
+        raise ParseError(f"{raw} is longer than an interval can be", hint=f"At most {days:,} days.")
+    return types.INTERVAL, timedelta(microseconds=int(us))
 
 
 def _written_amounts(text: str, raw: str, *, sign: int) -> list[tuple[str, Decimal]]:

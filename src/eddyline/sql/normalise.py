@@ -9,8 +9,8 @@ AND is the minimum and OR the maximum: false beats error, in an OR true beats er
 each other, so the conjunctive normal form has the same value as the condition for every row, errors included. NOT itself
 is never applied to *not true*: a comparison is negated by its operator, and other atoms keep their NOT inside.
 
-Distribution can grow a condition exponentially. An OR that would give more than MAX_CLAUSES clauses stays whole, as one
-residual atom.
+Distribution can grow a condition exponentially. An OR that would give more than MAX_CLAUSES clauses, or more than MAX_LEAVES
+leaves in them, stays whole, as one residual atom. So does an IN whose options are no constants: no index takes it apart.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from eddyline.model import (
     Expression,
     Literal,
     Slot,
-    UserCall,
     pattern_atom,
 )
+from eddyline.nesting import MAX_NODES
 from eddyline.sql.contradictions import contradictions, is_tautology
 from eddyline.sql.lexer import Token, tokens_of
 from eddyline.types import BOOLEAN
 
 MAX_CLAUSES = 256
+MAX_LEAVES = 4_096  # of all clauses that distribution makes of a condition
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -64,8 +65,11 @@ def normalise(
         return Condition()
     tree = _negation_free(fold(condition, time_zone=time_zone), is_negated=False, span=condition.span)
     clauses: dict[tuple[Atom, ...], Clause] = {}
+    n_left = MAX_LEAVES
     for conjunct in _conjuncts(tree):
-        for leaves in _distributed(conjunct):
+        distributed = _distributed(conjunct, n_left)
+        n_left -= sum(map(len, distributed)) if len(distributed) > 1 else 0
+        for leaves in distributed:
             atoms = _atoms(leaves, nullable_slots)
             if atoms is None or is_tautology(atoms, nullable_slots):
                 continue
@@ -109,7 +113,7 @@ def _negation_free(e: Expression, *, is_negated: bool, span: Span | None) -> _Tr
             _negation_free(a, is_negated=is_negated, span=None if is_negated else a.span) for a in arguments
         ]
         return _joined(operator, parts, span)
-    if name == "in" and not pa.types.is_list(arguments[1].type):  # one comparison for each option
+    if name == "in" and _is_taken_apart(e):  # one comparison for each option
         operator, test = ("and", "!=") if is_negated else ("or", "=")
         tests = [call(test, [arguments[0], option], span=span) for option in arguments[1:]]
         return _joined(operator, tests, span)
@@ -119,7 +123,18 @@ def _negation_free(e: Expression, *, is_negated: bool, span: Span | None) -> _Tr
         return call(_OPPOSITE[name], arguments, span=span)
     if name in _NULL_TESTS:
         return call(_NULL_TESTS[name], arguments, span=span)
+    if name == "in" and not pa.types.is_list(arguments[1].type):
+        return call("not in", arguments, span=span)
     return call("not", [e], span=span)
+
+
+def _is_taken_apart(e: Call) -> bool:
+    """Whether an IN is decided option by option: by an index, or because a function may not be shown more rows than it must."""
+    value, *options = e.arguments
+    if pa.types.is_list(options[0].type) or len(options) * value.facts.n_nodes > MAX_NODES:
+        return False
+    is_indexable = _is_attribute(value) and all(map(_is_constant, options))
+    return len(options) == 1 or is_indexable or any(option.facts.has_user_calls for option in options)
 
 
 def _joined(operator: str, parts: Sequence[_Tree | Expression], span: Span | None) -> _Tree | Expression:
@@ -137,16 +152,16 @@ def _conjuncts(tree: _Tree | Expression) -> Sequence[_Tree | Expression]:
     return tree.parts if isinstance(tree, _Tree) and tree.operator == "and" else (tree,)
 
 
-def _distributed(tree: _Tree | Expression) -> list[tuple[Expression, ...]]:
+def _distributed(tree: _Tree | Expression, max_leaves: int) -> list[tuple[Expression, ...]]:
     """Clauses of leaves, or one clause that holds the whole tree where there would be too many."""
-    clauses = _clauses(tree)
+    clauses = _clauses(tree, max_leaves)
     return [(_expression(tree),)] if clauses is None else clauses
 
 
-def _clauses(tree: _Tree | Expression) -> list[tuple[Expression, ...]] | None:
+def _clauses(tree: _Tree | Expression, max_leaves: int) -> list[tuple[Expression, ...]] | None:
     if not isinstance(tree, _Tree):
         return [(tree,)]
-    parts = [_clauses(part) for part in tree.parts]
+    parts = [_clauses(part, max_leaves) for part in tree.parts]
     if tree.operator == "and":
         found = [
             clause
@@ -154,10 +169,11 @@ def _clauses(tree: _Tree | Expression) -> list[tuple[Expression, ...]] | None:
             for clause in part or [(_expression(p),)]
         ]
         return found if len(found) <= MAX_CLAUSES else None
-    n = 1
+    n, width = 1, 0
     for part in parts:
         n *= len(part or ())
-        if part is None or n > MAX_CLAUSES:
+        width += max(map(len, part or ((),)))
+        if part is None or n > MAX_CLAUSES or (n > 1 and n * width > max_leaves):
             return None
     return [
         tuple(dict.fromkeys(leaf for clause in chosen for leaf in clause))
@@ -193,11 +209,11 @@ def atom(condition: Expression, nullable_slots: frozenset[int] = frozenset()) ->
 
     A comparison of a user's function with a constant is of kind FUNCTION and still says attribute, operator and constant.
     """
-    columns, _, calls = _contents(condition)
-    if not columns and not calls:
+    facts = condition.facts
+    if facts.is_constant:
         return Atom(AtomKind.CONSTANT, condition)
     found = _indexable(condition, nullable_slots) or pattern_atom(condition)
-    if calls:
+    if facts.has_user_calls:
         return (
             replace(found, kind=AtomKind.FUNCTION)
             if found is not None
@@ -217,7 +233,8 @@ def _indexable(condition: Expression, nullable_slots: frozenset[int]) -> Atom | 
         return _truth(arguments[0], False)
     if name in _NULL_TESTS and _is_attribute(arguments[0]):
         return Atom(AtomKind.NULL_TEST, condition, arguments[0], name)
-    if name == "in" and _is_attribute(arguments[0]) and _is_constant(arguments[1]):
+    is_list = name == "in" and pa.types.is_list(arguments[1].type)
+    if is_list and _is_attribute(arguments[0]) and _is_constant(arguments[1]):
         return Atom(AtomKind.IN, condition, arguments[0], "in", arguments[1])
     if name == "<=>":  # true where `=` is, unless both are NULL
         constant = next((a for a in arguments if _is_constant(a)), None)
@@ -238,24 +255,12 @@ def _truth(column: Expression, value: bool) -> Atom:
     return Atom(AtomKind.COMPARE, call("=", [column, constant], span=column.span), column, "=", constant)
 
 
-def _contents(e: Expression) -> tuple[bool, bool, bool]:
-    """Whether there are columns, slots and calls of users' functions in it."""
-    columns = slots = calls = False
-    for node in e.walk():
-        columns |= isinstance(node, Column)
-        slots |= isinstance(node, Slot)
-        calls |= isinstance(node, UserCall)
-    return columns, slots, calls
-
-
 def _is_attribute(e: Expression) -> bool:
-    columns, slots, calls = _contents(e)
-    return (columns or calls) and not slots
+    return (e.facts.has_columns or e.facts.has_user_calls) and not e.facts.has_slots
 
 
 def _is_constant(e: Expression) -> bool:
-    columns, _, calls = _contents(e)
-    return not columns and not calls
+    return e.facts.is_constant
 
 
 def _is_never_null(constant: Expression, nullable_slots: frozenset[int]) -> bool:

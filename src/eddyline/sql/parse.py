@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from eddyline.errors import ParseError, Span
+from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.tree import expression_tree, query_tree
-
-# sqlglot takes up to 32 Python calls per level of nesting, the binder three.
-_RECURSION_LIMIT = 1000 + 36 * lexer.MAX_NESTING
-_deep = threading.RLock()
 
 _Root = TypeVar("_Root", bound=syntax.Node)
 
@@ -67,15 +61,3 @@ def _tokens(text: str) -> tuple[list[Token], list[Constant]]:
         if token.text == ";":
             raise ParseError("expected one statement, found another after ;", span=token.span)
     return tokens, constants
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room on Python's stack for the deepest text allowed."""
-    with _deep:
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
-        try:
-            yield
-        finally:
-            sys.setrecursionlimit(limit)

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import types
+from eddyline.expressions import cast, fold
+from eddyline.expressions.fold import literal_value
 from eddyline.model import (
     LAMBDA,
     Aggregate,
@@ -23,13 +25,14 @@ from eddyline.model import (
     UserCall,
     Variable,
 )
+from eddyline.nesting import deep
 from eddyline.sql.reading import RESERVED
 
 _LEVELS = (  # loosest first
     ("or",),
     ("and",),
     ("not",),
-    ("in", "like", "ilike", "rlike", "is null", "is not null"),
+    ("in", "not in", "like", "ilike", "rlike", "is null", "is not null"),
     ("=", "!=", "<", "<=", ">", ">=", "<=>"),
     ("|",),
     ("^",),
@@ -40,9 +43,11 @@ _LEVELS = (  # loosest first
 )
 _LEVEL = {name: level for level, names in enumerate(_LEVELS) for name in names}
 _TIGHT = len(_LEVELS)
+_TESTS = ("in", "not in", "like", "ilike", "rlike")  # NOT stands in the middle of them
 _SHOWN_VALUES = 8  # of an IN list
 
 
+@deep
 def render(expression: Expression, values: Sequence[Any] | None = None) -> str:
     """The expression as SQL. Slots show their value if `values` are given, else their number."""
     return _text(expression, values)
@@ -85,11 +90,8 @@ def _call(e: Call, values: Sequence[Any] | None, own: int) -> str:
         return _not(arguments[0], values, own)
     if name in ("is null", "is not null"):
         return f"{_text(arguments[0], values, own + 1)} {name.upper()}"
-    if name == "in":
-        return f"{_text(arguments[0], values, own + 1)} IN {_options(arguments[1:], values)}"
-    if name in ("like", "ilike", "rlike"):
-        text = f"{_text(arguments[0], values, own + 1)} {name.upper()} {_text(arguments[1], values, own + 1)}"
-        return text if len(arguments) == 2 else f"{text} ESCAPE {_text(arguments[2], values, own + 1)}"
+    if name in _TESTS:
+        return _test(e, values, own)
     if name in ("negate", "~"):
         return f"{'-' if name == 'negate' else '~'}{_text(arguments[0], values, _TIGHT)}"
     if own < _TIGHT and len(arguments) == 2:
@@ -121,24 +123,30 @@ def _function(e: Call, values: Sequence[Any] | None) -> str:
 
 
 def _not(operand: Expression, values: Sequence[Any] | None, own: int) -> str:
-    if isinstance(operand, Call) and operand.function in ("in", "like", "ilike", "rlike"):
-        word = f" {operand.function.upper()} "
-        value, _, rest = _text(operand, values).partition(word)
-        return f"{value} NOT{word}{rest}"
+    if isinstance(operand, Call) and operand.function in _TESTS:
+        return _test(operand, values, _LEVEL[operand.function], "NOT ")
     if isinstance(operand, Call) and operand.function == "<=>":
         left, right = (_text(a, values, _LEVEL["="] + 1) for a in operand.arguments)
         return f"{left} IS DISTINCT FROM {right}"
     return f"NOT {_text(operand, values, own)}"
 
 
+def _test(e: Call, values: Sequence[Any] | None, own: int, negation: str = "") -> str:
+    value, *rest = e.arguments
+    tested = f"{_text(value, values, own + 1)} {negation}{e.function.upper()}"
+    if e.function in ("in", "not in"):
+        return f"{tested} {_options(rest, values)}"
+    return f"{tested} {' ESCAPE '.join(_text(each, values, own + 1) for each in rest)}"
+
+
 def _options(options: Sequence[Expression], values: Sequence[Any] | None) -> str:
-    if len(options) == 1 and pa.types.is_list(options[0].type):
-        option = options[0]
-        if isinstance(option, Slot) and values is None:
-            return _text(option, values)
-        items = option.value if isinstance(option, Literal) else values and values[option.index]  # type: ignore[attr-defined]
-        return literal_text(option.type, items)
-    return f"({_list(options, values)})"
+    if len(options) > 1 or not pa.types.is_list(options[0].type):
+        return f"({_list(options, values)})"
+    if (
+        isinstance(options[0], Call) and options[0].function == "cast"
+    ):  # so that the list meets the type of the value
+        return _options(options[0].arguments, values)
+    return _text(options[0], values)
 
 
 # ------------------------------------------------------------------------------------------------ values
@@ -154,7 +162,7 @@ def quoted(name: str) -> str:
 def literal_text(t: pa.DataType, value: Any) -> str:
     """A value as a SQL literal."""
     if isinstance(value, pa.Scalar):
-        value = value.as_py()
+        value = literal_value(value)
     if value is None:
         return "NULL"
     if pa.types.is_list(t):
@@ -168,6 +176,10 @@ def literal_text(t: pa.DataType, value: Any) -> str:
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
+    if isinstance(value, int) and types.is_temporal(t):  # before year 1 or after 9999
+        moment = fold(cast(Literal(t, value), types.STRING), time_zone="UTC")
+        assert isinstance(moment, Literal), f"{value} of {t} has no text"
+        return f"{types.type_name(t)} '{moment.value}{'Z' if t == types.TIMESTAMP else ''}'"
     if isinstance(value, datetime):
         text = value.replace(tzinfo=None).isoformat(sep=" ")
         return f"TIMESTAMP '{text}Z'" if value.tzinfo is not None else f"TIMESTAMP_NTZ '{text}'"

@@ -34,7 +34,7 @@ from eddyline.model import (
 from eddyline.sql import syntax
 from eddyline.sql.aggregates import WAY_OUT
 from eddyline.sql.bind import Binder, Constants, Functions
-from eddyline.sql.lexer import PARAMETER, Token
+from eddyline.sql.lexer import PARAMETER, Token, tokens_of
 from eddyline.sql.parse import Parsed
 from eddyline.sql.reading import RESERVED
 from eddyline.sql.scope import Scope, Source
@@ -259,16 +259,16 @@ def _column_name(node: syntax.Node) -> str | None:
 
 def _text_name(parsed: Parsed[syntax.QueryNode], span: Span, constants: Constants) -> str:
     """The text of an expression, evenly spaced. Its constants are part of the name, so they stay as written."""
-    for number, place in enumerate(parsed.spans):
-        if span.start <= place.start < span.end and parsed.constants[number].kind != PARAMETER:
-            constants.written(number)
-    text = ""
+    tokens_span = tokens_of(span, parsed.tokens)
+    assert tokens_span is not None, f"no token stands in {span}"
+    pieces: list[str] = []
     before: Token | None = None
-    for token in parsed.tokens:
-        if span.start <= token.span.start < span.end:
-            text += (" " if before is not None and _is_spaced(before, token) else "") + token.text
-            before = token
-    return text
+    for token in parsed.tokens[tokens_span.start : tokens_span.end]:
+        if token.constant is not None and parsed.constants[token.constant].kind != PARAMETER:
+            constants.written(token.constant)
+        pieces += (" ", token.text) if before is not None and _is_spaced(before, token) else (token.text,)
+        before = token
+    return "".join(pieces)
 
 
 def _is_spaced(before: Token, token: Token) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from eddyline.expressions.fold import constants_within
 from eddyline.expressions.frame import Budget
 from eddyline.expressions.limits import CONSTANT_BYTES
 from eddyline.model import Expression, Literal, Projected, Shape, Slot, SlotInfo, Stream
+from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
 from eddyline.sql.bind import Functions, convert, list_like, meeting_type, typed
 from eddyline.sql.constants import WRITTEN_SHARE, check_constants
@@ -40,18 +42,10 @@ from eddyline.sql.joins import joined_shape
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
 from eddyline.sql.normalise import normalise
-from eddyline.sql.parse import Parsed, deep_recursion, parse_query
+from eddyline.sql.parse import Parsed, parse_query
 from eddyline.sql.select import BoundQuery, Streams, StreamTable, bind_query, slots_in, with_slots
 from eddyline.stream_properties import window_of
 from eddyline.time_properties import time_format, time_unit
-
-
-class Pin(Exception):
-    """Constant `number` must stay a literal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 class _WrongConstant(Exception):
@@ -85,6 +79,7 @@ class SlotConstants:
         self.slots: list[SlotInfo] = []
         self.numbers: list[int] = []  # per slot, the constant it stands for
         self._slot_of: dict[int | tuple[str, pa.DataType], int] = {}
+        self.pins: set[int] = set()  # constants that turned out to be literals of the shape, too
         for number, constant in enumerate(self._constants):
             if constant.kind == lexer.PARAMETER:
                 t = self._parameter_type(constant.raw, self._spans[number])
@@ -160,13 +155,28 @@ class SlotConstants:
         if constant.kind == lexer.PARAMETER:
             raise self._not_a_parameter(number)
         if number in self._slot_of:
-            raise Pin(number)
+            self.pins.add(number)
         return typed(constant, self._time_zone, self._spans[number])[1]
 
     def as_literal(self, constant: Expression) -> Expression:
-        if isinstance(constant, Slot) and self.slots[constant.index].name is None:
-            raise Pin(self.numbers[constant.index])
-        return constant
+        if not isinstance(constant, Slot) or self.slots[constant.index].name is not None:
+            return constant
+        number = self.numbers[constant.index]
+        self.pins.add(number)
+        t, value = typed(self._constants[number], self._time_zone, constant.span)
+        return Literal(t, value, span=constant.span)
+
+    def pin(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            number = self.numbers[slot]
+            if self.slots[slot].name is not None:
+                raise self._not_a_parameter(number)
+            self.pins.add(number)
+            self._slot_of.pop(number, None)
+
+    def pin_all(self) -> None:
+        """The same for every constant that is one value."""
+        self.pin([slot.index for slot in self.slots if slot.name is None and not slot.is_list])
 
     def keep(self, used: set[int]) -> dict[int, int]:
         """Forget the slots of parameters that only ever appear as another type; old numbers to new ones."""
@@ -175,13 +185,6 @@ class SlotConstants:
         self.slots = [replace(self.slots[old], index=new) for old, new in renumbered.items()]
         self.numbers = [self.numbers[old] for old in kept]
         return renumbered
-
-    def needed(self, slot: int) -> int:
-        """The constant that must become a literal because the bound form depends on slot `slot`."""
-        number = self.numbers[slot]
-        if self.slots[slot].name is not None:
-            raise self._not_a_parameter(number)
-        return number
 
     def _not_a_parameter(self, number: int) -> UnsupportedError:
         return UnsupportedError(
@@ -224,13 +227,17 @@ class _Rules:
     entries: dict[tuple[Any, ...], _Entry] = field(default_factory=dict)
 
 
+_MOST_PASSES = 8  # over a text of which a join finds one constant after the other to be part of its signature
+
+
 class Shapes:
-    """The shapes of one engine. `parsed` and `bound` count the work done: once per shape."""
+    """The shapes of one engine. `parsed` and `bound` count the work: once per shape; `passes` how often texts are walked."""
 
     def __init__(self, *, time_zone: str = "UTC") -> None:
         self.time_zone = time_zone
         self.parsed = 0
         self.bound = 0
+        self.passes = 0
         self._families: dict[Any, list[_Rules]] = {}
 
     def shape_of(
@@ -352,19 +359,22 @@ class Shapes:
         parsed = parse_query(text)
         _check_parameters(parsed, params)
         pinned = set(parsed.read_as_written)
-        while True:
+        for n in count():
             constants = SlotConstants(parsed, frozenset(pinned), params, self.time_zone)
+            self.passes += 1
             try:
                 budget = Budget(CONSTANT_BYTES + WRITTEN_SHARE * len(text))
                 with deep_recursion(), constants_within(budget):
                     bound = bind_query(parsed, streams, constants, functions)
-                    bound = with_slots(bound, constants.keep(slots_in(bound)))
-                    shape = self._shape(bound, constants, parsed.tokens)
-                break
-            except Pin as pin:
-                pinned.add(pin.number)
+                    if not constants.pins:
+                        bound = with_slots(bound, constants.keep(slots_in(bound)))
+                        shape = self._shape(bound, constants, parsed.tokens)
+                        break
             except NeedsLiteral as needs:
-                pinned.add(constants.needed(needs.index))
+                constants.pin(needs.slots)
+                if n >= _MOST_PASSES:
+                    constants.pin_all()
+            pinned |= constants.pins
         self.bound += 1
         return self._keep(key, parsed, pinned, constants, shape, bound.streams)
 

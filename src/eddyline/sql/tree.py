@@ -12,9 +12,10 @@ from typing import TypeVar
 from sqlglot import exp
 
 from eddyline.errors import LimitError, ParseError, Span, UnsupportedError
+from eddyline.nesting import MAX_NESTING
 from eddyline.sql.dialect import parse
 from eddyline.sql.expression_tree import ExpressionTree
-from eddyline.sql.lexer import MAX_NESTING, Constant, Token
+from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.placing import Placed
 from eddyline.sql.reading import JOINS, NOT_ALIASES
 from eddyline.sql.syntax import InputNode, Node, ProjectedNode, QueryNode, Star

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -108,13 +109,16 @@ def from_text(array: pa.Array, to: pa.DataType) -> Converted:
     return _to_floating(array, to)
 
 
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+@functools.cache
+def _words_of_booleans() -> tuple[pa.Array, pa.Array]:
+    """The words for true and for false; made when first needed, because Arrow loads pandas for its first array of objects."""
+    return pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
 
 
 def _to_boolean(array: pa.Array) -> Converted:
     words = pc.ascii_lower(pc.utf8_trim(array, CONTROL))
-    is_true, is_false = pc.is_in(words, _TRUE), pc.is_in(words, _FALSE)
+    true, false = _words_of_booleans()
+    is_true, is_false = pc.is_in(words, true), pc.is_in(words, false)
     bad = pc.and_(pc.is_valid(array), pc.invert(pc.or_(is_true, is_false)))
     return checked(pc.if_else(pc.is_valid(array), is_true, None), as_mask(bad, len(array)), INVALID)
 

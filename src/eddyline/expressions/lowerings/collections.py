@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -172,8 +173,6 @@ def _make_map(arguments: Sequence[Evaluated], expression: Call, frame: Frame) ->
 
 
 def _field_name(e: Expression) -> str:
-    if isinstance(e, Slot):
-        raise NeedsLiteral(e.index)
     if not isinstance(e, Literal) or e.type != STRING or e.value is None:
         raise UnsupportedError("the name of a field must be a constant text", span=e.span)
     return str(e.value)
@@ -182,12 +181,15 @@ def _field_name(e: Expression) -> str:
 def _named_struct_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
     if len(arguments) % 2:
         raise TypeMismatchError("named_struct takes pairs of a name and a value", span=arguments[-1].span)
+    slots = [e.index for e in arguments[::2] if isinstance(e, Slot)]
+    if slots:
+        raise NeedsLiteral(*slots)
     names = [_field_name(e) for e in arguments[::2]]
     return arguments, _struct_type(names, arguments[1::2])
 
 
 def _struct_type(names: Sequence[str], values: Sequence[Expression]) -> pa.DataType:
-    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
         raise UnsupportedError(f"the field {twice} is there twice", span=values[0].span)
     return pa.struct([pa.field(name, e.type) for name, e in zip(names, values, strict=True)])

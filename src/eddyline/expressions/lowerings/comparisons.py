@@ -166,8 +166,44 @@ def _in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
     found = found & known
     if errors is not None:  # an option that has no value matters only where no other one decides
         errors = np.where(found | ~known, np.int32(0), errors)
+    return _found(found, known & (found | ~has_null), merge_errors(value.errors, errors), frame)
+
+
+@function(
+    "not in",
+    typing=_in_typing,
+    arguments=(2, None),
+    signature="a NOT IN (b, …)",
+    summary="What a != b AND … says as a condition: where an option is equal or NULL, errors of the others do not count.",
+    is_operator=True,
+    null_propagates=False,
+    lazy=True,
+)
+def _not_in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    value = evaluate(expression.arguments[0], frame)
+    options = [evaluate(option, frame) for option in expression.arguments[1:]]
+    if value.values.type == NULL:
+        return Evaluated(pa.scalar(None, BOOLEAN), value.errors)
+    x = frame.array(value)
+    found, has_null, errors = _in_options(x, options, frame)
+    known = x.is_valid().to_numpy(zero_copy_only=False)
+    found = found & known
+    is_decided = found | has_null | ~known
+    if value.errors is not None:  # a comparison asks for its constant first
+        constants = [
+            option
+            for each, option in zip(expression.arguments[1:], options, strict=True)
+            if each.facts.is_constant
+        ]
+        _, is_refuted, _ = _in_options(x, constants, frame)
+        is_decided = np.where(value.errors != 0, is_refuted, is_decided)
     errors = merge_errors(value.errors, errors)
-    known = known & (found | ~has_null)
+    if errors is not None:
+        errors = np.where(is_decided, np.int32(0), errors)
+    return _found(~found, known & (found | ~has_null), errors, frame)
+
+
+def _found(found: Mask, known: Mask, errors: ErrorCodes | None, frame: Frame) -> Evaluated:
     if errors is not None:
         known = known & (errors == 0)
     return Evaluated(arrow(np.broadcast_to(found, frame.n_rows), known, BOOLEAN), errors)
@@ -176,19 +212,19 @@ def _in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
 def _in_options(
     x: pa.Array, options: Sequence[Evaluated], frame: Frame
 ) -> tuple[Mask, Mask, ErrorCodes | None]:
-    """Where `x` equals an option, where an option is NULL, and the errors of options."""
+    """Where `x` equals an option, where an option is NULL and not in error, and the errors of options."""
     n = frame.n_rows
-    constants = [o.values for o in options if o.is_scalar]
+    constants = [o.values for o in options if o.is_scalar and o.errors is None]
     found, has_null = np.zeros(n, bool), np.zeros(n, bool)
     if constants:
         found, some_null = _in_set(x, _gather(constants))
         has_null |= some_null
     for option in options:
-        if not option.is_scalar:
+        if not option.is_scalar or option.errors is not None:
             found |= as_mask(compare("=", Evaluated(x), option, frame), n)
-            here = valid(option.values)
+            here = valid(frame.array(option))
             if here is not None:
-                has_null |= ~here
+                has_null |= ~here if option.errors is None else ~here & (option.errors == 0)
     return found, has_null, merge_errors(*(option.errors for option in options))
 
 

@@ -72,13 +72,13 @@ _register_part(
 
 
 def _register_name(name: str, names: Sequence[str], index: Callable[[Any], Any], summary: str) -> None:
-    short = pa.array([one[:3] for one in names])
+    short = [one[:3] for one in names]
 
     @function(name, typing=takes(day, result=STRING), arguments=1, signature=f"{name}(date)", summary=summary)
     def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
         (days,), known = operands(arguments, frame)
         at = np.broadcast_to(index(days.astype(np.int64)), frame.n_rows)
-        return Evaluated(short.take(arrow(at.astype(np.int32), known, INT)))
+        return Evaluated(pa.array(short).take(arrow(at.astype(np.int32), known, INT)))
 
 
 _register_name("dayname", DAYS, lambda days: (days + 3) % 7, "Mon to Sun.")

@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from eddyline.nesting import deep, deep_recursion
+
 Range = tuple[int, int]
 
 _LAST = 0x10FFFF
@@ -58,6 +60,10 @@ _POSIX: dict[str, list[Range]] = {
 _CATEGORY = re.compile(r"L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfo]")
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _MAX_REPEAT = 1000  # RE2's limit
+_MAX_DIGITS = 9  # of a number of repetitions
+_MAX_DEPTH = 100  # of groups in groups
+_GROUP_NAME = re.compile(r"<[A-Za-z][A-Za-z0-9]*>")
+_ENDS = ("end", "last line end")
 
 
 class RefusedPattern(Exception):
@@ -118,6 +124,7 @@ class Group(Node):
     number: int  # 0: does not capture
 
 
+@deep
 def least_width(node: Node) -> int:
     """The length of the shortest text the node can match."""
     if isinstance(node, Characters):
@@ -131,6 +138,7 @@ def least_width(node: Node) -> int:
     return least_width(node.body) if isinstance(node, Group) else 0
 
 
+@deep
 def below(node: Node) -> list[Node]:
     """The node and all nodes in it."""
     children: Sequence[Node] = ()
@@ -154,14 +162,17 @@ def groups_in_lazy_loops(node: Node) -> set[int]:
     return {n.number for loop in loops for n in below(loop) if isinstance(n, Group)} - {0}
 
 
+@deep
 def line_ends(node: Node, *, is_last: bool = True) -> tuple[int, int]:
     """How many `$` there are at the end of the pattern, and how many elsewhere."""
     if isinstance(node, Anchor):
         return (int(is_last), int(not is_last)) if node.kind == "last line end" else (0, 0)
     parts: Sequence[tuple[Node, bool]] = ()
     if isinstance(node, Sequential):
-        widths = [isinstance(p, Anchor) and p.kind in ("end", "last line end") for p in node.parts]
-        parts = [(p, is_last and all(widths[k + 1 :])) for k, p in enumerate(node.parts)]
+        last = len(node.parts) - 1
+        while last > 0 and isinstance(node.parts[last], Anchor) and node.parts[last].kind in _ENDS:  # type: ignore[attr-defined]
+            last -= 1
+        parts = [(p, is_last and k >= last) for k, p in enumerate(node.parts)]
     elif isinstance(node, Choice):
         parts = [(p, is_last) for p in node.options]
     elif isinstance(node, Group):
@@ -182,12 +193,14 @@ class JavaPattern:
     text: str
     at: int = 0
     n_groups: int = 0
+    depth: int = 0  # of the group it stands in
     ignores_case: bool = False
     dot_matches_all: bool = False
     root: Node = field(init=False)
 
     def __post_init__(self) -> None:
-        self.root = self._choice()
+        with deep_recursion():
+            self.root = self._choice()
         if self.at < len(self.text):
             raise self._refused("a ) without a (")
 
@@ -213,7 +226,8 @@ class JavaPattern:
         parts: list[Node] = []
         while self._peek() and self._peek() not in "|)":
             if self._take("\\Q"):
-                quoted, _, _ = self.text[self.at :].partition("\\E")
+                end = self.text.find("\\E", self.at)
+                quoted = self.text[self.at :] if end < 0 else self.text[self.at : end]
                 self.at = min(self.at + len(quoted) + 2, len(self.text))
                 parts += [self._one(ord(c)) for c in quoted]
                 if quoted and self._peek() in ("*", "+", "?", "{"):
@@ -272,6 +286,8 @@ class JavaPattern:
             return atom
         self.at = match.end()
         sign, low_text, comma, high_text = match.groups()
+        if max(len(low_text or ""), len(high_text or "")) > _MAX_DIGITS:
+            raise self._refused(f"a repetition of more than {_MAX_REPEAT} times", start)
         if sign is not None:
             low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
         else:
@@ -297,7 +313,7 @@ class JavaPattern:
             number = self.n_groups = self.n_groups + 1
         elif self._take(":"):
             pass
-        elif re.match(r"<[A-Za-z][A-Za-z0-9]*>", self.text[self.at :]):
+        elif _GROUP_NAME.match(self.text, self.at):
             self.at = self.text.index(">", self.at) + 1
             number = self.n_groups = self.n_groups + 1
         elif self._peek() in ("=", "!") or self._peek(2) in ("<=", "<!"):
@@ -306,7 +322,11 @@ class JavaPattern:
             raise self._refused("an atomic group", start, "Write (?: ) instead.")
         elif self._flags(start):  # (?i) holds up to the end of the group it stands in
             return None
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise self._refused(f"groups nested deeper than {_MAX_DEPTH} levels", start)
         body = self._choice()
+        self.depth -= 1
         if not self._take(")"):
             raise self._refused("a ( without a )", start)
         self.ignores_case, self.dot_matches_all = flags
@@ -463,6 +483,7 @@ _RE2_LINE_END = r"[\n\r\x{85}\x{2028}\x{2029}]?\z"
 _RE2_CRLF_END = r"(?:\r\n)?\z"
 
 
+@deep
 def re2(node: Node, captured: Sequence[int] = (), *, ends_in_crlf: bool = False) -> str:
     """The node for RE2, over texts that all, or that do not, end in \\r\\n. Groups in `captured` are named g1, g2 …"""
     inner = partial(re2, captured=captured, ends_in_crlf=ends_in_crlf)

@@ -94,7 +94,7 @@ class _Elements:
         values = frame.array(where_fine(arrays.values, self.array_errors, frame))
         self.lists = Lists.of(values)
         self.items = self.lists.items(values.values)
-        inner = frame.take(self.lists.rows, columns)
+        inner = frame.take(self.lists.rows, ())
         bound = [self.items, pa.array(self.lists.places, INT)]
         for variable, column in zip(variables, bound, strict=False):
             assert isinstance(variable, Variable), variable

@@ -47,10 +47,7 @@ TEXTS = pa.list_(STRING)
 @lru_cache(maxsize=1024)
 def java_pattern(pattern: str) -> JavaPattern:
     """The pattern read. Raises RefusedPattern."""
-    try:
-        return JavaPattern(pattern)
-    except RecursionError:
-        raise RefusedPattern("groups nested too deep", 0) from None
+    return JavaPattern(pattern)
 
 
 def _constant(expression: Expression) -> str | None:
@@ -251,18 +248,19 @@ def re2_replacement(replacement: str, n_groups: int) -> str:
             c = replacement[at]
             at += 1
         elif c == "$":
-            digits = re.match(r"[0-9]+", replacement[at:])
-            if digits is None:
+            start, number = at, 0
+            while at < len(replacement) and replacement[at] in "0123456789":
+                if at > start and 10 * number + int(replacement[at]) > n_groups:
+                    break  # as many digits as make the number of a group
+                number = 10 * number + int(replacement[at])
+                at += 1
+            if at == start:
                 raise RefusedPattern(
                     "a $ without a group number", at, "Write \\\\$ for the character itself."
                 )
-            # as many digits as make the number of a group
-            length = max((k for k in range(1, digits.end() + 1) if int(digits[0][:k]) <= n_groups), default=0)
-            number = int(digits[0][:length]) if length else -1
-            if not 0 <= number <= min(n_groups, 9):
-                raise RefusedPattern(f"the pattern has no group {digits[0]}, or one beyond 9", at)
+            if number > min(n_groups, 9):
+                raise RefusedPattern(f"the pattern has no group {number}, or one beyond 9", start)
             written.append(f"\\{number}")
-            at += length
             continue
         written.append("\\\\" if c == "\\" else c)
     return "".join(written)

@@ -152,12 +152,13 @@ def _zone_file(name: str) -> bytes:
     # The package first: it is the same on every machine and, like Java's data, merges regions that agree since 1970.
     folder_name, _, file_name = name.rpartition("/")
     package = ".".join(["tzdata.zoneinfo", *filter(None, folder_name.split("/"))])
-    with contextlib.suppress(ModuleNotFoundError, OSError):
+    with contextlib.suppress(ModuleNotFoundError, OSError, ValueError):
         return resources.files(package).joinpath(file_name).read_bytes()
     for folder in zoneinfo.TZPATH:
         path = Path(folder, name)
-        if path.is_file():
-            return path.read_bytes()
+        with contextlib.suppress(OSError, ValueError):  # no file has such a name
+            if path.is_file():
+                return path.read_bytes()
     raise LookupError(name)
 
 
