@@ -1,18 +1,13 @@
-"""How far streams that are joined can be taken to have come: own times, input in order, silent streams."""
+"""How far streams that are joined can be taken to have come: own times, silent streams."""
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
-import pytest
 
-from eddyline.batch import TupleBatch
-from eddyline.engine.join_groups import JoinClock, groups_of
-from eddyline.joins.plan import Arrived
-from eddyline.model import JoinInput, Role, Signature, Stream, StreamProgress
+from eddyline.engine.join_groups import groups_of
+from eddyline.model import JoinInput, Role, Signature
 from tests.engine.join_lives import SECOND, Life, at
 
-SCHEMA = pa.schema([("k", pa.int32()), ("ts", pa.int64())])
 IDLE = """
     CREATE TABLE a (k INT, ts TIMESTAMP) TBLPROPERTIES (time = 'ts', idle = '1 minute');
     CREATE TABLE b (k INT, ts TIMESTAMP) TBLPROPERTIES (time = 'ts', idle = '1 minute');
@@ -27,88 +22,23 @@ def signature(*streams: str) -> Signature:
     return Signature(" x ".join(streams), tuple(JoinInput(name, Role.WINDOW) for name in streams))
 
 
-def stream(name: str, *, key: tuple[str, ...] = (), lateness_us: int = 0) -> Stream:
-    return Stream(name, SCHEMA, time="ts", lateness_us=lateness_us, key=key)
-
-
-def rows(name: str, arrival: list[int], times: list[int]) -> Arrived:
-    n = len(arrival)
-    batch = pa.record_batch([pa.array([0] * n, pa.int32()), pa.array(times, pa.int64())], schema=SCHEMA)
-    marks = np.array(arrival, np.int64), np.ones(n, np.int8), np.zeros(n, dtype=bool)
-    return Arrived(TupleBatch(name, batch, *marks), np.array(times, np.int64), np.arange(n))
-
-
 def test_streams_are_grouped_over_others():
     found = groups_of([signature("a", "b"), signature("C", "d"), signature("B", "c"), signature("e", "f")])
     assert sorted(map(sorted, found)) == [["a", "b", "c", "d"], ["e", "f"]]
 
 
-class Clock:
-    """A clock over streams a and b, and a table q."""
-
-    def __init__(self, *, lateness_us: int = 0) -> None:
-        self.clock = JoinClock()
-        self.groups = [frozenset("abq")]
-        self.streams = {
-            "a": stream("a", lateness_us=lateness_us),
-            "b": stream("b"),
-            "q": stream("q", key=("k",)),
-        }
-        self.progress = dict.fromkeys("abq", StreamProgress())
-
-    def came(
-        self, *, is_numbered: bool = True, **given: tuple[list[int], list[int]]
-    ) -> dict[str, int | None]:
-        arrived = {name: rows(name, *each) for name, each in given.items()}
-        before = dict(self.progress)
-        self.clock.note(self.groups, self.streams, arrived, set(given), before, is_numbered=is_numbered)
-        for name, (_, times) in given.items():
-            newest = max([t for t in (before[name].max_time_us, *times) if t is not None])
-            watermark = newest - self.streams[name].lateness_us
-            self.progress[name] = StreamProgress(n_rows=1, max_time_us=newest, watermark_us=watermark)
-        return self.clock.watermarks(self.groups, self.streams, self.progress)
-
-
-def test_in_order_what_one_stream_brought_tells_of_all():
-    clock = Clock(lateness_us=3)
-    assert clock.came(a=([1], [10])) == {"a": 7, "b": 10, "q": None}
-    assert clock.came(b=([2, 4], [20, 22]), a=([3], [21])) == {"a": 19, "b": 22, "q": None}
-
-
-@pytest.mark.parametrize("times", [([3, 4], [9, 12]), ([3, 4], [13, 12]), ([3], [9])])
-def test_out_of_order_each_stream_tells_of_itself_for_good(times):
-    clock = Clock()
-    clock.came(a=([1], [10]))
-    assert clock.came(b=times) == {"a": 10, "b": max(times[1]), "q": None}
-    assert clock.came(b=([10], [50])) == {"a": 10, "b": 50, "q": None}
-
-
-def test_rows_without_numbers_of_their_own_are_not_in_order():
-    assert Clock().came(a=([1], [10]), is_numbered=False) == {"a": 10, "b": None, "q": None}
-
-
-def test_a_table_says_nothing_of_others():
-    clock = Clock()
-    clock.came(a=([1], [10]))
-    assert clock.came(q=([2], [5]))["b"] == 10
-    assert clock.came(q=([3], [50])) == {"a": 10, "b": 10, "q": 50}
-
-
-def test_rows_that_joins_do_not_know_are_taken_to_be_out_of_order():
-    clock = Clock()
-    clock.clock.note(clock.groups, clock.streams, {}, {"a"}, clock.progress, is_numbered=True)
-    assert clock.came(b=([1], [10])) == {"a": None, "b": 10, "q": None}
-
-
-def test_a_stream_declared_anew_has_no_past():
-    clock = Clock()
-    clock.came(a=([1], [10]), is_numbered=False)
-    clock.clock.forget("a")
-    clock.progress["a"] = StreamProgress()
-    assert clock.came(b=([2], [20])) == {"a": 20, "b": 20, "q": None}
-
-
 # --------------------------------------------------------------------------------------------- in an engine
+
+
+def test_rows_in_order_of_time_promise_nothing_of_what_another_stream_brings():
+    """All rows so far have numbers of their own and times that rise; b, of which none came, may still begin earlier."""
+    life = Life(IDLE)
+    life.query(NEAR, "near")
+    for number, row in enumerate([(1, at(0)), (2, at(60))], 1):
+        life.engine.push("a", [{"k": row[0], "ts": row[1], "_arrival": number}])
+    assert life.held() == {"a": 2, "b": 0}
+    life.engine.push("b", [{"k": 1, "ts": at(5), "_arrival": 3}])
+    assert life.told("near") == [(1, 1)]
 
 
 def test_changes_of_a_table_that_change_nothing_may_be_numbered():

@@ -85,6 +85,19 @@ class Case:
             steps.append(replace(step, rows=numbered))
         return replace(self, steps=tuple(steps))
 
+    def with_tables_apart(self) -> Case:
+        """The same, with the changes of tables in rounds of their own, before the other rows."""
+        keyed = {declared.name for declared in self.streams if declared.key}
+        steps: list[Step] = []
+        for step in self.steps:
+            parts = [
+                tuple(each for each in step.rows if (each[0] in keyed) is is_keyed)
+                for is_keyed in (True, False)
+            ]
+            some = [replace(step, rows=rows) for rows in parts if rows]
+            steps += some or [step]
+        return replace(self, steps=tuple(steps))
+
     def cut(self, sizes: Sequence[int]) -> Case:
         """The same rows in rounds of these sizes, again and again, wherever nothing else happens between them."""
         steps: list[Step] = []

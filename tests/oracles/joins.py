@@ -8,12 +8,14 @@ Rules it follows to the letter:
   newest time of earlier rounds less the lateness.
 - `recent(s, n)`: among the last n rows of s when the driver came, late ones not counted, those no query wanted counted.
   `recent(s, interval)`: its round is younger than that when the driver's round begins. A stream's own window in time: it is
-  less than that behind the newest row of the combination; rows of keyed streams apart, all of them have a time. Conditions
-  between times are conditions like any other.
+  less than that behind the newest row of the combination; rows of keyed streams apart, all of them have a time. Only where rows
+  of several inputs without a key meet: with tables alone the row that drives is by itself, and in no window but its own.
+  Conditions between times are conditions like any other.
 - A query over one stream is told of late rows too.
 - An input without any bound only drives.
 - Of a keyed stream a driver sees the row of each key that was the latest when it came: the largest (time, arrival) where there is
-  a time, else the last to arrive; as of its own time with ASOF JOIN. Whether the query stood by then does not matter.
+  a time, else the last to arrive; as of its own time with ASOF JOIN. Whether the query stood by then does not matter,
+  but for ASOF: a query begins with the latest row of each key, and knows nothing of times before that row's.
 - LEFT and LEFT ANTI JOIN: a row of the left without a match is told with NULLs, in the round in which that is decided: when it
   comes, if only what came before could match it; else at the end of the round after which the right's watermark, the newest time
   less the lateness, is above all times that could match.
@@ -255,6 +257,7 @@ class Version:
 
     values: Values | None
     came: int  # the arrival number of the row that said so
+    round: int  # that it came in
     time: datetime.datetime | None
 
 
@@ -286,7 +289,7 @@ class StreamPast:
             if self.declared.key:
                 key = tuple(values[name] for name in self.declared.key)
                 is_gone = self.declared.delete is not None and values[self.declared.delete] is True
-                version = Version(None if is_gone else values, arrival, time)
+                version = Version(None if is_gone else values, arrival, round_number, time)
                 self.versions.setdefault(key, []).append(version)
             is_late = self.is_late(time)
             self.n_late += is_late
@@ -302,16 +305,25 @@ class StreamPast:
         """How many rows had come with this arrival number, those that were late apart."""
         return sum(1 for each in self.positions if each <= arrival)
 
-    def current(self, arrival: int, as_of: datetime.datetime | None = None) -> Iterator[Version]:
+    def current(self, arrival: int) -> Iterator[Version]:
         """The version of each key that a row with this arrival number meets."""
         for versions in self.versions.values():
             known = [v for v in versions if v.came < arrival]
-            if as_of is not None:
-                known = [v for v in known if v.time is not None and v.time <= as_of]
-            if known:
-                last = max(known, key=lambda v: (v.time or EPOCH, v.came))
-                if last.values is not None:
-                    yield last
+            if known and (last := _latest(known)).values is not None:
+                yield last
+
+    def current_at(self, arrival: int, time: datetime.datetime, sees_from: int) -> Iterator[Version]:
+        """The version of each key that was the latest at a time, as far as a query knows that sees rounds from one on."""
+        for versions in self.versions.values():
+            first = [v for v in versions if v.round < sees_from]
+            known = [v for v in versions if v.came < arrival and v.time is not None and v.time <= time]
+            is_known = not first or (_latest(first).time or EPOCH) <= time
+            if known and is_known and (last := _latest(known)).values is not None:
+                yield last
+
+
+def _latest(versions: Sequence[Version]) -> Version:
+    return max(versions, key=lambda v: (v.time or EPOCH, v.came))
 
 
 # --------------------------------------------------------------------------------------------- the judge
@@ -425,7 +437,7 @@ class Twin:
             if not source.is_as_of:
                 yield from past.current(driver.arrival)
             elif driver.time is not None:
-                yield from past.current(driver.arrival, driver.time)
+                yield from past.current_at(driver.arrival, driver.time, standing.sees_from)
             return
         for row in past.rows:
             is_seen = row.position is not None and row.round >= standing.sees_from
@@ -447,7 +459,9 @@ class Twin:
             elif bound.kind == "age":
                 if driver.now_us - row.now_us >= bound.size:
                     return False
-            elif None in times or max(times) - row.time >= datetime.timedelta(microseconds=bound.size):
+            elif len(times) > 1 and (
+                None in times or max(times) - row.time >= datetime.timedelta(microseconds=bound.size)
+            ):
                 return False
         return True
 

@@ -80,6 +80,8 @@ def value(node: Node, row: Mapping[str, Any]) -> Any:
         return value(node.arguments[0], row) is not None
     if node.operator in ("in", "not in"):
         return _membership(node.operator, [value(argument, row) for argument in node.arguments])
+    if any(_is_null_constant(argument) for argument in node.arguments):
+        return None
     found: dict[int, Any] = {}
     for at in _asked(node):  # where one is NULL, the others are not asked for
         found[at] = value(node.arguments[at], row)
@@ -89,12 +91,25 @@ def value(node: Node, row: Mapping[str, Any]) -> Any:
 
 
 def _asked(node: Operation) -> list[int]:
-    """The order in which arguments are asked for: constants, then divisors, then from left to right."""
+    """The order in which arguments are asked for: divisors, then from left to right."""
     is_division = node.operator in ("/", "div", "%")
-    return sorted(
-        range(len(node.arguments)),
-        key=lambda at: (not isinstance(node.arguments[at], Constant), -at if is_division else at),
-    )
+    return sorted(range(len(node.arguments)), key=lambda at: -at if is_division else at)
+
+
+def _is_null_constant(node: Node) -> bool:
+    """Whether it is NULL on every row, which is known before any row is asked."""
+    if _has_columns(node):
+        return False
+    try:
+        return value(node, {}) is None
+    except SqlFailure:
+        return False
+
+
+def _has_columns(node: Node) -> bool:
+    if isinstance(node, Operation):
+        return any(map(_has_columns, node.arguments))
+    return isinstance(node, Column)
 
 
 def _boolean(node: Operation, row: Mapping[str, Any]) -> bool | None:

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.joins.partners import ALWAYS
 from eddyline.joins.plan import Drivers, Numbers, SignaturePlan
 from eddyline.joins.probing import Combinations, Partner, PartnerMarks
+from eddyline.joins.table import ALWAYS
 from eddyline.model import AGE, BEHIND, NO_TIME, OLDER, Role, Round, joined_name
 
 NO_ROW = 0  # instead of the arrival number of an input that has no row
@@ -46,7 +46,7 @@ def joined_rows(
     """These combinations; their numbers begin with `first`."""
     signature = plan.signature
     driver = found.rows[origin]
-    marks = {place: partner.marks(found.rows[place]) for place, partner in partners.items()}
+    marks = {place: partner.marks(found.rows[place], drivers, driver) for place, partner in partners.items()}
     marks[origin] = _own_marks(drivers, driver, round_, is_table=signature.inputs[origin].role is Role.TABLE)
     names: list[str] = []
     columns: list[pa.Array] = []

@@ -16,10 +16,8 @@ from eddyline.joins.plan import Drivers, Needs, Numbers, has_bit
 from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, crossed
 from eddyline.joins.retention import near
 from eddyline.joins.stem import Evaluate, Key, Matches, Stem
-from eddyline.joins.table import Table
+from eddyline.joins.table import ALWAYS, Table
 from eddyline.model import Column, Expression
-
-ALWAYS = 1 << 62  # the version of a row everybody sees
 
 
 @dataclass(slots=True)
@@ -58,7 +56,7 @@ class WindowPartner:
     def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
         return self.stem.take(rows, columns)
 
-    def marks(self, rows: Numbers) -> PartnerMarks:
+    def marks(self, rows: Numbers, drivers: Drivers, of: Numbers) -> PartnerMarks:
         stem = self.stem
         return PartnerMarks(
             stem.arrival[rows],
@@ -113,10 +111,12 @@ class TablePartner:
     def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
         return self.table.take(rows, columns)
 
-    def marks(self, rows: Numbers) -> PartnerMarks:
-        """It is kept from its declaration on, so whoever joins with it sees all of it."""
+    def marks(self, rows: Numbers, drivers: Drivers, of: Numbers) -> PartnerMarks:
+        """Its latest rows are kept from its declaration on, so all queries see them; those before, queries that stood by then."""
         none = np.zeros(len(rows), np.int64)
         seen = np.full(len(rows), ALWAYS, np.int64)
+        if self.is_as_of:
+            seen = self.table.known_from(rows, drivers.time_us[of], drivers.arrival[of])
         return PartnerMarks(self.table.arrival[rows], self.table.time_us[rows], seen, none, none)
 
 

@@ -56,8 +56,8 @@ class Partner(Protocol):
     def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
         """Columns of some of its rows."""
 
-    def marks(self, rows: Numbers) -> PartnerMarks:
-        """What else is known of them."""
+    def marks(self, rows: Numbers, drivers: Drivers, of: Numbers) -> PartnerMarks:
+        """What else is known of rows, each found by driver `of[k]`."""
 
 
 @dataclass(slots=True)

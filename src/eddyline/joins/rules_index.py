@@ -11,13 +11,14 @@ during a round; whoever asks it then leaves out what was not (`Table.is_current_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.expressions import call, is_volatile
+from eddyline.joins.join_tree import join_tree
 from eddyline.joins.stem import Evaluate, Ints
 from eddyline.joins.table_rows import Growing
 from eddyline.model import (
@@ -66,16 +67,22 @@ def rule_form(signature: Signature, stream: int, table: int, clauses: Iterable[C
     """How the table at one place of a join reads as rules for the stream at another; None if it is better probed.
 
     `clauses` are conditions over the join's rows that every query to be answered has. Those are used that compare something of
-    the stream with something of the table. If none of them is about a range, the table is probed by its key.
+    the stream with something of the table. If none of them is about a range, the table is probed by its key; and so it is if its
+    key is equal to something of another table alone, since rules know nothing but the stream.
     """
     if signature.inputs[table].role is not Role.TABLE or signature.outer:
         return None
+    tree = join_tree(signature, stream)
+    if tree.parents[table] != stream:
+        return None
     constants: list[Expression] = []
-    said: list[Clause] = []
-    for key in signature.keys:
-        if {key.left, key.right} == {stream, table}:
-            equal = call("=", [key.side(stream), _slot(key.side(table), constants)])
-            said.append(Clause((_atom(equal),)))
+    # what a probe would check, also what follows from equalities with others, and whatever else is equal to the stream
+    equal = dict.fromkeys(zip(tree.parent_keys[table], tree.child_keys[table], strict=True)) | dict.fromkeys(
+        (key.side(stream), key.side(table))
+        for key in signature.keys
+        if {key.left, key.right} == {stream, table}
+    )
+    said = [Clause((_atom(call("=", [ours, _slot(theirs, constants)])),)) for ours, theirs in equal]
     decided = []
     for clause in clauses:
         tests = [_compared(atom.condition, stream, table) for atom in clause.atoms]
@@ -123,15 +130,9 @@ def _over(expression: Expression, place: int) -> Expression | None:
     own = joined_name(place, "")
     if not columns or any(not c.name.startswith(own) or c.name.startswith(f"{own}#") for c in columns):
         return None
-    return _renamed(expression, lambda name: name.removeprefix(own))
-
-
-def _renamed(expression: Expression, rename: Callable[[str], str]) -> Expression:
-    if isinstance(expression, Column):
-        return replace(expression, name=rename(expression.name))
-    if isinstance(expression, Call):
-        return replace(expression, arguments=tuple(_renamed(a, rename) for a in expression.arguments))
-    return expression
+    return expression.with_leaves(
+        lambda leaf: replace(leaf, name=leaf.name.removeprefix(own)) if isinstance(leaf, Column) else leaf
+    )
 
 
 def _slot(constant: Expression, constants: list[Expression]) -> Slot:

@@ -28,7 +28,7 @@ from eddyline.expressions import Context, Failure, Frame, evaluate
 from eddyline.joins.join_tree import can_drive, join_tree
 from eddyline.joins.joined_rows import Counter, Joined, joined_rows, lonely_rows
 from eddyline.joins.outer import Deciding, is_decided_at_once
-from eddyline.joins.partners import ALWAYS, TablePartner, WindowPartner
+from eddyline.joins.partners import TablePartner, WindowPartner
 from eddyline.joins.plan import (
     WHOLE,
     Arrived,
@@ -45,7 +45,7 @@ from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import Origin, Partner
 from eddyline.joins.retention import RowMarks, covered, decided_until, reaches
 from eddyline.joins.stem import Key, Stem, StoredRows
-from eddyline.joins.table import Table
+from eddyline.joins.table import ALWAYS, Table
 from eddyline.model import (
     NO_TIME,
     Column,

@@ -35,6 +35,7 @@ from eddyline.kernels.table_versions import (
     cut_superseded,
     hang_versions,
     mark_reachable,
+    rounds_known_from,
     unhang_versions,
     versions_as_of,
     versions_at,
@@ -42,6 +43,7 @@ from eddyline.kernels.table_versions import (
 from eddyline.model import NO_TIME, Column
 
 FEW = 1024  # rows that are gone, before it is worth while to clear them away
+ALWAYS = 1 << 62  # the version of a round that every query sees
 SMALL = 4096  # versions of a table that is looked through whenever some of it may be forgotten
 
 
@@ -70,6 +72,7 @@ class Table:
         self._arrival = Growing(np.int64)
         self._time_us = Growing(np.int64)
         self._is_delete = Growing(np.bool_)
+        self._round_version = Growing(np.int64)  # of the catalog in the round it came in
         self._was_current = Growing(np.bool_)  # False: an older row that came late
         self._owner = Growing(np.int64)
         self._older = Growing(np.int64)
@@ -216,6 +219,8 @@ class Table:
         self._arrival.extend(changes.arrival)
         self._time_us.extend(time_us)
         self._is_delete.extend(changes.is_delete)
+        unknown = np.full(n, ALWAYS, np.int64)
+        self._round_version.extend(unknown if changes.round_version is None else changes.round_version)
         self._owner.extend(owners[group[places]])
         self._was_current.resize(first + n)
         self._older.resize(first + n)
@@ -277,7 +282,11 @@ class Table:
         rows = np.flatnonzero(self._is_held())
         rows = rows[np.argsort(self.arrival[rows])]
         return Changes(
-            self._rows.take(rows), self.arrival[rows], self.time_us[rows], self._is_delete.values[rows]
+            self._rows.take(rows),
+            self.arrival[rows],
+            self.time_us[rows],
+            self._is_delete.values[rows],
+            self._round_version.values[rows],
         )
 
     # ----------------------------------------------------------------------------------------- look-ups
@@ -295,6 +304,18 @@ class Table:
     def probe_as_of(self, key: Key, arrays: Sequence[pa.Array], time_us: Ints, arrival: Ints) -> Matches:
         """Rows with these keys that were the latest at an event time, by what had come before an arrival number."""
         return self._probe(key, arrays, arrival, time_us, includes_own=False)
+
+    def known_from(self, rows: Ints, time_us: Ints, arrival: Ints) -> Ints:
+        """The versions of queries up to which it is known that these were the latest rows of their keys at an event time.
+
+        A query begins with the latest row of each key. What there was before that one's time is not known to it, since others
+        may have been superseded and gone by then.
+        """
+        found = np.full(len(rows), ALWAYS, np.int64)
+        chains = self._owner.values, self._latest.values, self._older.values
+        marks = self._arrival.values, self._time_us.values, self._round_version.values
+        rounds_known_from(rows, time_us, arrival, *chains, *marks, found)
+        return found
 
     def current(self) -> Ints:
         """The numbers of the latest rows, ascending."""
@@ -405,6 +426,7 @@ class Table:
             self._arrival,
             self._time_us,
             self._is_delete,
+            self._round_version,
             self._was_current,
             self._owner,
             self._older,
@@ -454,7 +476,8 @@ class Table:
         self._latest.replace(number[self._latest.values[owners]])
         self._older.replace(number[self._older.values[rows]])
         self._owner.replace(owner_number[self._owner.values[rows]])
-        for mark in (self._arrival, self._time_us, self._is_delete, self._was_current):
+        own = (self._arrival, self._time_us, self._is_delete, self._round_version, self._was_current)
+        for mark in own:
             mark.replace(mark.values[rows])
         self._rows.keep(is_held)
         for index in self._every_index():

@@ -29,19 +29,22 @@ class Changes:
     arrival: Ints
     time_us: Ints  # event time; model.NO_TIME where there is none
     is_delete: Mask
+    round_version: Ints | None = None  # of the catalog in the round it came in; None: not known
 
     def __post_init__(self) -> None:
         n = self.rows.num_rows
         assert n == len(self.arrival) == len(self.time_us) == len(self.is_delete), (
             f"{n} rows, {len(self.arrival)} arrivals, {len(self.time_us)} times, {len(self.is_delete)} deletes"
         )
+        assert self.round_version is None or len(self.round_version) == n, self.round_version
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
     def take(self, places: Ints) -> Changes:
         rows = self.rows.take(pa.array(places))
-        return Changes(rows, self.arrival[places], self.time_us[places], self.is_delete[places])
+        version = None if self.round_version is None else self.round_version[places]
+        return Changes(rows, self.arrival[places], self.time_us[places], self.is_delete[places], version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,28 @@ def versions_as_of(
         versions[k] = row if is_row else NOTHING
 
 
+@kernel
+def rounds_known_from(
+    rows: Numbers,
+    time_us: Numbers,
+    arrival: Numbers,
+    owner: Numbers,
+    latest: Numbers,
+    older: Numbers,
+    came: Numbers,
+    times: Numbers,
+    round_versions: Numbers,
+    found: Numbers,
+) -> None:
+    """Lower `found` to the least round version of what came of each row's owner before an arrival number, and is after a time."""
+    for k in range(len(rows)):
+        row = latest[owner[rows[k]]]
+        while row >= 0 and row != rows[k]:
+            if times[row] > time_us[k] and came[row] < arrival[k]:
+                found[k] = min(found[k], round_versions[row])
+            row = older[row]
+
+
 # ----------------------------------------------------------------------------------------------- change
 
 
@@ -278,6 +300,7 @@ def warm_up() -> None:
     hang_versions(0, one, one, latest, older, flag.copy(), one.copy(), one.copy())
     versions_at(one, one, True, latest, older, one, flag, flag, one.copy())
     versions_as_of(one, one, one, latest, older, one, one, flag, -1, one.copy())
+    rounds_known_from(one, one, one, one, latest, older, one, one, one, one.copy())
     mark_reachable(latest, older, flag.copy())
     cut_before(0, one, flag, latest, older)
     cut_superseded(one, one, flag, -1, latest, older)
