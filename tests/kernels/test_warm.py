@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+
+from eddyline.kernels import warm
 
 _PUSH = """
 import eddyline
@@ -16,7 +19,10 @@ engine = eddyline.open()
 engine.stream("s", "a BIGINT")
 query = engine.query("SELECT a FROM s WHERE a > 1")
 engine.push("s", {"a": [1, 2]})
-print(query.results(), sum(isinstance(event, KernelsCompiling) for event in engine.events()))
+print(query.results())
+for event in engine.events():
+    if isinstance(event, KernelsCompiling):
+        print(event.n_done, event.n_parts, event.seconds, event.left_s)
 """
 
 
@@ -30,10 +36,43 @@ def pushed(cache: str) -> tuple[str, str]:
 
 
 @pytest.mark.thorough
-def test_the_first_process_on_a_machine_says_that_it_compiles_and_the_second_does_not(tmp_path):
-    said = "eddyline: compiling its inner loops for this machine, once; about ten seconds …"
-    assert pushed(str(tmp_path)) == ("[{'a': 2}] 1", said)
-    assert pushed(str(tmp_path)) == ("[{'a': 2}] 0", "")
+def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second_compiles_nothing(tmp_path):
+    printed, said = pushed(str(tmp_path))
+    results, *reports = printed.splitlines()
+    assert results == "[{'a': 2}]"
+    first, *between, last = ([float(value) for value in line.split()] for line in reports)
+    assert (first[:2], last[:2], last[3]) == ([1, 9], [9, 9], 0)
+    assert [line[0] for line in between] == sorted(line[0] for line in between)
+    assert all(line[3] > 0 for line in (first, *between))
+    lines = said.splitlines()
+    assert lines[0] == f"eddyline: compiling its inner loops for this machine, once; about {first[3]:.0f} s …"
+    assert (
+        lines[-1]
+        == f"eddyline: compiled its inner loops in {last[2]:.0f} s; they are kept for the next start"
+    )
+    for line in lines[1:-1]:
+        assert re.fullmatch(
+            r"eddyline: compiled \d of 9 parts of its inner loops in \d+ s; about \d+ s to go …", line
+        )
+    assert pushed(str(tmp_path)) == ("[{'a': 2}]", "")
+
+
+def test_what_is_left_to_compile_is_judged_by_what_the_parts_so_far_took(monkeypatch):
+    seconds = iter([1.8, 13.0, 40.0])
+    monkeypatch.setattr(warm.time, "perf_counter", lambda: next(seconds))
+    monkeypatch.setattr(warm, "_n_cores", lambda: 1)
+    said = []
+    reports = warm._Reports(said.append, 0.0)  # the first kernel took twice its time
+    for module in warm._HERE:
+        reports.done(module)
+    reports.say()
+    for module in warm._BESIDE:
+        reports.done(module)
+    reports.say()
+    work_s = sum(warm._HERE.values()) + sum(warm._BESIDE.values())
+    assert said[0].left_s == pytest.approx(2 * work_s)
+    assert (said[1].n_done, said[1].left_s) == (4, pytest.approx(13.0 / 8.7 * 9.2, abs=0.1))
+    assert str(said[2]) == "compiled its inner loops in 40 s; they are kept for the next start"
 
 
 def test_a_warmed_up_engine_compiles_nothing_more():
