@@ -31,10 +31,10 @@ def test_a_backup_that_is_there_a_damaged_one_and_a_home_that_is_there_are_refus
     assert shell("eddyline backup b.tar").code == 0
     said = shell("eddyline backup b.tar")
     assert said.code == 1
-    assert "is there already" in said.err
+    assert "already exists" in said.err
     said = shell(f"eddyline restore b.tar '{home}'")
     assert said.code == 1
-    assert "is there already" in said.err
+    assert "already exists" in said.err
     Path("b.tar").write_bytes(Path("b.tar").read_bytes()[:5000])
     for command in ("eddyline backup --verify b.tar", "eddyline restore b.tar again"):
         said = shell(command)

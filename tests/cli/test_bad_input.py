@@ -15,19 +15,25 @@ pytestmark = pytest.mark.thorough
 TOP = [
     ("eddyline qery list", "there is no command qery\nhint: Did you mean query?\n"),
     ("eddyline --jsn plan", "there is no option --jsn\nhint: Did you mean --json?\n"),
-    ("eddyline init", "the following arguments are required: NAME\nhint: See eddyline init --help.\n"),
+    ("eddyline init", "init needs a NAME: the folder to make\nhint: Try eddyline init demo, or see eddyline init --help.\n"),
     ("eddyline init a b", "'b' was not expected\nhint: See eddyline init --help.\n"),
-    ("eddyline query", "query needs to know what to do: add, drop, list, show, pause or resume\n"
-        "hint: Try eddyline query list.\n"),
+    ("eddyline query", "query needs an ACTION: add, drop, pause, resume, list, show\n"
+        "hint: Try eddyline query list, or see eddyline query --help.\n"),
     ("eddyline query lst", "there is no command lst\nhint: Did you mean list?\n"),
     ("eddyline query list --stat paused", "there is no option --stat\nhint: Did you mean --state?\n"),
     ("eddyline query list --state stopped", "there is no state stopped\nhint: Known: paused, running, suspended.\n"),
     ("eddyline query list --page 0", "argument --page: it counts from 1\nhint: See eddyline query list --help.\n"),
-    ("eddyline query drop", "the following arguments are required: QUERY\nhint: See eddyline query drop --help.\n"),
+    ("eddyline query drop", "query drop needs a QUERY: a name, or a number\n"
+        "hint: Try eddyline query drop cheap, or see eddyline query drop --help.\n"),
+    ("eddyline why", "why needs a QUERY: a name\n"
+        "hint: Try eddyline why cheap sym=ACME price=9.5, or see eddyline why --help.\n"),
+    ("eddyline restore", "restore needs a FILE: the backup, and a HOME: the folder to make; it must not be there\n"
+        "hint: Try eddyline restore trading.tar.gz trading/, or see eddyline restore --help.\n"),
     ("eddyline rollback two", "argument VERSION: 'two' is not a whole number\nhint: See eddyline rollback --help.\n"),
     ("eddyline tail -n -3", "argument -n/--newest: '-3' is not a whole number\nhint: See eddyline tail --help.\n"),
     ("eddyline completion tcsh", "there is no shell tcsh\nhint: Known: bash, fish, zsh.\n"),
-    ("eddyline completion", "the following arguments are required: SHELL\nhint: See eddyline completion --help.\n"),
+    ("eddyline completion", "completion needs a SHELL: bash, zsh, fish\n"
+        "hint: Try eval \"$(eddyline completion bash)\", or see eddyline completion --help.\n"),
     ("eddyline explain", "explain takes a query, --all, --filters or --joins\nhint: See eddyline explain --help.\n"),
     ("eddyline version now", "'now' was not expected\nhint: See eddyline version --help.\n"),
 ]  # fmt: skip
@@ -101,8 +107,8 @@ HERE = [
     (2, "eddyline tail --after 1 --reader r", "--after and --reader exclude each other\nhint: A reader knows where it ended.\n"),
     (1, "eddyline rollback 77", "there is no version 77 to go back to\n"
         "detail: Kept are 1 to 1.\nhint: See them with eddyline versions.\n"),
-    (2, "eddyline export rules", "rules is there already\nhint: Name a new folder, or an empty one.\n"),
-    (2, "eddyline init .", "eddyline.toml is there already\ndetail: Nothing was written.\nhint: Name a new folder.\n"),
+    (2, "eddyline export rules", "rules already exists\nhint: Name a new folder, or an empty one.\n"),
+    (2, "eddyline init .", "eddyline.toml already exists\ndetail: Nothing was written.\nhint: Name a new folder.\n"),
 ]  # fmt: skip
 
 
@@ -175,7 +181,7 @@ def test_init_never_writes_over_a_file(shell, tmp_path):
     assert (said.code, said.out) == (2, "")
     assert (
         said.err
-        == "demo/functions.py is there already\ndetail: Nothing was written.\nhint: Name a new folder.\n"
+        == "demo/functions.py already exists\ndetail: Nothing was written.\nhint: Name a new folder.\n"
     )
     assert [path.name for path in (tmp_path / "demo").iterdir()] == ["functions.py"]
 

@@ -41,7 +41,7 @@ def test_a_taken_name_needs_replace(shell, home):
     said = shell('eddyline query add --name cheap "SELECT sym FROM trades"')
     assert (said.code, said.out) == (1, "")
     assert said.err == (
-        "query cheap is there already, with another text\n"
+        "query cheap already exists, with another text\n"
         f"detail: It is {CHEAP}\n"
         "hint: Give --replace to change it, or another --name.\n"
     )

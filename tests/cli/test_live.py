@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +14,8 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
+
+import eddyline
 
 pytestmark = pytest.mark.thorough
 
@@ -70,7 +74,7 @@ def start(project: Path):
 @pytest.fixture
 def running(start):
     child = start("run")
-    assert child.err.get(timeout=SECONDS) == "rules: 2 added; version 1"
+    assert child.err.get(timeout=SECONDS).endswith("Z info rules: 2 added; version 1")
     assert [child.out.get(timeout=SECONDS) for _ in range(3)] == [
         "+ big: sym=BYTE, worth=65000.0",
         "+ cheap: sym=ACME, price=9.5",
@@ -100,8 +104,27 @@ def test_a_query_added_from_the_shell_sees_the_next_rows(shell, project, start, 
     assert shell("eddyline apply --prune").out == "- query dear   (in no file)\n1 removed; version 3\n"
     assert running.end(signal.SIGTERM) == 0
     last = list(running.err.queue)[-1]
-    assert last.startswith("2 rounds, 6 rows, 5 results in ")
+    assert re.search(
+        r" info \d rounds, 6 rows, 5 results in ", last
+    )  # a slow machine has rounds of time alone
     assert last.endswith("s; ended by signal")
+
+
+def test_a_run_without_a_terminal_says_what_it_does(project, running):
+    """As under systemd or in a container: lines with their time, no progress bar."""
+    assert running.end(signal.SIGTERM) == 0
+    said = [line.split(" ", 2) for line in running.err.queue]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", at) for at, *_ in said), said
+    told = [text for _, level, text in said if level == "info"]
+    home = project / "home"
+    assert told[0] == (
+        f"started: eddyline {eddyline.__version__}, Python {platform.python_version()}, home {home}, 1 stream, 2 queries"
+    )
+    assert told[1].startswith("reading trades from files data")
+    assert told[2] == "sinks: stdout (results)"
+    n_rounds = told[-1].split()[0]
+    assert told[-2] == f"stopping after round {n_rounds} (SIGTERM); sinks get what is theirs"
+    assert re.match(r"\d rounds?, 4 rows, 3 results in ", told[-1])
 
 
 def test_a_second_run_on_a_held_home_is_refused(shell, running):

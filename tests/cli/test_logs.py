@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import re
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,13 @@ TOKEN = "edl_0123456789ab_Zm9vYmFyLWZvbw"
 
 def wanted(**options: str) -> argparse.Namespace:
     return argparse.Namespace(**({"log_format": "text", "log_level": "info"} | options))
+
+
+def after_time(line: str) -> str:
+    """A line of the log for people, behind its time."""
+    at, rest = line.split(" ", 1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", at), line
+    return rest
 
 
 def lines(text: str) -> list[dict]:
@@ -50,7 +60,8 @@ def test_events_are_lines_for_people_as_text(capsys):
     with logging_to_stderr(wanted(), Output()):
         tell_event(FAILED)
         tell_event(COMMITTED)
-    assert capsys.readouterr().err == "round 12: SinkFailed: sink ops, message no route to host\n"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert after_time(line) == "warning round 12: SinkFailed: sink ops, message no route to host"
 
 
 def test_what_routers_decide_is_told_in_words_and_only_to_who_wants_everything(capsys):
@@ -62,7 +73,10 @@ def test_what_routers_decide_is_told_in_words_and_only_to_who_wants_everything(c
     with logging_to_stderr(wanted(log_level="debug", log_format="json"), Output()):
         tell_event(drifted)
     text, line = capsys.readouterr().err.splitlines()
-    assert text == "round 12: FilterDrifted: posts: `lang(text) = 'de'` passes 12 % of rows, it was 48 %"
+    assert (
+        after_time(text)
+        == "debug round 12: FilterDrifted: posts: `lang(text) = 'de'` passes 12 % of rows, it was 48 %"
+    )
     assert json.loads(line)["after"] == 0.12
 
 
@@ -94,6 +108,7 @@ def test_every_event_has_a_level_and_can_be_told(capsys):
     ]
     values = {"int": 1, "float": 0.5, "str": "x", "int | None": None}
     values |= {"tuple[tuple[str, str], ...]": (("cheap", "anna"),), "tuple[str, ...]": ("anna",)}
+    values["tuple[tuple[str, int], ...]"] = (("cheap", 2),)
     made = [kind(*(values[field.type] for field in kind.__dataclass_fields__.values())) for kind in kinds]
     with logging_to_stderr(wanted(log_format="json", log_level="debug"), Output()):
         for event in made:
@@ -132,6 +147,95 @@ def test_tokens_and_passwords_are_taken_out_of_whatever_is_logged(capsys, log_fo
     assert "ValueError" in said
 
 
+def test_notes_are_lines_with_their_time_too(capsys):
+    out = Output()
+    with logging_to_stderr(wanted(), out):
+        out.note("rules: 2 added; version 1")
+    out.error(PropertyError("this is wrong", hint="Mend it."))
+    note, error, hint = capsys.readouterr().err.splitlines()
+    assert after_time(note) == "info rules: 2 added; version 1"
+    assert (after_time(error), hint) == ("error this is wrong", "hint: Mend it.")
+
+
+def test_numbers_in_lines_for_people_are_rounded_and_exact_in_json(capsys):
+    measured = events.RoundMeasured(12, 3, 123_456_789, 0.123456, 1.23456, 0.1, 12_345.678, 0.25)
+    for log_format in ("text", "json"):
+        with logging_to_stderr(wanted(log_level="debug", log_format=log_format), Output()):
+            tell_event(measured)
+    text, line = capsys.readouterr().err.splitlines()
+    assert "nbytes 123,456,789, cpu_seconds 0.123, longest_task_s 1.23, plan_s 0.1, work_s 12,346" in text
+    assert json.loads(line)["work_s"] == 12_345.678
+
+
+# --------------------------------------------------------------------------------------------- what repeats
+
+
+def test_a_failure_that_repeats_is_said_once_then_with_its_count(capsys):
+    with logging_to_stderr(wanted(), Output()):
+        for k in range(1000):
+            tell_event(events.SourceFailed(1, "trades", f"no answer from the broker after {k} ms"))
+        tell_event(events.SourceFailed(1, "quotes", "no answer from the broker after 3 ms"))
+    said = [after_time(line) for line in capsys.readouterr().err.splitlines()]
+    counts = [re.findall(r"\(([\d,]+) times since \d{4}-\S+Z\)$", line) for line in said]
+    assert counts == [[], ["10"], ["100"], ["1,000"], []]
+    assert (
+        said[0]
+        == "warning round 1: SourceFailed: stream trades, message no answer from the broker after 0 ms"
+    )
+    assert "stream quotes" in said[-1]
+
+
+def test_another_failure_of_the_same_source_is_said_at_once(capsys):
+    with logging_to_stderr(wanted(), Output()):
+        for message in ("HTTP 500", "HTTP 500", "HTTP 401", "HTTP 500"):
+            tell_event(events.SinkFailed(1, "ops", message))
+    said = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(" ")[2] for line in said] == ["500", "401"]
+
+
+def test_a_failure_after_it_went_well_again_is_a_new_one(capsys):
+    with logging_to_stderr(wanted(log_format="json"), Output()):
+        for _ in range(12):
+            tell_event(events.SourceFailed(1, "trades", "no answer"))
+        tell_event(events.SourceRecovered(2, "trades", 12, 75.25))
+        tell_event(events.SourceFailed(3, "trades", "no answer"))
+    found = lines(capsys.readouterr().err)
+    assert [(line["event"], line.get("times")) for line in found] == [
+        ("SourceFailed", None),
+        ("SourceFailed", 10),
+        ("SourceRecovered", None),
+        ("SourceFailed", None),
+    ]
+    assert (found[2]["n_failures"], found[2]["seconds"], found[2]["level"]) == (12, 75.25, "info")
+
+
+@pytest.mark.thorough
+def test_clients_of_a_broker_that_is_down_say_so_once(capsys):
+    """The library of Kafka writes its own lines, one of each client and again now and then."""
+    from eddyline.kafka.cluster import Cluster, Complaints, library, made
+
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        cluster = Cluster.of(f"127.0.0.1:{closed.getsockname()[1]}")
+        heard: list[str] = []
+        counting = logging.Handler()
+        counting.emit = lambda record: heard.append(record.getMessage())
+        logger = logging.getLogger("eddyline.kafka")
+        logger.addHandler(counting)
+        with logging_to_stderr(wanted(), Output()):
+            clients = [made(cluster, library().Producer, {}, Complaints()) for _ in range(3)]
+            until = time.monotonic() + 60
+            while sum("refused" in line for line in heard) < 3 and time.monotonic() < until:
+                for client in clients:
+                    client.poll(0.05)
+        logger.removeHandler(counting)
+    assert sum("refused" in line for line in heard) >= 3
+    assert sum("refused" in line for line in capsys.readouterr().err.splitlines()) == 1
+
+
+# --------------------------------------------------------------------------------------------- secrets
+
+
 def test_what_is_no_secret_stays():
     for text in ("a@b.example", "http://host:80/a@b", "edl_ is how they begin", "SELECT edl_x FROM t"):
         assert without_secrets(text) == text
@@ -148,13 +252,15 @@ def test_a_secret_is_shown_by_no_log(capsys):
 
 def test_words_of_the_engine_and_the_event_they_are_about_are_told_once(capsys):
     """The engine itself says in words what nobody who listens to nothing should miss."""
-    for log_format, told in (("text", ["in words"]), ("json", ["KernelsCompiling"])):
+    for log_format, told in (("text", ["warning in words"]), ("json", ["KernelsCompiling"])):
         with logging_to_stderr(wanted(log_format=log_format), Output()):
-            tell_event(events.KernelsCompiling(0))
+            tell_event(events.KernelsCompiling(0, 1, 9, 1.0, 11.0, "compiling"))
             logging.getLogger("eddyline").warning("in words", extra={"is_event": True})
         said = capsys.readouterr().err
         assert (
-            said.splitlines() if log_format == "text" else [line["event"] for line in lines(said)]
+            [after_time(line) for line in said.splitlines()]
+            if log_format == "text"
+            else [line["event"] for line in lines(said)]
         ) == told
 
 

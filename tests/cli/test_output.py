@@ -12,7 +12,7 @@ import pytest
 
 from eddyline.cli import main, output
 from eddyline.cli.arguments import HELP, build
-from eddyline.cli.completion import _words
+from eddyline.cli.completion import commands
 from eddyline.cli.output import Output
 
 pytestmark = pytest.mark.thorough
@@ -30,7 +30,7 @@ def test_help_fits_one_screen_and_ends_with_something_to_paste(shell):
     assert lines[-1] == "Try:  eddyline init demo && cd demo && eddyline run --once"
 
 
-@pytest.mark.parametrize("path", [path for path in _words(build()) if path], ids=" ".join)
+@pytest.mark.parametrize("path", [path for path in commands(build()) if path], ids=" ".join)
 def test_help_of_every_command_ends_with_something_that_can_be_typed(shell, path):
     said = shell(f"eddyline {' '.join(path)} --help")
     assert said.code == 0
@@ -41,39 +41,123 @@ def test_help_of_every_command_ends_with_something_that_can_be_typed(shell, path
 
 
 def test_every_command_is_named_in_the_help():
-    for path in _words(build()):
+    for path in commands(build()):
         if len(path) == 1:
             assert f"  {path[0]}" in HELP or f", {path[0]}" in HELP
 
 
 def test_completion_knows_commands_options_and_choices(shell):
     bash = shell("eddyline completion bash").out
-    assert (
-        '"query list") words="--help --home --json --progress --state --owner --page --per-page running paused"'
-        in bash
-        or ('"query list") words="' in bash and "--state" in bash)
-    )
+    assert '"query list") words="--help --home --json --progress --state --owner --page --per-page"' in bash
     assert "complete -F _eddyline eddyline" in bash
     assert "bashcompinit" in shell("eddyline completion zsh").out
     fish = shell("eddyline completion fish").out
     assert "complete -c eddyline -n '__fish_use_subcommand' -a doctor\n" in fish
     assert (
-        "complete -c eddyline -n '__fish_seen_subcommand_from query; and __fish_seen_subcommand_from add' -l name\n"
+        "complete -c eddyline -n '__fish_seen_subcommand_from query; and __fish_seen_subcommand_from add' -l name -r\n"
         in fish
     )
     assert shell("eddyline completion fish --json").json["script"] == fish
 
 
-def test_completion_of_bash_completes(shell, tmp_path):
-    (tmp_path / "completion.bash").write_text(shell("eddyline completion bash").out)
+def completed(shell, folder: Path, *lines: str) -> list[str]:
+    """What bash offers at the end of each line."""
+    (folder / "completion.bash").write_text(shell("eddyline completion bash").out)
     program = (
         "source completion.bash\n"
         'try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _eddyline; echo "${COMPREPLY[*]}"; }\n'
-        "try eddyline ver\ntry eddyline query pa\ntry eddyline tail --re\ntry eddyline --json query show --la\n"
-        "try eddyline completion f"
+    ) + "\n".join(f"try {line}" for line in lines)
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, cwd=folder, check=True)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_completion_of_bash_completes(shell, tmp_path):
+    said = completed(
+        shell,
+        tmp_path,
+        "eddyline ver",
+        "eddyline query pa",
+        "eddyline tail --re",
+        "eddyline --json query show --la",
+        "eddyline completion f",
     )
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert done.stdout.splitlines() == ["versions version", "pause", "--reader", "--latest", "fish"]
+    assert said == ["versions version", "pause", "--reader", "--latest", "fish"]
+
+
+def test_completion_of_bash_knows_values_of_options(shell, tmp_path):
+    said = completed(
+        shell,
+        tmp_path,
+        "eddyline query list --state ''",
+        "eddyline --home there silence cheap --severity e",
+        "eddyline top --sort ''",
+    )
+    assert said == ["running paused suspended", "error", "results rate dead name"]
+
+
+def test_completion_of_bash_knows_the_names_a_home_has(shell, home, project):
+    shell("eddyline query add --name 'odd $(touch x) one' 'SELECT sym FROM trades WHERE price = 3'")
+    shell("eddyline query add 'SELECT sym FROM trades WHERE price = 4'")
+    shell("eddyline query drop big")
+    (project / "rules" / "watch.csv").write_text("sym\nACME\nBYTE\nCORN\n")
+    (project / "rules" / "watch.sql").write_text(
+        "CREATE OR REPLACE VIEW `watch-{sym}` TBLPROPERTIES (rules_table = 'watch.csv') AS "
+        "SELECT price FROM trades WHERE sym = :sym"
+    )
+    shell("eddyline apply rules/watch.sql")
+    shell("eddyline query drop watch-BYTE")
+    said = completed(
+        shell,
+        project,
+        "eddyline why ''",
+        "eddyline query drop cheap w",
+        "eddyline --home home tail ch",
+        "eddyline deadletters --query c",
+        "eddyline deadletters --stream ''",
+        "eddyline explain --filters t",
+        "eddyline source retry ''",
+        "eddyline sink retry ''",
+        "eddyline rollback ''",
+        "eddyline ack ''",
+    )
+    assert said == [
+        "cheap odd\\ \\$\\(touch\\ x\\)\\ one q4 watch-ACME watch-CORN",
+        "watch-ACME watch-CORN",
+        "cheap",
+        "cheap",
+        "trades",
+        "trades",
+        "trades",
+        "stdout",
+        "1 2 3 4 5 6",
+        "",
+    ]
+    assert not (project / "x").exists()
+    fish = shell("eddyline completion fish").out
+    assert "-n '__fish_seen_subcommand_from why' -f -a \"(" in fish
+    assert "-l state -xa 'running paused suspended'\n" in fish
+
+
+def test_a_command_without_its_query_lists_those_there_are(shell, home):
+    said = shell("eddyline why")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == (
+        "why needs a QUERY: a name\ndetail: Known: big, cheap.\n"
+        "hint: Try eddyline why big, or see eddyline why --help.\n"
+    )
+    assert "detail: Known: trades.\n" in shell("eddyline source retry").err
+    shell("eddyline query drop big cheap")
+    assert f"detail: There is no query in {home} yet.\n" in shell("eddyline query show").err
+
+
+@pytest.mark.parametrize("group", ["query", "stream", "source", "sink", "token"])
+def test_help_of_a_group_lists_its_actions_with_a_line_each(shell, group):
+    listed = shell(f"eddyline {group} --help").out.partition("actions:\n")[2].splitlines()
+    for path in commands(build()):
+        if len(path) == 2 and path[0] == group:
+            (line,) = [line for line in listed if line.split()[:1] == [path[1]]]
+            assert line.endswith(".")
 
 
 def test_version_is_that_of_the_package(shell):

@@ -1,6 +1,7 @@
-"""Every command that docs/cli.md and docs/rules.md show is run, and prints what the page shows.
+"""Every command that README.md, docs/cli.md and docs/rules.md show is run, and prints what the page shows.
 
-A line `$ eddyline …` is a command, what follows is what it prints, stdout before stderr. `…` stands for anything: inside a line
+A line `$ eddyline …` is a command, or some with && between them, what follows is what they print, stdout before stderr; other
+lines with $ are for the shell. `…` stands for anything: inside a line
 for a part of it, alone on a line for any number of lines. A block behind a line that is nothing but a `path`: is that file.
 """
 
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"(?:^`([^`\n]+)`:\n\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -23,9 +25,11 @@ def as_pattern(shown: str) -> str:
     return "".join(lines)
 
 
-@pytest.mark.parametrize("page", ["rules.md", "cli.md"])
-def test_every_command_of_the_page_prints_what_it_shows(page, shell, tmp_path):
-    text = (DOCS / page).read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("page", "n_expected"), [("README.md", 5), ("docs/rules.md", 15), ("docs/cli.md", 15)]
+)
+def test_every_command_of_the_page_prints_what_it_shows(page, n_expected, shell, tmp_path):
+    text = (ROOT / page).read_text(encoding="utf-8")
     n_commands = 0
     for block in BLOCK.finditer(text):
         file, language, content = block.groups()
@@ -38,10 +42,14 @@ def test_every_command_of_the_page_prints_what_it_shows(page, shell, tmp_path):
             if line.startswith("cd "):
                 os.chdir(line[3:])
                 continue
-            said = shell(line)
-            n_commands += 1
-            printed = "".join(f"{row.rstrip()}\n" for row in (said.out + said.err).splitlines())
+            if not line.startswith("eddyline"):
+                subprocess.run(["bash", "-c", line], check=True)
+                continue
+            said = [shell(each) for each in line.split(" && ")]
+            n_commands += len(said)
+            rows = "".join(each.out for each in said) + "".join(each.err for each in said)
+            printed = "".join(f"{row.rstrip()}\n" for row in rows.splitlines())
             at = f"{page}:{text.count(chr(10), 0, text.index(line)) + 1}: $ {line}"
             assert re.fullmatch(as_pattern(shown), printed), f"{at}\n{printed}"
             assert "Traceback" not in printed
-    assert n_commands >= 15
+    assert n_commands >= n_expected

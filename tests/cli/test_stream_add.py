@@ -147,9 +147,9 @@ def test_without_a_pipeline_paths_start_here(shell, tmp_path):
 @pytest.mark.parametrize(
     ("command", "code", "message"),
     [
-        ("eddyline stream", 2, "the following arguments are required: ACTION\n"),
+        ("eddyline stream", 2, "stream needs an ACTION: add\n"),
         ("eddyline stream drop x", 2, "there is no command drop\n"),
-        ("eddyline stream add", 2, "the following arguments are required: NAME\n"),
+        ("eddyline stream add", 2, "stream add needs a NAME: what the stream is called\n"),
         ("eddyline stream add x", 2, "stream add looks at a sample of the data\n"),
         ("eddyline stream add 5x --sample data", 2, "'5x' cannot be the name of a stream\n"),
         ("eddyline stream add x --sample data --format xml", 2, "there is no format xml\n"),

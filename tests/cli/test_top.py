@@ -38,6 +38,13 @@ def frame(at_s: float = 10.0, n: int = 1, **changes) -> Frame:
         "n_results": 50 * n,
         "n_late": 2,
         "n_dead": 3,
+        "total": {
+            "n_rounds": 10 * n,
+            "n_rows": 1_000 * n,
+            "n_results": 50 * n,
+            "n_late": 2,
+            "n_dead": 3,
+        },
         "queries": {"running": 4, "paused": 1, "suspended": 0},
         "index_bytes": 2_048,
         "streams": [
@@ -113,6 +120,14 @@ def test_queries_are_sorted_by_rate_results_dead_letters_or_name(sort, order):
     said = picture(frame(at_s=12.0, n=2), frame(), sort)
     first = [line.split()[0] for line in said.splitlines() if line.strip()]
     assert [word for word in first if word in order] == order
+
+
+def test_after_a_restart_a_frame_has_what_the_home_had_in_all_and_rates_of_this_process():
+    total = {"n_rounds": 500, "n_rows": 70_000, "n_results": 900, "n_late": 4, "n_dead": 5}
+    again = frame(n_rounds=1, n_rows=100, n_results=5, n_late=0, n_dead=0, total=total, opened_us=2_000_000)
+    said = picture(again)  # of the last three rounds, two are of this process
+    assert "rounds 500 (1.0/s)   rows 70,000 (100/s)   results 900 (5.0/s)   late 4   dead 5" in said
+    assert "rows 70,000   " in picture(frame(total=total, opened_us=3_000_000))
 
 
 def test_a_first_frame_has_the_rates_of_the_last_rounds():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from eddyline.cli.session import CommandError
-from eddyline.errors import did_you_mean, nearest
+from eddyline.catalog import names
+from eddyline.cli.parser import MissingArgument, Parser, count, from_one, port, seconds
 from eddyline.sources.formats import FORMATS
+from eddyline.sql.properties import SEVERITIES
 
 HELP = """\
 Run standing SQL queries over streams.
@@ -19,6 +21,7 @@ Run standing SQL queries over streams.
   test [PATHS]           run the .stream tests beside the rules
   stream add NAME        propose a stream from a sample of its data
   query ACTION           add, drop, list, show, pause or resume a query
+  source, sink ACTION    list how far each is; retry one that fails
   tail, deadletters      results as they come; what could not be decided
   alerts, ack, silence   open alerts; take notice of them; send none for a while
   explain QUERY | SQL    how a query is answered; --all, --filters, --joins: all of it
@@ -31,49 +34,12 @@ Run standing SQL queries over streams.
   completion, version    for bash, zsh or fish; of eddyline
 
   --home FOLDER   the home; else EDDYLINE_HOME, else what eddyline.toml says
-  --json          for programs        --progress   say how far it is, also in a pipe
-  --help          also after a command
+  --json          for programs    --progress  how far it is, also in a pipe    --help
 
 Try:  eddyline init demo && cd demo && eddyline run --once
 """
 
 Add = Callable[..., Any]
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong as everything else here does, and what was probably meant."""
-
-    def error(self, message: str) -> NoReturn:
-        raise CommandError(message, hint=f"See {self.prog} --help.")
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            names = [str(choice) for choice in action.choices]
-            noun = "command" if action.dest in ("command", "action") else action.dest
-            raise CommandError(f"there is no {noun} {value}", hint=did_you_mean(str(value), names, noun=noun))
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, extras = self.parse_known_args(args, namespace)
-        if extras:
-            parser = self._of(found)
-            if extras[0].startswith("-"):
-                known = [option for action in parser._actions for option in action.option_strings]
-                near = nearest(extras[0].partition("=")[0], known)
-                hint = f"Did you mean {near}?" if near else f"See {parser.prog} --help."
-                raise CommandError(f"there is no option {extras[0]}", hint=hint)
-            raise CommandError(f"{extras[0]!r} was not expected", hint=f"See {parser.prog} --help.")
-        return found
-
-    def _of(self, found: argparse.Namespace) -> argparse.ArgumentParser:
-        """The parser of the command that was given."""
-        parser: argparse.ArgumentParser = self
-        for dest in ("command", "action"):
-            chosen = getattr(found, dest, None)
-            for action in parser._actions:
-                if isinstance(action, argparse._SubParsersAction) and chosen in action.choices:
-                    parser = action.choices[chosen]
-                    break
-        return parser
 
 
 class _Top(Parser):
@@ -120,17 +86,17 @@ def build() -> Parser:
         metavar="ADDRESS",
         help="where to listen (127.0.0.1: this machine only)",
     )
-    one.add_argument("--port", type=_port, default=8321, metavar="N", help="0 takes any that is free (8321)")
+    one.add_argument("--port", type=port, default=8321, metavar="N", help="0 takes any that is free (8321)")
     one.add_argument(
         "--public-url", metavar="URL", help="under which people reach it, such as behind a proxy"
     )
     one.add_argument("--open-metrics", action="store_true", help="show /metrics without a token")
     one.add_argument(
-        "--rate", type=_from_one, default=50, metavar="N", help="requests a second of each token (50)"
+        "--rate", type=from_one, default=50, metavar="N", help="requests a second of each token (50)"
     )
     one.add_argument(
         "--streams",
-        type=_from_one,
+        type=from_one,
         default=100,
         metavar="N",
         help="streams of events a token may have open (100)",
@@ -162,11 +128,13 @@ def build() -> Parser:
 
     _stream_commands(command("stream", "Work with streams.", "eddyline stream add trades --sample data/"))
     _query_commands(command("query", "Work with single queries.", "eddyline query list"))
+    _end_commands(command("source", "See how far sources are.", "eddyline source list"), "source", "STREAM")
+    _end_commands(command("sink", "See how far sinks are.", "eddyline sink list"), "sink", "SINK")
 
     one = command("tail", "Show results as they come.", "eddyline tail cheap")
     one.add_argument("queries", nargs="*", metavar="QUERY", help="all queries if not given")
     one.add_argument(
-        "-n", "--newest", type=_count, default=10, metavar="N", help="begin with the N newest (10)"
+        "-n", "--newest", type=count, default=10, metavar="N", help="begin with the N newest (10)"
     )
     one.add_argument("--after", metavar="CURSOR", help="begin after this result, or after this round")
     one.add_argument(
@@ -179,7 +147,7 @@ def build() -> Parser:
         "alerts", "Show open alerts, or what alerts said.", "eddyline alerts --messages 20 --follow"
     )
     one.add_argument("query", nargs="?", metavar="QUERY", help="all queries if not given")
-    one.add_argument("--messages", type=_count, metavar="N", help="the N newest messages instead")
+    one.add_argument("--messages", type=count, metavar="N", help="the N newest messages instead")
     one.add_argument("--follow", action="store_true", help="messages as they come")
     states = ["pending", "firing", "held"]
     one.add_argument("--state", choices=states, metavar="STATE", help="pending, firing or held")
@@ -204,7 +172,12 @@ def build() -> Parser:
     _key(one)
     one.add_argument("--for", dest="duration", metavar="DURATION", help="how long, such as '2 hours'")
     one.add_argument("--until", metavar="TIME", help="such as 2026-01-31T08:00:00Z")
-    one.add_argument("--severity", metavar="SEVERITY", help="only info, warning, error or critical ones")
+    one.add_argument(
+        "--severity",
+        choices=SEVERITIES,
+        metavar="SEVERITY",
+        help=f"only these: {', '.join(SEVERITIES)}",
+    )
     one.add_argument("--reason", default="", metavar="WORDS", help="why, for whoever looks")
     one.add_argument("--all", action="store_true", help="list those that are over, too")
     one.add_argument("--owner", metavar="OWNER", help="whose query it is; of a pattern: only this owner's")
@@ -243,11 +216,13 @@ def build() -> Parser:
     )
     one.add_argument("query", metavar="QUERY", help="a name")
     one.add_argument(
-        "row", nargs="*", metavar="ROW", help="column=value …, or one JSON object; the last rows if not given"
+        "row",
+        nargs="*",
+        default=(),
+        metavar="ROW",
+        help="column=value …, or one JSON object; the last rows if not given",
     )
-    one.add_argument(
-        "--last", type=_count, default=1000, metavar="N", help="how many of the last rows (1000)"
-    )
+    one.add_argument("--last", type=count, default=1000, metavar="N", help="how many of the last rows (1000)")
     _owner(one)
 
     one = command("receipt", "Show everything a result follows from.", "eddyline receipt 12-345-6 --json")
@@ -263,27 +238,27 @@ def build() -> Parser:
     )
     one.add_argument("--query", metavar="QUERY", help="only of this query")
     one.add_argument("--stream", metavar="STREAM", help="only of this stream")
-    one.add_argument("-n", "--newest", type=_count, default=20, metavar="N", help="how many (20)")
+    one.add_argument("-n", "--newest", type=count, default=20, metavar="N", help="how many (20)")
     _owner(one)
 
     one = command("export", "Write all that stands as rule files.", "eddyline export backup/")
     one.add_argument("folder", metavar="FOLDER", help="a new or empty folder")
 
     one = command("versions", "List the versions of the home, newest first.", "eddyline versions")
-    one.add_argument("-n", "--newest", type=_count, default=20, metavar="N", help="how many (20)")
+    one.add_argument("-n", "--newest", type=count, default=20, metavar="N", help="how many (20)")
 
     one = command(
         "rollback", "Make the queries of an earlier version stand again.", "eddyline rollback 12 --dry-run"
     )
-    one.add_argument("version", type=_count, metavar="VERSION", help="see eddyline versions")
+    one.add_argument("version", type=count, metavar="VERSION", help="see eddyline versions")
     one.add_argument("--dry-run", action="store_true", help="only show what that would take")
 
     one = command("rounds", "Show what the last rounds took, newest first.", "eddyline rounds --newest 5")
-    one.add_argument("-n", "--newest", type=_count, default=20, metavar="N", help="how many (20)")
+    one.add_argument("-n", "--newest", type=count, default=20, metavar="N", help="how many (20)")
 
     one = command("top", "Watch a running home.", "eddyline top")
     one.add_argument("--once", action="store_true", help="print one frame and end")
-    one.add_argument("--every", type=_seconds, default=1.0, metavar="SECONDS", help="between frames (1)")
+    one.add_argument("--every", type=seconds, default=1.0, metavar="SECONDS", help="between frames (1)")
     sorts = ["results", "rate", "dead", "name"]
     one.add_argument("--sort", choices=sorts, default="rate", metavar="BY", help=f"{', '.join(sorts)} (rate)")
 
@@ -357,7 +332,7 @@ def _spark(one: Parser) -> None:
 
 
 def _token_commands(token: Parser) -> None:
-    actions = token.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser, required=True)
+    actions = _actions(token)
     one = _described(
         actions, "add", "Make a token; it is shown once.", "eddyline token add --role author --owner anna"
     )
@@ -380,7 +355,7 @@ def _token_commands(token: Parser) -> None:
 
 
 def _stream_commands(stream: Parser) -> None:
-    actions = stream.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser, required=True)
+    actions = _actions(stream)
     one = _described(
         actions,
         "add",
@@ -390,21 +365,33 @@ def _stream_commands(stream: Parser) -> None:
     one.add_argument("name", metavar="NAME", help="what the stream is called")
     one.add_argument("--sample", metavar="PATH", help="a file or folder to look at; - for standard input")
     one.add_argument(
-        "--rows", type=_from_one, default=1000, metavar="N", help="how many of the first rows (1000)"
+        "--rows", type=from_one, default=1000, metavar="N", help="how many of the first rows (1000)"
     )
     one.add_argument(
         "--format", choices=FORMATS, metavar="FORMAT", help=f"{', '.join(FORMATS)}; else by name and content"
     )
     one.add_argument("--delimiter", metavar="CHAR", help="of CSV; else the likeliest")
     one.add_argument("--time", metavar="COLUMN", help="when a row happened; else the likeliest")
-    one.add_argument("--time-unit", metavar="UNIT", help="s, ms, us or ns, of numbers in it")
+    units = ["s", "ms", "us", "ns"]
+    one.add_argument("--time-unit", choices=units, metavar="UNIT", help="s, ms, us or ns, of numbers in it")
     one.add_argument("--time-format", metavar="FORM", help="of text in it: dd.MM.yyyy HH:mm, or iso")
     one.add_argument("--write", action="store_true", help="add the stream to the pipeline file")
     one.add_argument("--pipeline", metavar="FILE", help="the pipeline file")
 
 
+def _end_commands(group: Parser, noun: str, metavar: str) -> None:
+    """The ends of a pipeline that runs."""
+    actions = _actions(group)
+    shown = f"List {noun}s: position, behind, rate, failures."
+    _described(actions, "list", shown, f"eddyline {noun} list")
+    again = f"Try a {noun} that fails again now, without its pause."
+    example = {"source": "trades", "sink": "webhook"}[noun]
+    one = _described(actions, "retry", again, f"eddyline {noun} retry {example}")
+    one.add_argument("name", metavar=metavar, help=f"see eddyline {noun} list")
+
+
 def _query_commands(query: Parser) -> None:
-    actions = query.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
+    actions = _actions(query)
 
     one = _described(
         actions,
@@ -442,18 +429,26 @@ def _query_commands(query: Parser) -> None:
     states = ["running", "paused", "suspended"]
     one.add_argument("--state", choices=states, metavar="STATE", help="running, paused or suspended")
     one.add_argument("--owner", metavar="OWNER", help="only of this owner")
-    one.add_argument("--page", type=_from_one, default=1, metavar="N")
-    one.add_argument("--per-page", type=_from_one, default=50, metavar="N", help="how many (50)")
+    one.add_argument("--page", type=from_one, default=1, metavar="N")
+    one.add_argument("--per-page", type=from_one, default=50, metavar="N", help="how many (50)")
 
     one = _described(actions, "show", "Show all about a query.", "eddyline query show cheap")
     one.add_argument("query", metavar="QUERY", help="a name, or a number")
-    one.add_argument("--latest", type=_count, default=5, metavar="N", help="how many of its results (5)")
+    one.add_argument("--latest", type=count, default=5, metavar="N", help="how many of its results (5)")
     _owner(one)
+
+
+def _actions(group: Parser) -> Any:
+    """What a group of commands can do; its help lists them."""
+    return group.add_subparsers(
+        dest="action", metavar="ACTION", title="actions", parser_class=Parser, required=True
+    )
 
 
 def _described(commands: Any, name: str, summary: str, example: str) -> Parser:
     parser: Parser = commands.add_parser(
         name,
+        help=summary,
         description=summary,
         epilog=f"Try:  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -490,41 +485,14 @@ def _owner(parser: Parser) -> None:
     parser.add_argument("--owner", default="", metavar="OWNER", help="whose query it is, if somebody's")
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0.1 <= seconds <= 3_600:
-        raise argparse.ArgumentTypeError("between 0.1 and 3600 seconds")
-    return seconds
-
-
-def _port(text: str) -> int:
-    number = _count(text)
-    if number > 65_535:
-        raise argparse.ArgumentTypeError("a port is at most 65535")
-    return number
-
-
-def _from_one(text: str) -> int:
-    number = _count(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("it counts from 1")
-    return number
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """What was asked for. Raises CommandError."""
-    parser = build()
-    args: argparse.Namespace = parser.parse_args(argv)
-    if args.command == "query" and args.action is None:
-        names = "add, drop, list, show, pause or resume"
-        raise CommandError(f"query needs to know what to do: {names}", hint="Try eddyline query list.")
+    try:
+        args: argparse.Namespace = build().parse_args(argv)
+    except MissingArgument as error:
+        words = sys.argv[1:] if argv is None else argv
+        home = names.home_folder(words)
+        if error.kind is not None and home is not None:
+            error.list_names(names.names(error.kind, words), str(home))
+        raise
     return args

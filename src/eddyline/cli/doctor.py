@@ -6,15 +6,16 @@ import argparse
 import dataclasses
 import importlib.metadata
 import platform
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import eddyline
 from eddyline.api.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings
+from eddyline.api.pipeline import Pipeline
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, connected, home_of, pipeline_of
+from eddyline.cli.session import CommandError, connected, home_of, pipeline_of, session
+from eddyline.cli.show import plural
 from eddyline.engine import Durable, Retention
 from eddyline.engine.memory import size_text
 from eddyline.errors import EddylineError
@@ -43,6 +44,8 @@ def doctor(args: argparse.Namespace, out: Output) -> int:
     if home is not None:
         retention = None if pipeline is None else pipeline.engine.retention
         found += _home(home, retention, args, out)
+    if pipeline is not None and not any(finding.level == ERROR for finding in found):
+        found += _rules(pipeline, args, out)
     n_errors = sum(finding.level == ERROR for finding in found)
     if out.is_json:
         out.document({"findings": [dataclasses.asdict(finding) for finding in found], "errors": n_errors})
@@ -108,6 +111,24 @@ def _holder(home: Path) -> str:
     )
 
 
+def _rules(pipeline: Pipeline, args: argparse.Namespace, out: Output) -> Iterator[Finding]:
+    """What the rules of the pipeline warn of as a whole."""
+    try:
+        with session(args, out, pipeline=pipeline, plans=True) as engine:
+            planned = engine.call("plan", pipeline=str(pipeline.path.resolve()))
+    except EddylineError as error:
+        yield Finding(ERROR, "rules", error.problem, error.hint)
+        return
+    n_mistakes = len(planned["mistakes"])
+    if n_mistakes:
+        yield Finding(ERROR, "rules", plural(n_mistakes, "mistake"), "eddyline plan says what they are.")
+    for warning in planned["warnings"]:
+        yield Finding(WARNING, "rules", warning)
+    if not n_mistakes and not planned["warnings"]:
+        n = planned["added"] + planned["changed"] + planned["unchanged"]
+        yield Finding(OK, "rules", f"{plural(n, 'query')} in {pipeline.path.name}")
+
+
 def _home(home: Path, retention: Retention | None, args: argparse.Namespace, out: Output) -> list[Finding]:
     if not (home / "catalog.db").exists():
         if args.forget_damaged:
@@ -126,7 +147,7 @@ def _home(home: Path, retention: Retention | None, args: argparse.Namespace, out
                 *(Finding(**one) for one in body),
             ]
         with out.progress(f"opening {home}") as tell:
-            durable = Durable(home, time_zone=None, retention=retention, clock=lambda: time.time_ns() // 1000)
+            durable = Durable(home, time_zone=None, retention=retention)
             try:
                 found = check_home(durable, forget_damaged=args.forget_damaged, tell=tell)
             finally:

@@ -21,6 +21,8 @@ from eddyline.cli import (
     running,
     serve,
     silences,
+    sinks,
+    sources,
     streams,
     token,
     top,
@@ -88,7 +90,7 @@ def _completion(args: argparse.Namespace, out: Output) -> int:
     return DONE
 
 
-_WITH_ACTIONS = {"query": queries, "stream": streams, "token": token}
+_WITH_ACTIONS = {"query": queries, "source": sources, "sink": sinks, "stream": streams, "token": token}
 _HANDLERS: dict[str, Handler] = {
     "init": project.init,
     "run": running.run,

@@ -29,7 +29,8 @@ class Output:
         self.is_json = is_json
         self.shows_progress = sys.stderr.isatty() if progress is None else progress
         self.is_terminal = sys.stdout.isatty() and not is_json
-        self.log: Callable[..., None] | None = None  # where notes go if stderr is a log for programs
+        self.log: Callable[..., None] | None = None  # where notes go while stderr is a log
+        self.is_log_kept = False  # by programs: no secret is for it
 
     def document(self, body: Any) -> None:
         """One JSON document."""
@@ -71,10 +72,10 @@ class Output:
 
     def secret(self, text: str, *, otherwise: str) -> None:
         """Something that may stand on a screen and in no log: where stderr is one, `otherwise` says what to do instead."""
-        if self.log is None or sys.stderr.isatty():
+        if not self.is_log_kept or sys.stderr.isatty():
             print(text, file=sys.stderr, flush=True)
         else:
-            self.log(otherwise)
+            self.note(otherwise)
 
     def passing(self, text: str) -> None:
         """A line on stderr that the next one takes the place of, on a terminal."""

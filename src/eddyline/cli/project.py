@@ -73,7 +73,7 @@ def init(args: argparse.Namespace, out: Output) -> int:
     taken = [name for name in FILES if (folder / name).exists()]
     if taken:
         raise CommandError(
-            f"{folder / taken[0]} is there already", detail="Nothing was written.", hint="Name a new folder."
+            f"{folder / taken[0]} already exists", detail="Nothing was written.", hint="Name a new folder."
         )
     try:
         for name, text in FILES.items():

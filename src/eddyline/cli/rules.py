@@ -50,7 +50,7 @@ def _source(args: argparse.Namespace) -> tuple[dict[str, Any], Any]:
 def export(args: argparse.Namespace, out: Output) -> int:
     folder = Path(args.folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CommandError(f"{folder} is there already", hint="Name a new folder, or an empty one.")
+        raise CommandError(f"{folder} already exists", hint="Name a new folder, or an empty one.")
     with session(args, out) as engine:
         done = engine.call("export", folder=str(folder.resolve()))
     if out.is_json:

@@ -10,6 +10,7 @@ import sys
 
 from eddyline.api.engine import Engine
 from eddyline.api.pipeline.model import Pipeline
+from eddyline.api.run_log import log_start
 from eddyline.api.runner import Runner, RunProgress, RunSummary
 from eddyline.cli import show
 from eddyline.cli.logs import logging_to_stderr, tell_event
@@ -19,6 +20,7 @@ from eddyline.errors import HomeError, PropertyError
 from eddyline.spark.workers import SparkWorkers
 
 AUDIT_S = 60.0
+STEPS_EVERY_S = 10.0
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
@@ -32,7 +34,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
             pipeline,
             home=home,
             on_event=tell_event,
-            on_progress=lambda far: tell_progress(far, out),
+            on_progress=ProgressLines(out),
             workers=workers,
         ) as runner,
     ):
@@ -42,9 +44,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
         except HomeError as error:  # it runs all the same
             out.note(f"warning: {error}")
         start_audit(args, runner.engine)
+        log_start(runner.engine, spark=runner.spark_version)
         summary = runner.run(once=args.once)
         _tell_audit(runner.engine, out, once=args.once)
-    _summarise(summary, out)
+        _summarise(summary, out)
     return 0
 
 
@@ -74,6 +77,8 @@ def tell_rules(runner: Runner, out: Output) -> None:
     counts = show.counts(dataclasses.asdict(runner.applied), ("added", "changed", "removed"))
     if counts and not out.is_json:
         out.note(f"rules: {counts}; version {runner.applied.version}")
+    for warning in runner.applied.warnings:
+        out.note(f"warning: {warning}")
     for row in runner.applied.refused[: show.SHOWN]:
         out.note(show.near_in(f"refused: {row}"))
 
@@ -104,9 +109,22 @@ def workers_of(
     return workers
 
 
-def tell_progress(far: RunProgress, out: Output) -> None:
-    if out.shows_progress:
-        out.passing(far.line)
+class ProgressLines:
+    """How far a run is: on a terminal a line that changes; without one the steps of a long start, now and then.
+
+    What happens after the start is in the log, which has a line a minute.
+    """
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._last_s = -STEPS_EVERY_S
+
+    def __call__(self, far: RunProgress) -> None:
+        if self._out.shows_progress:
+            self._out.passing(far.line)
+        elif far.what != "running" and far.seconds - self._last_s >= STEPS_EVERY_S:
+            self._last_s = far.seconds
+            self._out.note(far.line)
 
 
 def _summarise(summary: RunSummary, out: Output) -> None:

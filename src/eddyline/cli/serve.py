@@ -11,7 +11,7 @@ from eddyline.api.engine import Engine, open_engine, server_room
 from eddyline.api.runner import Runner
 from eddyline.cli.logs import logging_to_stderr, tell_event
 from eddyline.cli.output import Output
-from eddyline.cli.running import start_audit, tell_progress, tell_rules, workers_of
+from eddyline.cli.running import ProgressLines, start_audit, tell_rules, workers_of
 from eddyline.cli.session import home_of, pipeline_of
 from eddyline.errors import HomeError
 from eddyline.storage.home import holder_of
@@ -36,19 +36,21 @@ def serve(args: argparse.Namespace, out: Output) -> int:
             out.note(f"warning: {error}")
 
         def started(service: object, link: str | None) -> None:
-            url = getattr(service, "settings").url  # noqa: B009, the room of the server is loaded by name
             if out.is_json:
+                url = getattr(service, "settings").url  # noqa: B009, the room of the server is loaded by name
                 out.line({"url": url, "link": link})
-                return
-            out.note(f"serving at {url}")
-            if link is not None:
+            elif link is not None:
                 out.secret(
                     f"log in, once, within an hour:  {link}",
                     otherwise="nobody has a token yet; make one with: eddyline token add --role admin",
                 )
 
         server.serve_until_signal(
-            engine, settings, on_start=started, trouble=lambda: None if rounds is None else rounds.trouble()
+            engine,
+            settings,
+            on_start=started,
+            trouble=lambda: None if rounds is None else rounds.trouble(),
+            spark=None if rounds is None else rounds.spark_version,
         )
         out.note("shutting down")
     return 0
@@ -77,7 +79,7 @@ def _running(args: argparse.Namespace, out: Output) -> Iterator[tuple[Engine, _R
             pipeline,
             home=home_of(args, pipeline),
             on_event=tell_event,
-            on_progress=lambda far: tell_progress(far, out),
+            on_progress=ProgressLines(out),
             workers=workers,
         ) as runner,
     ):
@@ -96,6 +98,7 @@ class _Rounds:
         self._runner = runner
         self._error: BaseException | None = None
         self._has_ended = False
+        self.spark_version = runner.spark_version
         self._thread = threading.Thread(target=self._run, name="eddyline rounds")
         self._thread.start()
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,19 @@ def session(
         engine = _open(None if plans and not is_there else home, pipeline)
     with engine:
         yield Session(Commands(engine), out, home, is_held=False)
+
+
+@contextmanager
+def running(args: argparse.Namespace, out: Output) -> Iterator[Session]:
+    """The engine that another process runs on the home. Raises HomeError if none does."""
+    home = home_of(args, pipeline_of(args))
+    remote = connected(home)
+    if remote is None:
+        raise HomeError(
+            f"no process runs the home {home}", hint="Start it with eddyline run or eddyline serve."
+        )
+    with closing(remote):
+        yield Session(remote, out, home, is_held=True)
 
 
 def connected(home: Path) -> Remote | None:

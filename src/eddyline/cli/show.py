@@ -20,7 +20,7 @@ def plan(found: dict[str, Any], out: Output, *, is_pruned: bool) -> None:
     """What would change, each with its cost and warnings; mistakes and refused rows after it."""
     for line in _changes(found, is_pruned):
         out.text(line)
-    for trouble in troubles(found):
+    for trouble in (*_warnings(found), *troubles(found)):
         out.note(trouble)
     out.text(_summary(found, is_pruned))
 
@@ -30,7 +30,7 @@ def applied(done: dict[str, Any], out: Output, *, is_pruned: bool) -> None:
     found, after = done["plan"], done["applied"]
     for line in _changes(found, is_pruned):
         out.text(line)
-    for trouble in troubles(found):
+    for trouble in (*_warnings(found), *troubles(found)):
         out.note(trouble)
     said = counts(after, ("added", "changed", "removed"))
     n_streams = sum(stream["change"] != "unchanged" for stream in found["streams"])
@@ -45,6 +45,11 @@ def applied(done: dict[str, Any], out: Output, *, is_pruned: bool) -> None:
         out.text(f"would be: {said}")
     else:
         out.text(f"{said}; version {after['version']}")
+
+
+def _warnings(found: dict[str, Any]) -> Iterator[str]:
+    """About the whole, not one rule."""
+    return (f"warning: {warning}" for warning in found["warnings"])
 
 
 def _changes(found: dict[str, Any], is_pruned: bool) -> Iterator[Text]:

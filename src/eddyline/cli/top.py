@@ -24,6 +24,7 @@ from rich.text import Text
 from eddyline.api.control import Remote
 from eddyline.cli.output import Output
 from eddyline.cli.session import connected, home_of, pipeline_of
+from eddyline.durations import span_text
 from eddyline.engine.memory import size_text
 from eddyline.errors import HomeError
 
@@ -169,7 +170,7 @@ def _head(frame: Frame, is_held: bool) -> Text:
     up_s = (found["at_us"] - found["opened_us"]) / 1e6
     text = Text(f"eddyline  {frame.home}", style="bold")
     text.append(
-        f"   up {_span(up_s)}   round {found['last_round']:,}   version {found['version']:,}   ",
+        f"   up {span_text(up_s)}   round {found['last_round']:,}   version {found['version']:,}   ",
         style="default",
     )
     text.append(f"queries: {queries}", style="default")
@@ -180,12 +181,13 @@ def _head(frame: Frame, is_held: bool) -> Text:
 
 def _rates(frame: Frame, before: Frame | None) -> Text:
     found, rates = frame.counters, _per_s(frame, before)
+    in_all = found | found["total"]
     text = Text("\n")
     for name, total in (("rounds", "n_rounds"), ("rows", "n_rows"), ("results", "n_results")):
         rate = "" if rates is None else f" ({_number(rates[total])}/s)"
-        text.append(f"{name} {found[total]:,}{rate}   ")
+        text.append(f"{name} {in_all[total]:,}{rate}   ")
     for name, total in (("late", "n_late"), ("dead", "n_dead"), ("failed rounds", "n_rounds_failed")):
-        n = found[total]
+        n = in_all[total]
         text.append(f"{name} {n:,}   ", style="red" if n and total == "n_rounds_failed" else "")
     return text
 
@@ -195,11 +197,12 @@ def _per_s(frame: Frame, before: Frame | None) -> dict[str, float] | None:
         seconds = frame.at_s - before.at_s
         names = ("n_rounds", "n_rows", "n_results")
         return {name: (frame.counters[name] - before.counters[name]) / seconds for name in names}
-    if len(frame.rounds) < 2:
+    rounds = [each for each in frame.rounds if each["at_us"] >= frame.counters["opened_us"]]
+    if len(rounds) < 2:
         return None
-    newest, oldest = frame.rounds[0], frame.rounds[-1]
+    newest, oldest = rounds[0], rounds[-1]
     seconds = max((newest["at_us"] - oldest["at_us"]) / 1e6, 1e-3)
-    later = frame.rounds[:-1]
+    later = rounds[:-1]
     return {
         "n_rounds": len(later) / seconds,
         "n_rows": sum(each["n_rows"] for each in later) / seconds,
@@ -240,7 +243,7 @@ def _streams(frame: Frame, before: Frame | None) -> Table:
             rate,
             f"{each['n_late']:,}",
             f"{each['n_queries']:,}",
-            "" if lag_s is None else _span(lag_s),
+            "" if lag_s is None else span_text(lag_s),
             size_text(each["index_bytes"]),
         )
     return table
@@ -314,16 +317,3 @@ def _table(*headers: str) -> Table:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def _span(seconds: float) -> str:
-    """3 h 12 min, not 11520 s."""
-    if seconds < 0:
-        return f"-{_span(-seconds)}"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
