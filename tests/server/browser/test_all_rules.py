@@ -207,7 +207,7 @@ def test_another_owners_rules_are_not_there(browser, server, anna):
             expect(bea.page.locator("main")).not_to_contain_text("secret")
             expect(bea.page.locator("main")).not_to_contain_text("whisper")
         bea.go(f"rules/q{number}")
-        expect(bea.page.get_by_text("It was dropped, or belongs to somebody else.")).to_be_visible()
+        expect(bea.page.get_by_text("It was dropped, or belongs to another owner.")).to_be_visible()
         bea.go(f"rules/q{number}/change")
         expect(bea.page.get_by_role("alert")).to_be_visible()
         expect(bea.page.locator("nav a[title^=Access]")).to_have_count(0)

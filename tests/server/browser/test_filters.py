@@ -89,7 +89,7 @@ def test_the_page_shows_that_the_order_changes_when_the_data_drifts(newsroom):
     changes = page.get_by_role("region", name="What changed")
     expect(changes).to_contain_text(f"{POLITE} passes 98 % of rows, it was 2 %")
 
-    told = page.locator("figure", has=chart).locator(".chart-told")
+    told = page.locator("figure", has=chart).locator(".chart-caption")
     expect(told).to_have_text("now: B, A")
     chart.focus()
     page.keyboard.press("ArrowLeft")  # now

@@ -45,7 +45,7 @@ def test_the_page_says_what_is_kept_and_how_it_is_found(market):
         engine.push("news", [("ACME", f"headline {k}")])
     engine.push("trades", [("ACME", 9.0), ("ACME", 1.0)])
 
-    kept = page.get_by_role("table", name="What is kept of each stream")
+    kept = page.get_by_role("table", name="Retained rows of each stream")
     expect(kept.locator("tbody tr")).to_have_count(1)  # trades are not kept: they meet what came before
     cells = kept.locator("tbody tr td")
     expect(cells.nth(0)).to_have_text("news")
@@ -54,7 +54,7 @@ def test_the_page_says_what_is_kept_and_how_it_is_found(market):
     joins = page.get_by_role("table", name="Joins, each executed once for all its rules")
     expect(joins).to_contain_text("news.sym = trades.sym")
     expect(joins).to_contain_text("trades in news: no other order is possible")
-    chart = page.get_by_role("img", name=re.compile("^Rows kept"))
+    chart = page.get_by_role("img", name=re.compile("^Retained rows"))
     expect(chart).to_have_attribute("aria-label", re.compile("news 3 rows"))
 
     anna.go(f"rules/q{query.id}")
@@ -67,7 +67,7 @@ def test_somebody_else_sees_how_much_is_kept_but_not_what_is_joined(market):
     engine.query("SELECT n.head FROM trades t JOIN recent(news, 3) n ON t.sym = n.sym", owner="another")
     engine.push("news", [("ACME", "headline")])
     anna.go("joins")
-    kept = page.get_by_role("table", name="What is kept of each stream")
+    kept = page.get_by_role("table", name="Retained rows of each stream")
     expect(kept.locator("tbody tr")).to_have_count(1)
     expect(page.get_by_text("None of your own rules.")).to_be_visible()
     expect(page.get_by_text("news.sym")).to_have_count(0)

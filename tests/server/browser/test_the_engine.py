@@ -91,7 +91,7 @@ def test_a_token_is_made_used_and_made_worthless(server, admin, stranger):
     window.get_by_label("Role").select_option("reader")
     window.get_by_label("For owner").fill("carl")
     window.get_by_label("Note").fill("a test")
-    window.get_by_role("button", name="Make token").click()
+    window.get_by_role("button", name="Create token").click()
     token = window.locator(".token").inner_text()
     assert token.startswith("edl_")
     page.keyboard.press("Escape")
@@ -144,7 +144,7 @@ def test_a_fresh_engine_leads_from_the_link_to_the_first_result(browser, tmp_pat
         page.get_by_role("link", name="Rules", exact=True).click()
         expect(page.get_by_text("No rule yet")).to_be_visible()
         page.get_by_role("link", name="Begin with this").click()
-        expect(page.locator("#told")).to_contain_text("This can be deployed")
+        expect(page.locator("#findings")).to_contain_text("This can be deployed")
         page.get_by_role("button", name="Add rule").click()
         expect(page.get_by_role("heading", name="my_first_rule")).to_be_visible()
         expect(page.locator(".stream-state")).to_have_text("live")
@@ -159,3 +159,29 @@ def test_a_fresh_engine_leads_from_the_link_to_the_first_result(browser, tmp_pat
         expect(page.get_by_role("table", name="Results, newest first")).to_contain_text("ACME")
         context.close()
         watch.check()
+
+
+def test_a_stream_is_declared_with_the_unit_of_its_time(server, admin):
+    page = admin.page
+    admin.go("streams")
+    page.get_by_role("button", name="Declare a stream").click()
+    window = page.get_by_role("dialog")
+    window.get_by_label("Stream name").fill("ticks_ms")
+    window.get_by_label("Columns").fill("sym STRING, ts BIGINT")
+    window.get_by_label("Time column").fill("ts")
+    window.get_by_label("Time unit").select_option("ms")
+    window.get_by_label("Idle").fill("1 minute")
+    window.get_by_role("button", name="Declare").click()
+    expect(page.get_by_role("region", name="Stream ticks_ms")).to_contain_text(
+        "Time is ts in milliseconds since 1970"
+    )
+    page.get_by_role("button", name="Declare a stream").click()
+    window.get_by_label("Stream name").fill("ticks_text")
+    window.get_by_label("Columns").fill("sym STRING, ts STRING")
+    window.get_by_label("Time column").fill("ts")
+    window.get_by_label("Time format").fill("dd.MM.yyyy HH:mm")
+    window.get_by_role("button", name="Declare").click()
+    expect(page.get_by_role("region", name="Stream ticks_text")).to_contain_text("as dd.MM.yyyy HH:mm")
+    declared = {stream["name"]: stream for stream in server.call("GET", "/streams")}
+    assert declared["ticks_ms"]["time_unit"] == "ms"
+    assert declared["ticks_text"]["time_format"] == "dd.MM.yyyy HH:mm"

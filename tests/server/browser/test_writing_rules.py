@@ -18,7 +18,7 @@ def test_mistakes_are_shown_as_one_types_and_the_rule_is_added_once_it_is_right(
     anna.go("rules")
     page.get_by_role("link", name="New rule").click()
     page.get_by_label("Name").fill("cheap")
-    told = page.locator("#told")
+    told = page.locator("#findings")
 
     write(anna, f"SELECT sym, price FROM {anna.stream} WHERE prise < 10")
     expect(told).to_contain_text("prise")
@@ -60,7 +60,7 @@ def test_a_column_is_put_into_the_text_where_the_cursor_is(anna):
         f"SELECT sym FROM {anna.stream} WHERE qty"
     )
     anna.page.get_by_label("SQL of the rule").press_sequentially(" > 3")
-    expect(anna.page.locator("#told")).to_contain_text("This can be deployed")
+    expect(anna.page.locator("#findings")).to_contain_text("This can be deployed")
 
 
 def test_a_name_that_is_taken_is_refused_in_the_engines_words(anna):
@@ -69,7 +69,7 @@ def test_a_name_that_is_taken_is_refused_in_the_engines_words(anna):
     anna.page.get_by_label("Name").fill("cheap")
     write(anna, f"SELECT sym FROM {anna.stream} WHERE price < 3")
     named = anna.page.locator(".field", has=anna.page.get_by_label("Name"))
-    expect(named.locator(".mistake")).to_contain_text("there already")
+    expect(named.locator(".mistake")).to_contain_text("already exists")
     anna.page.get_by_role("button", name="Add rule").click()
     expect(anna.page.get_by_label("Name")).to_be_focused()
     assert anna.server.call("GET", "/queries", token=anna.token)["total"] == 1
@@ -88,7 +88,7 @@ def test_every_mistake_is_marked_in_its_own_field(anna):
         return page.locator(".field", has=page.get_by_label(label, exact=True)).locator(".mistake")
 
     expect(mistake("Name")).to_contain_text("numbers are written so")
-    expect(page.locator("#told")).to_contain_text("STRING")  # price < 'cheap' is a mistake of the text
+    expect(page.locator("#findings")).to_contain_text("STRING")  # price < 'cheap' is a mistake of the text
     page.get_by_label(":most").fill("10")
     expect(mistake("Per")).to_contain_text("sector")
     expect(mistake("For")).to_contain_text("needs the property resolve")
@@ -120,7 +120,7 @@ def test_names_are_offered_while_one_types(anna):
     expect(page.locator(".offers:visible")).to_have_count(0)
     expect(sql).to_be_focused()
     sql.fill(f"SELECT sym, price FROM {anna.stream} WHERE price < 10")
-    expect(page.locator("#told")).to_contain_text("This can be deployed")
+    expect(page.locator("#findings")).to_contain_text("This can be deployed")
     page.get_by_label("Message").press_sequentially("{sy")
     page.keyboard.press("Tab")
     expect(page.get_by_label("Message")).to_have_value("{sym}")
@@ -131,7 +131,7 @@ def test_a_rule_is_tried_on_recent_rows_before_it_is_added(anna):
     anna.push(("A", "TECH", 5.0, 1), ("B", "TECH", 15.0, 2), ("C", "FOOD", 4.0, 0))
     anna.go("new")
     write(anna, f"SELECT sym, 10 / qty AS share FROM {anna.stream} WHERE price < 10")
-    expect(page.locator("#told")).to_contain_text("This can be deployed")
+    expect(page.locator("#findings")).to_contain_text("This can be deployed")
     page.get_by_role("button", name="Try it").click()
     part = page.get_by_role("region", name="On recent rows")
     expect(part).to_contain_text("1 of the last 3 rows would have matched")
@@ -346,7 +346,7 @@ def test_one_rule_of_a_template_is_changed_with_its_parameters(anna):
     page = anna.page
     expect(page.get_by_label(":sym")).to_have_value("A")
     page.get_by_label(":most").fill("12.5")
-    expect(page.locator("#told")).to_contain_text("This can be deployed")
+    expect(page.locator("#findings")).to_contain_text("This can be deployed")
     page.get_by_role("button", name="Save change").click()
     expect(page.get_by_role("heading", name="watch-A")).to_be_visible()
     anna.push(("A", "TECH", 12.0, 1))

@@ -25,9 +25,9 @@ export function show(main, { title }) {
     { name: "Role", of: (t) => t.role },
     { name: "Owner", of: (t) => t.owner || h("span", { class: "faint" }, t.role === "admin" ? "all" : "none") },
     { name: "Note", of: (t) => t.note || "–" },
-    { name: "Made", of: (t) => ago(t.created) },
-    { name: "Used", of: (t) => ago(t.used) },
-    { name: "Ends", of: (t) => ago(t.expires, "never") },
+    { name: "Created", of: (t) => ago(t.created) },
+    { name: "Last used", of: (t) => ago(t.used) },
+    { name: "Expires", of: (t) => ago(t.expires, "never") },
     { name: "Drop", isSilent: true, class: "action", of: (t) => h("button", { class: "button little danger", type: "button", "aria-label": `Drop token ${t.id}`, on: { click: () => dropToken(t, ask) } }, "Drop") },
   ];
   const auditColumns = [
@@ -38,7 +38,7 @@ export function show(main, { title }) {
     { name: "Detail", class: "wide", of: (e) => h("span", { class: "nested" }, detail(e.detail)) },
   ];
 
-  const drawn = { tokens: "", audit: "" }; // what somebody is pointing at is left alone
+  const drawn = { tokens: "", audit: "" }; // a table that has not changed is not drawn again
   const isNew = (name, found) => { const now = JSON.stringify(found); const is = drawn[name] !== now; drawn[name] = now; return is; };
   const { signal } = stop;
   const askTokens = asking(tokens, () => get("/tokens", null, stop), (all) => isNew("tokens", all) && fill(tokens, table(tokenColumns, all, { label: "Tokens" })), { signal, what: "Loading tokens" });
@@ -53,9 +53,9 @@ const detail = (what) => (typeof what === "string" ? what : Object.entries(what 
 
 async function dropToken(token, again) {
   const isOwn = token.id === live.me.id;
-  const isSure = await confirm(`Drop token ${token.id}?`, isOwn ? "It is the one this page uses: you are signed out at once." : "Whoever uses it is refused from now on.", "Drop token");
+  const isSure = await confirm(`Drop token ${token.id}?`, isOwn ? "It is the one this page uses: you are signed out at once." : "Requests with it are refused from now on.", "Drop token");
   if (isSure && (await attempt(() => drop(`/tokens/${part(token.id)}`)))) {
-    toast("The token is worthless now");
+    toast("The token was dropped");
     again();
   }
 }
@@ -66,12 +66,12 @@ function openAdd(again) {
   const note = h("input", { class: "input", placeholder: "laptop of Anna", autocomplete: "off" });
   const expires = h("input", { class: "input", placeholder: "30 days", autocomplete: "off" });
   const notice = h("div");
-  const form = h("form", { class: "stack" }, field("Role", role), h("div", { class: "grid-fields" }, field("For owner", owner, "Whose rules it is for."), field("Ends after", expires, "Never, if empty.")), field("Note", note), notice, h("div", { class: "buttons end" }, h("button", { class: "button main", type: "submit" }, "Make token")));
+  const form = h("form", { class: "stack" }, field("Role", role), h("div", { class: "grid-fields" }, field("For owner", owner, "Whose rules it is for."), field("Expires after", expires, "Never, if empty.")), field("Note", note), notice, h("div", { class: "buttons end" }, h("button", { class: "button main", type: "submit" }, "Create token")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
       const made = await post("/tokens", { role: role.value, owner: owner.value.trim(), note: note.value.trim(), ...(expires.value.trim() ? { expires: expires.value.trim() } : {}) });
-      fill(form, h("p", null, "This is the token. It is shown once and kept nowhere: copy it now."), h("pre", { class: "sql" }, h("code", { class: "token" }, made.token)), h("div", { class: "buttons" }, copyButton(made.token, "Copy token")));
+      fill(form, h("p", null, "This is the token. It is shown once and not stored: copy it now."), h("pre", { class: "sql" }, h("code", { class: "token" }, made.token)), h("div", { class: "buttons" }, copyButton(made.token, "Copy token")));
       again();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

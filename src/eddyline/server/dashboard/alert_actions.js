@@ -1,4 +1,4 @@
-// What can be done about an alert: take notice of it, silence it until a time, look at what happened to it.
+// What can be done about an alert: acknowledge it, silence it until a time, look at what happened to it.
 
 import { ApiError, get, post } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -34,13 +34,13 @@ function form(title, content, label, send, after) {
   element.querySelector("input:not([type=radio])")?.focus();
 }
 
-/** Take notice of an alert, or of all of a rule that are open. */
+/** Acknowledge an alert, or of all of a rule that are open. */
 export function openAcknowledge(about, after) {
   const note = h("input", { class: "input", maxlength: "500", placeholder: "Looking into it", autocomplete: "off" });
   const words = about.key ? named(about) : `all ${about.n} open alerts of ${about.name}`;
   form(
     about.key ? "Acknowledge alert" : "Acknowledge alerts",
-    [h("p", { class: "soft" }, h("strong", null, words), ": others see that you look after it, until it resolves."), field("Note", note, "For whoever looks; it may stay empty.")],
+    [h("p", { class: "soft" }, h("strong", null, words), ": others see that you are working on it, until it resolves."), field("Note", note, "Optional; shown beside the alert.")],
     "Acknowledge",
     async () => {
       const found = await post("/alerts/acknowledge", { query: about.query, key: about.key ?? null, note: note.value.trim() });
@@ -57,7 +57,7 @@ export function openSilence(about, after) {
   const pattern = h("input", { class: "input", required: true, maxlength: "500", value: about.name ?? "", placeholder: "cheap, or watch-*", autocomplete: "off", spellcheck: "false" });
   const severity = h("select", { class: "input" }, ["any", "critical", "error", "warning", "info"].map((name) => h("option", { value: name === "any" ? "" : name }, name)));
   const reason = h("input", { class: "input", maxlength: "500", placeholder: "Deployment of the new prices", autocomplete: "off" });
-  const until = h("input", { class: "input", type: "datetime-local", "aria-label": "End of the silence" });
+  const until = h("input", { class: "input", type: "datetime-local", "aria-label": "End of the silence, in local time", title: "In local time" });
   const lengths = choose("How long", "length", [...LENGTHS, ["", "until…"]], "2 hours", (value) => {
     until.hidden = value !== "";
     if (value === "") until.focus();
@@ -72,7 +72,7 @@ export function openSilence(about, after) {
       about.name ? null : h("div", { class: "grid-fields" }, field("Rules", pattern, "A name, or a pattern: * stands for anything."), field("Severity", severity)),
       scope?.element,
       h("div", { class: "stack-small" }, lengths.element, until),
-      field("Reason", reason, "For whoever wonders why nothing is sent."),
+      field("Reason", reason, "Optional; shown with the silence."),
       h("p", { class: "soft small" }, "Alerts go on and stay in sight, but no messages are sent. When the silence ends, an alert that still fires is sent then, once; so is the end of one that was sent before."),
     ],
     "Silence",
@@ -114,7 +114,7 @@ export function openHistory(alert) {
     try {
       const found = await get("/alerts/history", { query: `q${alert.query_id}`, key: JSON.stringify(alert.key), newest: 200 }, stop);
       if (alert.state === "pending") found.push({ at: alert.since, event: "opened" });
-      fill(place, found.length ? h("ol", { class: "timeline" }, found.reverse().map(entry)) : empty("Nothing is kept about this alert", "Messages are kept as long as results."));
+      fill(place, found.length ? h("ol", { class: "timeline" }, found.reverse().map(entry)) : empty("No history of this alert", "Messages are kept as long as results."));
     } catch (error) {
       if (stop.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
@@ -126,7 +126,7 @@ export function openHistory(alert) {
 function entry(what) {
   const by = what.by ? ` by ${what.by}` : "";
   const isQuiet = what.status && what.silence !== null;
-  const [kind, words, said] = {
+  const [kind, words, detail] = {
     opened: () => ["opened", "Opened, not firing yet", null],
     firing: () => ["firing", `Fired${isQuiet ? ", not sent: silenced" : ""}`, what.message],
     resolved: () => ["resolved", `Resolved${what.reason ? `: ${what.reason}` : ""}${isQuiet ? ", not sent: silenced" : ""}`, null],
@@ -136,5 +136,5 @@ function entry(what) {
     "silence ended": () => ["quiet", what.by ? `Silence ended${by}` : "Silence ended", null],
   }[what.event]();
   const held = what.n_suppressed ? `held back ${plural(what.n_suppressed, "time")} before` : null;
-  return h("li", { class: kind }, h("p", { class: "timeline-what" }, words), said || held ? h("p", { class: "soft small" }, [said, held].filter(Boolean).join(" · ")) : null, h("p", { class: "faint small" }, ago(what.at), " · ", exactWords(moment(what.at))));
+  return h("li", { class: kind }, h("p", { class: "timeline-what" }, words), detail || held ? h("p", { class: "soft small" }, [detail, held].filter(Boolean).join(" · ")) : null, h("p", { class: "faint small" }, ago(what.at), " · ", exactWords(moment(what.at))));
 }

@@ -14,8 +14,8 @@ const EVERY_MS = 2_500;
 const UNFOLDED = 4; // a rule with more alerts is folded, if there are other rules
 const TILES = [
   ["open", "open", "Open, and not silenced: what the badge counts", { silenced: false }],
-  ["unacknowledged", "unacknowledged", "Open, and nobody has taken notice yet", { silenced: false, acknowledged: false }],
-  ["acknowledged", "acknowledged", "Open, and somebody has taken notice", { silenced: false, acknowledged: true }],
+  ["unacknowledged", "unacknowledged", "Open, and not acknowledged yet", { silenced: false, acknowledged: false }],
+  ["acknowledged", "acknowledged", "Open, and acknowledged", { silenced: false, acknowledged: true }],
   ["silenced", "silenced", "Open, but no messages are sent for now", { silenced: true }],
 ];
 const SEVERITIES = ["critical", "error", "warning", "info"];
@@ -28,7 +28,7 @@ export function show(main, { query, title }) {
   const isAdmin = live.may("admin");
   const asked = { show: query.get("show") ?? "open", filter: query.get("filter") ?? "", severity: query.get("severity") ?? "", state: query.get("state") ?? "" };
   if (!TILES.some(([name]) => name === asked.show)) asked.show = "open";
-  const unfolded = new Map(); // by rule: what somebody has chosen
+  const unfolded = new Map(); // by rule: what was chosen
   let asking = new AbortController();
   let timer = 0;
   title("Alerts");
@@ -82,16 +82,17 @@ export function show(main, { query, title }) {
     const { show: _, ...wanted } = asked;
     const chosen = TILES.find(([name]) => name === asked.show)[3];
     try {
-      const [found, quiet, said] = await Promise.all([get("/alerts/groups", { ...wanted, ...chosen }, both), get("/silences", null, both), get("/messages", { newest: 30 }, both)]);
+      const [found, quiet, latest] = await Promise.all([get("/alerts/groups", { ...wanted, ...chosen }, both), get("/silences", null, both), get("/messages", { newest: 30 }, both)]);
       draw(found);
       drawSilences(quiet);
-      fill(recentNotice, said.messages.length ? null : empty("No message yet", "Rules with message, severity, per, cooldown or resolve send one when they fire. Give one of them when you write or change a rule."));
-      reconcile(recent, said.messages.reverse(), (message) => message.id, (message) => messageItem(message));
+      fill(recentNotice, latest.messages.length ? null : empty("No message yet", "Rules with message, severity, per, cooldown or resolve send one when they fire. Give one of them when you write or change a rule."));
+      reconcile(recent, latest.messages.reverse(), (message) => message.id, (message) => messageItem(message));
     } catch (error) {
       if (isAbort(error)) return;
       if (!(error instanceof ApiError)) throw error;
       if (!error.isOffline) {
         notice.hidden = false;
+        fill(recentNotice);
         fill(notice, trouble(error, ask));
       }
     }
@@ -124,9 +125,9 @@ export function show(main, { query, title }) {
       };
       return empty("No open alert fits", asked.filter ? `Nothing with “${asked.filter}” in its rule, key or message.` : null, h("button", { class: "button", type: "button", on: { click: clear } }, "Show all"));
     }
-    if (asked.show === "unacknowledged" && found.counts.open) return empty("Somebody looks after every open alert", `${plural(found.counts.acknowledged, "alert")} acknowledged.`);
-    if (asked.show === "acknowledged") return empty("No alert is acknowledged", "Acknowledge an open alert to show others that you look after it.");
-    if (asked.show === "silenced") return empty("No open alert is silenced", "A silence keeps messages from being sent for a while, during a deployment say. Alerts go on, and what is left to say is sent when it ends.");
+    if (asked.show === "unacknowledged" && found.counts.open) return empty("Every open alert is acknowledged", `${plural(found.counts.acknowledged, "alert")} acknowledged.`);
+    if (asked.show === "acknowledged") return empty("No alert is acknowledged", "Acknowledge an open alert to show others that you are working on it.");
+    if (asked.show === "silenced") return empty("No open alert is silenced", "A silence keeps messages from being sent for a while, during a deployment say. Alerts go on; withheld messages that still hold are sent when it ends.");
     return empty("No alert is open", others ? `${plural(others, "alert")} silenced.` : "A rule with resolve opens one at its first matching row, and closes it when rows stop coming.");
   }
 
@@ -198,7 +199,7 @@ export function show(main, { query, title }) {
     const end = async () => {
       const isDone = await attempt(() => drop(`/silences/${silence.id}`));
       if (!isDone) return;
-      toast(`The silence of ${about} has ended: what is left to say is sent with the next round`);
+      toast(`The silence of ${about} has ended: withheld messages that still hold are sent with the next round`);
       live.hurry();
       ask();
     };

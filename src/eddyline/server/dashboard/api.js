@@ -43,8 +43,8 @@ async function refusal(response) {
   } catch {
     body = null; // not ours: a proxy, or a server that is going down
   }
-  const told = body?.error ?? { problem: `the server answered ${response.status} ${response.statusText}`.trim() };
-  return new ApiError(response.status, told);
+  const error = body?.error ?? { problem: `the server answered ${response.status} ${response.statusText}`.trim() };
+  return new ApiError(response.status, error);
 }
 
 /** What to do when the server no longer knows who we are; set by app.js. */
@@ -87,7 +87,7 @@ export const part = (text) => encodeURIComponent(text);
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 
-/** Until somebody looks at the page: a browser has few connections to a server, and tabs share them. */
+/** Until the page is visible: a browser has few connections to a server, and tabs share them. */
 async function looked(signal) {
   while (document.hidden && !signal.aborted) {
     await new Promise((resolve) => {
@@ -99,10 +99,10 @@ async function looked(signal) {
 
 /**
  * Server-sent events over fetch, which unlike EventSource says why it was refused. Goes on after the last id whenever the
- * connection breaks, or was given up while nobody looked, so nothing is missed or seen twice. `told(event)` gets {id, event, data}; `state` gets "live",
+ * connection breaks, or was given up while the page was hidden, so nothing is missed or seen twice. `onEvent(event)` gets {id, event, data}; `state` gets "live",
  * "waiting" or an ApiError that ends it.
  */
-export async function follow(path, params, { after, told, state, signal }) {
+export async function follow(path, params, { after, onEvent, state, signal }) {
   let last = after;
   let wait = FIRST_WAIT_MS;
   while (!signal.aborted) {
@@ -126,7 +126,7 @@ export async function follow(path, params, { after, told, state, signal }) {
       wait = FIRST_WAIT_MS;
       for await (const event of events(response.body)) {
         if (event.id) last = event.id;
-        told(event);
+        onEvent(event);
       }
     } catch (error) {
       if (signal.aborted) return undefined;

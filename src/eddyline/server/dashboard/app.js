@@ -3,7 +3,7 @@
 import { drop, session } from "./api.js";
 import { quantile, spark, sparkFrame } from "./charts.js";
 import { fill, h, icon, say } from "./dom.js";
-import { agoWords, short, tick, took } from "./format.js";
+import { agoWords, exactWords, short, tick, took } from "./format.js";
 import { live } from "./live.js";
 import { attempt, dialog, empty, loading } from "./parts.js";
 import * as access from "./access.js";
@@ -201,7 +201,7 @@ function drawConnection() {
   const shown = status?.is_ready === false && state === "live" ? "waiting" : state;
   if (element.dataset.state !== shown || element.textContent !== words) {
     element.dataset.state = shown;
-    element.title = status?.trouble ?? (seen === null ? "" : `last answer ${seen.toLocaleTimeString()}`);
+    element.title = status?.trouble ?? (seen === null ? "" : `last answer ${exactWords(seen)}`);
     fill(element, h("span", null, words));
   }
 }

@@ -66,9 +66,10 @@ export class RoundChart {
     Object.assign(this, { title, unit, series, show, levels });
     this.records = [];
     this.at = null;
+    this.left = 44; // of the axis: as wide as its longest number
     this.drawing = svg("svg", { class: "chart", role: "img", tabindex: "0" });
-    this.told = h("p", { class: "chart-told" });
-    this.element = h("figure", { class: "card chart-card" }, h("figcaption", null, h("h2", null, title), this.told), this.drawing);
+    this.caption = h("p", { class: "chart-caption" });
+    this.element = h("figure", { class: "card chart-card" }, h("figcaption", null, h("h2", null, title), this.caption), this.drawing);
     this.drawing.addEventListener("pointermove", (event) => this.pick(this.nearest(event)));
     this.drawing.addEventListener("pointerleave", () => this.pick(null));
     this.drawing.addEventListener("blur", () => this.pick(null));
@@ -103,19 +104,16 @@ export class RoundChart {
     return this.records.length ? Math.round(Math.min(Math.max(share, 0), 1) * (this.records.length - 1)) : null;
   }
 
-  get left() {
-    return 44;
-  }
-
   draw() {
     const width = Math.max(200, Math.round(this.drawing.clientWidth || 600));
     const height = Math.max(90, Math.round(this.drawing.clientHeight || 140));
-    const [top, right, bottom, left] = [8, 4, 18, this.left];
-    const inner = { width: width - left - right, height: height - top - bottom };
     const lines = this.series.map((s) => this.records.map((r) => s.of(r) ?? 0));
     const levels = this.levels(this.records);
     const highest = Math.max(...lines.flat(), ...levels.map((l) => l.value ?? 0), 0);
     const marks = ticks(highest);
+    this.left = Math.max(30, 14 + 6.5 * Math.max(...marks.map((m) => this.show(m).length)));
+    const [top, right, bottom, left] = [8, 4, 18, this.left];
+    const inner = { width: width - left - right, height: height - top - bottom };
     const most = Math.max(highest * 1.05, marks.at(-1), Number.MIN_VALUE);
     const y = (v) => top + inner.height - (v / most) * inner.height;
     const x = (k) => left + (this.records.length > 1 ? (k / (this.records.length - 1)) * inner.width : inner.width);
@@ -150,7 +148,7 @@ export class RoundChart {
     const shown = record ?? this.records.at(-1);
     const words = shown ? this.series.map((s) => `${s.label ? `${s.label} ` : ""}${this.show(s.of(shown))}`).join(", ") : "no round yet";
     const when = record ? ` · ${exactWords(moment(record.at))}` : "";
-    this.told.textContent = shown ? `${record ? `round ${shown.round_number}` : "latest"}: ${words} ${this.unit(shown)}${when}`.replace("  ", " ").trim() : words;
-    this.drawing.setAttribute("aria-label", `${this.title}, last ${this.records.length} rounds. ${this.told.textContent}. Highest ${this.show(highest)}.`);
+    this.caption.textContent = shown ? `${record ? `round ${shown.round_number}` : "latest"}: ${words} ${this.unit(shown)}${when}`.replace("  ", " ").trim() : words;
+    this.drawing.setAttribute("aria-label", `${this.title}, last ${this.records.length} rounds. ${this.caption.textContent}. Highest ${this.show(highest)}.`);
   }
 }

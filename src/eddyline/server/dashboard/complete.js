@@ -15,11 +15,11 @@ export class Completion {
     made += 1;
     this.id = `offers-${made}`;
     this.list = h("ul", { class: "offers-list", role: "listbox", id: this.id, "aria-label": label });
-    this.told = h("span", { class: "sr", role: "status" });
+    this.announcement = h("span", { class: "sr", role: "status" });
     this.element = h("div", { class: "offers", hidden: true }, this.list, h("p", { class: "offers-keys", "aria-hidden": "true" }, h("kbd", null, "Tab"), " takes the first, ", h("kbd", null, "↓"), " chooses"));
     this.frame = h("div", { class: "offers-frame" });
     input.replaceWith(this.frame);
-    this.frame.append(input, this.element, this.told);
+    this.frame.append(input, this.element, this.announcement);
     input.setAttribute("aria-autocomplete", "list");
     input.setAttribute("aria-controls", this.id);
     input.addEventListener("input", (event) => event.isTrusted && this.look(false));
@@ -45,13 +45,13 @@ export class Completion {
     const room = this.frame.clientWidth - this.element.offsetWidth;
     this.element.style.left = `${Math.max(0, Math.min(at.left, room))}px`;
     this.element.style.top = `${at.top}px`;
-    this.told.textContent = `${this.found.options.length} offered, ${this.found.options[0].word} first`;
+    this.announcement.textContent = `${this.found.options.length} offered, ${this.found.options[0].word} first`;
     return undefined;
   }
 
   close() {
     this.element.hidden = true;
-    this.told.textContent = "";
+    this.announcement.textContent = "";
     this.input.removeAttribute("aria-activedescendant");
   }
 

@@ -56,7 +56,7 @@ export function show(main, { query, title }) {
   return { close: () => stop.abort() };
 }
 
-function letterItem(letter, isTold) {
+function letterItem(letter, hasMessage) {
   const at = live.timeOf(letter.round_number);
   return h(
     "li",
@@ -64,7 +64,7 @@ function letterItem(letter, isTold) {
     h("p", { class: "small" },
       letter.query_id === null ? h("span", { class: "chip" }, `stream ${letter.stream}`) : h("a", { href: `#/rules/q${letter.query_id}` }, letter.query),
       h("span", { class: "soft" }, ` · round ${letter.round_number}`, at ? [" · ", ago(at)] : null)),
-    isTold ? h("p", { class: "letter-message" }, letter.message) : null,
+    hasMessage ? h("p", { class: "letter-message" }, letter.message) : null,
     pairs(letter.row),
   );
 }

@@ -16,9 +16,9 @@ const WAIT_MS = 220; // after the last key
 const DURATIONS = ["cooldown", "for", "resolve"];
 const PROPERTIES = [
   { name: "message", help: "What an alert says; {column} becomes its value.", placeholder: "{sym} fell to {price:.2f}", isWide: true },
-  { name: "severity", help: "How bad it is.", choices: ["", "info", "warning", "error", "critical"] },
+  { name: "severity", help: "Of its alerts.", choices: ["", "info", "warning", "error", "critical"] },
   { name: "per", help: "One alert for each value of these columns.", placeholder: "sym" },
-  { name: "cooldown", help: "After firing, say nothing more for so long.", placeholder: "5 minutes" },
+  { name: "cooldown", help: "After firing, send nothing more for so long.", placeholder: "5 minutes" },
   { name: "resolve", help: "Closes after so long without a matching row.", placeholder: "10 minutes" },
   { name: "for", help: "Fires only once rows match for so long. Needs resolve.", placeholder: "2 minutes" },
   { name: "deliver", help: "Only to these sinks; to all if empty.", placeholder: "ops, audit" },
@@ -46,7 +46,7 @@ export function show(main, context) {
 export function written(properties) {
   const words = {};
   for (const [name, value] of Object.entries(properties ?? {})) {
-    if (name === "enabled" || (name === "emit" && value === "changes")) continue; // as they are unless said otherwise
+    if (name === "enabled" || (name === "emit" && value === "changes")) continue; // as they are unless stated otherwise
     if (DURATIONS.includes(name)) words[name] = durationWords(value);
     else words[name] = Array.isArray(value) ? value.join(", ") : String(value);
   }
@@ -83,8 +83,8 @@ function draw(main, { title }, stop, rule, old) {
     return [p.name, input];
   }));
   const editor = new Editor({ text: rule.text, label: "SQL of the rule", onInput: () => { drawColumns(); drawParameters(); later(); trial.classList.toggle("old", tried !== null && tried !== editor.text); } });
-  const told = h("div", { class: "told", id: "told", "aria-live": "polite" });
-  editor.input.setAttribute("aria-describedby", "told");
+  const findings = h("div", { class: "findings", id: "findings", "aria-live": "polite" });
+  editor.input.setAttribute("aria-describedby", "findings");
   const columns = h("div", { class: "columns" });
   const parameters = h("div", { class: "grid-fields", hidden: true });
   const parameterInputs = new Map();
@@ -102,9 +102,9 @@ function draw(main, { title }, stop, rule, old) {
     { class: "edit" },
     h("div", { class: "edit-main stack" },
       h("section", { class: "card stack", "aria-label": "The rule" },
-        old ? null : h("div", { class: "grid-fields" }, field("Name", nameInput, "How lists and alerts call it."), ownerInput ? field("Owner", ownerInput, "Whose rule it is: only they and admins see it.") : null),
+        old ? null : h("div", { class: "grid-fields" }, field("Name", nameInput, "Shown in lists and alerts."), ownerInput ? field("Owner", ownerInput, "Whose rule it is: only they and admins see it.") : null),
         h("div", { class: "field" }, h("span", { class: "label" }, "SQL"), editor.element),
-        told,
+        findings,
         parameters,
         columns),
       alertFields),
@@ -174,7 +174,7 @@ function draw(main, { title }, stop, rule, old) {
     checking = new AbortController();
     if (editor.text.trim() === "") {
       isGood = false;
-      fill(told, h("p", { class: "soft small" }, "Write a SELECT. Every row it matches becomes a result."));
+      fill(findings, h("p", { class: "soft small" }, "Write a SELECT. Every row it matches becomes a result."));
       return fill(preview, empty("Nothing to look at yet", null));
     }
     try {
@@ -186,12 +186,12 @@ function draw(main, { title }, stop, rule, old) {
       tell(found);
     } catch (error) {
       if (isAbort(error)) return undefined;
-      fill(told, trouble(error, check));
+      fill(findings, trouble(error, check));
     }
     return undefined;
   }
 
-  /** Every mistake is marked in its own field; those of the text are told below it. */
+  /** Every mistake is marked in its own field; those of the text are listed below it. */
   function tell(found) {
     isGood = found.ok;
     const errors = found.errors ?? [];
@@ -208,7 +208,7 @@ function draw(main, { title }, stop, rule, old) {
     const others = errors.filter((error) => error !== ofText && !marked.has(error.field));
     const nMarked = errors.length - others.length - (ofText ? 1 : 0);
     fill(
-      told,
+      findings,
       ofText ? mistake(ofText, span ? placeWords(editor.text, span[0]) : null) : null,
       others.map((error) => mistake(error, null)),
       !ofText && nMarked ? h("p", { class: "warning" }, `The text is right; ${nMarked === 1 ? "a field" : `${nMarked} fields`} below or above it ${nMarked === 1 ? "is" : "are"} not.`) : null,
@@ -264,11 +264,12 @@ function draw(main, { title }, stop, rule, old) {
   function drawPreview(found) {
     const { explain = {} } = found;
     const conditions = explain.conditions ?? [];
+    const nOthers = (explain.n_sharing ?? 0) - (old && old.text === editor.text ? 1 : 0); // a rule that is changed stands among them itself
     fill(
       preview,
-      h("div", null, h("h3", null, "Gives"), h("div", { class: "chips" }, found.columns.map((c) => h("span", { class: "chip plain" }, c.name, h("span", { class: "faint" }, c.type.toLowerCase()))))),
-      h("div", null, h("h3", null, "Decided by"), conditions.length ? h("ul", { class: "served" }, conditions.map((c) => h("li", null, h("span", { class: `served-by ${c.served_by}` }, c.served_by), h("code", null, c.text)))) : h("p", { class: "soft" }, "No condition: every row matches.")),
-      explain.n_sharing ? h("p", { class: "soft small" }, `Shares its shape with ${plural(explain.n_sharing, "rule")} that are deployed already.`) : null,
+      h("div", null, h("h3", null, "Columns"), h("div", { class: "chips" }, found.columns.map((c) => h("span", { class: "chip plain" }, c.name, h("span", { class: "faint" }, c.type.toLowerCase()))))),
+      h("div", null, h("h3", null, "Evaluated by"), conditions.length ? h("ul", { class: "served" }, conditions.map((c) => h("li", null, h("span", { class: `served-by ${c.served_by}` }, c.served_by), h("code", null, c.text)))) : h("p", { class: "soft" }, "No condition: every row matches.")),
+      nOthers > 0 ? h("p", { class: "soft small" }, `Shares its shape with ${plural(nOthers, "other rule")}.`) : null,
       explain.cost ? h("p", { class: "soft small" }, COSTS[explain.cost]) : null,
     );
   }
@@ -296,7 +297,7 @@ function draw(main, { title }, stop, rule, old) {
   async function add() {
     const made = await post("/queries", { ...body(), ...(nameInput.value.trim() ? { name: nameInput.value.trim() } : {}) });
     live.hurry();
-    toast(made.is_new === false && !made.is_changed ? `${made.name} was there already` : `${made.name} is deployed from the next round on`);
+    toast(made.is_new === false && !made.is_changed ? `${made.name} already exists, as written here` : `${made.name} is deployed from the next round on`);
     location.hash = `#/rules/q${made.id}`;
   }
 

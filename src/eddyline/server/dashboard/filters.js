@@ -11,7 +11,7 @@ import { line } from "./sql.js";
 const EVERY_MS = 2_500;
 const LATEST = 12; // changes
 const SHOWN = 100; // filters
-const SOMEBODYS = "another owner's filter";
+const OF_ANOTHER = "another owner's filter";
 
 const POLICIES = {
   auto: "several learn side by side; the cheapest on the last sampled rows decides",
@@ -22,7 +22,7 @@ const POLICIES = {
   independent: "by drops a second, as if they had nothing to do with each other",
   local_swaps: "neighbours change places where that pays",
   tickets: "by lot, with more tickets for those that drop more",
-  shared_greedy: "by what each row said so far: first what settles most rules a second",
+  shared_greedy: "by what is known of each row so far: first what settles most rules a second",
   greedy_variant: "in phases, close to the best for many rules",
   fixed_greedy: "one order, by rules settled a second",
   phased: "a few filters at once, then decided anew",
@@ -67,7 +67,7 @@ function none(found) {
 /** By id: a number, which is its letter and colour wherever it is shown, and its text. */
 function named(found) {
   const ids = found.filters.map((f) => f.id).filter((id) => id !== null).sort((a, b) => a - b);
-  return new Map(found.filters.filter((f) => f.id !== null).map((f) => [f.id, { number: ids.indexOf(f.id), text: f.text ?? SOMEBODYS }]));
+  return new Map(found.filters.filter((f) => f.id !== null).map((f) => [f.id, { number: ids.indexOf(f.id), text: f.text ?? OF_ANOTHER }]));
 }
 
 function numberParts(found) {
@@ -76,7 +76,7 @@ function numberParts(found) {
   const about = found.is_at_least ? "at least" : "about";
   const isFewer = made > 0 && alone > made;
   return [
-    number("decides", found.decides.split("_").flatMap((word, k) => (k ? ["_", h("wbr"), word] : [word])), POLICIES[found.decides]),
+    number("policy", found.decides.split("_").flatMap((word, k) => (k ? ["_", h("wbr"), word] : [word])), POLICIES[found.decides]),
     number("evaluations", short(made), `${whole(made)}, on ${plural(found.n_rows, "row")}`),
     number("without sharing", isFewer ? `${about} ${short(alone)}` : "as many", "if every rule ran its own, in its best order, up to the first that drops the row"),
     number("fewer by sharing", isFewer ? `${short(alone / made)} ×` : "–", "evaluations without sharing, by those made"),
@@ -91,7 +91,7 @@ function restParts(found, names) {
     card("Filters", {}, filterTable(found, names), found.filters.length > SHOWN ? h("p", { class: "soft small" }, `and ${whole(found.filters.length - SHOWN)} more`) : null),
     h("div", { class: "two" },
       card("What changed", {}, changes.length ? h("ol", { class: "changes" }, changes.map(changeLine)) : h("p", { class: "soft" }, "Nothing yet.")),
-      h("div", { class: "stack" }, whoDecides(found), found.tree ? card("First decisions", {}, h("p", { class: "soft small" }, "For rows that every rule still looks at: what runs first, and then, by what it said."), h("ul", { class: "tree" }, treeNode(found.tree, names))) : null)),
+      h("div", { class: "stack" }, policyCard(found), found.tree ? card("First decisions", {}, h("p", { class: "soft small" }, "For rows that every rule still looks at: what runs first, and then, by its answer."), h("ul", { class: "tree" }, treeNode(found.tree, names))) : null)),
   ];
 }
 
@@ -99,7 +99,7 @@ function filterTable(found, names) {
   const own = (value) => (f) => (f.is_own ? value(f) : "–");
   const columns = [
     { name: "Place", of: (f) => (f.place === null ? "–" : f.place), class: "number place" },
-    { name: "Filter", class: "wide filter-name", of: (f) => [f.id === null ? null : badge(names.get(f.id).number), f.text === null ? h("span", { class: "soft" }, SOMEBODYS) : line(f.text)] },
+    { name: "Filter", class: "wide filter-name", of: (f) => [f.id === null ? null : badge(names.get(f.id).number), f.text === null ? h("span", { class: "soft" }, OF_ANOTHER) : line(f.text)] },
     { name: "Passes", of: own((f) => (f.pass_rate === null ? "–" : h("span", { class: "pass-rate" }, percent(f.pass_rate), bar(f.pass_rate)))) },
     { name: "A row takes", class: "number", of: own((f) => (f.cost_s === null ? "–" : took(f.cost_s))) },
     { name: "Ran on rows", class: "number", of: own((f) => h("span", { title: whole(f.n_rows) }, short(f.n_rows))) },
@@ -115,15 +115,15 @@ function changeLine(change) {
   return h("li", null, h("span", { class: "soft" }, `round ${change.round}`), h("p", null, pieces));
 }
 
-function whoDecides(found) {
+function policyCard(found) {
   const ranked = Object.entries(found.candidates).sort(([, a], [, b]) => a - b);
   const most = Math.max(...ranked.map(([, cost]) => cost), 0);
   const isAlone = ranked.length < 2;
   const words = (policy) => POLICIES[policy] ?? "";
-  return card("Who decides", {},
+  return card("Policy", {},
     isAlone
       ? h("p", null, h("b", null, found.decides), h("span", { class: "soft" }, `: ${words(found.decides)}.`))
-      : h("ul", { class: "policies" }, ranked.map(([policy, cost]) => h("li", { class: policy === found.decides ? "decides" : "", title: words(policy) }, h("span", null, policy, policy === found.decides ? h("span", { class: "small" }, " decides") : null), h("span", { class: "number" }, took(cost)), bar(most ? cost / most : 0)))),
+      : h("ul", { class: "policies" }, ranked.map(([policy, cost]) => h("li", { class: policy === found.decides ? "decides" : "", title: words(policy) }, h("span", null, policy, policy === found.decides ? h("span", { class: "small" }, " in use") : null), h("span", { class: "number" }, took(cost)), bar(most ? cost / most : 0)))),
     found.policy === "auto" ? h("p", { class: "soft small" }, `Auto: ${POLICIES.auto}. Times are of a row.`) : null);
 }
 
@@ -131,6 +131,6 @@ function treeNode(node, names, label = null) {
   const known = names.get(node.filter);
   const sides = [["passes", node.passes], ["drops", node.drops]].filter(([, side]) => side);
   return h("li", null,
-    h("div", { class: "tree-node" }, label ? h("span", { class: `tree-side ${label}` }, label) : null, known ? badge(known.number) : null, node.text === null ? h("span", { class: "soft" }, SOMEBODYS) : line(node.text), h("span", { class: "soft small" }, percent(node.share))),
+    h("div", { class: "tree-node" }, label ? h("span", { class: `tree-side ${label}` }, label) : null, known ? badge(known.number) : null, node.text === null ? h("span", { class: "soft" }, OF_ANOTHER) : line(node.text), h("span", { class: "soft small" }, percent(node.share))),
     sides.length ? h("ul", null, sides.map(([side, child]) => treeNode(child, names, side))) : null);
 }

@@ -90,11 +90,8 @@ export function agoWords(at, now = Date.now()) {
   return `${span(seconds).replace(/ \d+ s$/, (tail) => (seconds >= 60 ? "" : tail))} ago`;
 }
 
-const exact = new Intl.DateTimeFormat("en-CA", {
-  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
-});
-
-export const exactWords = (at) => exact.format(at).replace(",", "");
+/** The exact time as the log and the API write it: ISO 8601 in UTC, to the second. */
+export const exactWords = (at) => `${at.toISOString().slice(0, 19)}Z`;
 
 /** "3 s ago", which keeps counting, with the exact time on hover. */
 export function ago(text, none = "never") {
@@ -114,7 +111,7 @@ export function setAgo(element, text, none = "never") {
   const iso = at.toISOString();
   if (element.getAttribute("datetime") !== iso) {
     element.setAttribute("datetime", iso);
-    element.title = `${exactWords(at)} (${iso})`;
+    element.title = exactWords(at);
   }
   const words = agoWords(at);
   if (element.textContent !== words) element.textContent = words;

@@ -1,4 +1,4 @@
-// Joins: what is kept of each stream, now and over time, which joins there are, and in which order new rows look for partners.
+// Joins: what is retained of each stream, now and over time, which joins there are, and in which order new rows look for partners.
 
 import { get } from "./api.js";
 import { RoundChart } from "./charts.js";
@@ -23,7 +23,7 @@ export function show(main, { title }) {
   const stop = new AbortController();
   title("Joins");
   const notice = h("div");
-  const rows = new RoundChart({ title: "Rows kept", unit: () => "rows", series: [], show: short });
+  const rows = new RoundChart({ title: "Retained rows", unit: () => "rows", series: [], show: short });
   const sizes = new RoundChart({ title: "Memory", unit: () => "", series: [], show: bytes });
   const legend = h("p", { class: "legend small" });
   const charts = h("div", { class: "charts pair" }, rows.element, sizes.element);
@@ -58,7 +58,7 @@ const none = () => empty("No joins", "A rule over several streams keeps a part o
 function restParts(found) {
   const { signatures } = found;
   return [
-    card("What is kept", {}, streamTable(Object.entries(found.streams).map(([name, facts]) => ({ name, ...facts })))),
+    card("Retained rows", {}, streamTable(Object.entries(found.streams).map(([name, facts]) => ({ name, ...facts })))),
     card("Joins", {}, signatures.length ? signatureTable(signatures.slice(0, SHOWN)) : h("p", { class: "soft" }, "None of your own rules."), signatures.length > SHOWN ? h("p", { class: "soft small" }, `and ${whole(signatures.length - SHOWN)} more`) : null),
   ];
 }
@@ -66,7 +66,7 @@ function restParts(found) {
 function streamTable(streams) {
   const columns = [
     { name: "Stream", of: (s) => h("b", null, s.name) },
-    { name: "Kept", of: (s) => (s.kind === "table" ? "latest rows" : "a window") },
+    { name: "Retained", of: (s) => (s.kind === "table" ? "latest rows" : "a window") },
     { name: "Rows", class: "number", of: (s) => h("span", { title: whole(s.rows) }, short(s.rows)) },
     { name: "Memory", class: "number", of: (s) => h("span", { title: `${whole(s.nbytes)} bytes` }, bytes(s.nbytes)) },
     { name: "Found by", of: (s) => (s.found_by.length ? s.found_by.map((key) => h("div", null, line(key))) : "–") },
@@ -74,7 +74,7 @@ function streamTable(streams) {
     { name: "For rules", class: "number", of: (s) => whole(s.n_queries) },
     { name: "In joins", class: "number", of: (s) => whole(s.n_signatures) },
   ];
-  return table(columns, streams, { label: "What is kept of each stream", key: (s) => s.name });
+  return table(columns, streams, { label: "Retained rows of each stream", key: (s) => s.name });
 }
 
 function signatureTable(signatures) {
@@ -83,10 +83,10 @@ function signatureTable(signatures) {
     { name: "Join", of: (s) => [h("b", null, s.words), s.outer ? h("span", { class: "chip plain" }, s.outer) : null, h("div", { class: "small soft" }, s.inputs.map((i) => `${i.name}: ${ROLES[i.role] ?? i.role}`).join(", "))] },
     { name: "On", class: "wide", of: (s) => (s.keys.length ? s.keys.map((key) => h("div", null, line(key))) : h("span", { class: "soft" }, "no equality")) },
     { name: "Rules", class: "number", of: (s) => whole(s.n_queries) },
-    { name: "New rows look", class: "wide", of: (s) => s.origins.map((o) => h("div", { class: "small" }, o.why === null ? `${o.name}: none has come yet` : `${o.name} in ${o.why}`)) },
-    { name: "Looked", class: "number", of: (s) => s.origins.map((o) => looked(o, "n_drivers")) },
+    { name: "Probe order", class: "wide", of: (s) => s.origins.map((o) => h("div", { class: "small" }, o.why === null ? `${o.name}: none has come yet` : `${o.name} in ${o.why}`)) },
+    { name: "Probes", class: "number", of: (s) => s.origins.map((o) => looked(o, "n_drivers")) },
     { name: "Partners", class: "number", of: (s) => s.origins.map((o) => looked(o, "n_matches")) },
-    { name: "Joined", class: "number", of: (s) => s.origins.map((o) => looked(o, "n_combinations")) },
+    { name: "Results", class: "number", of: (s) => s.origins.map((o) => looked(o, "n_combinations")) },
   ];
   return table(columns, signatures, { label: "Joins, each executed once for all its rules", key: (s) => s.name });
 }

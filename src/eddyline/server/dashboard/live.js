@@ -19,7 +19,7 @@ class Live extends EventTarget {
   #nudge = () => {};
   #before = null; // the last round at the last look
 
-  /** Ask again and again, not while nobody looks. Ends with `stop`. */
+  /** Ask again and again, not while the page is hidden. Ends with `stop`. */
   async start() {
     this.#stop = new AbortController();
     const { signal } = this.#stop;
@@ -97,7 +97,7 @@ class Live extends EventTarget {
 
 export const live = new Live();
 
-/** Call `again` now and every so often while somebody looks; a failure waits for the next time. */
+/** Call `again` now and every so often while the page is visible; a failure waits for the next time. */
 export function every(ms, again, signal) {
   const run = async () => {
     while (!signal.aborted) {

@@ -18,7 +18,7 @@ export function show(main, { title, signedIn }) {
     notice,
     button,
     h("details", { class: "small soft" }, h("summary", null, "Where do I get one?"),
-      h("p", null, "At its first start the server prints a link that signs you in. Later, whoever runs it makes tokens in the shell:"),
+      h("p", null, "At its first start the server prints a link that signs you in. Later, tokens are made in the shell:"),
       h("pre", { class: "sql" }, h("code", null, "eddyline token add --role author --owner anna"))),
   );
   form.addEventListener("submit", async (event) => {

@@ -2,7 +2,7 @@
 
 import { fill, h, svg } from "./dom.js";
 
-const MOST = 12; // filters; those further down would not be told apart
+const MOST = 12; // filters; those further down could not be distinguished
 const ROW = 30;
 const LEAST_STEP = 30; // between two changes
 const TOP = 10;
@@ -37,8 +37,8 @@ export class OrderChart {
     this.names = new Map(); // by id: {number, text}
     this.at = null;
     this.drawing = svg("svg", { class: "order-chart", role: "img", tabindex: "0" });
-    this.told = h("p", { class: "chart-told" });
-    this.element = h("figure", { class: "card chart-card" }, h("figcaption", null, h("h2", null, "Order over time"), this.told), this.drawing);
+    this.caption = h("p", { class: "chart-caption" });
+    this.element = h("figure", { class: "card chart-card" }, h("figcaption", null, h("h2", null, "Order over time"), this.caption), this.drawing);
     this.drawing.addEventListener("pointermove", (event) => this.pick(this.nearest(event)));
     this.drawing.addEventListener("pointerleave", () => this.pick(null));
     this.drawing.addEventListener("blur", () => this.pick(null));
@@ -158,7 +158,7 @@ export class OrderChart {
     const step = shown[this.at ?? shown.length - 1];
     const order = step.order.slice(0, MOST).map((id) => letter(this.names.get(id)?.number ?? id)).join(", ");
     const more = step.words.length ? ` · ${step.words.join("; ")}` : "";
-    this.told.textContent = `${step.isNow ? "now" : `round ${step.round}`}: ${order}${this.at === null ? "" : more}`;
+    this.caption.textContent = `${step.isNow ? "now" : `round ${step.round}`}: ${order}${this.at === null ? "" : more}`;
     const names = step.order.slice(0, MOST).map((id) => this.names.get(id)?.text ?? "").join(", then ");
     const nChanges = Math.max(0, this.steps.length - 2);
     this.drawing.setAttribute("aria-label", `Order over time: ${nChanges} ${nChanges === 1 ? "change" : "changes"}. ${step.isNow ? "Now" : `After round ${step.round}`}: ${names}${more}`);

@@ -20,13 +20,18 @@ export const COSTS = {
   "matches everything": "no condition at all: every row is a result",
 };
 
-export const statusMark = (name) => h("span", { class: `status ${name}`, title: STATUSES[name] }, h("i", { class: "dot" }), name);
+export function statusMark(name) {
+  const element = h("span");
+  setStatus(element, name);
+  return element;
+}
 
-export function setStatus(element, name) {
-  if (element.textContent === name) return;
+/** Show a status; `words` where they are not its name. */
+export function setStatus(element, name, words = name) {
+  if (element.textContent === words) return;
   element.className = `status ${name}`;
-  element.title = STATUSES[name] ?? "";
-  fill(element, h("i", { class: "dot" }), name);
+  element.title = STATUSES[words] ?? "";
+  fill(element, h("i", { class: "dot" }), words);
 }
 
 /** The title of a view; it takes the focus, so that a screen reader says where one is. */
@@ -213,12 +218,12 @@ export function facts(entries) {
 
 /** A table that becomes a list of cards on a phone. `columns`: [{name, of(row), class}]. */
 export function table(columns, rows, { label, key } = {}) {
-  return h(
+  return h("div", { class: "scroll" }, h(
     "table",
     { class: "table", role: "table", "aria-label": label },
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((c) => h("th", { role: "columnheader", scope: "col", class: c.class }, c.isSilent ? hidden(c.name) : c.name)))),
     h("tbody", { role: "rowgroup" }, rows.map((row) => tableRow(columns, row, key))),
-  );
+  ));
 }
 
 export function tableRow(columns, row, key) {

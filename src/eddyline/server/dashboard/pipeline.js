@@ -4,7 +4,7 @@ import { get, part, post } from "./api.js";
 import { fill, h, icon, reconcile, say } from "./dom.js";
 import { ago, plural, setAgo, short, span, whole } from "./format.js";
 import { every, live } from "./live.js";
-import { asking, attempt, empty, heading, sentence, toast } from "./parts.js";
+import { asking, attempt, empty, heading, sentence, setStatus, toast } from "./parts.js";
 
 const EVERY_MS = 2_500;
 
@@ -59,12 +59,6 @@ function make(kind, name, again) {
   }
 }
 
-function drawStatus(parts, [name, words]) {
-  if (parts.status.textContent === words) return;
-  parts.status.className = `status ${name}`;
-  fill(parts.status, h("i", { class: "dot" }), words);
-}
-
 function drawNumbers(parts, numbers) {
   reconcile(parts.numbers, numbers.filter(Boolean), ([name]) => name, ([name]) => h("div", null, h("dt", null, name), h("dd")), (element, [, words, title]) => { say(element.lastElementChild, words); element.title = title ?? ""; });
 }
@@ -88,7 +82,7 @@ const perSecond = (n) => (n === null ? "–" : `${short(n)}/s`);
 
 function updateSource({ parts }, source) {
   const isPush = source.type === "push";
-  drawStatus(parts, source.is_failing ? ["failing", "failing"] : source.is_finished ? ["silent", "finished"] : isPush ? ["silent", "pushed"] : isBehind(source.n_behind, source.unit, source.rows_per_s) ? ["costly", "catching up"] : ["matching", "up to date"]);
+  setStatus(parts.status, ...(source.is_failing ? ["failing", "failing"] : source.is_finished ? ["silent", "finished"] : isPush ? ["silent", "pushed"] : isBehind(source.n_behind, source.unit, source.rows_per_s) ? ["costly", "catching up"] : ["matching", "up to date"]));
   say(parts.type, isPush ? "rows come by the API" : `${source.type}${source.what ? ` ${source.what}` : ""}`);
   drawNumbers(parts, [
     isPush ? null : ["rate", perSecond(source.rows_per_s), "Rows a second, over the last minute"],
@@ -117,7 +111,7 @@ function drawParts(parts, all) {
 }
 
 function updateSink({ parts }, sink) {
-  drawStatus(parts, sink.is_failing ? ["failing", "failing"] : isBehind(sink.n_behind, sink.unit, sink.per_s) ? ["costly", "catching up"] : ["matching", "up to date"]);
+  setStatus(parts.status, ...(sink.is_failing ? ["failing", "failing"] : isBehind(sink.n_behind, sink.unit, sink.per_s) ? ["costly", "catching up"] : ["matching", "up to date"]));
   say(parts.type, `${sink.type}, takes ${sink.takes}`);
   drawNumbers(parts, [
     ["rate", perSecond(sink.per_s), "Delivered a second, over the last minute"],

@@ -7,7 +7,7 @@ import { live } from "./live.js";
 import { copyButton, dialog, facts, loading, sentence, trouble } from "./parts.js";
 import { block, line } from "./sql.js";
 
-/** What each condition said, with the values it looked at. */
+/** The verdict of each condition, with the values it looked at. */
 export function verdicts(clauses) {
   if (!clauses.length) return h("p", { class: "soft" }, "It has no condition: every row matches.");
   const words = { true: "holds", false: "does not hold", null: "NULL: does not hold", error: "could not be decided" };
@@ -78,7 +78,7 @@ function receiptParts(receipt) {
       ["generation", receipt.generation],
       ["time zone", round.time_zone],
       ["functions", functions.map((f) => (Array.isArray(f) ? f.join(" ") : `${f.name} ${f.version}`)).join(", ")],
-      ["recorded", recorded.length ? pairs(Object.fromEntries(recorded.map((told) => [`${told.function}, call ${told.call}`, told.value]))) : null],
+      ["recorded", recorded.length ? pairs(Object.fromEntries(recorded.map((each) => [`${each.function}, call ${each.call}`, each.value]))) : null],
       ["parameters", receipt.params && Object.keys(receipt.params).length ? pairs(Object.fromEntries(Object.entries(receipt.params).map(([name, p]) => [name, p?.value ?? null]))) : null],
       ["checksum", receipt.checksum ? h("code", { class: "wrap" }, receipt.checksum) : null],
     ]),

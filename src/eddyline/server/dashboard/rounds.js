@@ -7,6 +7,7 @@ import { live } from "./live.js";
 import { card, empty, heading, table, tableRow } from "./parts.js";
 
 const SHOWN = 40;
+const PARTS = ["plan", "work", "waiting", "commit"]; // of a round
 
 const split = (record) => {
   const parts = [["plan", record.plan_s], ["work", Math.max(0, record.work_s - record.waiting_s)], ["waiting", record.waiting_s], ["commit", record.commit_s]];
@@ -22,9 +23,9 @@ const COLUMNS = [
   { name: "Matches", of: (r) => whole(r.n_results), class: "number" },
   { name: "Dead", of: (r) => whole(r.n_dead), class: "number" },
   { name: "Late", of: (r) => whole(r.n_late), class: "number" },
-  { name: "Where", of: (r) => (r.n_tasks ? `${r.n_tasks} tasks` : "in process") },
+  { name: "Where", of: (r) => (r.n_tasks ? `${r.n_tasks} tasks` : "in process"), class: "short" },
   { name: "Took", of: (r) => took(r.seconds), class: "number" },
-  { name: "Plan, work, waiting, commit", of: split, class: "wide" },
+  { name: "Spent on", of: split, class: "wide" },
 ];
 
 export function show(main, { title }) {
@@ -43,14 +44,15 @@ export function show(main, { title }) {
   const rows = table(COLUMNS, [], { label: "The last rounds" });
   const body = rows.querySelector("tbody");
   const notice = h("div");
-  const shown = card("The last rounds", {}, rows);
-  fill(main, heading("Rounds"), notice, h("div", { class: "charts" }, charts.map((c) => c.element)), shown);
+  const shown = card("The last rounds", { tools: h("p", { class: "legend small", "aria-hidden": "true" }, PARTS.map((name) => h("span", null, h("i", { class: `swatch ${name}` }), name))) }, rows);
+  const drawings = h("div", { class: "charts" }, charts.map((c) => c.element));
+  fill(main, heading("Rounds"), notice, drawings, shown);
 
   function draw() {
     const records = live.rounds;
     for (const chart of charts) chart.set(records);
     const isNone = records.length === 0;
-    shown.hidden = isNone;
+    shown.hidden = drawings.hidden = isNone;
     fill(notice, isNone ? empty("No round yet", "Work happens in rounds: one begins when rows come. Send rows to a stream, or run a pipeline.", h("a", { class: "button", href: "#/streams" }, "To the streams")) : null);
     reconcile(body, records.slice(-SHOWN).reverse(), (r) => r.round_number, (r) => tableRow(COLUMNS, r), (element, r) => setAgo(element.querySelector("time"), r.at));
   }

@@ -15,6 +15,7 @@ import { block, line } from "./sql.js";
 
 const EVERY_MS = 2_500;
 const WHY_NOT_EVERY_MS = 10_000;
+const ALERTS = 20; // on the page of a rule
 const KEPT = 100; // results
 const SHOWN = 15; // of them, until more are asked for
 const SECONDS = 60; // of the little bars
@@ -35,7 +36,7 @@ export function show(main, { params, title }) {
     } catch (error) {
       if (stop.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
-      if (error.status === 404) fill(main, backLink(), h("h1", { tabindex: "-1" }, "No such rule"), empty("This rule is not there", "It was dropped, or belongs to somebody else.", h("a", { class: "button", href: "#/rules" }, "All rules")));
+      if (error.status === 404) fill(main, backLink(), h("h1", { tabindex: "-1" }, "No such rule"), empty("This rule is not there", "It was dropped, or belongs to another owner.", h("a", { class: "button", href: "#/rules" }, "All rules")));
       else fill(main, backLink(), trouble(error, begin));
     }
   }
@@ -81,8 +82,9 @@ function page(main, first, stop) {
   const results = new Results(path, rule, signal);
   const alerts = h("ul", { class: "stack" });
   const alertNotice = h("div");
+  const moreAlerts = h("p", { class: "small more-alerts" });
   const messages = h("ul", { class: "stack" });
-  const alertCard = card("Alerts", {}, alertNotice, alerts, h("h3", { class: "said" }, "Recent"), messages);
+  const alertCard = card("Alerts", {}, alertNotice, alerts, moreAlerts, h("h3", { class: "recent-title" }, "Recent messages"), messages);
   const whyNot = h("div", { class: "stack" });
   const tryButton = h("button", { class: "button little", type: "button", on: { click: () => openTry(path, nearestRow) } }, "Try a row");
   const refreshButton = h("button", { class: "button bare square little", type: "button", "aria-label": "Look again", title: "Look again", on: { click: () => askWhyNot() } }, icon("refresh"));
@@ -129,12 +131,12 @@ function page(main, first, stop) {
     fill(
       notes,
       rule.state === "paused" ? h("p", { class: "note paused" }, "Paused: it sees no rows until it is resumed. What comes meanwhile is not seen later.") : null,
-      rule.suspended ? h("p", { class: "note failing" }, `Suspended since ${rule.suspended.since}: ${rule.suspended.why}. Change its text, or bring the column back and resume it.`) : null,
+      rule.suspended ? h("p", { class: "note failing" }, "Suspended ", ago(rule.suspended.since), `: ${rule.suspended.why}. Change its text, or resume it once the cause is mended.`) : null,
       (rule.warnings ?? []).map((w) => h("p", { class: "note failing" }, `${sentence(w)}.`)),
     );
   }
 
-  const ask = asking(alertNotice, load, told, { signal, what: "Loading alerts" });
+  const ask = asking(alertNotice, load, update, { signal, what: "Loading alerts" });
   alertCard.hidden = !isAlertRule(rule);
 
   async function load() {
@@ -146,14 +148,15 @@ function page(main, first, stop) {
     }
   }
 
-  function told([now, open, said]) {
+  function update([now, open, recent]) {
     const isOther = now.generation !== rule.generation;
     rule = now;
     draw();
-    alertCard.hidden = open.length === 0 && said.messages.length === 0 && !isAlertRule(rule);
-    reconcile(alerts, open.slice(0, 20), alertKey, (alert) => alertItem(alert, { isNamed: false }), updateAlert);
-    reconcile(messages, said.messages.reverse(), (m) => m.id, (message) => messageItem(message, { isNamed: false }));
-    if (!said.messages.length) fill(messages, h("li", { class: "soft" }, "Nothing so far."));
+    alertCard.hidden = open.length === 0 && recent.messages.length === 0 && !isAlertRule(rule);
+    reconcile(alerts, open.slice(0, ALERTS), alertKey, (alert) => alertItem(alert, { isNamed: false }), updateAlert);
+    fill(moreAlerts, open.length > ALERTS ? h("a", { href: `#/alerts?${new URLSearchParams({ filter: rule.name })}` }, `and ${plural(open.length - ALERTS, "more alert")}`) : null);
+    reconcile(messages, recent.messages.reverse(), (m) => m.id, (message) => messageItem(message, { isNamed: false }));
+    if (!recent.messages.length) fill(messages, h("li", { class: "soft" }, "Nothing so far."));
     if (isOther) {
       results.become(rule);
       askWhyNot();
@@ -211,7 +214,7 @@ class Results {
     this.headRow = h("tr", { role: "row" });
     this.table = h("table", { class: "table results few", role: "table", "aria-label": "Results, newest first", hidden: true }, h("thead", { role: "rowgroup" }, this.headRow), this.body);
     this.more = h("button", { class: "button little", type: "button", hidden: true, on: { click: () => this.showAll() } });
-    this.element = card("Results", { tools: [this.state, this.button] }, this.recent, this.scale, this.notice, this.table, h("div", { class: "more" }, this.more));
+    this.element = card("Results", { tools: [this.state, this.button] }, this.recent, this.scale, this.notice, h("div", { class: "scroll" }, this.table), h("div", { class: "more" }, this.more));
     arrows(this.body, "button.why");
     this.button.append(icon("pause"), "Hold");
     this.become(rule);
@@ -258,7 +261,7 @@ class Results {
     const clock = setInterval(() => this.beat(), 500);
     this.signal.addEventListener("abort", () => clearInterval(clock), { once: true });
     follow("/results/stream", { query: `q${this.rule.id}` }, {
-      after: next, signal: this.signal, told: (event) => this.told(event),
+      after: next, signal: this.signal, onEvent: (event) => this.take(event),
       state: (state) => {
         const words = state === "live" ? "live" : state === "waiting" ? "reconnecting…" : sentence(state.problem);
         this.state.dataset.state = state === "live" ? "live" : "waiting";
@@ -267,7 +270,7 @@ class Results {
     });
   }
 
-  told(event) {
+  take(event) {
     if (event.event === "lost") return toast(event.data.n === null ? `Up to ${plural(event.data.at_most, "result")} are no longer kept` : `${plural(event.data.n, "result")} are no longer kept`, { kind: "wrong" });
     if (event.event !== "result") return undefined;
     this.counts[SECONDS - 1] += 1;
@@ -316,7 +319,7 @@ class Results {
     return h(
       "tr",
       { role: "row", class: result.isNew ? "new" : "", data: { cursor: result.cursor }, on: { click: (event) => !event.target.closest("button, a") && !String(getSelection()) && open() } },
-      cell("When", when, result.is_late ? h("span", { class: "chip plain late", title: "It came after its stream's watermark" }, "late") : null, result.change === "delete" ? h("span", { class: "chip plain late" }, "taken back") : null),
+      cell("When", when, result.is_late ? h("span", { class: "chip plain late", title: "It came after its stream's watermark" }, "late") : null, result.change === "delete" ? h("span", { class: "chip plain late" }, "retracted") : null),
       this.columns.map((name) => cell(name, value(result.row[name]))),
       h("td", { role: "cell", class: "action" }, h("button", { class: "button little why", type: "button", "aria-label": `Why did result ${result.cursor} match?`, on: { click: open } }, "Why")),
     );
@@ -392,12 +395,12 @@ function costParts(explained, rule) {
       ["share of the work", rule.cost_share === null ? "not measured yet" : percent(rule.cost_share)],
       ...(explained.join ? joinFacts(explained.join) : []),
       ["same shape", others ? `${plural(others, "other rule")}: parsed, bound and kept once` : "no other rule"],
-      index ? ["served by", `${index.kind}${index.attributes.length ? ` on ${index.attributes.join(", ")}` : ""}, with ${plural(index.n_queries - 1, "other rule")}`] : null,
+      index ? ["served by", `${index.kind}${index.attributes.length ? ` on ${index.attributes.join(", ")}` : ""}, ${index.n_queries > 1 ? `with ${plural(index.n_queries - 1, "other rule")}` : "for this rule alone"}`] : null,
       index?.n_rows ? ["that takes", `${took(index.ns_per_row / 1e9)} a row, for all of them`] : null,
       index?.n_rows ? ["matches a row", short(index.hits_per_row)] : null,
       ...functions.map((f) => [`calls ${f.name}`, `${plural(f.n_calls, "call")} on ${plural(f.n_rows, "row")}, ${took(f.seconds)}${f.n_failed ? `, ${whole(f.n_failed)} failed` : ""} · version ${f.version}`]),
     ]),
-    conditions.length ? h("ul", { class: "served", "aria-label": "Who decides each condition" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), h("span", null, line(c.text), c.filter ? filterWords(c.filter, explained.join ? null : explained.stream) : null)))) : null,
+    conditions.length ? h("ul", { class: "served", "aria-label": "How each condition is evaluated" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), h("span", null, line(c.text), c.filter ? filterWords(c.filter, explained.join ? null : explained.stream) : null)))) : null,
   ];
 }
 

@@ -25,7 +25,7 @@ export function show(main, { query, title }) {
   const isAdmin = live.may("admin");
   const asked = {
     filter: query.get("filter") ?? "",
-    status: query.get("status") ?? query.get("mood") ?? "",
+    status: query.get("status") ?? "",
     owner: query.get("owner"),
     sort: query.get("sort") ?? FIRST,
     page: Number(query.get("page") ?? 1),
@@ -122,7 +122,7 @@ export function show(main, { query, title }) {
     fill(pages);
     if (found.n_pages < 2) return;
     const to = (page, words, picture) => h("button", { class: "button little", type: "button", disabled: page < 1 || page > found.n_pages, on: { click: () => { change({ page }); window.scrollTo(0, 0); } } }, picture === "back" ? icon("back") : null, words, picture === "next" ? icon("next") : null);
-    fill(pages, to(found.page - 1, "Before", "back"), h("span", { class: "soft small" }, `${whole((found.page - 1) * PER_PAGE + 1)}–${whole(Math.min(found.page * PER_PAGE, found.n_lines))} of ${whole(found.n_lines)}`), to(found.page + 1, "Next", "next"));
+    fill(pages, to(found.page - 1, "Previous", "back"), h("span", { class: "soft small" }, `${whole((found.page - 1) * PER_PAGE + 1)}–${whole(Math.min(found.page * PER_PAGE, found.n_lines))} of ${whole(found.n_lines)}`), to(found.page + 1, "Next", "next"));
   }
 
   drawTiles(null);

@@ -1,4 +1,4 @@
-// SQL as a reader sees it: words, constants and comments told apart, and the place of a mistake underlined.
+// SQL as a reader sees it: words, constants and comments distinguished, and the place of a mistake underlined.
 
 import { h } from "./dom.js";
 

@@ -11,10 +11,10 @@ export function sqlOffers(streams, vocabulary) {
     const isWord = last !== undefined && ["word", "keyword", "function"].includes(last[0]);
     if (last !== undefined && ["string", "comment", "quoted", "number", "parameter"].includes(last[0])) return null;
     const written = isWord ? last[1] : "";
-    const told = (isWord ? before.slice(0, -1) : before).filter(([kind]) => kind !== "space" && kind !== "comment");
-    const previous = told.at(-1)?.[1].toLowerCase();
+    const words = (isWord ? before.slice(0, -1) : before).filter(([kind]) => kind !== "space" && kind !== "comment");
+    const previous = words.at(-1)?.[1].toLowerCase();
     if (!written && !isAsked && previous !== ".") return null;
-    const options = optionsAfter(told, previous, text, streams(), vocabulary());
+    const options = optionsAfter(words, previous, text, streams(), vocabulary());
     return { from: cursor - written.length, options: fitting(options, written) };
   };
 }
@@ -22,20 +22,20 @@ export function sqlOffers(streams, vocabulary) {
 const stream = (s) => ({ word: s.name, insert: sqlName(s.name), note: "stream" });
 const column = (c, of) => ({ word: c.name, insert: sqlName(c.name), note: of ? `${c.type.toLowerCase()} of ${of}` : c.type.toLowerCase() });
 
-function optionsAfter(told, previous, text, streams, vocabulary) {
+function optionsAfter(words, previous, text, streams, vocabulary) {
   const read = streamsRead(text, streams);
   if (previous === ".") {
-    const alias = told.at(-2)?.[1].replaceAll("`", "").toLowerCase();
+    const alias = words.at(-2)?.[1].replaceAll("`", "").toLowerCase();
     return (read.get(alias)?.columns ?? []).map((c) => column(c));
   }
   if (previous === "from" || previous === "join") return streams.map(stream);
-  if (isInProperties(told)) return (vocabulary?.properties ?? []).map((word) => ({ word, insert: `${word} = `, note: "property" }));
+  if (isInProperties(words)) return (vocabulary?.properties ?? []).map((word) => ({ word, insert: `${word} = `, note: "property" }));
   const several = new Set([...read.values()].map((s) => s.name)).size > 1;
   const known = new Map();
   for (const s of read.values()) for (const c of s.columns) if (!known.has(c.name)) known.set(c.name, column(c, several ? s.name : ""));
   const functions = (vocabulary?.functions ?? []).map((f) => ({ word: f.name, insert: `${f.name}(`, note: f.signature }));
-  const words = KEYWORDS.map((word) => ({ word: word.toUpperCase(), note: "" }));
-  return [...known.values(), ...words, ...functions, ...streams.map(stream)];
+  const keywords = KEYWORDS.map((word) => ({ word: word.toUpperCase(), note: "" }));
+  return [...known.values(), ...keywords, ...functions, ...streams.map(stream)];
 }
 
 /** By alias and by name, in lower case. */
@@ -58,8 +58,8 @@ function streamsRead(text, streams) {
 }
 
 /** Whether the cursor is in TBLPROPERTIES ( … ), where a name is expected. */
-function isInProperties(told) {
-  const begin = told.findLastIndex(([, word]) => word.toLowerCase() === "tblproperties");
-  if (begin < 0 || told.slice(begin).some(([, word]) => word === ")")) return false;
-  return ["(", ","].includes(told.at(-1)[1]);
+function isInProperties(words) {
+  const begin = words.findLastIndex(([, word]) => word.toLowerCase() === "tblproperties");
+  if (begin < 0 || words.slice(begin).some(([, word]) => word === ")")) return false;
+  return ["(", ","].includes(words.at(-1)[1]);
 }

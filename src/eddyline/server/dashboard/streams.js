@@ -8,6 +8,7 @@ import { asking, attempt, confirm, copyButton, dialog, empty, field, heading, to
 import { example } from "./sql.js";
 
 const EVERY_MS = 2_500;
+const UNITS = [["", "by its type"], ["s", "seconds"], ["ms", "milliseconds"], ["us", "microseconds"], ["ns", "nanoseconds"]];
 
 export function show(main, { query, title }) {
   const stop = new AbortController();
@@ -31,7 +32,7 @@ export function show(main, { query, title }) {
 }
 
 function none(isAdmin, again) {
-  if (!isAdmin) return empty("No stream yet", "Ask whoever runs this engine to declare one.");
+  if (!isAdmin) return empty("No stream yet", "Ask an admin of this engine to declare one.");
   const shell = 'eddyline stream add trades "sym STRING, price DOUBLE, ts TIMESTAMP" --time ts';
   return empty(
     "No stream yet",
@@ -51,13 +52,13 @@ function make(stream, isAdmin, again) {
     { class: "card stream", "aria-label": `Stream ${stream.name}` },
     h("div", { class: "card-head" }, h("h2", null, stream.name),
       h("div", { class: "buttons" },
-        live.may("author") ? h("a", { class: "button little", href: `#/new?${new URLSearchParams({ text })}` }, icon("plus"), "Rule on it") : null,
+        live.may("author") ? h("a", { class: "button little", href: `#/new?${new URLSearchParams({ text })}`, "aria-label": `New rule on ${stream.name}` }, icon("plus"), "New rule") : null,
         h("a", { class: "button little", href: `#/streams/${part(stream.name)}/filters`, "aria-label": `Filters of ${stream.name}` }, icon("order"), "Filters"),
         isAdmin ? button("waves", "Send rows", () => openSend(stream, again)) : null,
         isAdmin ? button("trash", "Drop", () => dropStream(stream, again), "danger") : null)),
     h("dl", { class: "numbers" }, number("rows", parts.rows), number("late rows", parts.late), number("rules", parts.rules), stream.time ? number("watermark", h("dd", null, parts.watermark)) : null),
     h("div", { class: "chips" }, stream.columns.map((c) => h("span", { class: `chip plain ${c.name === stream.time ? "is-time" : ""}`, title: c.name === stream.time ? `its time, up to ${durationWords(stream.lateness_us)} late` : "" }, c.name, h("span", { class: "faint" }, c.type.toLowerCase())))),
-    stream.time ? h("p", { class: "small soft" }, `Time is ${stream.time}; a row may be ${stream.lateness_us ? durationWords(stream.lateness_us) : "no time at all"} late.`) : null,
+    stream.time ? h("p", { class: "small soft" }, timeWords(stream)) : null,
   );
   parts.partitions = h("p", { class: "small soft partitions" });
   element.append(parts.partitions);
@@ -73,6 +74,12 @@ function update(element, stream) {
   say(parts.rules, short(stream.n_queries));
   setAgo(parts.watermark, moment(stream.watermark), "none yet");
   say(parts.partitions, behind(stream.partitions));
+}
+
+function timeWords(stream) {
+  const unit = UNITS.find(([value]) => value && value === stream.time_unit)?.[1];
+  const kind = unit ? ` in ${unit} since 1970` : stream.time_format ? ` as ${stream.time_format}` : "";
+  return `Time is ${stream.time}${kind}; ${stream.lateness_us ? `a row may be ${durationWords(stream.lateness_us)} late` : "late rows are not waited for"}.`;
 }
 
 // Of several partitions, those furthest behind: what event time waits for.
@@ -99,13 +106,22 @@ function openAdd(again) {
   const name = h("input", { class: "input", placeholder: "trades", required: true, autocomplete: "off" });
   const schema = h("textarea", { class: "input mono", rows: "3", placeholder: "sym STRING, price DOUBLE, qty INT, ts TIMESTAMP", required: true, spellcheck: "false" });
   const time = h("input", { class: "input", placeholder: "ts", autocomplete: "off" });
+  const unit = h("select", { class: "input" }, UNITS.map(([value, words]) => h("option", { value }, words)));
+  const format = h("input", { class: "input", placeholder: "iso, or dd.MM.yyyy HH:mm", autocomplete: "off", spellcheck: "false" });
   const lateness = h("input", { class: "input", placeholder: "5 seconds", autocomplete: "off" });
+  const idle = h("input", { class: "input", placeholder: "1 minute", autocomplete: "off" });
   const notice = h("div");
-  const form = h("form", { class: "stack" }, field("Stream name", name), field("Columns", schema, "Name and type of each, as in CREATE TABLE."), h("div", { class: "grid-fields" }, field("Time column", time, "Which column says when a row happened, if one does."), field("Lateness", lateness, "How late a row may come.")), notice, h("div", { class: "buttons end" }, h("button", { class: "button main", type: "submit" }, "Declare")));
+  const form = h("form", { class: "stack" }, field("Stream name", name), field("Columns", schema, "Name and type of each, as in CREATE TABLE."), h("div", { class: "grid-fields" },
+      field("Time column", time, "Which column says when a row happened, if one does; or such as timestamp_millis(ts)."),
+      field("Lateness", lateness, "How late a row may come."),
+      field("Time unit", unit, "What numbers in the time column count."),
+      field("Time format", format, "The pattern of text in the time column."),
+      field("Idle", idle, "After so long without rows, joins no longer wait for it.")), notice, h("div", { class: "buttons end" }, h("button", { class: "button main", type: "submit" }, "Declare")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      const made = await post("/streams", { name: name.value.trim(), schema: schema.value.trim(), ...(time.value.trim() ? { time: time.value.trim() } : {}), ...(lateness.value.trim() ? { lateness: lateness.value.trim() } : {}) });
+      const given = Object.entries({ time, time_unit: unit, time_format: format, lateness, idle }).map(([key, input]) => [key, input.value.trim()]);
+      const made = await post("/streams", { name: name.value.trim(), schema: schema.value.trim(), ...Object.fromEntries(given.filter(([, text]) => text)) });
       close();
       toast(`${made.name} is declared: send it rows, or write a rule on it`);
       live.hurry();

@@ -19,7 +19,7 @@ export function trialParts(found) {
     found.conditions.length > 1 || (found.conditions.length && found.n_matched === 0)
       ? h("ul", { class: "stops", "aria-label": "How many rows each condition stopped" }, found.conditions.map((text, k) => h("li", { class: "stop" }, line(text), h("span", { class: "small soft" }, `stopped ${whole(found.stopped[k])}, ${percent(found.stopped[k] / found.n_rows)}`))))
       : null,
-    found.samples.length ? h("div", { class: "stack-small" }, h("h3", null, "Newest matches"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Samples" }, sampleTable(found.samples))) : null,
+    found.samples.length ? h("div", { class: "stack-small" }, h("h3", null, "Newest matches"), sampleTable(found.samples)) : null,
     found.errors.length ? h("div", { class: "stack-small" }, h("h3", null, "Could not be decided"), found.errors.map((each) => h("div", { class: "letter" }, h("p", { class: "wrong-words" }, sentence(each.message)), pairs(each.row)))) : null,
   ];
 }

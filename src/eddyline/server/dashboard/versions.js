@@ -28,7 +28,7 @@ export function show(main, { title }) {
   const ask = asking(notice, () => get("/versions", { newest: shown + 1 }, stop), draw, { signal, what: "Loading versions" });
 
   function draw(found) {
-    fill(notice, found.length ? null : empty("No version is kept", "An engine in memory keeps none; one with a home does."));
+    fill(notice, found.length ? null : empty("No versions", "An engine in memory keeps none; one with a home does."));
     more.hidden = found.length <= shown;
     const newest = found[0]?.version;
     reconcile(list, found.slice(0, shown), (v) => v.version, make, (element, v) => {
