@@ -45,6 +45,12 @@ def anna(home, serving):
 
 
 @pytest.fixture
+def bob(home, serving):
+    with eddyline.connect(serving.url, home.tokens["bob"]) as client:
+        yield client
+
+
+@pytest.fixture
 def admin(home, serving):
     with eddyline.connect(serving.url, home.tokens["admin"]) as client:
         yield client
@@ -404,3 +410,15 @@ def test_without_a_pipeline_streams_are_pushed_to_and_there_is_nothing_to_retry(
     assert admin.sinks() == []
     with pytest.raises(QueryStateError, match="no pipeline runs"):
         admin.retry_source("trades")
+
+
+@pytest.mark.parametrize("name", ["eu/west", "..", "a/b=c", "</b>"])
+def test_a_query_whose_name_no_address_can_hold_is_found_by_it(anna, bob, name):
+    for client in (bob, anna):
+        client.query("SELECT sym FROM trades WHERE price < 5", name=name)
+    found = anna.get(name)
+    assert (found.name, found.facts()["owner"]) == (name, "anna")
+    anna.drop(name)
+    with pytest.raises(UnknownNameError, match="there is no query"):
+        anna.get(name)
+    assert bob.get(name).state == "running"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -118,4 +120,54 @@ def events_in(text: str) -> list[tuple[str, str | None, str]]:
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         if "data" in fields:
             found.append((fields.get("event", "message"), fields.get("id"), fields["data"]))
+    return found
+
+
+class Wire:
+    """A connection that reads a stream of events byte by byte, and can be cut anywhere."""
+
+    def __init__(self, url: str, token: str, query: str, last_id: str | None = None) -> None:
+        address = urlsplit(url)
+        self.socket = socket.create_connection((address.hostname, address.port), timeout=30)
+        lines = [f"GET {query} HTTP/1.1", f"Host: {address.netloc}", f"Authorization: Bearer {token}"]
+        lines.append("Connection: close")  # so that a stream the server ends is seen to end, not kept for half a minute
+        if last_id is not None:
+            lines.append(f"Last-Event-ID: {last_id}")
+        self.socket.sendall("\r\n".join([*lines, "", ""]).encode())
+        self._raw = b""
+
+    def read(self, n_bytes: int) -> None:
+        """At least so many bytes more."""
+        wanted = len(self._raw) + n_bytes
+        while len(self._raw) < wanted:
+            chunk = self.socket.recv(65536)
+            if not chunk:
+                return
+            self._raw += chunk
+
+    def status(self) -> str:
+        """The first line of the answer, once there is something after its head."""
+        while b"\r\n\r\n" not in self._raw or self._raw.endswith(b"\r\n\r\n"):
+            chunk = self.socket.recv(65536)
+            assert chunk, self._raw
+            self._raw += chunk
+        return self._raw.partition(b"\r\n")[0].decode()
+
+    def cut(self, at: int | None = None) -> list[tuple[str, str | None, str]]:
+        """Break the connection as if no more than `at` bytes had come; the whole events among them."""
+        self.socket.close()
+        head, _, body = self._raw[:at].partition(b"\r\n\r\n")
+        assert b"200 OK" in head, head
+        return events_in(_unchunked(body).decode("utf-8", "ignore"))
+
+
+def _unchunked(body: bytes) -> bytes:
+    found = b""
+    while b"\r\n" in body:
+        size, _, rest = body.partition(b"\r\n")
+        if not size:
+            break
+        length = int(size, 16)
+        found += rest[:length]
+        body = rest[length + 2 :]
     return found

@@ -10,8 +10,7 @@ import pytest
 
 import eddyline
 from eddyline.server.limits import Buckets
-from eddyline.server.service import Service
-from tests.server.served import FAST, AppClient, client_of, house, in_process, on_loopback
+from tests.server.served import FAST, client_of, house, in_process, on_loopback
 
 
 @pytest.fixture
@@ -369,18 +368,6 @@ def test_a_host_that_only_begins_like_this_machine_is_refused(home, host):
         assert client.get("/api/v1/queries", headers={"host": "[::1]:8321"}).status_code == 401
 
 
-def test_one_reader_cannot_take_all_streams_of_events(home):
-    service = Service.of(home.engine, replace(FAST, streams_per_token=2))
-    client = AppClient(service)
-    reader = next(token for token in service.access.tokens.list() if token.role == "reader")
-    service.hub.streams_of[reader.id] = 2
-    refused = client.get("/api/v1/results/stream", headers=home.headers("reader"))
-    client.close()
-    assert refused.status_code == 429
-    error = refused.json()["error"]
-    assert error["problem"] == "this token has 2 streams of events open, and may have no more"
-
-
 def test_explain_has_no_error_of_a_row_that_another_owner_sees(home):
     @eddyline.udf(returns="boolean", name="telltale")
     def telltale(sym: str) -> bool:
@@ -395,3 +382,36 @@ def test_explain_has_no_error_of_a_row_that_another_owner_sees(home):
     (his,) = home.engine.get("his", owner="bob").explain().facts["functions"]
     assert (hers["n_failed"], hers["last_message"]) == (1, "")
     assert his["last_message"] == "function telltale raised ValueError: secret of ACME"
+
+
+def test_a_suspended_query_does_not_quote_rows_of_another_owner(home):
+    """The breaker suspends the queries of all who call the function; each owner reads its own errors in its dead letters."""
+
+    @eddyline.udf(returns="boolean", name="blabbing")
+    def blabbing(sym: str) -> bool:
+        raise ValueError(f"secret of {sym}")
+
+    for name, owner, sym in (("hers", "anna", "BOLT"), ("his", "bob", "ACME")):
+        home.engine.query(
+            f"SELECT sym FROM trades WHERE sym = '{sym}' AND blabbing(sym)", name=name, owner=owner
+        )
+    for _ in range(3):
+        home.engine.push("trades", [{"sym": "ACME"}] * 400)
+    home.engine.push("trades", [{"sym": "BOLT"}])
+    reason = (
+        "function blabbing is not called any more: it failed on each of the last 1,200 rows, the last time: "
+        "function blabbing raised ValueError"
+    )
+    assert home.engine.get("hers", owner="anna").suspended == reason
+    with in_process(home.engine) as client:
+
+        def read(who: str, path: str) -> str:
+            answer = client.get(f"/api/v1/{path}", headers=home.headers(who))
+            assert answer.status_code == 200, answer.text
+            return answer.text
+
+        hers = [read("reader", path) for path in ("queries/hers", "queries", "queries/hers/explain")]
+        assert all(reason in text and "secret" not in text for text in hers)
+        assert "secret" not in read("reader", "dead_letters?newest=1000")
+        assert "secret of ACME" in read("bob", "dead_letters?newest=1000")
+        assert "secret of ACME" in read("admin", "dead_letters?newest=1000")

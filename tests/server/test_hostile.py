@@ -11,6 +11,7 @@ import pytest
 
 from eddyline.server import access, limits, protocol
 from eddyline.server.limits import BODY_BYTES, LARGE_BODY_BYTES, body_limit
+from tests import nasty_texts
 from tests.server.served import client_of, house, in_process, on_loopback
 
 
@@ -80,6 +81,41 @@ def test_a_deeply_nested_body_is_refused(shared):
     headers = home.headers("author") | {"content-type": "application/json"}
     body = b'{"text": "SELECT 1", "params": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     assert client.post("/api/v1/queries", content=body, headers=headers).status_code == 422
+
+
+def test_texts_that_try_to_break_the_reader_are_refused_or_answered(home):
+    """From a thread of the server, which is deep in calls of its own."""
+    headers = home.headers("author")
+    with in_process(home.engine) as client:
+        home.engine.stream("s", nasty_texts.SCHEMA)
+        for name in (
+            "calls, 201",
+            "types",
+            "comments",
+            "a number",
+            "years",
+            "an interval compared",
+            "groups of patterns",
+        ):
+            text = f"SELECT a FROM s WHERE {nasty_texts.REFUSED[name]}"
+            if len(text) <= 60_000:
+                for path in ("/queries", "/queries/check"):
+                    answer = client.post(f"/api/v1{path}", json={"text": text}, headers=headers)
+                    is_refused = answer.status_code == 422 or answer.json().get("error") is not None
+                    assert is_refused, (name, answer.text[:500])
+            files = {"files": {"rules.sql": f"CREATE VIEW v AS {text};"}}
+            planned = client.post("/api/v1/rules/plan", json=files, headers=home.headers("admin"))
+            assert '"shown":"rules.sql:1' in planned.text, (name, planned.text[:500])
+        for k, text in enumerate(nasty_texts.nested(190).values()):
+            body = {"text": f"SELECT a FROM s WHERE {text}", "name": f"deep{k}"}
+            assert client.post("/api/v1/queries", json=body, headers=headers).status_code == 201
+            home.engine.push("s", [nasty_texts.ROW])
+            path = f"/api/v1/queries/deep{k}"
+            assert client.get(f"{path}/explain", headers=headers).status_code == 200
+            assert client.get(f"{path}/why_not", headers=headers).status_code == 200
+            why = client.post(f"{path}/why", json={"row": nasty_texts.ROW}, headers=headers)
+            assert why.json()["matches"] is True, why.text[:500]
+        assert client.get("/api/v1/index", headers=home.headers("admin")).status_code == 200
 
 
 # --------------------------------------------------------------------------------------------- too slow
@@ -466,3 +502,23 @@ def test_a_decimal_with_an_exponent_out_of_range_is_refused_to_readers_and_costs
             headers=home.headers("admin") | {"content-type": "application/x-ndjson"},
         )
         assert (pushed.json()["n_rows"], pushed.json()["n_dead"]) == (2, 2)
+
+
+def test_a_decimal_with_an_exponent_out_of_range_is_no_parameter(home):
+    home.engine.stream("paid", "sym STRING, amount DECIMAL(10,2)")
+    text = "SELECT sym FROM paid WHERE amount > :least"
+    with in_process(home.engine) as client:
+        for value in ("1e-1000000000", "1e1000000000"):
+            for body in (
+                f'{{"text": "{text}", "name": "large", "params": {{"least": {value}}}}}',
+                f'{{"text": "{text}", "name": "large", "params": {{"least": "{value}"}}}}',
+                f'{{"text": "SELECT sym FROM paid WHERE amount > {value}BD", "name": "large"}}',
+            ):
+                for path in ("queries", "queries/try", "queries/check"):
+                    headers = home.headers("author") | {"content-type": "application/json"}
+                    answer = client.post(f"/api/v1/{path}", content=body.encode(), headers=headers)
+                    assert answer.status_code in (200, 201, 422), answer.text
+        pushed = client.post(
+            "/api/v1/streams/paid/rows", json=[{"sym": "A", "amount": "2.50"}], headers=home.headers("admin")
+        )
+        assert (pushed.status_code, pushed.json()["n_dead"]) == (200, 0)

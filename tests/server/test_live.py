@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,50 +16,9 @@ from eddyline.api.kept_results import KeptResults
 from eddyline.server import live
 from eddyline.server.live import Hub, Subscription
 from tests.conftest import SEED
-from tests.server.served import client_of, events_in, house, on_loopback
+from tests.server.served import Wire, client_of, events_in, house, on_loopback
 
 TIMES_KILLED = 100
-
-
-class Wire:
-    """A connection that reads a stream of events byte by byte, and can be cut anywhere."""
-
-    def __init__(self, url: str, token: str, query: str, last_id: str | None = None) -> None:
-        address = urlsplit(url)
-        self.socket = socket.create_connection((address.hostname, address.port), timeout=30)
-        resume = "" if last_id is None else f"Last-Event-ID: {last_id}\r\n"
-        self.socket.sendall(
-            f"GET {query} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {token}\r\n{resume}\r\n".encode()
-        )
-        self._raw = b""
-
-    def read(self, n_bytes: int) -> None:
-        """At least so many bytes more."""
-        wanted = len(self._raw) + n_bytes
-        while len(self._raw) < wanted:
-            chunk = self.socket.recv(65536)
-            if not chunk:
-                return
-            self._raw += chunk
-
-    def cut(self, at: int | None = None) -> list[tuple[str, str | None, str]]:
-        """Break the connection as if no more than `at` bytes had come; the whole events among them."""
-        self.socket.close()
-        head, _, body = self._raw[:at].partition(b"\r\n\r\n")
-        assert b"200 OK" in head, head
-        return events_in(_unchunked(body).decode("utf-8", "ignore"))
-
-
-def _unchunked(body: bytes) -> bytes:
-    found = b""
-    while b"\r\n" in body:
-        size, _, rest = body.partition(b"\r\n")
-        if not size:
-            break
-        length = int(size, 16)
-        found += rest[:length]
-        body = rest[length + 2 :]
-    return found
 
 
 @pytest.fixture
@@ -348,12 +305,14 @@ def test_closing_the_hub_ends_every_stream(home):
     hub = hub_of(home.engine)
 
     async def listen():
-        streams = [hub.stream(subscription(after=None)) for _ in range(20)]
+        subscriptions = [subscription(after=None) for _ in range(20)]
+        streams = [hub.stream(each) for each in subscriptions]
         readers = [asyncio.ensure_future(read(stream, 1_000)) for stream in streams]
         while len(hub._subscriptions["results"]) < 20:
             await asyncio.sleep(0.001)
         await asyncio.to_thread(hub.close)
-        return await asyncio.gather(*readers)
+        got = await asyncio.gather(*readers)
+        assert all(each.is_over for each in subscriptions)
+        return got
 
     assert run(listen()) == [[]] * 20
-    assert hub.n_streams == 0

@@ -222,6 +222,6 @@ def test_a_port_that_is_taken_is_said_in_words(tmp_path):
             check=False,
         )
         assert done.returncode == 1
-        assert done.stderr.startswith(f"cannot serve at 127.0.0.1:{port}\n")
+        assert f"Z error cannot serve at 127.0.0.1:{port}\n" in done.stderr
         assert "Traceback" not in done.stderr
         assert process.end() == 0

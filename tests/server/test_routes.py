@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
+import eddyline
 from eddyline.server import Service, create_app
 from eddyline.server.limits import MOST_PROOFS
 from tests.server.served import FAST, AppClient, House, house, in_process
@@ -323,7 +324,7 @@ def test_every_mistake_is_told_with_its_field(home):
         assert set(found) == {"name", *(f"properties.{word}" for word in wrong)}
         assert "not a column of the result" in found["properties.per"]
         assert set(fields({"text": "SELECT sim FROM trades", "name": "cheap"})) == {"text", "name"}
-        assert "there already" in fields({"text": text, "params": {"most": 1}, "name": "cheap"})["name"]
+        assert "already exists" in fields({"text": text, "params": {"most": 1}, "name": "cheap"})["name"]
         assert (
             fields({"text": text, "params": {"most": 1}, "name": "dear"}) == {}
         )  # bob's name is free to anna
@@ -420,3 +421,24 @@ def test_results_of_a_join_have_ids_of_their_own_in_every_round(home):
     identities = {(result["query_id"], result["generation"], float(result["arrival"])) for result in found}
     assert len(found) == len(identities) == 4
     assert [[row["arrival"] for row in each["rows"]] for each in receipts] == [r["arrivals"] for r in found]
+
+
+def test_ids_of_results_of_a_join_are_unique_over_http_also_after_reopening(tmp_path):
+    text = "SELECT t.sym, n.head FROM recent(trades, 9) t JOIN recent(news, 9) n ON t.sym = n.sym"
+    with house(tmp_path / "home") as home:
+        home.engine.stream("news", "sym STRING, head STRING")
+        home.engine.query(text, name="met", owner="anna")
+        home.engine.push("news", [("ACME", "fire"), ("ACME", "merger")])
+        tokens = home.tokens
+    found: list[dict[str, Any]] = []
+    for price in (1.0, 2.0, 3.0):
+        with eddyline.open(tmp_path / "home") as engine, in_process(engine) as client:
+            rows = [{"sym": "ACME", "price": price}]
+            headers = {who: {"Authorization": f"Bearer {token}"} for who, token in tokens.items()}
+            client.post("/api/v1/streams/trades/rows", headers=headers["admin"], json=rows)
+            page = client.get("/api/v1/queries/met/results?after=0", headers=headers["reader"]).json()
+            assert page["results"][: len(found)] == found
+            found = page["results"]
+    assert len(found) == 6
+    assert len({(each["query_id"], each["generation"], each["arrival"]) for each in found}) == 6
+    assert len({each["cursor"] for each in found}) == 6

@@ -27,7 +27,7 @@ from eddyline.client.query import (
     word_of,
 )
 from eddyline.durations import duration_text, duration_us
-from eddyline.errors import PropertyError
+from eddyline.errors import PropertyError, UnknownNameError
 from eddyline.filters import Trial
 from eddyline.model import DeadLetter
 from eddyline.types import type_name
@@ -169,7 +169,23 @@ class RemoteEngine:
 
     def get(self, query: QueryName, *, owner: str | None = None) -> RemoteQuery:
         """A registered query by name or number."""
-        return RemoteQuery(self, self.connection.get(path_of(query), owner=owner or self._owner))
+        owner = owner or self._owner
+        return RemoteQuery(self, self.connection.get(self._path_of(query, owner), owner=owner))
+
+    def _path_of(self, query: QueryName, owner: str | None) -> str:
+        """Where a query is; one whose name no address can hold goes by its number."""
+        if not isinstance(query, str) or not ("/" in query or query in (".", "..")):
+            return path_of(query)
+        page, found, n_pages = 0, [], 1
+        while page < n_pages:
+            page += 1
+            part = None if "=" in query else query  # name=value would look for a parameter
+            body = self.connection.get("/queries", filter=part, page=page, owner=owner)
+            found += [each for each in body["queries"] if each["name"] == query]
+            n_pages = body["n_pages"]
+        if not found:
+            raise UnknownNameError(f"there is no query {query}")
+        return path_of(min(found, key=lambda each: each["owner"] != (owner or ""))["id"])
 
     def replace(
         self, query: QueryName, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any
@@ -177,7 +193,7 @@ class RemoteEngine:
         return self.get(query).replace(text, params=params, **properties)
 
     def drop(self, query: QueryName) -> None:
-        self.connection.delete(path_of(query), owner=self._owner)
+        self.connection.delete(self._path_of(query, self._owner), owner=self._owner)
 
     def explain(
         self, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any

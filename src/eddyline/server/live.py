@@ -167,15 +167,25 @@ class Hub:
     def is_full(self) -> bool:
         return self.n_streams >= MOST_STREAMS
 
+    def take_place(self, subscription: Subscription) -> None:
+        """Count a stream from the request on, not from its first event: requests that come together are counted too."""
+        self.n_streams += 1
+        if subscription.token_id is not None:
+            self.streams_of[subscription.token_id] += 1
+
+    def free_place(self, subscription: Subscription) -> None:
+        """The stream has ended, however it did."""
+        self.n_streams -= 1
+        if subscription.token_id is not None:
+            self.streams_of[subscription.token_id] -= 1
+            self.streams_of += Counter()  # forgets those that have none
+
     async def stream(
         self, subscription: Subscription, *, is_allowed: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[bytes]:
         """The events of a subscription, as bytes to send, until it ends; `is_allowed` is asked now and then."""
         self._start()
-        self.n_streams += 1
         sub = subscription
-        if sub.token_id is not None:
-            self.streams_of[sub.token_id] += 1
         sub.is_allowed = is_allowed
         try:
             yield b"retry: 1000\n: eddyline\n\n"
@@ -200,10 +210,6 @@ class Hub:
                     elif not await sub.change(KEEP_ALIVE_S) and self._goes_on(sub):
                         yield b": still here\n\n"
         finally:
-            self.n_streams -= 1
-            if sub.token_id is not None:
-                self.streams_of[sub.token_id] -= 1
-                self.streams_of += Counter()  # forgets those that have none
             sub.end()
             with self._guard:
                 self._leaving.append(sub)

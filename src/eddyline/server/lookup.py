@@ -81,7 +81,9 @@ def result_of(service: Service, caller: Caller, result_id: str) -> str:
         )
     owner = Owners(service.engine.rounds).of(place[2])
     if owner is None or not (caller.is_admin or owner == caller.owner):
-        raise not_there(f"there is no result {result_id[:60]!r}")
+        raise not_there(
+            f"there is no result {result_id[:60]!r}", "GET /api/v1/results lists those that are kept."
+        )
     return result_id
 
 

@@ -233,6 +233,12 @@ def _of_home(found: Counters) -> Iterator[Metric]:
         "kind",
     )
     yield _gauge("store_files", "How many, by kind.", {(k,): n for k, (n, _) in store.kinds.items()}, "kind")
+    yield _counter(
+        "retention_removed",
+        "Removed by retention since the home is there: results, dead letters, rows as they came.",
+        {(what,): n for what, n in store.removed.items()},
+        "what",
+    )
     yield _gauge("catalog_bytes", "Size of the catalog's file, with its log.", store.catalog_bytes)
     yield _gauge("disk_free_bytes", "Room on the disk of the home.", store.free_bytes)
 

@@ -17,6 +17,7 @@ from types import FrameType
 import uvicorn
 
 from eddyline.api.engine import Engine
+from eddyline.api.run_log import log_start
 from eddyline.errors import PropertyError
 from eddyline.server.app import create_app
 from eddyline.server.limits import KEEP_ALIVE_S, MOST_CONNECTIONS, OPEN_FILES
@@ -25,6 +26,9 @@ from eddyline.server.service import Service, Settings
 
 BACKLOG = 2_048
 REQUESTS_END_S = 10
+UNANSWERED_S = (
+    60.0  # after which a client that confirms nothing of what it was sent, as without a network, is gone
+)
 LINK_S = 3_600  # how long the link of the first start is good
 START_S = 30.0
 LINK_NOTE = "first start"
@@ -104,12 +108,14 @@ def serve_in_thread(engine: Engine, settings: Settings) -> Serving:
 
     def run() -> None:
         try:
-            server.run(sockets=[listener])
+            with engine.summaries:
+                server.run(sockets=[listener])
         except BaseException as error:  # told below, or by the log
             failure.append(error)
             raise
 
     thread = threading.Thread(target=run, name="eddyline server", daemon=True)
+    log_start(engine, url=service.settings.url)
     thread.start()
     waited = threading.Event()
     for _ in range(int(START_S / 0.01)):
@@ -126,14 +132,20 @@ def serve_until_signal(
     *,
     on_start: Callable[[Service, str | None], None],
     trouble: Callable[[], str | None] = lambda: None,
+    spark: str | None = None,
 ) -> None:
-    """Serve an engine in the main thread until SIGINT or SIGTERM; `on_start` gets the service, and the link of a first start."""
+    """Serve an engine in the main thread until SIGINT or SIGTERM; `on_start` gets the service, and the link of a first start.
+
+    `spark` is the version of PySpark if rounds run there, for the log.
+    """
     _allow_files()
     service, server, listener = _made(engine, settings)
     service.trouble = trouble
     try:
+        log_start(engine, url=service.settings.url, spark=spark)
         on_start(service, first_link(service))
-        server.run(sockets=[listener])
+        with engine.summaries:
+            server.run(sockets=[listener])
     finally:
         service.close()
 
@@ -173,6 +185,8 @@ def _listener(host: str, port: int) -> socket.socket:
         raise PropertyError(f"there is no address {host} to serve at", detail=str(error)) from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; its connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNANSWERED_S * 1000))
         listener.bind(address)
         listener.listen(BACKLOG)  # whoever is told the address may come at once
         listener.set_inheritable(False)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from fastapi import Header
 from fastapi import Query as Parameter
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from eddyline.api.jsonable import jsonable
 from eddyline.api.kept_results import Ids, read_place, written
@@ -18,7 +19,7 @@ from eddyline.server import models
 from eddyline.server.access import Author, Caller, Reader, Serves
 from eddyline.server.errors import Answer, Refusal
 from eddyline.server.limits import MOST_NEWEST, MOST_ROWS
-from eddyline.server.live import Subscription
+from eddyline.server.live import Hub, Subscription
 from eddyline.server.lookup import ids_of, queries_of, query_of, result_of
 from eddyline.server.queries import Owner
 from eddyline.server.routes import router
@@ -157,6 +158,26 @@ async def stream(
     )
 
 
+class _EventStream(StreamingResponse):
+    """Sends what a subscription gets, and frees its place when the client or the stream is gone."""
+
+    def __init__(self, hub: Hub, subscription: Subscription, is_allowed: Callable[[], bool]) -> None:
+        super().__init__(
+            hub.stream(subscription, is_allowed=is_allowed),
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+        self._hub = hub
+        self._subscription = subscription
+        hub.take_place(subscription)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._hub.free_place(self._subscription)
+
+
 def event_stream(service: Service, caller: Caller, subscription: Subscription) -> StreamingResponse:
     """The response that sends what a subscription gets, as long as the caller's token holds."""
     if service.hub.is_full or service.is_draining:
@@ -181,11 +202,7 @@ def event_stream(service: Service, caller: Caller, subscription: Subscription) -
     def is_allowed() -> bool:
         return tokens.is_there(caller.id, service.now_us())
 
-    return StreamingResponse(
-        service.hub.stream(subscription, is_allowed=is_allowed),
-        media_type="text/event-stream",
-        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-    )
+    return _EventStream(service.hub, subscription, is_allowed)
 
 
 @routes.get("/results/{id}/why", response_model=models.WhyAnswer)

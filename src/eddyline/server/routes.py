@@ -89,4 +89,11 @@ def _refuse_constant(name: str) -> None:
 
 
 def _unreadable(why: str) -> Refusal:
-    return Refusal(422, RequestError("the body is not JSON", detail=why))
+    return Refusal(
+        422,
+        RequestError(
+            "the body is not JSON",
+            detail=why,
+            hint="Send one JSON value in UTF-8; /openapi.json has what each address takes.",
+        ),
+    )

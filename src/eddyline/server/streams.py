@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Annotated, Any
 
 from fastapi import Header
@@ -15,6 +14,7 @@ from eddyline.api.filter_facts import filter_facts
 from eddyline.api.filter_words import FiltersExplanation
 from eddyline.api.jsonable import jsonable
 from eddyline.errors import RequestError, did_you_mean
+from eddyline.model import iso_time
 from eddyline.server import models
 from eddyline.server.access import Admin, Caller, Reader, Serves
 from eddyline.server.errors import Answer, Refusal, not_there
@@ -76,11 +76,8 @@ def _shown(stream: StreamHandle) -> dict[str, Any]:
 
 
 def _instant(microseconds: int) -> str | None:
-    try:
-        at = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
-    except OverflowError:  # a row may carry any number as its time
-        return None
-    return f"{at.isoformat()}Z"
+    text = iso_time(microseconds)
+    return text if text.endswith("Z") else None  # a row may carry any number as its time
 
 
 @routes.get("/streams", response_model=list[models.StreamAnswer])
