@@ -308,11 +308,11 @@ def test_a_manifest_that_is_none_or_of_another_layout_is_refused(backup, tmp_pat
 
 
 def test_a_home_that_is_there_is_not_replaced(backup, home, tmp_path):
-    with pytest.raises(HomeError, match="is there already"):
+    with pytest.raises(HomeError, match="already exists"):
         restore(backup, home)
     (tmp_path / "empty").mkdir()
     restore(backup, tmp_path / "empty")
-    with pytest.raises(HomeError, match="is there already"):
+    with pytest.raises(HomeError, match="already exists"):
         restore(backup, tmp_path / "empty")
 
 
@@ -320,7 +320,7 @@ def test_a_backup_replaces_no_file_and_says_how_it_must_be_called(home, tmp_path
     with eddyline.open(home) as engine:
         furnish(engine)
         (tmp_path / "there.tar").write_text("mine")
-        with pytest.raises(BackupError, match="is there already"):
+        with pytest.raises(BackupError, match="already exists"):
             engine.backup(tmp_path / "there.tar")
         with pytest.raises(BackupError, match=r"\.tar"):
             engine.backup(tmp_path / "there.zip")

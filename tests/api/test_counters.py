@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eddyline
-from eddyline.api.counters import BUCKETS_S, Histogram
-from eddyline.engine import Retention
+from eddyline.api.counters import BUCKETS_S, Histogram, busiest
+from eddyline.engine import Retention, rounds
 from eddyline.errors import ClosedError
 from eddyline.events import RoundFailed, SinkFailed, SinkOvertaken, SinkRefused
 from eddyline.functions.udf import DECLARED
@@ -171,6 +172,69 @@ def test_events_of_sinks_are_counted_by_sink(engine):
     found = engine.counters()
     assert found.n_rounds_failed == 1
     assert found.events == {"RoundFailed": 1, "SinkFailed": 2, "SinkOvertaken": 1, "SinkRefused": 1}
+
+
+def fill(home) -> None:
+    """Twenty rounds, of whose results memory holds few after a restart."""
+    with eddyline.open(home, result_bytes=20_000) as engine:
+        engine.stream("trades", "n INT, price DOUBLE, s STRING")
+        engine.query("SELECT n FROM trades WHERE price < 10", name="cheap")
+        engine.query("SELECT n FROM trades WHERE cast(s AS INT) > 1", name="odd")
+        engine.query("SELECT n FROM trades", name="gone")
+        for _ in range(20):
+            engine.push(
+                "trades", [{"n": k, "price": k, "s": "x" if k % 10 == 0 else "5"} for k in range(1_000)]
+            )
+        engine.drop("gone")
+        shutil.copytree(home, home.with_name("killed"))
+
+
+def numbers(engine) -> tuple:
+    total = engine.counters().total
+    found = {
+        each["name"]: (each["n_results"], each["n_dead"]) for each in busiest(engine.rounds, 10)["results"]
+    }
+    return (total.n_rounds, total.n_rows, total.n_results, total.n_dead), found
+
+
+@pytest.mark.parametrize("name", ["home", "killed"])
+def test_counts_of_a_home_and_its_queries_are_right_after_a_restart(tmp_path, name):
+    fill(tmp_path / "home")
+    with eddyline.open(tmp_path / name, result_bytes=20_000) as engine:
+        assert numbers(engine) == ((20, 20_000, 38_200, 2_000), {"odd": (18_000, 2_000), "cheap": (200, 0)})
+        assert engine.counters().n_rows == 0  # of this process
+        engine.push("trades", [{"n": 1, "price": 1.0, "s": "x"}])
+        assert numbers(engine) == ((21, 20_001, 38_201, 2_001), {"odd": (18_000, 2_001), "cheap": (201, 0)})
+    with eddyline.open(tmp_path / name, result_bytes=20_000) as engine:
+        assert numbers(engine) == ((21, 20_001, 38_201, 2_001), {"odd": (18_000, 2_001), "cheap": (201, 0)})
+
+
+def test_counts_that_were_saved_hold_for_rounds_that_came_after_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(rounds, "COUNTS_EVERY", 7)  # saved at round 14, then killed behind round 20
+    fill(tmp_path / "home")
+    with eddyline.open(tmp_path / "killed", result_bytes=20_000) as engine:
+        assert numbers(engine)[1] == {"odd": (18_000, 2_000), "cheap": (200, 0)}
+
+
+def test_results_of_rounds_that_retention_removed_stay_counted(tmp_path):
+    fill(tmp_path / "home")
+    with eddyline.open(tmp_path / "home", retention=Retention(round_count=1)) as engine:
+        durable = engine.rounds.durable
+        durable.rounds.unlist(
+            [file.name for kind in ("outbox", "capture", "dead") for file in durable.rounds.files(kind)]
+        )
+        durable.collect_garbage()
+        assert len(durable.rounds.recent(99)) == 1
+    with eddyline.open(tmp_path / "home") as engine:
+        assert numbers(engine) == ((20, 20_000, 38_200, 2_000), {"odd": (18_000, 2_000), "cheap": (200, 0)})
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 and no more"])
+def test_a_home_whose_counts_are_damaged_counts_what_it_keeps(tmp_path, damage):
+    fill(tmp_path / "home")
+    (tmp_path / "home" / "query-counts.npz").write_bytes(damage)
+    with eddyline.open(tmp_path / "home", result_bytes=20_000) as engine:
+        assert numbers(engine)[1] == {"odd": (18_000, 2_000), "cheap": (200, 0)}
 
 
 def test_a_closed_engine_has_no_numbers():

@@ -210,7 +210,7 @@ def test_results_of_all_tasks_of_a_round_leave(project):
         [file] = durable.rounds.files(OUTBOX)
         parts = durable.parts(file)
         twin = durable.store.put(OUTBOX, lambda out: write_parts(out, parts))
-        durable.rounds.list_letters(ListedFile(twin.name, OUTBOX, 1, twin.nbytes, twin.checksum, 7), 0, 0)
+        durable.rounds.list_letters(ListedFile(twin.name, OUTBOX, 1, twin.nbytes, twin.checksum, 7), 0)
     run(project.pipeline(text), once=True)
     lines = [line for path in (project.folder / "out").iterdir() for line in path.read_text().splitlines()]
     assert sorted(json.loads(line)["_arrival"] for line in lines) == [1, 8]

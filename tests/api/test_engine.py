@@ -402,7 +402,7 @@ def test_a_table_that_is_there_is_not_created_again():
     with pytest.raises(SchemaError) as error:
         engine.sql("CREATE TABLE s (n INT)")
     assert str(error.value) == (
-        "stream s is there already\n"
+        "stream s already exists\n"
         "hint: Write CREATE OR REPLACE TABLE to change it, or CREATE TABLE IF NOT EXISTS."
     )
     (wider,) = engine.sql("CREATE OR REPLACE TABLE s (n INT, m INT)")
@@ -420,7 +420,7 @@ def test_views_are_created_replaced_altered_and_dropped():
     with pytest.raises(EddylineError) as error:
         engine.sql("CREATE VIEW v AS SELECT n FROM s")
     assert str(error.value) == (
-        "query v is there already, with another text\nhint: Write CREATE OR REPLACE VIEW to change it."
+        "query v already exists, with another text\nhint: Write CREATE OR REPLACE VIEW to change it."
     )
     engine.sql("CREATE OR REPLACE VIEW v AS SELECT n FROM s WHERE n > 1")
     assert (view.text, view.generation) == ("SELECT n FROM s WHERE n > 1", 2)
@@ -697,3 +697,16 @@ def test_pairs_of_old_rounds_with_a_token_are_no_longer_kept(engine):
         "the pairs of round 1 are no longer kept\nhint: Its results can still be read from the queries."
     )
     assert engine.push("trades", [], token="t64").to_arrow(query).to_pylist() == [{"sym": "64"}]
+
+
+@pytest.mark.parametrize("has_home", [False, True], ids=["in memory", "with a home"])
+def test_tokens_are_known_as_long_as_the_glossary_says(tmp_path, monkeypatch, has_home):
+    """In memory the newest, of which there are few here; a home knows those of all rounds it keeps."""
+    monkeypatch.setattr(eddyline.engine.rounds, "REMEMBERED_TOKENS", 3)
+    monkeypatch.setattr(eddyline.engine.rounds, "REMEMBERED_OUTPUTS", 2)
+    with eddyline.open(tmp_path / "home" if has_home else None) as engine:
+        engine.stream("s", "n INT")
+        for k in range(70):  # more than one look at what is past retention
+            engine.push("s", [(k,)], token=f"t{k}")
+        repeats = [k for k in reversed(range(70)) if engine.push("s", [(k,)], token=f"t{k}").is_repeat]
+        assert repeats == (list(reversed(range(70))) if has_home else [69, 68, 67])

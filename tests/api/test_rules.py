@@ -99,7 +99,7 @@ def test_every_mistake_of_every_file_is_told_with_its_place(rules, engine):
         "  ^^^^^^^^^^^^^^^^^^^^^^\n"
         "  detail: It would be called b, and b.sql holds 2 statements.\n"
         "  hint: Name it: CREATE OR REPLACE VIEW name AS SELECT ….",
-        "c.sql:1:1: rule a is there already\n"
+        "c.sql:1:1: rule a already exists\n"
         "  CREATE VIEW a AS SELECT sym FROM trades\n"
         "  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  detail: The first is at a.sql:1:1.\n"
@@ -121,7 +121,7 @@ def test_rules_with_a_mistake_change_nothing(rules, engine):
     ("content", "problem"),
     [
         (b"SELECT '\xff'", "x.sql:1:1: the file is not UTF-8"),
-        (b"CREATE TABLE trades (sym INT)", "x.sql:1:1: stream trades is there already"),
+        (b"CREATE TABLE trades (sym INT)", "x.sql:1:1: stream trades already exists"),
         (b"CREATE VIEW v AS SELECT sum(qty) AS n FROM trades", "x.sql:1:25: aggregates are not built in this version"),
         (b"CREATE VIEW v TBLPROPERTIES (within = '1 minute') AS SELECT * FROM trades", "property within is not built"),
         (b"CREATE VIEW v TBLPROPERTIES (per = 'x') AS SELECT * FROM trades", "property per names x, which is not a column"),
@@ -393,7 +393,7 @@ def test_an_export_never_writes_over_something(engine, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(
-        PropertyError, match=r"out is there already\nhint: Name a new folder, or an empty one\."
+        PropertyError, match=r"out already exists\nhint: Name a new folder, or an empty one\."
     ):
         export(engine, tmp_path / "out")
 

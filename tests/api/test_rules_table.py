@@ -151,7 +151,7 @@ def test_a_bad_row_is_refused_and_named_and_the_rest_apply(rules, engine):
         (2, "watch-bob", "limit: 'cheap' is not DOUBLE"),
         (3, None, "2 values for 3 columns"),
         (4, None, "user is empty, and it is part of the key"),
-        (5, "watch-ann", "the key is there already, in row 1"),
+        (5, "watch-ann", "the key already exists, in row 1"),
         (6, None, "4 values for 3 columns"),
     ]
     assert str(found.refused[0]) == f"{rules}/watches.csv: row 2 (watch-bob): limit: 'cheap' is not DOUBLE"
@@ -173,7 +173,7 @@ def test_a_row_whose_name_a_rule_has_is_refused(rules, engine):
     (rules / "a.sql").write_text("CREATE VIEW `watch-ann` AS SELECT sym FROM trades")
     (rules / "watches.csv").write_text("user,sym,limit\nann,ACME,10\n")
     assert refused(plan(engine, rules)) == [
-        (1, "watch-ann", f"rule watch-ann is there already, at {rules}/a.sql:1:1")
+        (1, "watch-ann", f"rule watch-ann already exists, at {rules}/a.sql:1:1")
     ]
 
 

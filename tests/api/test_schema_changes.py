@@ -398,9 +398,9 @@ def test_whoever_asks_is_told_why(engine):
     why = "trades.price is gone from file x.parquet"
     assert str(query.explain()).splitlines()[:2] == [
         "cheap: suspended since version 3, generation 1",
-        f"  suspended  {why}, since 2023-11-14T22:13:20+00:00",
+        f"  suspended  {why}, since 2023-11-14T22:13:20Z",
     ]
-    assert query.explain().as_dict()["suspended"] == {"why": why, "since": "2023-11-14T22:13:20+00:00"}
+    assert query.explain().as_dict()["suspended"] == {"why": why, "since": "2023-11-14T22:13:20Z"}
     assert f"it is suspended, so it sees no rows: {why}" in str(query.why_not())
     assert "(suspended)" in repr(query)
     commands = Commands(engine)
@@ -422,7 +422,7 @@ def test_the_shell_says_which_queries_are_suspended_and_why(engine, tmp_path, ca
         ["1", "cheap", "ops", "suspended"],
         ["2", "syms", "running", "0"],
     ]
-    why = "trades.price is gone from file x.parquet, since 2023-11-14T22:13:20+00:00"
+    why = "trades.price is gone from file x.parquet, since 2023-11-14T22:13:20Z"
     assert said.err == f"cheap is suspended: {why}\n"
     assert main(["query", "list", "--state", "suspended", "--json", home]) == 0
     assert [q["name"] for q in json.loads(capsys.readouterr().out)["queries"]] == ["cheap"]

@@ -163,7 +163,7 @@ def test_a_table_is_declared_in_sql(engine, file):
     query = engine.sql(JOIN)[0]
     engine.push("trades", [("B", 1)])
     assert changes(query) == [("insert", 1, 2.0)]
-    with pytest.raises(SchemaError, match="stream rates is there already"):
+    with pytest.raises(SchemaError, match="stream rates already exists"):
         engine.sql(text)
     engine.sql(text.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
     assert len(loads(engine)) == 1

@@ -118,7 +118,7 @@ def backup_of_folder(home: Path, file: Path, tell: Tell | None = None) -> Backup
 def _written(home: Path, file: Path, tell: Tell, check: Callable[[], None]) -> Backup:
     file = Path(os.path.abspath(file))
     if file.exists():
-        raise BackupError(f"{file} is there already", hint="Name a new file: a backup replaces nothing.")
+        raise BackupError(f"{file} already exists", hint="Name a new file: a backup replaces nothing.")
     mode = _mode(file)
     try:
         with _beside(file, "partial") as folder:
@@ -216,7 +216,7 @@ def restore(file: Path, home: Path, tell: Tell | None = None) -> Backup:
     home = Path(os.path.abspath(home))
     if home.exists() and not (home.is_dir() and not any(home.iterdir())):
         raise HomeError(
-            f"{home} is there already",
+            f"{home} already exists",
             detail="A restored home replaces nothing.",
             hint="Name a folder that is not there; move this one away if it is to be replaced.",
         )

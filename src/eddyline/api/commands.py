@@ -18,7 +18,8 @@ from eddyline.api.engine import Engine
 from eddyline.api.join_facts import join_facts
 from eddyline.api.jsonable import jsonable
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.query_commands import QueryCommands, instant
+from eddyline.api.pipeline_ends import sink_documents, source_documents
+from eddyline.api.query_commands import QueryCommands
 from eddyline.api.rules_files import Source
 from eddyline.api.tail import tail
 from eddyline.api.token_commands import TokenCommands
@@ -31,6 +32,7 @@ from eddyline.errors import (
     UnknownNameError,
     did_you_mean,
 )
+from eddyline.model import iso_time
 from eddyline.types import type_name
 
 Tell = Callable[[str, int, int], None]  # progress: what, done, of how many (0: not known)
@@ -44,6 +46,10 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         "rounds",
         "counters",
         "busiest",
+        "sources",
+        "sinks",
+        "retry_source",
+        "retry_sink",
         "query_add",
         "query_drop",
         "query_list",
@@ -135,7 +141,10 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         with self._rounds.lock:
             self._rounds.check_open()
             records = self._rounds.records.last(newest)
-        return [dataclasses.asdict(record) | {"at": instant(record.at_us)} for record in reversed(records)]
+        return [
+            dataclasses.asdict(record) | {"at": iso_time(record.at_us, timespec="seconds")}
+            for record in reversed(records)
+        ]
 
     def counters(self) -> dict[str, Any]:
         """What happened since the engine was opened, and how it stands now, in numbers."""
@@ -148,12 +157,33 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
             self._rounds.check_open()
             return busiest(self._rounds, most)
 
+    def sources(self) -> Any:
+        """How far the source of every stream is."""
+        return source_documents(self._engine)
+
+    def sinks(self) -> Any:
+        """How far each sink is."""
+        return sink_documents(self._engine)
+
+    def retry_source(self, *, stream: str) -> dict[str, Any]:
+        """Read a source that fails again at once."""
+        self._engine.retry_source(stream)
+        return {"retried": stream}
+
+    def retry_sink(self, *, name: str) -> dict[str, Any]:
+        """Serve a sink that fails again at once."""
+        self._engine.retry_sink(name)
+        return {"retried": name}
+
     def versions(self, *, newest: int = 20) -> list[dict[str, Any]]:
         """The newest versions, newest first, and what made each."""
         with self._rounds.lock:
             self._rounds.check_open()
             rows = self._durable().database.versions(newest)
-        return [{"version": number, "at": instant(at_us), "what": what} for number, at_us, what in rows]
+        return [
+            {"version": number, "at": iso_time(at_us, timespec="seconds"), "what": what}
+            for number, at_us, what in rows
+        ]
 
     def version(self, *, version: int) -> dict[str, Any]:
         """What one version changed."""
@@ -168,7 +198,7 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
             at_us, what = known
             return {
                 "version": version,
-                "at": instant(at_us),
+                "at": iso_time(at_us, timespec="seconds"),
                 "what": what,
                 "is_current": version == self._engine.version,
             } | version_changes(database, version)
@@ -189,7 +219,7 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
             self._rounds.check_open()
             found = join_facts(self._rounds, own=own)
             history = self._engine.join_history.points()
-        points = [{**point, "at": instant(point["at_us"])} for point in history]
+        points = [{**point, "at": iso_time(point["at_us"], timespec="seconds")} for point in history]
         return found.as_dict() | {"history": points, "shown": str(found)}
 
     def dead_letters(

@@ -136,6 +136,20 @@ class StoreCounters:
     kinds: Mapping[str, tuple[int, int]]
     catalog_bytes: int
     free_bytes: int
+    removed: Mapping[
+        str, int
+    ]  # results, dead letters and rows as they came, by retention, since the home is there
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a home has had in all, through restarts; an engine in memory, since it was opened. Rows: of its streams."""
+
+    n_rounds: int
+    n_rows: int
+    n_results: int
+    n_dead: int
+    n_late: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +167,7 @@ class Counters:
     n_results_dropped: int  # left memory before anybody read them
     n_dead: int
     n_late: int
+    total: Totals
     round_seconds: Seconds
     n_tasks: int  # of rounds that were shared among workers
     task_cpu_s: float
@@ -272,8 +287,17 @@ def counters(engine: Engine, tally: Tally) -> Counters:
         queries = {state.value: n for state, n in rounds.catalog.n_by_state().items()}
         functions = {name: replace(each) for name, each in rounds.functions.counters.items()}
         version, last_round = engine.version, rounds.last_round
+        total = Totals(
+            n_rounds=last_round,
+            n_rows=sum(stream.n_rows for stream in streams),
+            n_results=rounds.n_results_before + counted.n_results,
+            n_dead=rounds.dead_letters.n_total,
+            n_late=sum(stream.n_late for stream in streams),
+        )
         folder = None if rounds.durable is None else rounds.durable.home.folder
         kinds = {} if rounds.durable is None else rounds.durable.kept()
+        totals = {} if rounds.durable is None else rounds.durable.removals.totals
+        removed = {what: n for what, (n, _) in totals.items()}
     return Counters(
         opened_us=tally.opened_us,
         at_us=time.time_ns() // 1000,
@@ -286,6 +310,7 @@ def counters(engine: Engine, tally: Tally) -> Counters:
         n_results_dropped=counted.n_results_dropped,
         n_dead=counted.n_dead,
         n_late=counted.n_late,
+        total=total,
         round_seconds=round_seconds,
         n_tasks=counted.n_tasks,
         task_cpu_s=counted.task_cpu_s,
@@ -296,7 +321,7 @@ def counters(engine: Engine, tally: Tally) -> Counters:
         functions=functions,
         events=dict(counted.events),
         joins=joins,
-        store=None if folder is None else _store(folder, kinds),
+        store=None if folder is None else _store(folder, kinds, removed),
         audit=audit,
     )
 
@@ -356,11 +381,11 @@ def _sink(status: SinkStatus, counted: _Counted) -> SinkCounters:
     )
 
 
-def _store(folder: Path, kinds: Mapping[str, tuple[int, int]]) -> StoreCounters:
+def _store(folder: Path, kinds: Mapping[str, tuple[int, int]], removed: Mapping[str, int]) -> StoreCounters:
     catalog_bytes = sum(
         path.stat().st_size for name in ("catalog.db", "catalog.db-wal") if (path := folder / name).exists()
     )
-    return StoreCounters(kinds, catalog_bytes, shutil.disk_usage(folder).free)
+    return StoreCounters(kinds, catalog_bytes, shutil.disk_usage(folder).free, removed)
 
 
 def busiest(rounds: RoundEngine, most: int) -> dict[str, list[dict[str, Any]]]:

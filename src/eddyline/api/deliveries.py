@@ -26,7 +26,7 @@ from eddyline.delivery.sinks.sink import SinkClosedError
 from eddyline.engine import Outcome
 from eddyline.engine.rounds import RoundEngine
 from eddyline.errors import ClosedError, EddylineError, QueryStateError, UnknownNameError, did_you_mean
-from eddyline.events import SinkFailed, SinkOvertaken
+from eddyline.events import SinkFailed, SinkOvertaken, SinkRecovered
 from eddyline.secrets import hidden
 
 LONGEST_WAIT_S = 1.0
@@ -246,6 +246,8 @@ class _Serving:
         self._state = _State.SERVING
         self._message = ""
         self._failed_at_us: int | None = None
+        self._n_failures = 0  # since it last went well
+        self._failing_since = 0.0
         self._meter = RateMeter()
 
     def turn_to(self, state: _State) -> None:
@@ -333,7 +335,11 @@ class _Serving:
             return False
         finally:
             self._meter.add(self.feed.n_delivered - before)
-        self.is_failing = False
+        if self.is_failing:
+            seconds = round(time.monotonic() - self._failing_since, 3)
+            name, n_failures = self.settings.name, self._n_failures
+            self._rounds.tell(SinkRecovered(self._rounds.last_round, name, n_failures, seconds))
+        self.is_failing, self._n_failures = False, 0
         self.error = None
         return True
 
@@ -348,6 +354,8 @@ class _Serving:
         told = error.problem + (f": {error.detail}" if error.detail else "")
         self._message = hidden(told, *self.settings.secrets)
         self._failed_at_us = time.time_ns() // 1000
+        self._failing_since = self._failing_since if self.is_failing else time.monotonic()
+        self._n_failures += 1
         self.is_failing = True
         error.problem = hidden(error.problem, *self.settings.secrets)
         error.detail = None if error.detail is None else hidden(error.detail, *self.settings.secrets)

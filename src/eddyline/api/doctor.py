@@ -13,6 +13,7 @@ from eddyline.catalog.versions import Kept
 from eddyline.durations import duration_text
 from eddyline.engine.durable import Durable
 from eddyline.engine.memory import size_text
+from eddyline.model import iso_time
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 LOW_SPACE_BYTES = 1 << 30
@@ -42,12 +43,14 @@ def check_home(
             f"time zone {durable.time_zone}, opened {durable.epoch} times",
         )
     ]
-    problem = _catalog_problem(durable)
-    if problem is not None:
-        found.append(
-            Finding(ERROR, "catalog", f"catalog.db is damaged: {problem}", "Restore it from a backup.")
-        )
+    tell("reading the catalog", 0, 0)
+    hint = "Restore it from a backup with eddyline restore."
+    found += [
+        Finding(ERROR, "catalog", f"catalog.db is damaged: {problem}", hint)
+        for problem in durable.database.problems(all_rows=True)
+    ]
     found += _kept(durable)
+    found += _removed(durable)
     found += _past(durable)
     found += _damaged(durable, forget_damaged, tell)
     found += folder_findings(durable.home.folder)
@@ -69,11 +72,6 @@ def folder_findings(folder: Path) -> list[Finding]:
     return found
 
 
-def _catalog_problem(durable: Durable) -> str | None:
-    said = str(durable.database.connection.execute("PRAGMA quick_check(1)").fetchone()[0])
-    return None if said == "ok" else said
-
-
 def _kept(durable: Durable) -> list[Finding]:
     found = []
     for kind, (n_files, n_bytes) in durable.kept().items():
@@ -86,9 +84,18 @@ def _kept(durable: Durable) -> list[Finding]:
     return found
 
 
+def _removed(durable: Durable) -> list[Finding]:
+    """What went because it was past its limits."""
+    said = [
+        f"{n:,} {what}{f' of rounds up to {iso_time(until_us)}' if until_us else ''}"
+        for what, (n, until_us) in durable.removals.totals.items()
+    ]
+    return [Finding(OK, "retention", f"removed so far: {'; '.join(said) or 'nothing'}")]
+
+
 def _past(durable: Durable) -> list[Finding]:
     """Versions that can be gone back to, and rounds whose tokens are known."""
-    keep, now = durable.retention, durable.now_us()
+    keep, now = durable.retention, durable.retention_clock.now_us()
     versions, rounds = durable.versions.kept(), durable.rounds.kept()
     return [
         _within(

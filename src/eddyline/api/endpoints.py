@@ -76,6 +76,7 @@ class Feed:
     identity: str
     held: Taken | None = None  # what was taken and is not committed yet
     n_failures: int = 0
+    failing_since: float = 0.0  # by the clock of the run, if it fails
     resume_at: float = 0.0
     is_read_up: bool = False  # nothing was there when it was asked last
     message: str = ""  # the last failure
@@ -368,7 +369,7 @@ class Burying:
         with rounds.lock:
             if durable is not None and stored is not None:
                 file = ListedFile(stored.name, DEAD, rounds.last_round, stored.nbytes, stored.checksum)
-                durable.rounds.list_letters(file, len(letters), durable.now_us())
+                durable.rounds.list_letters(file, len(letters))
             rounds.dead_letters.add(letters)
             rounds.announce(SinkRefused(rounds.last_round, self._sink, len(letters), why))
 

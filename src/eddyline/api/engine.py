@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from eddyline.api.partitions import Partition, partitions_of
 from eddyline.api.query import Query, QueryPage, QuerySet
 from eddyline.api.receipts import Receipt, prove, receipt
 from eddyline.api.register import Registrar
+from eddyline.api.run_log import SummaryLog
 from eddyline.api.shares import share_of
 from eddyline.api.silences import acknowledge, add_silence, end_silence, is_pattern, silences
 from eddyline.api.static_tables import StaticTables, static_table, table_of
@@ -37,6 +37,7 @@ from eddyline.catalog.database import Database
 from eddyline.catalog.silences import Silence
 from eddyline.delivery import Result
 from eddyline.engine import Durable, Limits, Retention, RoundEngine
+from eddyline.engine.durable import wall_clock_us
 from eddyline.errors import (
     PropertyError,
     QueryStateError,
@@ -150,7 +151,6 @@ def open_engine(
             hint=did_you_mean(routing, [AUTO, *POLICIES], noun="routing policy"),
         )
     options = RoutingOptions(routing, is_strict=strict)
-    clock = clock or _wall_clock_us
     if home is None:
         if audit is not None:
             raise PropertyError(
@@ -158,19 +158,26 @@ def open_engine(
                 hint='Open it with a home: eddyline.open("folder/", audit=…).',
             )
         return Engine(
-            RoundEngine(time_zone=time_zone or "UTC", limits=limits, clock=clock, seed=seed, routing=options)
+            RoundEngine(
+                time_zone=time_zone or "UTC",
+                limits=limits,
+                clock=clock or wall_clock_us,
+                seed=seed,
+                routing=options,
+            )
         )
     folder = local_folder(home)
     durable = Durable(folder, time_zone=time_zone, retention=retention, clock=clock, create=create)
     try:
-        rounds = RoundEngine(
-            time_zone=durable.time_zone,
-            limits=limits,
-            clock=clock,
-            seed=seed,
-            durable=durable,
-            routing=options,
-        )
+        with durable.database.opening():
+            rounds = RoundEngine(
+                time_zone=durable.time_zone,
+                limits=limits,
+                clock=clock or wall_clock_us,
+                seed=seed,
+                durable=durable,
+                routing=options,
+            )
     except BaseException:
         durable.close()
         raise
@@ -188,16 +195,10 @@ _logger = logging.getLogger("eddyline")
 IS_EVENT = {"is_event": True}  # in a log record: whoever listens to events has it already
 
 
-def _wall_clock_us() -> int:
-    return time.time_ns() // 1000
-
-
 def _log(event: Event) -> None:
     """What a user who listens to nothing should still be told."""
     if isinstance(event, KernelsCompiling):
-        _logger.warning(
-            "eddyline: compiling its inner loops for this machine, once; about ten seconds …", extra=IS_EVENT
-        )
+        _logger.warning("eddyline: %s", event.message, extra=IS_EVENT)
     elif isinstance(event, IndexBuildFailed):
         said = "eddyline: the index of %s could not be built anew: %s"
         _logger.warning(said, event.stream, event.message, extra=IS_EVENT)
@@ -228,6 +229,7 @@ class Engine:
         self._audit: Audit | None = None
         self._pipeline: WatchedPipeline | None = None
         self._tally = Tally()
+        self.summaries = SummaryLog(self)  # a line a minute in the log while it runs
         with rounds.lock:
             for event in rounds.events:  # of opening the home
                 self._tally.heard(event)
@@ -522,7 +524,7 @@ class Engine:
             return StreamHandle(self, known)
         if known is not None and not statement.replace:
             raise SchemaError(
-                f"stream {known.name} is there already",
+                f"stream {known.name} already exists",
                 hint="Write CREATE OR REPLACE TABLE to change it, or CREATE TABLE IF NOT EXISTS.",
             )
         return None
@@ -563,7 +565,7 @@ class Engine:
 
         Rows are an Arrow table, a pandas or Polars DataFrame, or dicts. An `_arrival` column gives a total order. The same
         `token` again returns the round of the first time and does nothing, so a producer may retry, as long as the home keeps
-        that round: 30 days and a million rounds, unless `retention` says otherwise.
+        that round: 30 days and a million rounds, unless `retention` says otherwise; in memory the last 10,000 tokens are known.
         """
         inputs = dict(stream) if isinstance(stream, Mapping) else {stream: data}
         inputs = {name: list(rows) if isinstance(rows, Iterator) else rows for name, rows in inputs.items()}

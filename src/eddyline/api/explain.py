@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import html
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,8 @@ from eddyline.api.join_words import (
 )
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
-from eddyline.model import Atom, AtomKind, Clause, Column, Expression, Segment, Shape, Signature
+from eddyline.expressions.fold import literal_value
+from eddyline.model import AtomKind, Clause, Column, Expression, Segment, Shape, Signature, iso_time
 from eddyline.sql import render, words
 from eddyline.types import type_name
 
@@ -169,8 +170,7 @@ def suspended(record: QueryRecord) -> dict[str, str] | None:
     """Why a query is suspended, and since when; None if it is not."""
     if not record.why:
         return None
-    since = datetime.datetime.fromtimestamp(record.registered_us / 1e6, datetime.UTC)
-    return {"why": record.why, "since": since.isoformat(timespec="seconds")}
+    return {"why": record.why, "since": iso_time(record.registered_us, timespec="seconds")}
 
 
 def suspended_text(facts: dict[str, str]) -> str:
@@ -190,18 +190,15 @@ def condition_texts(record: QueryRecord, clauses: Sequence[Clause] | None = None
     parts = [clause.tokens for clause in clauses]
     is_template = any(slot.name is not None for slot in record.shape.slots)
     said = words(record.text, [part for part in parts if part is not None])
+    n_clauses = Counter(parts)
+    values = [literal_value(c) if isinstance(c, pa.Scalar) else c for c in record.constants]
     texts = []
     for clause in clauses:
-        if clause.tokens is None or is_template or parts.count(clause.tokens) > 1:
-            texts.append(" OR ".join(_atom_text(atom, record) for atom in clause.atoms))
+        if clause.tokens is None or is_template or n_clauses[clause.tokens] > 1:
+            texts.append(" OR ".join(atom_words(atom, record.shape, values) for atom in clause.atoms))
         else:
             texts.append(said[clause.tokens])
     return texts
-
-
-def _atom_text(atom: Atom, record: QueryRecord) -> str:
-    values = [c.as_py() if isinstance(c, pa.Scalar) else c for c in record.constants]
-    return atom_words(atom, record.shape, values)
 
 
 def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:

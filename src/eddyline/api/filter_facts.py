@@ -28,6 +28,7 @@ from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.engine.filter_events import filter_text
 from eddyline.expressions import Context
+from eddyline.expressions.fold import literal_value
 from eddyline.filters import FilterStage
 from eddyline.filters.filter_pool import FilterPool, filter_key, is_dear
 from eddyline.filters.shared import with_constants
@@ -213,7 +214,7 @@ def _is_live(plan: StreamPlan, record: QueryRecord) -> bool:
 
 
 def _alone_in_a_segment(record: QueryRecord) -> Segment:
-    values = [value.as_py() if isinstance(value, pa.Scalar) else value for value in record.constants]
+    values = [literal_value(value) if isinstance(value, pa.Scalar) else value for value in record.constants]
     slots = tuple(
         pa.array([value], slot.type) for value, slot in zip(values, record.shape.slots, strict=True)
     )
@@ -246,14 +247,13 @@ def _counted(pool: FilterPool, plan: StreamPlan, own: Ids | None) -> _Needed:
         live = segment.is_live
         n_with_filters += int(np.count_nonzero(live))
         mine = live if own is None else live & np.isin(segment.ids, own)
-        for at, column in enumerate(columns):
-            is_new = live.copy()  # one query may have a filter twice
-            for before in columns[:at]:
-                is_new &= column != before
-            for k, n in zip(*np.unique(column[is_new], return_counts=True), strict=True):
-                key = pool.filters[k].key
-                n_queries[key] = n_queries.get(key, 0) + int(n)
-            owned |= {pool.filters[k].key for k in np.unique(column[mine])}
+        stacked = np.sort(np.stack(columns), axis=0)
+        is_new = np.ones(stacked.shape, bool)  # one query may have a filter twice
+        is_new[1:] = stacked[1:] != stacked[:-1]
+        for k, n in zip(*np.unique(stacked[is_new & live], return_counts=True), strict=True):
+            key = pool.filters[k].key
+            n_queries[key] = n_queries.get(key, 0) + int(n)
+        owned |= {pool.filters[k].key for k in np.unique(stacked[:, mine])}
     return _Needed(n_queries, n_with_filters, None if own is None else frozenset(owned))
 
 

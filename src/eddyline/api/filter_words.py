@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eddyline.events import Event, FilterDrifted, FiltersReordered, PolicySwitched
+from eddyline.events import Event, FilterDrifted, FiltersReordered, PolicySwitched, RetentionRemoved
+from eddyline.model import iso_time
 
 SOMEBODYS = "another owner's filter"
 SETTLING = frozenset({"shared_greedy"})  # policies that count queries settled, not rows dropped
@@ -40,7 +41,7 @@ def change_words(entry: Mapping[str, Any], text: Callable[[int], str | None]) ->
 
 
 def event_words(event: Event) -> str | None:
-    """What an event of a router says; None of any other event."""
+    """What an event of a router, or of retention, says; None of any other event."""
     match event:
         case FiltersReordered():
             came, left = f"`{event.came}`", f"`{event.left}`"
@@ -52,8 +53,17 @@ def event_words(event: Event) -> str | None:
             return f"{event.stream}: {said}"
         case FilterDrifted():
             return f"{event.stream}: {_drifted(f'`{event.filter}`', event.what, event.before, event.after)}"
+        case RetentionRemoved():
+            return _removed(event)
         case _:
             return None
+
+
+def _removed(event: RetentionRemoved) -> str:
+    most = ", ".join(f"{name} {n:,}" for name, n in event.names)
+    more = ", …" if event.n_names > len(event.names) else ""
+    until = "" if event.until_us is None else f", of rounds up to {iso_time(event.until_us)}"
+    return f"{event.n:,} {event.what}{f' ({most}{more})' if most else ''}{until}"
 
 
 def _reordered(policy: str, came: str, left: str, came_per_s: float, left_per_s: float) -> str:
@@ -77,7 +87,7 @@ def _drifted(filter_: str, what: str, before: float, after: float) -> str:
 def _many(n: float) -> str:
     if not math.isfinite(n):
         return "any number of"
-    return _round(round(n)) if n >= 10 else f"{n:.2g}"
+    return rounded(round(n)) if n >= 10 else f"{n:.2g}"
 
 
 def percent(share: float) -> str:
@@ -175,7 +185,7 @@ def _work(facts: Mapping[str, Any]) -> Iterator[str]:
     times = f", {alone / made:.1f} times as many" if made and alone > made else ""
     yield (
         f"  shared     {made:,} evaluations on {facts['n_rows']:,} rows; "
-        f"each query for itself would make {about} {_round(alone)}{times}"
+        f"each query for itself would make {about} {rounded(alone)}{times}"
     )
     if facts["n_sampled_rows"]:
         yield (
@@ -205,7 +215,7 @@ def _tree(label: str, node: Mapping[str, Any], indent: str, width: int) -> Itera
             yield from _tree(f"{side}:", node[side], indent + (" " * 11 if indent == "  " else "  "), 8)
 
 
-def _round(n: int) -> str:
+def rounded(n: int) -> str:
     """To three digits: no more is known."""
     digits = max(0, len(str(abs(n))) - 3)
     return f"{round(n, -digits):,}"

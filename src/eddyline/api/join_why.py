@@ -21,8 +21,9 @@ from eddyline.api.join_words import column_words, input_words, over_joined
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.errors import SchemaError, UnknownNameError, did_you_mean
-from eddyline.expressions import Frame, evaluate
+from eddyline.expressions import Frame
 from eddyline.filters import ClauseVerdict, Why, WhyNot, why, why_not
+from eddyline.filters.why import evaluated
 from eddyline.model import (
     AGE,
     BEHIND,
@@ -278,7 +279,7 @@ def _alone(
     frame = _frame(rounds, record, rows)
     passes = np.ones(rows.num_rows, dtype=bool)
     for clause in condition.clauses:
-        truths = [frame.array(evaluate(atom.condition, frame)) for atom in clause.atoms]
+        truths = [frame.array(evaluated(atom.condition, frame)) for atom in clause.atoms]
         passes &= np.logical_or.reduce([np.asarray(each.fill_null(False)) for each in truths])
     return (
         InputWhyNot(input_words(entry), rows.num_rows, int(passes.sum()), texts, judged.stopped, {}),
@@ -305,7 +306,9 @@ def _keys_of(
     columns = {("", name): column for name, column in zip(rows.schema.names, rows.columns, strict=True)}
     frame = Frame(rows.num_rows, columns, [], rounds.context())
     keys = [key for key in shape.join.signature.keys if {key.left, key.right} == {place, other}]
-    values = [frame.array(evaluate(key.side(place), frame)).take(pa.array(taken)).to_pylist() for key in keys]
+    values = [
+        frame.array(evaluated(key.side(place), frame)).take(pa.array(taken)).to_pylist() for key in keys
+    ]
     if not values:
         return [()] * len(taken)
     return [None if None in row else row for row in zip(*values, strict=True)]

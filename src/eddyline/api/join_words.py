@@ -26,7 +26,6 @@ from eddyline.model import (
     Role,
     Shape,
     Signature,
-    UserCall,
     joined_name,
 )
 from eddyline.sql.render import render
@@ -88,23 +87,25 @@ def column_words(shape: Shape, name: str) -> str:
 
 def spoken(expression: Expression, inputs: Sequence[Input]) -> Expression:
     """An expression over rows of a signature, with columns of the inputs in place of its own."""
-    if isinstance(expression, Column):
-        place, _, own = expression.name.partition(".")
-        return replace(expression, name=own, input=inputs[int(place)].alias)
-    if isinstance(expression, (Call, UserCall)):
-        return replace(
-            expression, arguments=tuple(spoken(argument, inputs) for argument in expression.arguments)
-        )
-    return expression
+
+    def named(leaf: Expression) -> Expression:
+        if not isinstance(leaf, Column):
+            return leaf
+        place, _, own = leaf.name.partition(".")
+        return replace(leaf, name=own, input=inputs[int(place)].alias)
+
+    return expression.with_leaves(named)
 
 
 def over_joined(expression: Expression, place: int) -> Expression:
     """An expression over a stream's own columns, over the rows of the join."""
-    if isinstance(expression, Column):
-        return replace(expression, name=joined_name(place, expression.name), input="")
-    if isinstance(expression, (Call, UserCall)):
-        return replace(expression, arguments=tuple(over_joined(each, place) for each in expression.arguments))
-    return expression
+
+    def joined(leaf: Expression) -> Expression:
+        if not isinstance(leaf, Column):
+            return leaf
+        return replace(leaf, name=joined_name(place, leaf.name), input="")
+
+    return expression.with_leaves(joined)
 
 
 def atom_words(atom: Atom, shape: Shape, values: Sequence[Any]) -> str:

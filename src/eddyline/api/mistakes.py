@@ -91,7 +91,7 @@ def _of_name(engine: Engine, name: str, text: str, owner: str) -> list[FieldMist
     if known is None or engine.rounds.catalog.registered(known).text == text:
         return []
     taken = QueryStateError(
-        f"query {name} is there already, with another text",
+        f"query {name} already exists, with another text",
         hint="Give this one another name, or change that one.",
     )
     return [FieldMistake("name", taken)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import html
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from eddyline.delivery import Result, Results
 from eddyline.errors import EddylineError, PropertyError, SchemaError
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
-from eddyline.model import AtomKind, QueryState, Round
+from eddyline.model import AtomKind, QueryState, Round, iso_time
 from eddyline.notebook import html_table
 from eddyline.sources import ingest
 from eddyline.storage.outbox import StoredPart
@@ -251,18 +251,15 @@ class Query:
             record = self._record()
             if record.shape.join is not None and isinstance(row, Result):
                 row = {told["alias"]: told["row"] or {} for told in self._engine.receipt(row)["rows"]}
-            return why_of(self._rounds, record, row)
+            found = why_of(self._rounds, record, row)
+            return replace(found, notes=(*_sees_no_rows(record), *found.notes))
 
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest."""
         with self._rounds.lock:
             record = self._record()
-            notes = list(self.warnings)
-            if record.state is QueryState.PAUSED:
-                notes.append("it is paused, so it sees no rows")
-            if record.state is QueryState.SUSPENDED:
-                notes.append(f"it is suspended, so it sees no rows: {record.why}")
-            since = f"version {record.version_from}, {_when(record.registered_us)}"
+            notes = [*self.warnings, *_sees_no_rows(record)]
+            since = f"version {record.version_from}, {iso_time(record.registered_us, timespec='seconds')}"
             if record.shape.join is not None:
                 return why_not_join(self._rounds, record, last, since, notes)
             stream = self._rounds.catalog.stream(record.shape.stream)
@@ -292,6 +289,15 @@ class Query:
         with self._rounds.lock:
             self._rounds.check_open()
             return self._rounds.catalog.record(self.id)
+
+
+def _sees_no_rows(record: QueryRecord) -> list[str]:
+    """A note, where the engine or its owner has stopped the query."""
+    if record.state is QueryState.PAUSED:
+        return ["it is paused, so it sees no rows"]
+    if record.state is QueryState.SUSPENDED:
+        return [f"it is suspended, so it sees no rows: {record.why}"]
+    return []
 
 
 def why_of(
@@ -356,8 +362,3 @@ class QueryPage(list[Query]):
         self.total = total
         self.page = page
         self.n_pages = max(1, -(-total // per_page))
-
-
-def _when(microseconds: int) -> str:
-    at = datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.UTC)
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC")

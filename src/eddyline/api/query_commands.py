@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from eddyline.api import rules, trials
 from eddyline.api.engine import Engine
@@ -18,8 +19,9 @@ from eddyline.catalog import QueryRecord
 from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
 from eddyline.errors import QueryStateError
+from eddyline.expressions.fold import literal_value
 from eddyline.filters import Why
-from eddyline.model import Properties, QueryState, is_alert
+from eddyline.model import Properties, QueryState, is_alert, iso_time
 from eddyline.spark.prove import running_session
 from eddyline.sql.properties import FIELDS
 
@@ -49,7 +51,7 @@ class QueryCommands:
                 record = self._rounds.catalog.record(known)
                 if record.text != explained.text:
                     raise QueryStateError(
-                        f"query {name} is there already, with another text",
+                        f"query {name} already exists, with another text",
                         detail=f"It is {' '.join(record.text.split())}",
                         hint=to_replace,
                     )
@@ -111,7 +113,7 @@ class QueryCommands:
         with self._rounds.lock:
             record = self._rounds.catalog.record(query_id)
             return self._shown(Query(self._engine, query_id)) | {
-                "registered": instant(record.registered_us),
+                "registered": iso_time(record.registered_us, timespec="seconds"),
                 "stream": stream_words(record.shape),
                 "streams": list(streams_of(record.shape)),
                 "cost": rules.cost_class(record.shape),
@@ -187,7 +189,7 @@ class QueryCommands:
             record = self._rounds.catalog.record(handle.id)
             facts = explained.as_dict() | self._shown(handle)
             return facts | {
-                "registered": instant(record.registered_us),
+                "registered": iso_time(record.registered_us, timespec="seconds"),
                 "cost": rules.cost_class(record.shape),
                 "params": parameters(record),
                 "alerts": self._alert_facts(handle, record.properties),
@@ -294,7 +296,7 @@ class QueryCommands:
 def parameters(record: QueryRecord) -> dict[str, Any]:
     """The values of a query's named parameters."""
     return {
-        slot.name: getattr(value, "as_py", lambda value=value: value)()
+        slot.name: literal_value(value) if isinstance(value, pa.Scalar) else value
         for slot, value in zip(record.shape.slots, record.constants, strict=True)
         if slot.name is not None
     }
@@ -308,9 +310,3 @@ def _shown_text(explained: str) -> str:
     """An explanation of what is not registered: it has no results."""
     lines = [line for line in explained.splitlines()[1:] if not line.startswith("  results ")]
     return "\n".join(["not registered", *lines])
-
-
-def instant(microseconds: int) -> str:
-    """A time since 1970, in UTC."""
-    at = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(microseconds=microseconds)
-    return at.isoformat(timespec="seconds")

@@ -24,6 +24,7 @@ from eddyline.errors import (
     did_you_mean,
 )
 from eddyline.expressions import Context, Frame, cast, evaluate
+from eddyline.expressions.fold import literal_value
 from eddyline.model import Column, Properties, QueryState, Shape
 from eddyline.sources import infer_schema
 from eddyline.sources.ingest import as_table
@@ -92,7 +93,7 @@ class Registrar:
             record = self._rounds.catalog.record(known)
             if record.text != view.text:
                 raise QueryStateError(
-                    f"query {view.name} is there already, with another text",
+                    f"query {view.name} already exists, with another text",
                     hint="Write CREATE OR REPLACE VIEW to change it.",
                 )
         return self._put(view.text, view.name, shape, constants, declared, says_enabled=_says_enabled(stated))
@@ -113,7 +114,8 @@ class Registrar:
         )
         refuse_unbuilt(shape=record.shape, properties=declared, text=record.text)
         constants = [
-            constant.as_py() if isinstance(constant, pa.Scalar) else constant for constant in record.constants
+            literal_value(constant) if isinstance(constant, pa.Scalar) else constant
+            for constant in record.constants
         ]
         self._rounds.catalog.replace(
             handle.id,
@@ -236,7 +238,7 @@ class Registrar:
         ids = []
         with self._rounds.catalog.change():
             for at, each in enumerate(names):
-                constants = [column[at].as_py() for column in slots]
+                constants = [literal_value(column[at]) for column in slots]
                 ids.append(self._put(text, each, shape, constants, declared, says_enabled=says_enabled).id)
         return QuerySet(self._engine, ids)
 
@@ -359,7 +361,7 @@ class Registrar:
 
 
 def _value(constant: Any) -> Any:
-    value = constant.as_py() if isinstance(constant, pa.Scalar) else constant
+    value = literal_value(constant) if isinstance(constant, pa.Scalar) else constant
     return repr(value) if isinstance(value, float) else value  # NaN is the same constant as NaN
 
 

@@ -63,6 +63,7 @@ class Applied:
     unchanged: int
     refused: tuple[RefusedRow, ...] = ()
     n_refused: int = 0
+    warnings: tuple[str, ...] = ()  # about the whole
 
     def as_dict(self) -> dict[str, Any]:
         numbers = {
@@ -112,6 +113,7 @@ def apply(
             changes.count("unchanged"),
             tuple(changes.refused),
             changes.n_refused,
+            tuple(changes.warnings),
         )
 
 

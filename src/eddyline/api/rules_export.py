@@ -50,7 +50,7 @@ def export(engine: Engine, folder: str | os.PathLike[str]) -> Exported:
     """Write everything that stands into a new or empty folder."""
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise PropertyError(f"{target} is there already", hint="Name a new folder, or an empty one.")
+        raise PropertyError(f"{target} already exists", hint="Name a new folder, or an empty one.")
     with engine.rounds.lock:
         engine.rounds.check_open()
         streams = engine.rounds.catalog.streams()

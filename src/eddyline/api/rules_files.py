@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.api.pipeline.mistakes import Mistake, Place, place_of
-from eddyline.api.pipeline.model import Pipeline
+from eddyline.api.pipeline.model import Pipeline, SinkSettings
 from eddyline.api.pipeline.model import RulesTable as PipelineTable
 from eddyline.api.static_tables import beside
 from eddyline.errors import EddylineError, PropertyError, Span, did_you_mean
@@ -86,6 +86,7 @@ class Desired:
     rules: list[Rule] = field(default_factory=list)
     tables: list[TableRule] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
+    sinks: tuple[SinkSettings, ...] = ()  # of a pipeline
 
 
 Source = str | Path | Pipeline | Iterable[str | Path]
@@ -105,6 +106,7 @@ def desired(source: Source) -> Desired:
         for table in source.rules.tables:
             _take_pipeline_table(table, source, found)
         _refuse_unknown_sinks(found, [sink.name for sink in source.sinks])
+        found.sinks = source.sinks
     else:
         for file in rule_files([source] if isinstance(source, (str, Path)) else source):
             _read_file(file, found)
@@ -305,14 +307,14 @@ def _refuse_twins(found: Desired) -> None:
         if known is rule.origin.place:
             rules.append(rule)
         else:
-            found.mistakes.append(_twin(rule.origin.place, f"rule {rule.name} is there already", known))
+            found.mistakes.append(_twin(rule.origin.place, f"rule {rule.name} already exists", known))
     tables: list[TableRule] = []
     for table in found.tables:
         known = named.setdefault((table.properties.owner, table.name), table.origin.place)
         if known is table.origin.place:
             tables.append(table)
         else:
-            found.mistakes.append(_twin(table.origin.place, f"rule {table.name} is there already", known))
+            found.mistakes.append(_twin(table.origin.place, f"rule {table.name} already exists", known))
     declared: dict[str, Place] = {}
     streams: list[StatedStream] = []
     for stated in found.streams:
@@ -320,7 +322,7 @@ def _refuse_twins(found: Desired) -> None:
         if known is stated.place:
             streams.append(stated)
         else:
-            found.mistakes.append(_twin(stated.place, f"stream {stated.stream.name} is there already", known))
+            found.mistakes.append(_twin(stated.place, f"stream {stated.stream.name} already exists", known))
     found.rules, found.tables, found.streams = rules, tables, streams
 
 

@@ -20,9 +20,11 @@ from eddyline.api.rules_files import Desired, Rule, Source, StatedStream, TableR
 from eddyline.api.rules_table import RefusedRow, Rows, never_matching, read_rows
 from eddyline.api.trials import TableTrial
 from eddyline.api.trials import as_dict as trial_dict
+from eddyline.api.unfed_sinks import NamedQueries, standing_queries, unfed_sinks
 from eddyline.catalog import evolved
 from eddyline.catalog.members import is_same_shape, made_by, standing_as
 from eddyline.errors import EddylineError
+from eddyline.expressions.fold import literal_value
 from eddyline.filters import Trial
 from eddyline.model import Properties, QueryState, Shape, Stream
 from eddyline.sql import Shapes, refuse_unbuilt
@@ -101,6 +103,7 @@ class Plan:
     unlisted: list[int] = field(default_factory=list)  # registered queries that no file has
     unlisted_names: list[str] = field(default_factory=list)  # of the first of them
     mistakes: list[Mistake] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)  # about the whole, not one rule
 
     @property
     def refused(self) -> list[RefusedRow]:
@@ -135,6 +138,7 @@ class Plan:
             "tables": [_table_dict(change) for change in self.tables],
             "refused": [row.as_dict() for row in self.refused],
             "n_refused": self.n_refused,
+            "warnings": self.warnings,
             "mistakes": [mistake.as_dict() | {"shown": str(mistake)} for mistake in self.mistakes],
         }
 
@@ -183,6 +187,7 @@ class _Planner:
             self._progress("comparing tables", at, len(self._wanted.tables))
             self._table(table, streams)
         self._unlisted()
+        self._warn_of_unfed_sinks()
         self._found.mistakes.sort(key=lambda m: (str(m.place.file), m.place.line, m.place.column))
         return self._found
 
@@ -301,7 +306,7 @@ class _Planner:
         owner = table.properties.owner
         rows.without(
             {
-                at: f"rule {name} is there already, at {self._taken[owner, name]}"
+                at: f"rule {name} already exists, at {self._taken[owner, name]}"
                 for at, name in enumerate(rows.names)
                 if (owner, name) in self._taken
             },
@@ -350,6 +355,15 @@ class _Planner:
         self._found.unlisted = others.tolist()
         self._found.unlisted_names = [self._catalog.name_of(int(i)) for i in others[:SHOWN_NAMES]]
 
+    def _warn_of_unfed_sinks(self) -> None:
+        """Also queries that are in no file may feed them; those with mistakes might."""
+        if self._found.mistakes or not any(sink.takes == "alerts" for sink in self._wanted.sinks):
+            return
+        queries = [NamedQueries((c.rule.name,), c.shape, c.rule.properties) for c in self._found.queries]
+        queries += [NamedQueries(t.rows.names, t.rows.shape, t.rule.properties) for t in self._found.tables]
+        queries += standing_queries(self._catalog, self._found.unlisted)
+        self._found.warnings += unfed_sinks(self._wanted.sinks, queries)
+
 
 def _is_text(text: str) -> Callable[[str], bool]:
     """Whether a registered text is this one, but for blanks and comments around it. Many queries have few texts."""
@@ -397,7 +411,7 @@ def _scalars(constants: Sequence[Any], shape: Shape) -> list[pa.Scalar]:
 
 
 def _plain(constant: Any) -> Any:
-    value = constant.as_py() if isinstance(constant, pa.Scalar) else constant
+    value = literal_value(constant) if isinstance(constant, pa.Scalar) else constant
     return repr(value) if isinstance(value, float) else value  # NaN is the same constant as NaN
 
 

@@ -285,7 +285,7 @@ def _bad_keys(table: _Table, names: list[str], keys: list[str]) -> dict[int, str
         for place, made in enumerate(names):
             if made and first.setdefault(made, place) != place:
                 row = int(table.numbers[first[made]])
-                bad.setdefault(place, f"the key is there already, in row {row}")
+                bad.setdefault(place, f"the key already exists, in row {row}")
     return bad
 
 

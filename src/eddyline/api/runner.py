@@ -15,6 +15,7 @@ last committed round ended, and a sink is given again only what it may not have.
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -46,6 +47,7 @@ from eddyline.events import (
     RoundFailed,
     SourceClosed,
     SourceFailed,
+    SourceRecovered,
 )
 from eddyline.secrets import hidden
 from eddyline.sources import Ingested, Misfit, Taken
@@ -54,6 +56,7 @@ from eddyline.spark.jobs import pack_functions
 from eddyline.spark.workers import SparkWorkers
 from eddyline.types import python_rows
 
+_logger = logging.getLogger("eddyline")
 QUIET_S = 2.0  # nothing is said about what takes less
 PROGRESS_EVERY_S = 1.0
 TASKS_PER_CORE = 4
@@ -62,6 +65,7 @@ LONGEST_WAIT_S = 1.0
 FIRST_PAUSE_S = 0.5  # before something that failed is tried again; doubles each time
 LONGEST_PAUSE_S = 30.0
 RETRY_S = 5.0  # until a request to try again is taken up
+MOST_NAMED = 20  # sources or sinks in a line of the log
 TRIES_ONCE = 3  # a run of what is there does not wait for ever
 
 
@@ -94,7 +98,10 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a run did, and what ended it: once, until, stop, signal, sources (all ended), reader (of standard output: gone)."""
+    """What happened while a run lasted, also in rounds of pushes and of Spark's streaming queries.
+
+    It was ended by: once, until, stop, signal, sources (all ended), reader (of standard output: gone).
+    """
 
     n_rounds: int
     n_rows: int
@@ -230,7 +237,8 @@ class Runner:
         self._ends_with_sources = ends_with_sources
         self._is_running = True
         try:
-            return self._run(once, until, signals)
+            with self.engine.summaries:
+                return self._run(once, until, signals)
         finally:
             self._is_running = False
 
@@ -240,6 +248,7 @@ class Runner:
                 self.engine.warm_up()
             self._load_tables()
             self._open_feeds(once)
+            self._say_ends()
             while not self._is_over() or self._is_busy():
                 self._follow_requests(once)
                 worked = not self._is_over() and self._look_at_tables()
@@ -254,6 +263,9 @@ class Runner:
                     self._wait(LONGEST_WAIT_S)  # for jobs that are under way
                 elif not worked:
                     self._rest(once)
+            if self._ended_by in ("signal", "stop"):
+                why = signal.Signals(self._signal).name if self._signal is not None else "asked to"
+                _logger.info("stopping after round %d (%s); sinks get what is theirs", self._last_round, why)
             self.deliveries.finish(once=once, is_urged=lambda: self._signal is not None)
         assert self._ended_by is not None
         return RunSummary(
@@ -278,6 +290,11 @@ class Runner:
         lanes = self._lanes
         feeds = self._feeds if feed is None else [feed]
         return lanes is not None and any(lanes.is_busy(each) for each in feeds)
+
+    @property
+    def spark_version(self) -> str | None:
+        """Of PySpark, if rounds are shared with its workers."""
+        return None if self._workers is None else str(self._workers.session.version)
 
     @property
     def deliveries(self) -> Deliveries:
@@ -488,7 +505,8 @@ class Runner:
         except EddylineError as error:
             self._failed(feed, error, once)
             return False
-        feed.held, feed.n_failures = None, 0
+        feed.held = None
+        self._went_well(feed)
         return taken is not None
 
     def _take(self, feed: Feed, now: float) -> Taken | None:
@@ -533,10 +551,17 @@ class Runner:
         except EddylineError as error:
             self._failed(feed, error, once, is_round=True)
             return False
-        feed.n_failures = 0
+        self._went_well(feed)
         if outcome is not None:
             self._count(outcome)
         return True
+
+    def _went_well(self, feed: Feed) -> None:
+        if feed.n_failures:
+            seconds = round(self._clock() - feed.failing_since, 3)
+            recovered = SourceRecovered(self._last_round, feed.stream.name, feed.n_failures, seconds)
+            feed.n_failures = 0
+            self.engine.rounds.tell(recovered)
 
     def _run_round(self, feed: Feed, taken: Taken) -> None:
         """Commit the rows of a source. Rows the engine cannot take as they are become dead letters."""
@@ -573,19 +598,12 @@ class Runner:
         return outcome
 
     def _count(self, outcome: Outcome) -> None:
+        """Count the rows of each source; `_heard` counts rounds, of whatever brought them."""
         self._last_activity = self._clock()
-        counts = self._counts
         for feed in self._feeds:
             n_rows = outcome.round.n_rows.get(feed.name, 0)
             feed.n_rows += n_rows
             feed.meter.add(n_rows)
-        self._counts = replace(
-            counts,
-            n_rounds=counts.n_rounds + 1,
-            n_rows=counts.n_rows + sum(outcome.round.n_rows.values()),
-            n_results=counts.n_results + outcome.n_results,
-            n_dead=counts.n_dead + outcome.n_dead,
-        )
 
     def _is_lost(self) -> bool:
         """Whether another process has taken the home."""
@@ -598,6 +616,7 @@ class Runner:
         path = source.path if isinstance(source, FileSource) else None
         error.problem = hidden(error.problem, path)
         error.detail = None if error.detail is None else hidden(error.detail, path)
+        feed.failing_since = feed.failing_since if feed.n_failures else self._clock()
         feed.n_failures += 1
         message = error.problem + (f": {error.detail}" if error.detail else "")
         feed.message, feed.failed_at_us = message, time.time_ns() // 1000
@@ -615,10 +634,27 @@ class Runner:
     def _heard(self, event: Event) -> None:
         if isinstance(event, RoundCommitted):
             self._last_round = max(self._last_round, event.round_number)
+            counts = self._counts
+            self._counts = replace(
+                counts,
+                n_rounds=counts.n_rounds + 1,
+                n_rows=counts.n_rows + event.n_rows,
+                n_results=counts.n_results + event.n_results,
+                n_dead=counts.n_dead + event.n_dead,
+            )
             if self._deliveries is not None:
                 self._deliveries.wake()
         if self._on_event is not None:
             self._on_event(event)
+
+    def _say_ends(self) -> None:
+        """What is read, and what gets results."""
+        reads = [f"{each.stream} from {each.type} {each.what}".rstrip() for each in self.sources()]
+        gives = [f"{each.name} ({each.takes})" for each in self.sinks()]
+        for what, names in (("reading", reads), ("sinks:", gives)):
+            if names:
+                more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+                _logger.info("%s %s%s", what, ", ".join(names[:MOST_NAMED]), more)
 
     def _progress(self) -> RunProgress:
         return replace(self._counts, seconds=self._clock() - self._began)

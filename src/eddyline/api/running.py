@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from eddyline.api.pipeline.model import TICK_US, EngineSettings, Pipeline, RunLimits, StreamSettings
 from eddyline.api.pipeline.read import read_pipeline
+from eddyline.api.run_log import log_start
 from eddyline.api.runner import Runner, RunProgress, RunSummary
 from eddyline.engine.shared_work import SharedRounds
 from eddyline.errors import ClosedError, PropertyError
@@ -77,6 +78,7 @@ class Running:
         except BaseException:
             self.workers.close()
             raise
+        log_start(engine, spark=self._runner.spark_version)
         self._once = once
         self._ends_alone = bool(settings)
         self._summary: RunSummary | None = None

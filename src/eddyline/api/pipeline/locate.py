@@ -33,6 +33,7 @@ class Located:
     keys: dict[Path, Span] = field(default_factory=dict)
     values: dict[Path, Span] = field(default_factory=dict)
     twice: list[tuple[Path, Span, Span]] = field(default_factory=list)  # path, first place, second place
+    statements: list[tuple[int, Path]] = field(default_factory=list)  # where each begins, and its table
     lost_at: int | None = None  # where the text stops being TOML
 
     def key(self, path: Path) -> Span:
@@ -80,6 +81,7 @@ class _Reader:
             self._skip(_BLANK)
             if self.at >= len(self._text):
                 return
+            self.found.statements.append((self.at, table))
             if self._text[self.at] == "[":
                 table = self._header()
             else:

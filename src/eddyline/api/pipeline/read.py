@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import re
 import string
-import tomllib
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from eddyline.api.pipeline.mistakes import Mistake, PipelineError, Place, place_of
+from eddyline.api.pipeline.mistakes import Mistake, PipelineError, Place
 from eddyline.api.pipeline.model import (
     TICK_US,
     EngineSettings,
@@ -23,6 +21,7 @@ from eddyline.api.pipeline.model import (
 from eddyline.api.pipeline.sinks import read_sinks
 from eddyline.api.pipeline.static_tables import read_tables
 from eddyline.api.pipeline.streams import STREAM_KEYS, read_streams
+from eddyline.api.pipeline.syntax import document_of
 from eddyline.api.pipeline.tables import Document, Table
 from eddyline.api.shares import share_of
 from eddyline.engine import Limits, Retention
@@ -99,14 +98,7 @@ def load_pipeline(path: str | Path) -> Pipeline:
 def read_pipeline(text: str, path: Path) -> Pipeline:
     """Check the text of a pipeline file that stands at `path`, where relative paths start."""
     text = text.replace("\r\n", "\n")
-    try:
-        document = Document(path, text)
-        values = tomllib.loads(text)
-    except RecursionError:
-        mistake = Mistake(Place(path, 1, 1), "arrays or tables stand too deep inside each other")
-        raise PipelineError(path, [mistake]) from None
-    except tomllib.TOMLDecodeError as error:
-        raise PipelineError(path, _syntax_mistakes(document, str(error))) from None
+    document, values = document_of(path, text)
     root = Table(document, (), values, "the file")
     pipeline = _read(document, root)
     if document.mistakes:
@@ -133,7 +125,12 @@ def _read(document: Document, root: Table) -> Pipeline:
     if functions is not None:
         functions.only(("modules",), _ELSEWHERE)
     rules = _rules(root)
-    stream_names = {settings.stream.name.lower(): settings.stream.name for settings in streams}
+    stated = {
+        path[1] for path in document.broken if path[:1] in (("streams",), ("tables",)) and len(path) > 1
+    }
+    for table in (root.values.get("streams"), root.values.get("tables")):
+        stated |= set(table) if isinstance(table, dict) else set()
+    stream_names = {str(name).lower(): str(name) for name in stated}  # also of those with mistakes
     return Pipeline(
         path=document.path,
         text=document.text,
@@ -144,49 +141,6 @@ def _read(document: Document, root: Table) -> Pipeline:
         sinks=read_sinks(root, stream_names, rules, streams, _ELSEWHERE),
         limits=_run_limits(root),
     )
-
-
-# --------------------------------------------------------------------------------------------- syntax
-
-_AT = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
-_DUPLICATES = ("overwrite", "twice", "mutate", "Duplicate")
-
-
-def _syntax_mistakes(document: Document, said: str) -> list[Mistake]:
-    if any(word in said for word in _DUPLICATES) and document.located.twice:
-        return [
-            Mistake(
-                place_of(document.path, document.text, second, hides_value=True),
-                f"{'.'.join(str(part) for part in path)} is there twice",
-                detail=f"The first is in line {document.text.count(chr(10), 0, first.start) + 1}.",
-                hint="Keep one of the two.",
-            )
-            for path, first, second in document.located.twice
-        ]
-    hit = _AT.match(said)
-    message = hit[1] if hit else said
-    lines = document.text.split("\n")
-    lost_at = document.located.lost_at
-    if hit and hit[2]:
-        line, column = int(hit[2]), int(hit[3])
-    elif lost_at is not None:
-        line = document.text.count("\n", 0, lost_at) + 1
-        column = lost_at - document.text.rfind("\n", 0, lost_at)
-    else:
-        line, column = len(lines), len(lines[-1]) + 1
-    shown = lines[line - 1].partition("=")[0]  # what follows may be secret
-    place = Place(document.path, line, column, shown if column <= len(shown) else "")
-    return [Mistake(place, "this is not TOML", detail=f"{message}.", hint=_syntax_hint(message))]
-
-
-def _syntax_hint(message: str) -> str | None:
-    if "Invalid value" in message:
-        return "A text stands in quotation marks."
-    if any(words in message for words in ("Unclosed", "Unterminated", "Illegal character", 'Expected "\'"')):
-        return "Is something not closed?"
-    if "after a statement" in message:
-        return "Write one key = value in each line."
-    return None
 
 
 # --------------------------------------------------------------------------------------------- [engine] and [limits]

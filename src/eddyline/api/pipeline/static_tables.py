@@ -28,7 +28,7 @@ def read_tables(table: Table | None, streams: Collection[str], time_zone: str) -
         if each is None:
             continue
         if name.lower() in taken:
-            problem = f"table {name} is there already, as {taken[name.lower()]}"
+            problem = f"table {name} already exists, as {taken[name.lower()]}"
             hint = "Names are not case-sensitive, and tables are streams."
             table.document.wrong(each.at, problem, hint=hint, of_key=True)
             continue

@@ -71,11 +71,14 @@ def read_streams(table: Table | None, time_zone: str) -> list[StreamSettings]:
             continue
         spelling[name.lower()] = name
         stream = _stream(name, each)
+        rows_per_second = each.number("rows_per_second", None, above=0)
         source: SourceSettings | None = None
         if stream is not None and stream.source:
             source = _source_of_ddl(each, stream, time_zone)
         elif stream is not None:
             source = _source(each, stream, time_zone)
+        else:
+            _source_of_kind(each, name)
         if isinstance(source, StdinSource):
             if stdin is not None:
                 hint = "Let the other read files, or have no source."
@@ -87,7 +90,7 @@ def read_streams(table: Table | None, time_zone: str) -> list[StreamSettings]:
                     stream,
                     source,
                     each.document.place(each.at, of_key=True),
-                    each.number("rows_per_second", None, above=0),
+                    rows_per_second,
                 )
             )
     return found
@@ -238,14 +241,10 @@ def _source_of_ddl(table: Table, stream: Stream, time_zone: str) -> KafkaTopic |
 
 
 def _source(table: Table, stream: Stream, time_zone: str) -> SourceSettings | None:
-    source = table.table("source", f"the source of stream {stream.name}")
-    if source is None:
+    found = _source_of_kind(table, stream.name)
+    if found is None:
         return None
-    kind = source.choice("type", SOURCE_TYPES, needed=True)
-    if kind is None:
-        return None
-    source.title = f"a source of type {kind}"
-    source.only(_SOURCES[kind], _ELSEWHERE)
+    source, kind = found
     ways = (
         ON_CHANGE if kind != "kafka" else ("refuse", "restart")
     )  # offsets of one topic say nothing about another
@@ -272,6 +271,17 @@ def _source(table: Table, stream: Stream, time_zone: str) -> SourceSettings | No
         return None
     place = source.place("path")
     return FileSource(path, file_format, glob, poll_us, columns, delimiter, on_change, place)
+
+
+def _source_of_kind(table: Table, name: str) -> tuple[Table, str] | None:
+    """The source a stream states and its type: what can be checked without the columns of the stream."""
+    source = table.table("source", f"the source of stream {name}")
+    kind = None if source is None else source.choice("type", SOURCE_TYPES, needed=True)
+    if source is None or kind is None:
+        return None
+    source.title = f"a source of type {kind}"
+    source.only(_SOURCES[kind], _ELSEWHERE)
+    return source, kind
 
 
 def _payload(source: Table, stream: Stream) -> FileFormat | None:

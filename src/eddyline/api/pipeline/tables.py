@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eddyline.api.pipeline.locate import Located, locate
+from eddyline.api.pipeline.locate import Located
 from eddyline.api.pipeline.locate import Path as KeyPath
 from eddyline.api.pipeline.mistakes import Mistake, Place, place_of
 from eddyline.errors import EddylineError, PropertyError, Span, did_you_mean, nearest
@@ -20,10 +20,12 @@ from eddyline.sql import duration_us, size_bytes
 class Document:
     """A pipeline file being read: its text, where everything stands in it, and the mistakes found so far."""
 
-    def __init__(self, path: Path, text: str) -> None:
+    def __init__(self, path: Path, text: str, located: Located, broken: Sequence[KeyPath] = ()) -> None:
+        """`broken`: tables of which something could not be read, so that it cannot be said what they lack."""
         self.path = path
         self.text = text
-        self.located: Located = locate(text)
+        self.located = located
+        self.broken = broken
         self.mistakes: list[Mistake] = []
 
     @property
@@ -47,6 +49,8 @@ class Document:
         of_key: bool = False,
     ) -> None:
         """Note a mistake. With `of_key` it is about the key; its value, which may be anything, is then not shown."""
+        if at in self.broken:
+            return
         self.mistakes.append(Mistake(self.place(at, of_key=of_key), problem, detail, hint))
 
     def wrong_as(self, at: KeyPath, error: EddylineError, *, of_key: bool = False) -> None:
