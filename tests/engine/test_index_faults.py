@@ -120,6 +120,34 @@ def test_joins_go_on_without_the_query_at_fault(tmp_path, where):
     assert [result["head"] for result in sound.results()] == ["up"]
 
 
+def test_why_of_a_suspended_query_says_so_and_what_cannot_be_computed():
+    engine = declared(eddyline.open(None))
+    engine.stream("news", "sym STRING, head STRING")
+    text = (
+        "SELECT t.sym FROM trades t JOIN recent(news, 10) n ON t.sym = n.sym WHERE t.sym != repeat('x', {})"
+    )
+    faulty = engine.query(FAULTY.format(n=TIMES) + " AND price < 5", name="faulty")
+    joined = engine.query(text.format(TIMES), name="joined")
+    cannot = "eddyline could not decide this row: MemoryError"
+    with armed():
+        engine.push({"trades": ROW, "news": [{"sym": "A", "head": "up"}]})
+        asked = faulty.why(ROW[0]), joined.why({"t": ROW[0], "n": {"sym": "A"}})
+        counted = faulty.why_not(), joined.why_not()
+        refuted = faulty.why({"sym": "A", "price": 9.0})
+    for found in asked:
+        assert (found.matches, found.error) == (False, cannot)
+        assert found.notes[0] == f"it is suspended, so it sees no rows: {WHY}"
+        assert found.notes[0] in str(found)
+        assert [clause.verdict for clause in found.clauses] in (["error", "true"], ["true", "error"])
+    assert (refuted.matches, refuted.error) == (False, "")
+    for found in counted:
+        assert (found.n_matched, found.notes[0]) == (0, f"it is suspended, so it sees no rows: {WHY}")
+    assert faulty.why(ROW[0]).matches  # what was the matter is over; it is suspended still
+    assert faulty.why(ROW[0]).notes == asked[0].notes
+    engine.get("before").pause()
+    assert engine.get("before").why(ROW[0]).notes == ("it is paused, so it sees no rows",)
+
+
 def test_rules_of_a_table_that_cannot_be_indexed_are_found_by_their_key(monkeypatch):
     engine = eddyline.open(None)
     told = []

@@ -14,7 +14,8 @@ import pytest
 import eddyline
 from eddyline import Engine
 from eddyline.engine.memory import _container_limits, machine_limit, resident_bytes
-from eddyline.errors import MemoryLimitError, PropertyError
+from eddyline.errors import ClosedError, MemoryLimitError, PropertyError
+from eddyline.events import MemoryRanOut
 from tests.server.served import in_process
 
 SPARE = 20 << 20
@@ -149,6 +150,92 @@ def test_a_process_that_gets_no_more_memory_undoes_the_round_and_goes_on(tmp_pat
     done = subprocess.run(command, env=os.environ | one_thread, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == 1500 * 1500 + 1
+
+
+OUT_OF_MEMORY_AFTERWARDS = """
+import resource, sys
+import numpy as np, pyarrow as pa, eddyline
+
+LIMITS = {"4b alert": 1 << 20, "end": None}  # bytes more than now, from a step on
+
+def at_step(step):
+    if step in LIMITS:
+        pages = int(open("/proc/self/statm").read().split()[0])
+        more = LIMITS[step]
+        now = resource.RLIM_INFINITY if more is None else pages * resource.getpagesize() + more
+        resource.setrlimit(resource.RLIMIT_AS, (now, resource.RLIM_INFINITY))
+
+with eddyline.open(sys.argv[1], memory="1000 GB") as engine:
+    engine.stream("trades", "sym STRING, n BIGINT")
+    engine.query("SELECT sym, n FROM trades WHERE n > 0", name="hot", per="n", severity="info")
+    heard = []
+    engine.get("hot").on_result(lambda result: heard.append(result["n"]))
+    engine.push("trades", [("x", 1)])
+    rows = pa.table({"sym": ["a" * 100] * 60_000, "n": np.arange(60_000) + 2})
+    engine.rounds.at_step = at_step
+    done = engine.push("trades", rows, token="once")
+    engine.rounds.at_step = lambda step: None
+    events = [type(event).__name__ for event in engine.events()]
+    assert done.round_number == engine.rounds.last_round == 2
+    assert "AlertsDelayed" in events, events
+    assert len(engine.messages()) == 1
+    again = engine.push("trades", rows, token="once")
+    assert (again.is_repeat, again.round_number) == (True, 2)
+    engine.tick()
+    assert engine.rounds.alerting.log.last_id() == 60_001
+    assert len(engine.get("hot").results()) == 60_001
+    print(events.count("MemoryRanOut"))
+"""
+
+
+@pytest.mark.thorough
+def test_a_process_that_gets_no_more_memory_after_the_commit_has_done_the_round(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OUT_OF_MEMORY_AFTERWARDS, str(tmp_path / "home")]
+    one_thread = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=os.environ | one_thread, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("step", ["callbacks", "statistics"])
+def test_a_step_after_the_commit_without_memory_is_told_and_the_push_succeeds(
+    engine: Engine, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(*_: object) -> None:
+        raise MemoryError
+
+    where = (engine.rounds, "_deliver") if step == "callbacks" else (engine.rounds.records, "add")
+    monkeypatch.setattr(*where, run_out)
+    assert engine.push("trades", [("a", 8)], token="once").round_number == engine.rounds.last_round
+    (told,) = [event for event in engine.events() if isinstance(event, MemoryRanOut)]
+    assert (told.round_number, told.step) == (engine.rounds.last_round, step)
+    monkeypatch.undo()
+    assert engine.push("trades", [("a", 8)], token="once").is_repeat
+
+
+def test_an_engine_that_could_not_take_note_of_its_own_round_is_closed_and_the_home_has_the_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = eddyline.open(tmp_path / "home")
+    engine.stream("trades", "sym STRING, n INT")
+    engine.query("SELECT n FROM trades", name="all")
+
+    def run_out(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(engine.rounds.results, "append", run_out)
+    with pytest.raises(ClosedError) as ended:
+        engine.push("trades", [("a", 8)], token="once")
+    assert str(ended.value) == (
+        "round 1 has happened, but memory ran out before the engine had taken note of all of it\n"
+        "detail: Its rows and results are in the home. This engine was closed.\n"
+        "hint: Open the home again, with more memory or less to hold. Do not push the rows of this round once more, "
+        "unless with its token."
+    )
+    with pytest.raises(ClosedError, match="this engine was closed"):
+        engine.push("trades", [("a", 9)])
+    with eddyline.open(tmp_path / "home") as again:
+        assert again.push("trades", [("a", 8)], token="once").is_repeat
+        assert [result["n"] for result in again.get("all").results()] == [8]
 
 
 # --------------------------------------------------------------------------------------------- limits

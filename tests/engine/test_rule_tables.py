@@ -42,6 +42,35 @@ def test_a_row_meets_the_rules_that_were_there_when_it_came() -> None:
     assert n_rules(engine) == 2
 
 
+@pytest.mark.parametrize(
+    ("join", "sym", "who"),
+    [
+        ("t.sym = n.sym", "n.sym", "u1"),
+        ("t.sym = n.sym", "t.other", "u2"),
+        ("t.sym = n.sym", "n.other", "u2"),
+        ("t.other = n.sym", "n.sym", "u2"),
+        ("t.other = n.sym", "t.sym", "u1"),
+        ("t.other = n.sym", "n.other", "u1"),
+        ("t.sym = n.sym AND t.other = n.other", "n.other", "u2"),
+        ("t.sym = n.sym AND t.other = n.other", "n.sym", "u1"),
+    ],
+)
+def test_a_rule_is_met_by_its_equality_whichever_input_that_is_with(join: str, sym: str, who: str) -> None:
+    """Another table stands between the stream and the rules, which may be asked for by what it brings."""
+    engine = eddyline.open(None)
+    engine.stream("trades", "sym BIGINT, other BIGINT, price DOUBLE")
+    engine.stream("names", "sym BIGINT, other BIGINT", key="sym")
+    engine.stream("watches", "id BIGINT, sym BIGINT, low DOUBLE, high DOUBLE, who STRING", key="id")
+    told = engine.query(
+        f"SELECT w.who FROM trades t JOIN names n ON {join} "
+        f"JOIN watches w ON w.sym = {sym} AND t.price BETWEEN w.low AND w.high"
+    )
+    engine.push("names", [(1, 2), (2, 1)])
+    engine.push("watches", [watch(1, 1, 4, 6), watch(2, 2, 4, 6), watch(3, 1, 7, 9), watch(4, 2, 7, 9)])
+    engine.push("trades", [(1, 2, 5.0)])
+    assert [result["who"] for result in told.results()] == [who]
+
+
 def test_rules_of_rows_that_are_gone_go() -> None:
     engine = declared(eddyline.open(None))
     told = engine.query(TEXT)

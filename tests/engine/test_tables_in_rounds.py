@@ -273,3 +273,14 @@ def test_a_stream_dropped_while_a_round_changes_it_does_not_stop_the_round(life)
     assert life.told("all") == [(1,)]
     assert set(life.engine.rounds.joining.tables.tables) == {"quotes"}
     assert np.array_equal(life.engine.rounds.joining.tables.tables["quotes"].arrival, [2])
+
+
+def test_how_far_back_a_query_knows_a_table_is_the_same_after_the_home_is_opened_again(kept):
+    kept.query(AS_OF, "first")
+    kept.push(quotes=[("A", 1, None, at(0))])
+    kept.push(quotes=[("A", 2, None, at(10))])
+    kept.query(AS_OF, "second")
+    kept.reopen()
+    kept.push(trades=[(1, "A", at(5)), (2, "A", at(10))])
+    assert kept.told("first") == [(1, 1), (2, 2)]
+    assert kept.told("second") == [(2, 2)], "its first row of A is the one of 10"

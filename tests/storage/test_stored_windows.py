@@ -56,12 +56,17 @@ def test_changes_of_tables_are_read_as_they_were_written():
     rows = pa.record_batch({"k": ["a", "b"], "v": [1, None]})
     file = io.BytesIO()
     marks = np.array([3, 5]), np.array([-7, 0]), np.array([False, True])
+    versions = np.array([2, 4])
     write_table(
-        file, [TableBlock("q", rows, *marks), TableBlock("r", rows.slice(1), *(m[1:] for m in marks))]
+        file,
+        [TableBlock("q", rows, *marks, versions), TableBlock("r", rows.slice(1), *(m[1:] for m in marks))],
     )
     first, second = read_table(pa.py_buffer(file.getvalue()))
     assert (first.stream, second.stream) == ("q", "r")
     assert first.rows.equals(rows)
+    assert first.round_version is not None
+    assert first.round_version.tolist() == [2, 4]
+    assert second.round_version is None, "as in files of earlier releases"
     assert second.rows.to_pylist() == [{"k": "b", "v": None}]
     assert (first.arrival.tolist(), first.time_us.tolist(), first.is_delete.tolist()) == (
         [3, 5],

@@ -4,7 +4,8 @@ Enters: rows of a round, in the schemas of their streams. Leaves: a committed ro
 not be lost at the steps the protocol names.
 """
 
-from eddyline.engine.durable import Durable, Retention
+from eddyline.engine.durable import Durable
+from eddyline.engine.retention import Retention
 from eddyline.engine.rounds import Limits, Outcome, RoundEngine
 
 __all__ = ["Durable", "Limits", "Outcome", "Retention", "RoundEngine"]

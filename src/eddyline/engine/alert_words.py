@@ -38,8 +38,12 @@ class Form:
         return self.properties.severity or SEVERITY
 
     def key_text(self, values: Sequence[Any]) -> str:
-        """The key of a row with these values of `per`; zero is zero, whatever its sign."""
+        """The key of a row with these values of `per`; zero is zero, whatever its sign.
+
+        Homes know alerts by this text, so times in it stay as they were first written.
+        """
         plain = [0.0 if isinstance(value, float) and value == 0 else value for value in values]
+        plain = [str(value) if isinstance(value, datetime.datetime) else value for value in plain]
         return json.dumps(dict(zip(self.per, map(jsonable, plain), strict=True)))
 
 

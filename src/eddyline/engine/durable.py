@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,19 @@ from eddyline.catalog.alerts import AlertLog
 from eddyline.catalog.database import Database
 from eddyline.catalog.rounds import CommittedRound, ListedFile, ReadInput, RoundLog
 from eddyline.catalog.versions import Forgotten, VersionLog
+from eddyline.engine.retention import (
+    CAPTURE,
+    DEAD,
+    MOST_NAMED,
+    OUTBOX,
+    TABLE,
+    WINDOW,
+    Removal,
+    Removals,
+    Retention,
+    RetentionClock,
+    Uptime,
+)
 from eddyline.errors import EddylineError, HomeError, PropertyError, StoreError
 from eddyline.model import DeadLetter, Round, StreamProgress
 from eddyline.storage.home import Home
@@ -50,48 +63,17 @@ from eddyline.storage.store import Store, StoredFile
 from eddyline.storage.stored_tables import TableBlock, read_table, write_table
 from eddyline.storage.stored_windows import WindowBlock, read_windows, write_windows
 
-CAPTURE, OUTBOX, DEAD, WINDOW, TABLE = "capture", "outbox", "dead", "window", "table"
-_DAY_US = 86_400_000_000
+__all__ = ["CAPTURE", "DEAD", "GC_EVERY", "OUTBOX", "TABLE", "WINDOW", "Durable", "wall_clock_us"]
+
 GC_EVERY = 64  # rounds
-LEFT_S = 24 * 3600  # after which a file no round lists belongs to no round that still runs
+LEFT_US = 86_400_000_000  # after which a file no round lists belongs to no round that still runs
+CLOCK, REMOVED = "retention clock", "removed by retention"  # settings
+_WHAT = {OUTBOX: "results", DEAD: "dead letters", CAPTURE: "rows as they came"}
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long and how much is kept in the home; of age and size, the narrower limit counts.
-
-    The size of versions and of rounds is their number. Whatever else rooms come to store, statistics first, gets an age and a
-    size here as well.
-    """
-
-    results_us: int = 7 * _DAY_US
-    result_bytes: int = 4 << 30
-    dead_letters_us: int = 7 * _DAY_US
-    dead_letter_bytes: int = 256 << 20
-    captures_us: int = 1 * _DAY_US
-    capture_bytes: int = 1 << 30
-    versions_us: int = 30 * _DAY_US  # since another took its place
-    version_count: int = 10_000  # beside the one that stands now
-    rounds_us: int = 30 * _DAY_US  # a round of which a file is kept is kept too
-    round_count: int = 1_000_000
-    message_count: int = 1_000_000  # of alerts; they go with results as to their age
-
-    @classmethod
-    def stored(cls, text: str | None) -> Retention:
-        """What `as_text` gave; the usual limits if there was nothing."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        values = {} if text is None else json.loads(text)
-        return cls(**{name: value for name, value in values.items() if name in known})
-
-    def as_text(self) -> str:
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
-
-    def of(self, kind: str) -> tuple[int, int]:
-        return {
-            OUTBOX: (self.results_us, self.result_bytes),
-            DEAD: (self.dead_letters_us, self.dead_letter_bytes),
-            CAPTURE: (self.captures_us, self.capture_bytes),
-        }[kind]
+def wall_clock_us() -> int:
+    """The machine's clock, in microseconds since 1970."""
+    return time.time_ns() // 1000
 
 
 class Durable:
@@ -103,10 +85,13 @@ class Durable:
         *,
         time_zone: str | None,
         retention: Retention | None,
-        clock: Callable[[], int],
+        clock: Callable[[], int] | None = None,
         create: bool = True,
     ) -> None:
-        """Without `retention`, what the home was told last holds: opening it to look at it must not make it forget."""
+        """Without `retention`, what the home was told last holds: opening it to look at it must not make it forget.
+
+        `clock` says microseconds since 1970; without one it is the machine's.
+        """
         self.home = Home(folder, create=create)
         self.damaged: dict[str, str] = {}  # listed files that could not be read back, and why
         self._written: list[str] = []  # files of the round that is running
@@ -115,14 +100,16 @@ class Durable:
         self._in_use: dict[
             str, tuple[set[str], set[str]]
         ] = {}  # files no round lists: the last but one, and the last
-        self._clock = clock
+        self._left: dict[str, int] = {}  # files no round lists, and since when that is known
+        self._clock = wall_clock_us if clock is None else clock
+        self._uptime = Uptime() if clock is None else None
         try:
             self.database = Database(self.home.catalog)
         except BaseException:
             self.home.release()
             raise
         try:
-            with self.database.read():
+            with self.database.opening():
                 self._open(folder, time_zone, retention)
         except BaseException:
             self.close()
@@ -146,15 +133,18 @@ class Durable:
             self.retention = retention or Retention.stored(self.database.setting("retention"))
             if retention is not None:
                 self.database.set("retention", retention.as_text())
+            self.retention_clock = RetentionClock(self._clock, self._uptime, self.database.setting(CLOCK))
+            self.stamp_us()
+            self.removals = Removals(self.database.setting(REMOVED))
         self.database.epoch = self.epoch
-        self.rounds = RoundLog(self.database, self.epoch)
+        self.rounds = RoundLog(self.database, self.epoch, self.stamp_us)
         self.versions = VersionLog(self.database)
         self.alerts = AlertLog(self.database)
         self.n_cleared = self.store.clear_unlisted({file.name for file in self.rounds.files()})
         with contextlib.suppress(EddylineError):  # a full disk, say: rounds that come try again
             while any(self._forget()):
                 pass
-        self.catalog = Catalog(self.database, self._clock)
+        self.catalog = Catalog(self.database, self._clock, self.stamp_us)
 
     def _refuse_lost_catalog(self) -> None:
         """A new catalog beside an old store would clear it: everything there is unlisted."""
@@ -166,8 +156,11 @@ class Durable:
                 hint="Restore catalog.db from a backup. To start anew, take another folder, or remove this one's store.",
             )
 
-    def now_us(self) -> int:
-        return self._clock()
+    def stamp_us(self) -> int:
+        """The time as retention counts it, for what a transaction brings, and stored with it."""
+        now_us = self.retention_clock.now_us()
+        self.database.set(CLOCK, self.retention_clock.as_text())
+        return now_us
 
     def close(self) -> None:
         self.database.close()
@@ -207,7 +200,7 @@ class Durable:
         gone: Sequence[str] = (),
     ) -> None:
         """Step 4. Files that are gone from now on are unlisted with it, then removed."""
-        self.rounds.commit(done, progress, files, positions, self._clock(), inputs, gone)
+        self.rounds.commit(done, progress, files, positions, inputs, gone)
         self._written.clear()
         with contextlib.suppress(EddylineError):  # the round has happened; an opening clears what is left
             self._remove_files(gone)
@@ -276,9 +269,10 @@ class Durable:
         Results of rounds after `read_to` have not moved alerts yet, and stay until they have.
         """
         removed: dict[str, int] = {}
+        now_us = self.retention_clock.now_us()
         for kind in (OUTBOX, DEAD, CAPTURE):
             age_us, max_bytes = self.retention.of(kind)
-            old = {file.name for file in self.rounds.listed_before(kind, self._clock() - age_us)}
+            old = {file.name for file in self.rounds.listed_before(kind, now_us - age_us)}
             files = self.rounds.files(kind)
             if kind == OUTBOX and read_to is not None:
                 old -= {file.name for file in files if file.round_number > read_to}
@@ -294,36 +288,80 @@ class Durable:
                 excess -= file.nbytes
                 last = file.round_number
             if old:
-                self.rounds.unlist(old)
-                self._remove_files(old)
+                self._remove_old(kind, [file for file in files if file.name in old])
                 removed[kind] = len(old)
-        n_left = self._remove_left()
+        n_left = self._remove_left(now_us)
         if n_left:
             removed["left behind"] = n_left
         forgotten, n_rounds = self._forget()
         if forgotten:
             self.catalog.forgot(forgotten.templates)
-        since = self.rounds.first_to_keep(self._clock() - self.retention.results_us, sys.maxsize)
+        since = self.rounds.first_to_keep(now_us - self.retention.results_us, sys.maxsize)
+        until_us = self.rounds.now_of(since - 1)  # of the newest round that is too old
         n_messages = self.alerts.forget(since, self.retention.message_count)
-        self.alerts.silences.forget(self._clock() - self.retention.results_us)
+        self.removals.add(Removal("messages", n_messages, until_us))
+        if until_us is not None:
+            self.alerts.silences.forget(until_us)
         counts = {"versions": forgotten.n_versions, "rounds": n_rounds, "messages": n_messages}
         return removed | {kind: n for kind, n in counts.items() if n}
 
-    def _remove_left(self) -> int:
+    def _remove_old(self, kind: str, files: Sequence[ListedFile]) -> None:
+        """Unlist and remove files past retention, and note what was in them."""
+        removal = Removal(_WHAT[kind], until_us=self.rounds.now_of(max(file.round_number for file in files)))
+        for file in files:
+            removal.of.update(self._contents(kind, file))
+        removal.n = removal.of.total()
+        names, totals = [file.name for file in files], self.removals.with_(removal)
+        self.rounds.unlist(names, {REMOVED: totals})
+        self.removals.add(removal, totals)
+        self._remove_files(names)
+
+    def _contents(self, kind: str, file: ListedFile) -> Counter[int | str]:
+        """How much of which query, or stream, is in a file; nothing if it is damaged."""
+        try:
+            buffer = self.store.read(StoredFile(file.name, file.nbytes, file.checksum))
+        except StoreError:
+            return Counter()
+        found: Counter[int | str] = Counter()
+        if kind == OUTBOX:
+            for part in read_parts(buffer):
+                ids, counts = np.unique(part.query_ids, return_counts=True)
+                found.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
+        elif kind == DEAD:
+            found.update(letter.stream for letter in read_dead_letters(buffer))
+        else:
+            for stream, rows in read_capture(buffer):
+                found[stream] += rows.num_rows
+        return found
+
+    def removed(self) -> Iterator[tuple[Removal, list[tuple[str, int]]]]:
+        """What is to be told now of what retention removed, each with the queries or streams that had most of it, by name."""
+        for removal in self.removals.due(self.retention_clock.now_us()):
+            most = [
+                (each if isinstance(each, str) else self.name_of(each) or f"q{each}", n)
+                for each, n in removal.of.most_common(MOST_NAMED)
+            ]
+            yield removal, most
+
+    def _remove_left(self, now_us: int) -> int:
         """Remove what tasks that failed, or ran twice, have left: files no round lists that have been there for long."""
         listed = {file.name for file in self.rounds.files()}
         needed = listed | self.in_use | self._postponed | set(self._written)
-        left = [name for name in self.store.names() if name not in needed]
-        return self.store.remove(self.store.older_than(left, LEFT_S))
+        self._left = {name: self._left.get(name, now_us) for name in self.store.names() if name not in needed}
+        return self.store.remove([name for name, since in self._left.items() if now_us - since > LEFT_US])
 
     def _forget(self) -> tuple[Forgotten, int]:
         """Forget versions and rounds past retention, some of them if there are many; returns what, and how many rounds."""
-        now, keep = self._clock(), self.retention
+        now, keep = self.retention_clock.now_us(), self.retention
         version = self.versions.first_to_keep(now - keep.versions_us, keep.version_count)
         number = self.rounds.first_to_keep(now - keep.rounds_us, keep.round_count)
         results_from = self.rounds.oldest_version(OUTBOX, DEAD)
+        until_us = self.rounds.now_of(number - 1)
         n_rounds = self.rounds.forget(number)
-        return self.versions.forget(version, results_from=results_from), n_rounds
+        forgotten = self.versions.forget(version, results_from=results_from)
+        self.removals.add(Removal("rounds", n_rounds, until_us))
+        self.removals.add(Removal("versions", forgotten.n_versions))
+        return forgotten, n_rounds
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Files and bytes of each kind that are kept now."""

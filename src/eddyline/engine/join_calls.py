@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.expressions.frame import Called
-from eddyline.model import Call, Column, Expression, Signature, StreamPlan, UserCall, joined_name
+from eddyline.model import Column, Signature, StreamPlan, UserCall, joined_name
 
 Numbers = npt.NDArray[np.int64]
 
@@ -110,13 +110,8 @@ def calls_functions(plan: StreamPlan) -> bool:
 
 
 def _renamed(call: UserCall, name: Callable[[str], str]) -> UserCall:
-    def new(e: Expression) -> Expression:
-        if isinstance(e, Column):
-            return replace(e, name=name(e.name))
-        if isinstance(e, (Call, UserCall)):
-            return replace(e, arguments=tuple(map(new, e.arguments)))
-        return e
-
-    found = new(call)
+    found = call.with_leaves(
+        lambda leaf: replace(leaf, name=name(leaf.name)) if isinstance(leaf, Column) else leaf
+    )
     assert isinstance(found, UserCall), found
     return found

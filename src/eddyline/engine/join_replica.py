@@ -33,6 +33,7 @@ from eddyline.joins.stage import JoinStage
 from eddyline.joins.table import Table
 from eddyline.joins.table_changes import Changes
 from eddyline.model import Round, Stream
+from eddyline.nesting import deep_recursion
 from eddyline.storage.store import Store, StoredFile
 from eddyline.storage.stored_tables import read_table
 from eddyline.storage.stored_windows import WindowBlock, read_windows
@@ -125,7 +126,8 @@ def _replica(store: Store, task: ProbeTask) -> _Replica:
     """What this worker holds, under the plan of the task."""
     known = _plans.get(task.plan)
     if known is None:
-        known = _plans[task.plan] = pickle.loads(store.read(task.plan).to_pybytes())
+        with deep_recursion():
+            known = _plans[task.plan] = pickle.loads(store.read(task.plan).to_pybytes())
         while len(_plans) > PLANS_KEPT:
             del _plans[next(iter(_plans))]
     replica = _replicas.get(known.home)
@@ -194,7 +196,8 @@ def _catch_up_table(store: Store, name: str, files: Sequence[StoredFile], replic
     for file in files[len(known) :]:
         for block in read_table(store.read(file)):
             rows = fitted(block.rows, table.schema)
-            changes = Changes(rows, block.arrival, block.time_us, block.is_delete)
+            marks = block.arrival, block.time_us, block.is_delete, block.round_version
+            changes = Changes(rows, *marks)
             replica.rules.changed(name, changes, table.apply(changes))
             replica.rules.commit()
             table.commit()

@@ -24,7 +24,7 @@ from eddyline.catalog.rounds import ListedFile
 from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import event_times
 from eddyline.engine.join_calls import JoinCalls
-from eddyline.engine.join_groups import JoinClock, groups_of
+from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_letters import key_letters
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
 from eddyline.engine.join_tasks import SharedRows
@@ -66,7 +66,6 @@ class PlannedJoins:
     progress: dict[str, StreamProgress]
     first_versions: dict[str, FirstVersions]  # by signature
     groups: list[frozenset[str]]  # streams that joins connect
-    inner: list[frozenset[str]]  # those of them without outer joins
     births: dict[str, int]  # how often a stream of a name was dropped
     tables: PlannedTables | None = None  # None: there are none
 
@@ -116,10 +115,8 @@ class Joining:
         self._known: tuple[tuple[object, ...], PlannedJoins] | None = None
         self._locals: dict[tuple[str, str], FilterStage] = {}  # by signature and variant of its plan
         self._derived = DerivedPlans()
-        self._clock = JoinClock()
         self._births: dict[str, int] = {}  # how often a stream of a name was dropped
         self._built_births: dict[str, int] = {}  # as the stage and the tables know it
-        self._came: dict[str, Arrived] = {}  # in the round that is running
         self.left: list[str] = []  # filters nobody needs any more (`Made.stage`), until they are closed
         # in the round that is running: rows without a key, or with one in error
         self.letters: list[DeadLetter] = []
@@ -150,8 +147,6 @@ class Joining:
         catalog, last = self._catalog, None if self._known is None else self._known[1]
         same = {} if last is None else {n: last for n, plan in plans.items() if last.plans.get(n) is plan}
         signatures = catalog.signatures()
-        groups = groups_of(signatures)
-        outer = {name.lower() for each in signatures if each.outer for name in each.streams}
         return PlannedJoins(
             join_plan(
                 0 if last is None else last.plan.version + 1,
@@ -167,8 +162,7 @@ class Joining:
                 name: same[name].first_versions[name] if name in same else first_versions(plan, catalog)
                 for name, plan in plans.items()
             },
-            groups,
-            [group for group in groups if not group & outer],
+            groups_of(signatures),
             dict(self._births),
         )
 
@@ -205,12 +199,12 @@ class Joining:
             elif name in planned.streams and len(batch):
                 times = event_times(planned.streams[name], batch.rows, self._time_zone)
                 came[name] = arrived(batch, times, _n_counted(planned.progress[name]))
-        self._came = {name: rows for name, rows in came.items() if name in planned.streams}
-        if self._came:
-            wanted = self._wanted(planned, self._came, round_) if shared is None else shared.wanted
-            self.letters += key_letters(round_, planned.plan, self._came, wanted, self.stage.failures)
+        came = {name: rows for name, rows in came.items() if name in planned.streams}
+        if came:
+            wanted = self._wanted(planned, came, round_) if shared is None else shared.wanted
+            self.letters += key_letters(round_, planned.plan, came, wanted, self.stage.failures)
             known = replace(share, signatures=share.signatures or frozenset(planned.plans))
-            for made in self.stage.push(self._came, wanted, before, round_, known):
+            for made in self.stage.push(came, wanted, before, round_, known):
                 yield from self._made(planned, made, round_)
 
     def decide(
@@ -218,7 +212,7 @@ class Joining:
     ) -> Iterator[Made]:
         """Rows of outer joins for which no partner can come any more, given where the streams of the round will stand."""
         after = {name: progress.get(name, at) for name, at in planned.progress.items()}
-        for deciding in self.stage.decide(self._standing(planned, after), round_):
+        for deciding in self.stage.decide(_standing(after), round_):
             if deciding.signature in planned.plans:  # one that came since has had no rows yet
                 yield from self._made(planned, deciding, round_)
 
@@ -291,7 +285,7 @@ class Joining:
 
     def before(self, planned: PlannedJoins) -> Standing:
         """Where the streams stand before a round."""
-        return self._standing(planned, planned.progress)
+        return _standing(planned.progress)
 
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""
@@ -377,7 +371,7 @@ class Joining:
     def _change(self, round_: Round, stream: Stream, batch: TupleBatch, is_delete: Mask | None) -> Deltas:
         if is_delete is None:
             is_delete = np.zeros(len(batch), dtype=bool)
-        deltas = self.tables.apply(stream, batch, is_delete)
+        deltas = self.tables.apply(round_, stream, batch, is_delete)
         self.rules.changed(stream.name.lower(), self.tables.changes_of(stream), deltas)
         self.letters += self.tables.letters(round_, stream, batch, deltas.misfits)
         return deltas
@@ -404,27 +398,12 @@ class Joining:
             gone += self._files.gone
         return files, gone
 
-    def commit(
-        self,
-        round_: Round,
-        planned: PlannedJoins,
-        progress: Mapping[str, StreamProgress],
-        *,
-        is_numbered: bool,
-    ) -> None:
+    def commit(self, round_: Round, planned: PlannedJoins, progress: Mapping[str, StreamProgress]) -> None:
         """Keep what was built; `progress` is where the streams of the round now stand."""
         after = {name: progress.get(name, at) for name, at in planned.progress.items()}
         self._build(planned)
-        self._clock.note(
-            planned.groups,
-            planned.streams,
-            self._came,
-            _with_rows(planned, after),
-            planned.progress,
-            is_numbered=is_numbered,
-        )
-        self._came, self.letters = {}, []
-        standing = self._standing(planned, after)
+        self.letters = []
+        standing = _standing(after)
         self.stage.commit(standing, round_)
         self.calls.forget(self.stage.first_arrivals())
         signatures = [each.signature for each in planned.plan.signatures]
@@ -435,7 +414,7 @@ class Joining:
             self._files.commit()
 
     def rollback(self) -> None:
-        self._came, self.letters = {}, []
+        self.letters = []
         self.stage.rollback()
         self.rules.rollback()
         self.tables.rollback()
@@ -447,7 +426,6 @@ class Joining:
         assert self._files is not None
         blocks = list(self._files.restore())
         planned = self.plan(progress)
-        self._clock.distrust(name for name, at in progress.items() if at.n_rows)
         if planned is None:
             self.tables.restore(version, progress.keys())
             return
@@ -456,17 +434,10 @@ class Joining:
         self.rules.fill()
         for block in blocks:
             self.stage.restore(block.stream, functools.partial(stored_rows, block))
-        self.stage.commit(self._standing(planned, planned.progress), Round(0, 0, now_us, 0, 0, {}))
-
-    def _standing(self, planned: PlannedJoins, progress: Mapping[str, StreamProgress]) -> Standing:
-        return Standing(
-            {name: _n_counted(at) for name, at in progress.items()},
-            self._clock.watermarks(planned.inner, planned.streams, progress),
-        )  # what is decided of outer joins stays so after a restart, when nobody knows any more what was in order
+        self.stage.commit(_standing(planned.progress), Round(0, 0, now_us, 0, 0, {}))
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""
-        self._clock.forget(name)
         self._births[name] = self._births.get(name, 0) + 1
 
     # ----------------------------------------------------------------------------------------- looking at it
@@ -494,9 +465,12 @@ def _n_counted(at: StreamProgress) -> int:
     return at.n_rows - at.n_late
 
 
-def _with_rows(planned: PlannedJoins, after: Mapping[str, StreamProgress]) -> set[str]:
-    """The streams of which rows came in a round."""
-    return {name for name, at in planned.progress.items() if after[name].n_rows > at.n_rows}
+def _standing(progress: Mapping[str, StreamProgress]) -> Standing:
+    """What is still to come of a stream is bounded by its own watermark alone: that of its partners says nothing of it."""
+    return Standing(
+        {name: _n_counted(at) for name, at in progress.items()},
+        {name: at.watermark_us for name, at in progress.items()},
+    )
 
 
 def _as_rows(name: str, deltas: Deltas) -> Arrived:

@@ -63,13 +63,17 @@ class Memory:
 
     def ran_out(self, error: MemoryError) -> MemoryLimitError:
         """The error to raise for a round that got no memory; what it held by then is let go of."""
-        traceback.clear_frames(error.__traceback__)
-        self._tried_at = -TRIED_EVERY_S
-        self._free()
+        self.let_go(error)
         return self._error(
             "these rows are refused: there was not enough memory to work on them",
             f"The system gave the process no more than {size_text(resident_bytes())}.",
         )
+
+    def let_go(self, error: MemoryError) -> None:
+        """Free what was held where memory ran out."""
+        traceback.clear_frames(error.__traceback__)
+        self._tried_at = -TRIED_EVERY_S
+        self._free()
 
     def _free(self) -> None:
         now = time.monotonic()

@@ -28,6 +28,7 @@ from eddyline.filters.saved_index import read_parts, write_base, write_overlay
 from eddyline.functions import Functions
 from eddyline.functions.udf import UserFunction
 from eddyline.model import Changes, Segment, Shape, Stream, StreamPlan
+from eddyline.nesting import deep
 from eddyline.storage.arrays import map_arrays, write_arrays
 from eddyline.storage.store import Store, StoredFile
 
@@ -164,6 +165,7 @@ def _walk(plan: StreamPlan) -> Iterator[Any]:
         yield from segment.slots
 
 
+@deep
 def _dump(file: BinaryIO, what: Any, shared: StreamPlan | None) -> None:
     """Write an object; arrays lie behind it, to be mapped."""
     head, buffers = io.BytesIO(), list[pickle.PickleBuffer]()
@@ -186,6 +188,7 @@ class _Unpickler(pickle.Unpickler):
         return self._objects[pid]
 
 
+@deep
 def _load(store: Store, file: StoredFile, shared: StreamPlan | None) -> Any:
     description, arrays = map_arrays(store.read(file))
     buffers = [arrays[f"buffer{k}"] for k in range(description["n_buffers"])]

@@ -21,6 +21,7 @@ from eddyline.engine.tables import is_of_tables
 from eddyline.functions.udf import UserFunction
 from eddyline.joins.plan import SignaturePlan
 from eddyline.model import Signature, Stream, joined_name
+from eddyline.nesting import deep
 from eddyline.storage.store import StoredFile
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class ReplicaPlans:
                 f"{durable.store.folder.absolute()} {durable.epoch}",
             )
 
+            @deep
             def write(file: BinaryIO) -> None:
                 pickle.dump(plan, file, protocol=5)
 

@@ -48,6 +48,7 @@ from eddyline.engine.join_tasks import SharedRows
 from eddyline.engine.joining import Joining, Made, PlannedJoins
 from eddyline.engine.memory import Holder, Memory
 from eddyline.engine.plausible_times import implausible
+from eddyline.engine.restored_counts import COUNTS_EVERY, restore_counts, save_counts
 from eddyline.errors import (
     ClosedError,
     EddylineError,
@@ -64,8 +65,10 @@ from eddyline.events import (
     ColumnIgnored,
     Event,
     KernelsCompiling,
+    MemoryRanOut,
     QueriesNotIndexed,
     ResultsDropped,
+    RetentionRemoved,
     RoundCommitted,
     StoreFileDamaged,
     TimeImplausible,
@@ -163,7 +166,6 @@ class Work:
     n_late: int = 0
     last_arrival: int = 0  # 0: there are no rows
     n_made: int = 0  # rows that joins and tables made
-    is_numbered: bool = False  # the rows brought arrival numbers of their own
     recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
     matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
     letters: list[DeadLetter] = field(default_factory=list)  # to keep
@@ -218,6 +220,7 @@ class RoundEngine:
         self.dead_letters = DeadLetters(limits.dead_letters)
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self.records = RoundRecords(None if durable is None else durable.home.folder)
+        self.n_results_before = 0  # of rounds before the home was opened
         self.recent: dict[str, RecentRows] = {}
         self.progress: dict[str, StreamProgress] = {}
         self.callbacks: dict[int, list[Callable[[Round, PartMatches | StoredPart], None]]] = {}
@@ -400,27 +403,43 @@ class RoundEngine:
                 self.memory.check_commit()
                 outcome = self._commit(round_, planned, work, positions)
         except MemoryError as error:
+            if self._last_round == round_.number:
+                raise self._interrupted(error, round_) from None
             raise self._out_of_memory(error) from None
         except BaseException:
             self._abort()
             raise
-        with self.lock:
+        with self.lock:  # the round has happened: nothing below makes it fail
             self.at_step("4b alert")
             messages = self._alert(
                 round_.number, lambda: self.alerting.after(round_, work.matches, work.outputs)
             )
             self.at_step("5 deliver")
             ended = time.perf_counter()
-            self._deliver(outcome, work, ended - began)
-            self._tell_messages(messages)
-            for event in self.function_watch.after(round_.number, work.functions, round_.now_us):
-                self.announce(event)
-            self.records.add(_record(outcome, work, began, ended))
+            with self._afterwards(round_.number, "callbacks"):
+                self._deliver(outcome, work, ended - began)
+                self._tell_messages(messages)
+            with self._afterwards(round_.number, "statistics"):
+                for event in self.function_watch.after(round_.number, work.functions, round_.now_us):
+                    self.announce(event)
+                self.records.add(_record(outcome, work, began, ended))
+                if self.durable is not None and round_.number % COUNTS_EVERY == 0:
+                    save_counts(self.durable, self._last_round, self.results, self.dead_letters)
             if round_.number % GC_EVERY == 0:
                 self.at_step("7 gc")
-                self._collect_garbage(round_.number)
+                with self._afterwards(round_.number, "cleanup"):
+                    self._collect_garbage(round_.number)
             self.at_step("end")
         return outcome
+
+    @contextlib.contextmanager
+    def _afterwards(self, round_number: int, step: str) -> Iterator[None]:
+        """Around a step after the commit: if there is no memory for it, that is told."""
+        try:
+            yield
+        except MemoryError as error:
+            self.memory.let_go(error)
+            self.announce(MemoryRanOut(round_number, step, "there was not enough memory"))
 
     def plan(self, inputs: Iterable[str], now_us: int | None = None) -> Planned:
         """Step 1, with the lock held: pin the version, where each stream stands, now() and the seed."""
@@ -479,7 +498,6 @@ class RoundEngine:
         arrivals = _arrival_numbers(inputs, round_.first_arrival)
         batches: dict[str, TupleBatch] = {}
         work = Work(round_.n_rows)
-        work.is_numbered = any(each.arrival is not None for each in inputs.values())
         for name, ingested in inputs.items():
             stream, before, n = planned.streams[name], planned.progress[name], ingested.rows.num_rows
             times = event_times(stream, ingested.rows, self.time_zone)
@@ -524,8 +542,12 @@ class RoundEngine:
         warm_up()
 
     def compile_if_cold(self) -> None:
-        """Compile the kernels if this machine has not done so, and say so: some seconds, once."""
-        compile_if_cold(lambda: self.tell(KernelsCompiling(self._last_round)))
+        """Compile the kernels if this machine has not done so, and say how far that is."""
+        compile_if_cold(
+            lambda far: self.tell(
+                KernelsCompiling(self._last_round, far.n_done, far.n_parts, far.seconds, far.left_s, str(far))
+            )
+        )
 
     def tell(self, event: Event) -> None:
         """Announce something from outside a round."""
@@ -685,7 +707,7 @@ class RoundEngine:
         self._last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
         if planned.joins is not None:
-            self.joining.commit(round_, planned.joins, self.progress, is_numbered=work.is_numbered)
+            self.joining.commit(round_, planned.joins, self.progress)
         for name, rows in work.recent.items():
             if name in progress:
                 self._recent(name).append(round_.version, rows)
@@ -734,6 +756,19 @@ class RoundEngine:
             with self.lock, contextlib.suppress(EddylineError):  # the round's own error is the one to tell
                 self.durable.abort()
 
+    def _interrupted(self, error: MemoryError, round_: Round) -> ClosedError:
+        """A round has happened, and memory ran out before this engine knew all of it: it cannot go on from there."""
+        self.memory.let_go(error)
+        self.close()
+        kept = "Its rows and results are in the home" if self.durable is not None else "It was in memory"
+        again = "Open the home again" if self.durable is not None else "Open another engine"
+        return ClosedError(
+            f"round {round_.number} has happened, but memory ran out before the engine had taken note of all of it",
+            detail=f"{kept}. This engine was closed.",
+            hint=f"{again}, with more memory or less to hold. Do not push the rows of this round once more"
+            + (", unless with its token." if round_.token is not None else "."),
+        )
+
     def _out_of_memory(self, error: MemoryError) -> MemoryLimitError:
         """Undo a round for which there was no memory."""
         told = self.memory.ran_out(error)  # first: undoing needs a little of what the round has taken
@@ -775,6 +810,15 @@ class RoundEngine:
                 self.durable.collect_garbage(read_to=self.alerting.cursor)
             except EddylineError as error:
                 self.announce(CleanupFailed(round_number, str(error)))
+            self._tell_removed(round_number, self.durable)
+
+    def _tell_removed(self, round_number: int, durable: Durable) -> None:
+        for removal, most in durable.removed():
+            self.announce(
+                RetentionRemoved(
+                    round_number, removal.what, removal.n, removal.until_us, len(removal.of), tuple(most)
+                )
+            )
 
     def _add_letters(self, round_: Round, batch: TupleBatch, output: FilterOutput, work: Work) -> None:
         """Pairs in error as dead letters, no more than are kept; the others are counted."""
@@ -837,7 +881,10 @@ class RoundEngine:
             return step()
         except EddylineError as error:
             self.announce(AlertsDelayed(round_number, str(error)))
-            return []
+        except MemoryError as error:
+            self.memory.let_go(error)
+            self.announce(AlertsDelayed(round_number, "there was not enough memory"))
+        return []
 
     def say(
         self, query: str, text: str, *, row: Mapping[str, Any] | None = None, severity: str = "error"
@@ -905,9 +952,13 @@ class RoundEngine:
         for file in newest:
             for part in durable.parts(file):
                 self.results.append(file.round_number, durable.rounds.version_of(file.round_number), part)
-        for file in durable.newest(DEAD, self.limits.recent_bytes):
+        dead = durable.newest(DEAD, self.limits.recent_bytes)
+        for file in dead:
             self.dead_letters.add(durable.dead_letters(file))
         self.dead_letters.n_total = durable.rounds.n_dead()
+        self.n_results_before = durable.rounds.n_results()
+        held = {OUTBOX: newest, DEAD: dead}
+        restore_counts(durable, self._last_round, self.results, self.dead_letters, held)
         for file in durable.newest(CAPTURE, self.limits.recent_bytes):
             for name, rows in durable.rows(file):
                 if self.catalog.find_stream(name) is not None:
@@ -915,6 +966,7 @@ class RoundEngine:
                     self._recent(name).append(version, _old_rows(name, rows))
         if self.alerting.cursor < self._last_round:
             self._alert(self._last_round, lambda: self.alerting.catch_up(self._last_round))
+        self._tell_removed(self._last_round, durable)
         for name, message in durable.damaged.items():
             self.announce(StoreFileDamaged(self._last_round, name, message))
 
@@ -984,6 +1036,7 @@ class RoundEngine:
                 self.alerting.close()
                 self.functions.close()
                 if self.durable is not None:
+                    save_counts(self.durable, self._last_round, self.results, self.dead_letters)
                     self.durable.close()
             self.is_closed = True
             self.delivered.notify_all()

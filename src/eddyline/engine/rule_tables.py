@@ -20,12 +20,12 @@ from eddyline.batch import TupleBatch
 from eddyline.errors import IndexBuildError
 from eddyline.events import IndexBuildFailed
 from eddyline.filters import FilterStage
-from eddyline.joins.partners import ALWAYS, TablePartner
+from eddyline.joins.partners import TablePartner
 from eddyline.joins.plan import Drivers, JoinPlan, Numbers, SignaturePlan
 from eddyline.joins.probing import PartnerMarks
 from eddyline.joins.rules_index import RuleForm, Rules, rule_form
 from eddyline.joins.stem import Evaluate, Key, Matches
-from eddyline.joins.table import Table
+from eddyline.joins.table import ALWAYS, Table
 from eddyline.joins.table_changes import Changes, Deltas
 from eddyline.model import Clause, Column, Expression, Role, Round, StreamPlan
 
@@ -75,8 +75,8 @@ class RulePartner:
     def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
         return self.inner.take(rows, columns)
 
-    def marks(self, rows: Numbers) -> PartnerMarks:
-        return self.inner.marks(rows)
+    def marks(self, rows: Numbers, drivers: Drivers, of: Numbers) -> PartnerMarks:
+        return self.inner.marks(rows, drivers, of)
 
 
 class RuleTables:

@@ -135,11 +135,14 @@ class Tables:
         table = self.tables[name]
         return table.time_us[table.current()]
 
-    def apply(self, stream: Stream, batch: TupleBatch, is_delete: npt.NDArray[np.bool_]) -> Deltas:
+    def apply(
+        self, round_: Round, stream: Stream, batch: TupleBatch, is_delete: npt.NDArray[np.bool_]
+    ) -> Deltas:
         """Make the changes a batch brings; gives what they changed."""
         name = stream.name.lower()
         times = times_of(event_times(stream, batch.rows, self._time_zone), len(batch))
-        changes = self._changes[name] = Changes(batch.rows, batch.arrival, times, is_delete)
+        version = np.full(len(batch), round_.version, np.int64)
+        changes = self._changes[name] = Changes(batch.rows, batch.arrival, times, is_delete, version)
         return self.tables[name].apply(changes)
 
     def changes_of(self, stream: Stream) -> Changes:
@@ -212,7 +215,8 @@ class Tables:
                     self._stale.append(listed.name)
                     continue
                 rows = fitted(block.rows, table.schema)
-                table.apply(Changes(rows, block.arrival, block.time_us, block.is_delete))
+                marks = block.arrival, block.time_us, block.is_delete, block.round_version
+                table.apply(Changes(rows, *marks))
                 table.commit()
                 files = self._files.setdefault(block.stream, _Files())
                 if listed.name not in files.names:
@@ -232,7 +236,7 @@ def is_of_tables(signature: Signature) -> bool:
 
 
 def _parts(changes: Changes) -> tuple[Any, ...]:
-    return changes.rows, changes.arrival, changes.time_us, changes.is_delete
+    return changes.rows, changes.arrival, changes.time_us, changes.is_delete, changes.round_version
 
 
 def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

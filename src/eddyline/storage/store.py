@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import re
-import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -96,15 +95,6 @@ class Store:
                 name = path.relative_to(self.folder).as_posix()
                 if _NAME.fullmatch(name):
                     yield name
-
-    def older_than(self, names: Iterable[str], seconds: float) -> list[str]:
-        """Those of the files that were last written to so long ago."""
-        old = []
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - (self.folder / name).stat().st_mtime > seconds:
-                    old.append(name)
-        return old
 
     def remove(self, names: Iterable[str]) -> int:
         """Remove files; those gone already do not count."""
