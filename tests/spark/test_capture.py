@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -343,6 +344,59 @@ def test_a_drained_query_ends_behind_its_batch_and_goes_on_later(fed):
     assert fed.results() == [("A", 1)]
     fed.run()
     assert fed.results() == [("A", 1), ("B", 2)]
+
+
+def test_a_batch_that_comes_while_a_query_is_drained_waits_and_leaves_no_trace(fed, capfd):
+    fed.write(("A", 1.0, 1))
+    query = fed.feed(trigger={"processingTime": "0 seconds"})
+    query.processAllAvailable()
+    feed = capture._feeds[str(query.runId)]
+    feed.finish_batch()
+    fed.write(("B", 2.0, 2))
+    assert feed._is_at_gate.wait(60)  # Spark has planned it, and would now see it fail
+    assert query.isActive
+    drain(query)
+    assert not query.isActive
+    assert query.exception() is None
+    fed.run()
+    assert fed.results() == [("A", 1), ("B", 2)]
+    said = capfd.readouterr().err
+    assert not re.search(r"Exception|Error|Traceback|\tat ", said), said
+
+
+def test_a_query_that_is_stopped_in_the_middle_of_a_batch_counts_as_stopped_and_takes_it_later(fed, capfd):
+    entered, started = threading.Event(), []
+
+    def at_step(step: str) -> None:
+        if step == "2 capture" and fed.position() is not None:  # behind the claim
+            entered.set()
+            while not started or started[0].isActive:
+                time.sleep(0.05)
+
+    fed.engine.rounds.at_step = at_step
+    fed.write(("A", 1.0, 1))
+    query = fed.feed(trigger={"processingTime": "0 seconds"})
+    started.append(query)
+    assert entered.wait(60)
+    query.stop()
+    assert query.exception() is None
+    fed.live()
+    fed.run()
+    assert fed.results() == [("A", 1)]
+    said = capfd.readouterr().err
+    assert not re.search(r"Exception|Error|Traceback|\tat ", said), said
+
+
+def test_a_run_counts_what_streaming_queries_feed_it(fed, spark):
+    fed.write(("A", 1.0, 1), ("B", 20.0, 2))
+    fed.write(("C", 2.0, 3))
+    running = fed.engine.start(spark)
+    running.feed(
+        "trades", fed.frame(), checkpoint=fed.checkpoint, trigger={"availableNow": True}
+    ).awaitTermination()
+    summary = running.stop()
+    assert (summary.n_rows, summary.n_results) == (3, 2)
+    assert fed.engine.counters().n_rows == 3
 
 
 # --------------------------------------------------------------------------------------------- captures of a partition

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 import eddyline
+from eddyline.errors import SqlError
 from eddyline.spark.jobs import spark_runner
+from tests import nasty_texts
 from tests.engine.test_filters_in_tasks import asked, router_of, rows_of, told
 from tests.on_workers import opener
 
@@ -42,3 +46,26 @@ def test_auto_on_spark_finds_what_it_finds_in_process(spark, tmp_path):
         there.push("s", rows)
     assert told(there) == told(here)
     assert router_of(there).snapshot()["n_rows"] == 2400
+
+
+def test_large_and_deep_texts_are_worked_on_by_workers_as_in_process(spark, tmp_path):
+    texts = [
+        *nasty_texts.nested(190).values(),
+        *nasty_texts.ACCEPTED.values(),
+        *nasty_texts.many(60).values(),
+    ]
+    found = []
+    for open_engine in (eddyline.open, opener(tmp_path, spark_runner(spark), n_pieces=2)):
+        with open_engine() as engine:
+            engine.stream("s", nasty_texts.SCHEMA)
+            queries = [engine.query(f"SELECT a FROM s WHERE {text}") for text in texts]
+            engine.push("s", [nasty_texts.ROW, {**nasty_texts.ROW, "a": 3, "flag": False}])
+            found.append(([[r["a"] for r in query.results()] for query in queries], engine.dead_letters()))
+            assert str(engine.explain_index())
+            for query in queries:
+                said = query.explain(), query.why(nasty_texts.ROW), query.why_not()
+                assert all(map(str, said))
+            with pytest.raises(SqlError):
+                engine.query(f"SELECT a FROM s WHERE {nasty_texts.REFUSED['groups of patterns']}")
+    assert found[0] == found[1]
+    assert [letter.error for letter in found[0][1]] == ["DATETIME_OVERFLOW"]

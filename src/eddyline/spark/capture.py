@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 import threading
+import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,8 @@ PARTITION_BYTES = 64 << 10  # of captured rows, up to which a partition comes to
 BATCH_BYTES = (
     1 << 20
 )  # of all of them, up to which the round needs no job, which takes a tenth of a second by itself
+GATE_TIMEOUT_S = 60.0  # for a batch that is not taken to be stopped
+REST_TIMEOUT_S = 10.0  # for Spark to write what it has under way; then it is interrupted all the same
 AS_IT_CAME = " as it came"  # behind the name of the stream: captured rows that do not fit it
 
 _CAPTURED = "file STRING, nbytes BIGINT, checksum BIGINT, rows BINARY"
@@ -104,7 +107,7 @@ def feed_stream(
     if on_new_query == RESUME and feed.is_new:
         start(feed.pass_over, {"availableNow": True}).awaitTermination()
         feed.claim()
-    query = start(feed.take, trigger or {})
+    query = feed.query = start(feed.take, trigger or {})
     try:
         feed.claim()
     except BaseException:
@@ -119,7 +122,20 @@ def drain(query: StreamingQuery) -> None:
     feed = _feeds.get(str(query.runId))
     if feed is not None:
         feed.finish_batch()
+        feed.await_rest()
     query.stop()
+
+
+class StoppedError(Exception):
+    """A query was stopped in the middle of a batch, which comes again.
+
+    Spark tells this from a failure, which it logs with a trace, by what Python says: it has to read as if Java had been
+    interrupted. And it has to be short, since the expression Spark looks for that with overflows the stack on a long text.
+    """
+
+    def __init__(self, stream: str) -> None:
+        interrupted = "py4j.protocol.Py4JJavaError: An error occurred while calling sleep: java.lang.InterruptedException"
+        super().__init__(f"the query that feeds stream {stream} was stopped: {interrupted}")
 
 
 class _Feed:
@@ -147,6 +163,8 @@ class _Feed:
         self._passed = -1  # the last batch that was passed over
         self._batch = threading.Lock()  # held while there is one
         self._is_draining = False
+        self._is_at_gate = threading.Event()  # a batch has come that is not taken any more
+        self.query: StreamingQuery | None = None
 
     # ----------------------------------------------------------------------------------------- before the first row
 
@@ -203,23 +221,57 @@ class _Feed:
         with self._batch:
             pass
 
+    def await_rest(self) -> None:
+        """Wait, for a while, until Spark has nothing under way that `stop` would interrupt: it would tell so with a trace.
+
+        Then it is idle, or holds a batch that is not taken.
+        """
+        assert self.query is not None
+        until, n_idle = time.monotonic() + REST_TIMEOUT_S, 0
+        while n_idle < 3 and not self._is_at_gate.wait(0.02) and time.monotonic() < until:
+            status = self.query.status
+            is_idle = not status["isTriggerActive"] or status["message"] == "Waiting for data to arrive"
+            n_idle = n_idle + 1 if is_idle or not self.query.isActive else 0
+
     def take(self, frame: DataFrame, batch_id: int) -> None:
         """One batch: a round, unless it was one already."""
+        try:
+            self._take(frame, batch_id)
+        except Exception:
+            if self.query is None or self.query.isActive:
+                raise
+            raise StoppedError(self._name) from None
+
+    def _wait_for_stop(self) -> None:
+        """A batch came after the last: it is held until Spark interrupts it, which is how it ends a query in good order."""
+        self._is_at_gate.set()
+        until = time.monotonic() + GATE_TIMEOUT_S
+        while self.query is not None and self.query.isActive and time.monotonic() < until:
+            self._session._jvm.java.lang.Thread.sleep(
+                100
+            )  # in the thread of the query, where `stop` interrupts it
+        raise DrainingError(f"the query that feeds stream {self._name} is being stopped")
+
+    def _take(self, frame: DataFrame, batch_id: int) -> None:
         with self._batch:
-            if self._is_draining:
-                raise DrainingError(f"the query that feeds stream {self._name} is being stopped")
-            query_id = self._query_id()
-            position = {
-                "source": _source(query_id),
-                "at": {"batch": batch_id, "offsets": self._offsets(batch_id)},
-            }
-            token = f"{position['source']} {batch_id}"
-            if self._is_taken(position, token):
+            if not self._is_draining:
+                self._run_batch(frame, batch_id)
                 return
-            self._rounds.at_step("2 capture")
-            captured = self._captured(frame)
-            if captured:
-                self._run(captured, position, token)
+        self._wait_for_stop()  # not with the lock: whoever drains takes it
+
+    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        query_id = self._query_id()
+        position = {
+            "source": _source(query_id),
+            "at": {"batch": batch_id, "offsets": self._offsets(batch_id)},
+        }
+        token = f"{position['source']} {batch_id}"
+        if self._is_taken(position, token):
+            return
+        self._rounds.at_step("2 capture")
+        captured = self._captured(frame)
+        if captured:
+            self._run(captured, position, token)
 
     def _is_taken(self, position: Mapping[str, Any], token: str) -> bool:
         """Whether a batch is a round already. Raises QueryRefusedError if it cannot be the stream's next one."""
