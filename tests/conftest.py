@@ -27,10 +27,13 @@ __all__ = ["broker", "real_broker"]  # fixtures
 
 TESTS = Path(__file__).parent
 THOROUGH = (
+    "journeys",
     "server",
     "client",
     "benchmarks",
 )  # folders: a server or a browser for every test; recipes in small
+MEMORY_FOLDER = Path("/dev/shm")
+MEMORY_NEEDED = 8 << 30
 DEFAULT_SEED = 20260101
 SEED = int(os.environ.get("EDDYLINE_SEED", DEFAULT_SEED))
 PROFILE = os.environ.get("EDDYLINE_PROFILE", "ci")
@@ -53,11 +56,22 @@ def pytest_configure(config: pytest.Config) -> None:
     # PySpark gives timestamps as naive local times: let local be UTC on every machine.
     os.environ["TZ"] = "UTC"
     time.tzset()
+    if "PYTEST_DEBUG_TEMPROOT" not in os.environ and _has_room(MEMORY_FOLDER):
+        # A killed process loses no written file, on a disk or not; only waiting for the disk is left out.
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY_FOLDER)
     hypothesis.settings.load_profile(PROFILE)
     if config.getoption("--hypothesis-seed", None) is None and (
         PROFILE == "explore" or "EDDYLINE_SEED" in os.environ
     ):
         hypothesis.core.global_force_seed = SEED
+
+
+def _has_room(folder: Path) -> bool:
+    try:
+        room = os.statvfs(folder)
+    except OSError:  # no such folder on this system
+        return False
+    return os.access(folder, os.W_OK) and room.f_bavail * room.f_frsize >= MEMORY_NEEDED
 
 
 def pytest_report_header() -> list[str]:

@@ -84,7 +84,10 @@ class Broker:
     def producer(self) -> Any:
         from confluent_kafka import Producer
 
-        return Producer({"bootstrap.servers": self.servers, "log_level": 0})
+        # idempotent: a batch that a topic made a moment ago refuses at first does not come behind the next one
+        return Producer(
+            {"bootstrap.servers": self.servers, "enable.idempotence": self.is_real, "log_level": 0}
+        )
 
     def transactional(self, name: str) -> Any:
         """A producer whose transactions have begun to be possible."""

@@ -29,16 +29,23 @@ def elsewhere(tasks: Sequence[Task]) -> list[TaskResult]:
 
 
 def opener(
-    folder: Path, run: RunTasks = elsewhere, *, n_pieces: int = 3, keeps_numbers: bool = True
+    folder: Path,
+    run: RunTasks = elsewhere,
+    *,
+    n_pieces: int = 3,
+    keeps_numbers: bool = True,
+    join_from_rows: int | None = None,
 ) -> Callable[..., eddyline.Engine]:
     """Like eddyline.open, but every engine has a home below the folder, and its rows go through tasks in so many pieces.
 
     Rows that bring arrival numbers of their own are worked on here, unless these need not be kept; so are those of keyed streams.
+    From `join_from_rows` wanted rows on, they are joined there, too.
     """
+    shared = {} if join_from_rows is None else {"join_from_rows": join_from_rows}
 
     def open_engine(home: None = None, **options: Any) -> eddyline.Engine:
         engine = eddyline.open(folder / f"home{next(_numbers)}", **options)
-        return through_tasks(engine, run, n_pieces=n_pieces, keeps_numbers=keeps_numbers)
+        return through_tasks(engine, run, n_pieces=n_pieces, keeps_numbers=keeps_numbers, **shared)
 
     return open_engine
 

@@ -47,6 +47,19 @@ def duration_text(us: int) -> str:
     raise AssertionError(us)
 
 
+def span_text(seconds: float) -> str:
+    """3 h 12 min, not 11520 s."""
+    if seconds < 0:
+        return f"-{span_text(-seconds)}"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
 def amount(text: str, units: Mapping[str, int], what: str, example: str) -> float:
     """The sum of the amounts that a text names, each with one of these units."""
     total, at = 0.0, 0

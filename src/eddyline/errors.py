@@ -42,6 +42,7 @@ class EddylineError(Exception):
         span: Span | None = None,
         text: str | None = None,
     ) -> None:
+        problem = _shortened(problem)
         super().__init__(problem)
         self.problem = problem
         self.detail = detail
@@ -75,6 +76,14 @@ class EddylineError(Exception):
 
 
 _POINTER_WIDTH = 100
+_PROBLEM_WIDTH = 400
+
+
+def _shortened(problem: str) -> str:
+    """A sentence without the middle of what is very long in it: a number of 4,000 digits, a name of 10,000 letters."""
+    if len(problem) <= _PROBLEM_WIDTH:
+        return problem
+    return f"{problem[: _PROBLEM_WIDTH // 2]}…{problem[1 - _PROBLEM_WIDTH // 2 :]}"
 
 
 def _pointer(text: str, span: Span) -> list[str]:

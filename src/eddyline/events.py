@@ -89,6 +89,18 @@ class CleanupFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionRemoved(Event):
+    """What was past its limits went: so many results, dead letters, rows as they came, messages, versions or rounds, since this
+    was last told. Of rounds up to `until_us`; of so many queries or streams, those that had most of it with how much."""
+
+    what: str
+    n: int
+    until_us: int | None  # now() of the newest of the rounds; None where that is not known
+    n_names: int
+    names: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AlertsDelayed(Event):
     """A round is final, but what it means for alerts could not be written; the next round makes up for it."""
 
@@ -96,8 +108,25 @@ class AlertsDelayed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryRanOut(Event):
+    """A round is final, but a step after it had no memory: its results can be read, not every callback has heard them."""
+
+    step: str  # callbacks, statistics or cleanup
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class KernelsCompiling(Event):
-    """The inner loops are being compiled for this machine: some seconds, once. The round waits for them."""
+    """The inner loops are being compiled for this machine, once, and how far that is; the round waits for them.
+
+    Said when it begins, now and then, and when all parts are done; `left_s` is judged by what those that are took.
+    """
+
+    n_done: int
+    n_parts: int
+    seconds: float
+    left_s: float
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +308,15 @@ class SourceFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SourceRecovered(Event):
+    """A source that failed is read again, and its rows are committed: after so many failures, in so many seconds."""
+
+    stream: str
+    n_failures: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SourceStarted(Event):
     """A source is read from here on; what it had before is not."""
 
@@ -308,6 +346,15 @@ class SinkFailed(Event):
 
     sink: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRecovered(Event):
+    """A sink that failed takes results again: after so many failures, in so many seconds."""
+
+    sink: str
+    n_failures: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -326,3 +326,22 @@ def test_a_long_message_is_cut():
 
     _, failed = called(Functions(), "loud", pa.array([1], pa.int32()))
     assert len(failed[0][1]) < 350
+
+
+def test_rows_of_a_function_that_is_not_called_any_more_do_not_quote_other_rows():
+    @eddyline.udf(returns="int")
+    def strict(word: str) -> int:
+        raise ValueError(f"no number: {word}")
+
+    functions = Functions()
+    for _ in range(3):
+        _, failed = called(functions, "strict", pa.array(["secret"] * 400))
+        assert failed[0][1] == "function strict raised ValueError: no number: secret"
+    _, failed = called(functions, "strict", pa.array(["mine"]))
+    assert failed == [
+        (
+            0,
+            "function strict is not called any more: it failed on each of the last 1,200 rows, the last time: "
+            "function strict raised ValueError",
+        )
+    ]

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.model import iso_text
+
 
 def jsonable(value: Any) -> Any:
     """The value in what JSON has: times and decimals as text, NaN as the word."""
@@ -26,8 +28,10 @@ def jsonable(value: Any) -> Any:
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [jsonable(item) for item in value]
-    if isinstance(value, (datetime.datetime, datetime.date)):
-        return value.isoformat(sep=" ") if isinstance(value, datetime.datetime) else value.isoformat()
+    if isinstance(value, datetime.datetime):
+        return iso_text(value)
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     if isinstance(value, decimal.Decimal):
         return str(value)
     if isinstance(value, bytes):

@@ -302,6 +302,12 @@ class ResultLog:
         self._next_entry += 1
         self._cut(self._next_entry - 1, last_missing)
 
+    def count_earlier(self, query_ids: npt.NDArray[Any], n: npt.NDArray[Any] | int) -> None:
+        """Count results that queries had before what the log holds: so many for each of these."""
+        if len(query_ids):
+            self._grow(int(query_ids.max()))
+            np.add.at(self._earlier, query_ids, n)
+
     def newest_first(self) -> Iterator[Entry]:
         """What is held, entry by entry."""
         return self._newest_first()

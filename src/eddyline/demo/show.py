@@ -70,7 +70,7 @@ def _spark(screen: Screen, ends: ExitStack) -> tuple[Any, list[int]]:
     screen.step("Spark")
     began = time.perf_counter()
     with screen.waiting("loading") as tell:
-        compile_if_cold(lambda: tell("compiling the inner loops for this machine, once; about ten seconds"))
+        compile_if_cold(lambda far: tell(str(far)))
         session = local_session(on_wait=tell)
         ends.callback(stop_session, session)
         tell("starting Python workers")

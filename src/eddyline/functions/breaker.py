@@ -6,6 +6,9 @@ It opens after
     3 setups in a row that failed
     1,000 rows in a row that failed, however they did, asked about in 3 calls or more
 
+The reason is read by the owners of all queries that call the function, so it has the kind of the last failure ("function f raised
+ValueError"), not its text, which may quote a row of another owner. A row's dead letters have the text.
+
 Whoever owns the queries suspends those that need the function and lets the breaker start from zero, so resuming a query tries
 again.
 
@@ -87,7 +90,8 @@ def _why(n_lost: int, n_setups: int, n_rows: int, n_calls: int, message: str) ->
     if n_setups >= MOST_SETUPS:
         return f"its setup failed {n_setups} times in a row, the last time: {message}"
     if n_rows >= MOST_ROWS and n_calls >= IN_CALLS:
-        return f"it failed on each of the last {n_rows:,} rows, the last time: {message}"
+        kind = message.partition(": ")[0]  # what follows may quote a row
+        return f"it failed on each of the last {n_rows:,} rows, the last time: {kind}"
     return ""
 
 

@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
 from eddyline.errors import SchemaError, did_you_mean
 from eddyline.model import Stream
@@ -186,6 +185,8 @@ class StaticTable:
 
     def _columns(self, folder: Path, files: Sequence[Path], kind: FileFormat) -> pa.Table:
         """What files of columns hold; of a table that was declared, only its columns, if the format lets others be."""
+        import pyarrow.dataset  # loads pandas
+
         try:
             if kind.name == "arrow":
                 tables = [_arrow_table(file) for file in files]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from eddyline.expressions import Context, can_cast
 from eddyline.expressions.conversions import convert
+from eddyline.model import iso_text
 from eddyline.types import (
     BINARY,
     DATE,
@@ -73,9 +74,7 @@ def _encoder(t: pa.DataType) -> Callable[[Any], str]:
         return _number
     if is_decimal(t):
         return lambda value: format(value, "f")
-    if t == TIMESTAMP:
-        return lambda value: f'"{_instant(value, "Z")}"'
-    if t == TIMESTAMP_NTZ:
+    if t in (TIMESTAMP, TIMESTAMP_NTZ):
         return lambda value: f'"{_instant(value)}"'
     if t == DATE:
         return lambda value: f'"{value if isinstance(value, str) else value.isoformat()}"'
@@ -113,12 +112,9 @@ def _number(value: float) -> str:
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _instant(value: datetime.datetime | str, zone: str = "") -> str:
+def _instant(value: datetime.datetime | str) -> str:
     """Text: a time Python does not have, which stays as it is."""
-    if isinstance(value, str):
-        return value
-    spec = "microseconds" if value.microsecond else "seconds"
-    return value.replace(tzinfo=None).isoformat(timespec=spec) + zone
+    return value if isinstance(value, str) else iso_text(value)
 
 
 def _plain(value: Any) -> str:
