@@ -6,6 +6,9 @@ ROOM ?=
 RUN := .venv/bin/python
 PYTEST := $(RUN) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
 
+# Tests start hundreds of processes: compiled modules save each of them half a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-slow check lint format bench chaos fuzz docs clean spark environment
 
@@ -17,7 +20,7 @@ demo: spark ## thousands of rules over a live stream, on Spark on this machine; 
 	@$(RUN) -m eddyline.demo $(ARGS)
 
 test: environment ## the whole suite, with Spark, without the slow tests; ARGS="-k java" to choose
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow" --durations=50 $(ARGS)
 
 test-fast: environment ## the tests that need no Spark and little time, properties with few examples; about a minute
 	@EDDYLINE_PROFILE=$${EDDYLINE_PROFILE:-fast} $(PYTEST) -m "not slow and not spark and not thorough" $(ARGS)
