@@ -130,7 +130,7 @@ class Wire:
         address = urlsplit(url)
         self.socket = socket.create_connection((address.hostname, address.port), timeout=30)
         lines = [f"GET {query} HTTP/1.1", f"Host: {address.netloc}", f"Authorization: Bearer {token}"]
-        lines.append("Connection: close")  # so that a stream the server ends is seen to end, not kept for half a minute
+        lines.append("Connection: close")  # a stream the server ends is then seen to end
         if last_id is not None:
             lines.append(f"Last-Event-ID: {last_id}")
         self.socket.sendall("\r\n".join([*lines, "", ""]).encode())
