@@ -40,7 +40,7 @@ format: environment ## rewrite the code in the house format
 	@$(RUN) -m ruff check --quiet --fix-only .
 	@$(RUN) -m ruff format .
 
-bench: environment ## run the benchmarks and say which claims hold; ROOM=catalog for one room, ARGS=--quick for small sizes
+bench: environment ## run the benchmarks and report which claims hold; ROOM=catalog for one room, ARGS=--quick for small sizes
 	@$(RUN) -m benchmarks $(if $(ROOM),--room $(ROOM)) $(ARGS)
 
 chaos: environment ## kill a pipeline on Spark while it runs, prove that nothing is lost or twice; ARGS="--kills 100" for more

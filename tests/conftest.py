@@ -32,6 +32,8 @@ THOROUGH = (
     "client",
     "benchmarks",
 )  # folders: a server or a browser for every test; recipes in small
+# For the environment of a process that starts Spark: the quick compiler alone, for Javas that live for seconds.
+QUICK_JAVA = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 MEMORY_FOLDER = Path("/dev/shm")
 MEMORY_NEEDED = 8 << 30
 DEFAULT_SEED = 20260101

@@ -17,7 +17,7 @@ from eddyline.engine.tasks import Task, TaskResult, run_task
 from eddyline.errors import StreamChangedError
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.references import PlannedInput
-from eddyline.storage.outbox import write_capture
+from eddyline.storage import write_capture
 
 RunTasks = Callable[[Sequence[Task]], Sequence[TaskResult]]
 _numbers = itertools.count()

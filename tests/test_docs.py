@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
+import pkgutil
 import re
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import eddyline
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -89,6 +91,57 @@ def test_every_link_between_pages_leads_somewhere():
     for page in [*PAGES, *(ROOT / "docs" / "decisions").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+LAST_DECISION_NOT_CHECKED = 19  # older decisions name files as they were then
+NO_MODULE = {"eddyline.toml", "eddyline.audit"}  # the pipeline file; the name of a query
+
+
+def described_modules() -> list[tuple[str, str, list[Path]]]:
+    """Name and text of each page and each package docstring, and the folders that a path in it may start from."""
+    package = ROOT / "src" / "eddyline"
+    decisions = [
+        page
+        for page in sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+        if int(page.name[:4]) > LAST_DECISION_NOT_CHECKED
+    ]
+    texts = [
+        (page.name, page.read_text(encoding="utf-8"), [ROOT, package])
+        for page in [*PAGES, ROOT / "CONTRIBUTING.md", *decisions]
+    ]
+    for init in sorted(package.rglob("__init__.py")):
+        docstring = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+        texts.append((str(init.relative_to(ROOT)), docstring, [ROOT, package, init.parent]))
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("text", "folders"),
+    [pytest.param(text, folders, id=name) for name, text, folders in described_modules()],
+)
+def test_every_module_that_a_text_names_exists(text, folders):
+    package = folders[1]
+    rooms = {path.stem for path in package.iterdir()}
+    for path in re.findall(r"(?<![\w./:-])[\w-]+(?:/[\w-]+)*/(?:[\w-]+\.(?:py|js|css|html))?", text):
+        if path.startswith("src/eddyline") or path.split("/")[0] in rooms:
+            assert any((folder / path).exists() for folder in folders), f"no file {path}"
+    if len(folders) == 3:  # a package's docstring names files of its own
+        for name in re.findall(r"(?<![\w/])\w+\.py\b", text):
+            assert (folders[2] / name).exists(), f"no file {name}"
+    for name in re.findall(r"(?<![\w./:@-])eddyline(?:\.[A-Za-z_]\w*)+", text):
+        if name not in NO_MODULE:
+            pkgutil.resolve_name(name)
+
+
+def test_the_table_of_rooms_lists_every_room():
+    page = (ROOT / "docs" / "life-of-a-row.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page.partition("## The rooms")[2], re.MULTILINE)
+    rooms = {
+        path.stem
+        for path in (ROOT / "src" / "eddyline").iterdir()
+        if (path.is_dir() or path.suffix == ".py") and not path.name.startswith("_")
+    }
+    assert {room for row in rows for room in re.findall(r"`(\w+)`", row)} == rooms
 
 
 def test_the_function_tables_of_the_sql_page_are_what_the_allow_list_says():

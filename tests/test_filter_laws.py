@@ -549,8 +549,8 @@ def test_sampled_evaluations_are_counted_apart_and_nothing_runs_twice(policy):
         assert len(SEEN) == len(set(SEEN))
         ((_, stage),) = engine.rounds.stages()
         totals = stage.router.totals
-        assert len(SEEN) == totals.n_asked + totals.n_extra - counted
-        counted = totals.n_asked + totals.n_extra
+        assert len(SEEN) == totals.n_asked_rows + totals.n_extra - counted
+        counted = totals.n_asked_rows + totals.n_extra
     if policy in ("fixed", "random"):  # learn nothing, so nothing is sampled
         assert totals.n_extra == 0
     else:

@@ -11,11 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import eddyline
-from eddyline.api.commands import Commands
-from eddyline.api.pipeline import load_pipeline
-from eddyline.api.runner import run
+from eddyline.api import Commands, run
 from eddyline.model import iso_text, iso_time
-from eddyline.storage.home import holder_of
+from eddyline.pipeline import load_pipeline
+from eddyline.storage import holder_of
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 AT = datetime.datetime(2026, 1, 5, 9, 30, tzinfo=datetime.UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import eddyline
-from eddyline.api.scripts import ScriptError, parse_script, run_file, run_script
+from eddyline.scripts import ScriptError, parse_script, run_file, run_script
 
 FOLDER = Path(__file__).parent / "streams"
 SCRIPTS = sorted(FOLDER.glob("*.stream"))
@@ -117,7 +117,7 @@ def test_a_refusal_nobody_expected_ends_the_script():
         ("tick 5", "a.stream:1: expected a time in quotes, such as '2026-01-01 09:30:00'"),
         ("drop", "a.stream:1: expected the name of a query\nhint: Found the end."),
         ("drop a b", "a.stream:1: expected nothing more\nhint: Found 'b'."),
-        ("stream s (n int)\nzone UTC", "a.stream:2: zone comes before everything else"),
+        ("stream s (n int)\nzone UTC", "a.stream:2: zone must come before all other commands"),
         ("push s (1)\n  q +1 2", "a.stream:2: expected nothing more\nhint: Found '2'."),
     ],
 )  # fmt: skip

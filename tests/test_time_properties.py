@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import eddyline
-from eddyline.api.pipeline import PipelineError, read_pipeline
 from eddyline.events import TimeImplausible
+from eddyline.pipeline import PipelineError, read_pipeline
 from eddyline.sources.sample import propose
 
 MOMENT_S = 1_790_000_000  # 2026-09-21 14:13:20
@@ -45,7 +45,7 @@ def test_a_time_is_read_as_the_stream_says(engine, column, declared, value):
     stream = engine.stream("s", f"ts {column}", **declared)
     engine.push("s", [{"ts": value}])
     assert stream.watermark_us == NOW_US
-    assert not [event for event in engine.rounds.events if isinstance(event, TimeImplausible)]
+    assert not [event for event in engine.rounds.announcements.events if isinstance(event, TimeImplausible)]
 
 
 def test_the_declaration_survives_a_reopening(tmp_path):
@@ -87,7 +87,7 @@ def test_an_implausible_number_warns_once_with_the_likely_unit(engine, unit, val
     with pytest.warns(UserWarning, match=f"declare time_unit = '{likely}'"):
         engine.push("s", [{"ts": value}])
     engine.push("s", [{"ts": value}])
-    (told,) = [event for event in engine.rounds.events if isinstance(event, TimeImplausible)]
+    (told,) = [event for event in engine.rounds.announcements.events if isinstance(event, TimeImplausible)]
     assert (told.round_number, told.stream, told.column) == (1, "s", "ts")
     engine.stream("s", "ts BIGINT", time="ts", time_unit=likely)
     engine.push("s", [{"ts": value}])
@@ -98,7 +98,7 @@ def test_an_implausible_time_that_no_unit_explains_is_announced_alone(engine):
     engine.stream("s", "ts TIMESTAMP", time="ts")
     engine.push("s", [{"ts": "2026-09-21 00:00:00"}, {"ts": "1970-01-02 00:00:00"}])
     engine.push("s", [{"ts": "2030-01-01 00:00:00"}])
-    (told,) = [event for event in engine.rounds.events if isinstance(event, TimeImplausible)]
+    (told,) = [event for event in engine.rounds.announcements.events if isinstance(event, TimeImplausible)]
     assert told.message == "a row of stream s has ts 1970-01-02T00:00:00Z, before 1990"
 
 

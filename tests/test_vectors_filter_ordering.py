@@ -15,15 +15,15 @@ import pytest
 from eddyline.joins.join_tree import join_tree
 from eddyline.joins.plan import Drivers
 from eddyline.joins.probe_order import ProbeOrder
-from eddyline.joins.probing import Origin
+from eddyline.joins.probing import ProbeOrigin
 from eddyline.joins.stem import Stem, StoredRows
 from eddyline.model import NO_TIME, Column, JoinInput, JoinKey, Signature
 from eddyline.routing import AGreedy, FilterSet, Profile, Statistics, independent, local_swaps, sweep
-from eddyline.routing.a_greedy import first_violation, matrix_view, reoptimized
-from eddyline.routing.dropped_rows import DroppedRows, sliced
-from eddyline.routing.in_order import moved, swapped
-from eddyline.routing.pipeline import greedy_order, pipeline_cost
+from eddyline.routing.a_greedy import first_violation, matrix_view, reoptimized_order
+from eddyline.routing.dropped_rows import DroppedRows, column_bits
+from eddyline.routing.in_order import moved_order, swapped_order
 from tests.oracles import filter_ordering as oracle
+from tests.oracles.greedy_order import greedy_order, pipeline_cost
 
 pytestmark = pytest.mark.vectors
 
@@ -88,7 +88,7 @@ def test_greed_picks_the_order_it_should(given, expected):
 @pytest.mark.parametrize(("given", "expected"), cases("matrix_view"))
 def test_the_matrix_view_is_what_it_should_be(given, expected):
     window, order = given["window"], given["order"]
-    columns = sliced(bits_of(window, len(order)))
+    columns = column_bits(bits_of(window, len(order)))
     assert whole(matrix_view(columns, order, (1 << len(window)) - 1)) == expected["V"]
     assert oracle.view(order, window) == expected["V"]
 
@@ -108,10 +108,10 @@ def test_rows_come_into_the_window_and_the_oldest_leave(given, expected):
 @pytest.mark.parametrize(("given", "expected"), cases("agreedy_step"))
 def test_a_greedy_finds_and_mends_violations(given, expected):
     order, window, costs, slack = given["order"], given["window"], given["a"], given["alpha"]
-    columns, rows = sliced(bits_of(window, len(order))), (1 << len(window)) - 1
+    columns, rows = column_bits(bits_of(window, len(order))), (1 << len(window)) - 1
     assert whole(matrix_view(columns, order, rows)) == expected["V_before"]
     assert first_violation(columns, rows, order, costs, slack, 0) == expected["violation"]
-    after, changes = reoptimized(columns, rows, order, costs, slack)
+    after, changes = reoptimized_order(columns, rows, order, costs, slack)
     assert list(after) == expected["order"]
     assert whole(matrix_view(columns, after, rows)) == expected["V_after"]
     assert [change.at for change in changes][:1] == [expected["violation"]] * bool(changes)
@@ -133,11 +133,11 @@ def test_independent_sorts_by_drops_per_second(given, expected):
 def test_sweep_moves_the_examined_filter(given, expected):
     order, costs, examined = given["order"], given["a"], given["j"]
     records = np.array(given["records"]).reshape(-1, 2)
-    own, rival = sweep.counted(records[:, 0], records[:, 1].astype(bool), examined)
+    own, rival = sweep.record_counts(records[:, 0], records[:, 1].astype(bool), examined)
     assert (own, rival) == (expected["diag"], expected["col"])
     at = sweep.first_violation(own, rival, order, costs, given["alpha"])
     assert at == expected["violation"]
-    assert list(order if at is None else moved(order, examined, at)) == expected["order"]
+    assert list(order if at is None else moved_order(order, examined, at)) == expected["order"]
 
 
 @pytest.mark.parametrize(("given", "expected"), cases("localswaps_step"))
@@ -145,13 +145,13 @@ def test_local_swaps_swaps_neighbours(given, expected):
     order, costs = given["order"], given["a"]
     records = np.array(given["records"]).reshape(-1, 2)
     no_swaps = np.zeros(len(records), np.int64)
-    own, neighbour = local_swaps.counted(
+    own, neighbour = local_swaps.record_counts(
         records[:, 0], records[:, 1].astype(bool), no_swaps, np.zeros(len(order), np.int64)
     )
     assert (own, neighbour) == (expected["diag"], expected["superdiag"])
     at = local_swaps.first_violation(own, neighbour, order, costs, given["alpha"])
     assert at == expected["violation"]
-    assert list(order if at is None else swapped(order, at, at + 1)) == expected["order"]
+    assert list(order if at is None else swapped_order(order, at, at + 1)) == expected["order"]
 
 
 @pytest.mark.parametrize(("given", "expected"), cases("agreedy_replay"))
@@ -174,7 +174,7 @@ def test_a_greedy_follows_a_stream(given, expected):
         for row, coin in zip(batch.tolist(), chosen, strict=True):
             at = oracle.walk(row, policy.order)
             n_normal += n if at is None else at + 1
-            n_extra += len(policy.wanted(at)) if coin and at is not None else 0
+            n_extra += len(policy.filters_to_sample(at)) if coin and at is not None else 0
             n_emitted += at is None
         profile = Profile(batch[chosen], np.ones_like(batch[chosen]))
         made = policy.learn(profile, statistics)
@@ -221,7 +221,7 @@ def test_a_row_probes_until_nothing_is_found(given, expected):
     keys = tuple(JoinKey(0, 1 + k, Column(pa.int64(), f"k{k}"), Column(pa.int64(), "x")) for k in range(n))
     tree = join_tree(Signature("star", (JoinInput("root"),) + (JoinInput("window"),) * n, keys), 0)
     order = ProbeOrder(tree, "fixed", seed=0, start=[1 + k for k in given["order"]])
-    origin = Origin(tree, order, by_name)
+    origin = ProbeOrigin(tree, order, by_name)
     partners = {1 + k: Window(window) for k, window in enumerate(given["windows"])}
     one, sign, probes, outputs = np.ones(1, np.int64), np.ones(1, np.int8), [], []
     for values in given["tuples"]:

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eddyline.routing.decision_tree import (
+from benchmarks.papers.shared_filters._decision_trees import (
     Node,
-    after,
     evaluated_share,
     expected_cost_s,
     in_order,
@@ -24,11 +23,12 @@ from eddyline.routing.decision_tree import (
     tree_of,
     while_needed,
 )
+from benchmarks.papers.shared_filters._independent_bound import independent_bound
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.greedy_variant import GreedyVariant, phase
-from eddyline.routing.lower_bounds import independent_bound, lower_bound
-from eddyline.routing.phased import Phased
-from eddyline.routing.policy import FilterSet, Profile, Statistics
+from eddyline.routing.lower_bounds import lower_bound
+from eddyline.routing.phased_policy import PhasedPolicy
+from eddyline.routing.policy import FilterSet, Profile, Statistics, after
 from eddyline.routing.shared_greedy import SharedGreedy
 from tests.oracles import shared_filters as oracle
 
@@ -70,7 +70,7 @@ def cost_of(given: dict[str, Any], policy: Any) -> float:
 def walked(policy: Any, filters: FilterSet, item: list[int]) -> tuple[list[int], list[bool]]:
     """What runs on one row, and which classes it satisfies."""
     group, ran = filters.start, []
-    while filters.needed(group):
+    while filters.needed_filters(group):
         ran.append(policy.next(group))
         group = after(filters, group, ran[-1], passes=bool(item[ran[-1]]))
         policy.check()
@@ -217,7 +217,7 @@ def test_correlated_filters_cost_what_their_rows_say(case):
 @pytest.mark.parametrize("case", cases("phased_bound"))
 def test_phases_stay_within_their_factor(case):
     given, expected = case["input"], case["expected"]
-    policy = Phased(filter_set(given), statistics=statistics(given), pass_rate=given["s"])
+    policy = PhasedPolicy(filter_set(given), statistics=statistics(given), pass_rate=given["s"])
     assert cost_of(given, policy) <= expected["factor"] * expected["opt"] * (1 + 1e-7)
     assert max(len(query) for query in given["queries"]) == expected["kappa"]
     assert oracle.optimal_cost(given["queries"], given["s"], given["c"]) == near(expected["opt"])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import eddyline
-from eddyline.catalog.migrations import FORMAT
+from eddyline.catalog import FORMAT
 from eddyline.engine import Durable
 
 HOMES = Path(__file__).parent.parent / "tests" / "homes"
@@ -109,7 +109,7 @@ def fill(home: Path) -> None:
         engine.push("trades", [("A", 1.0, 0, "2024-05-01 00:00:30"), ("D", 3.0, 1, "2024-05-01 00:00:31")])
         engine.rounds.run_round({}, positions={"folder:in": {"file": "b.json", "row": 7}})
         assert engine.rounds.durable is not None
-        engine.rounds.durable.rounds.set_cursor("mail", 2, 1)
+        engine.rounds.durable.rounds.cursors.set("mail", 2, 1)
 
 
 def facts(engine: eddyline.Engine) -> dict[str, Any]:
@@ -151,16 +151,18 @@ def facts(engine: eddyline.Engine) -> dict[str, Any]:
         ],
         "progress": {name: [p.n_rows, p.watermark_us, p.n_late] for name, p in sorted(engine.rounds.progress.items())},
         "position": durable.rounds.position("folder:in"),
-        "cursors": {name: list(place) for name, place in durable.rounds.cursors().items() if name != "alerts"},
+        "cursors": {name: list(place) for name, place in durable.rounds.cursors.all().items() if name != "alerts"},
         **_alerts(engine, durable),
-        "versions": [what for _, _, what in durable.database.versions(100)],
+        "versions": [what for _, _, what in durable.database.versions.recent(100)],
         "recent rows": {name: len(rows) for name, rows in sorted(engine.rounds.recent.items())},
     }  # fmt: skip
 
 
 def _alerts(engine: eddyline.Engine, durable: Durable) -> dict[str, Any]:
     """What alerts there are; a home of a format before them has none."""
-    counts = {query_id: list(durable.alerts.counts(query_id)) for query_id in durable.alerts.counted()}
+    counts = {
+        query_id: list(durable.alerts.counts(query_id)) for query_id in durable.alerts.counted_query_ids()
+    }
     if not counts:
         return {}
     return {

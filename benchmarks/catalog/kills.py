@@ -21,7 +21,7 @@ from benchmarks.harness import ROOT, Benchmark, main, wall
 
 WITHOUT_CLEARING = """
 import sys
-from eddyline.storage.store import Store
+from eddyline.storage import Store
 from tests.durability.kill_driver import run
 Store.clear_unlisted = lambda store, listed: 0
 try:

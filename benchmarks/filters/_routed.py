@@ -18,7 +18,7 @@ from eddyline.filters.stage import coins
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.policy import FilterSet, FloatVector
 from eddyline.routing.router import Router
-from eddyline.routing.walked import Routing
+from eddyline.routing.walk_records import Routing
 
 BATCH_ROWS = 8_192
 LEVELS_S, TREE_S = 1e-7, 1e-6  # overhead on a row; benchmarks/filters/shared_overhead.py
@@ -89,7 +89,7 @@ def run(trace: Trace, router: Router, *, seed: int, batch_rows: int = BATCH_ROWS
         spent.useful_s += float(walked.seconds.sum())
         spent.extra_s += walked.extra_s
         spent.overhead_s += walked.overhead_s
-        spent.n_asked += int(walked.asked.sum())
+        spent.n_asked += int(walked.asked_rows.sum())
         spent.n_extra += int(walked.extra.sum())
         spent.decides[routing.policy.name] = spent.decides.get(routing.policy.name, 0) + n
         spent.n_switches += sum(made.kind == "switched" for made in router.learn(walked, number))

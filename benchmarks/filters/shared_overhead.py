@@ -24,11 +24,11 @@ from benchmarks.filters._routed import pool_of
 from benchmarks.harness import Benchmark, cpu, main
 from benchmarks.papers.shared_filters._instances import Instance, random_instance
 from eddyline.filters.shared_strategy import DecisionTree, SharedWalk
-from eddyline.routing.fixed import Fixed
+from eddyline.routing.fixed_order import FixedOrder
 from eddyline.routing.policy import FilterSet, Statistics
 from eddyline.routing.router import AUTO, Router
 from eddyline.routing.shared_greedy import SharedGreedy
-from eddyline.routing.walked import Routing
+from eddyline.routing.walk_records import Routing
 
 N_FILTERS, N_QUERIES = 30, 100
 IN_QUERY = (4, 6)
@@ -69,7 +69,7 @@ class Batch:
         into.told_s.append((cpu() - ran) / self.n_rows)
         into.begun_s.append((begun - began) / self.n_rows)
         into.overhead_s.append(walked.overhead_s / self.n_rows)
-        into.evaluations = float(walked.asked.sum()) / self.n_rows
+        into.evaluations = float(walked.asked_rows.sum()) / self.n_rows
 
 
 def run(bench: Benchmark) -> None:
@@ -86,7 +86,7 @@ def run(bench: Benchmark) -> None:
         pass_rate = rng.uniform(*rates, N_FILTERS)
         statistics_ = Statistics.of_costs([1e-6] * N_FILTERS)
         greedy = SharedGreedy(filters, statistics=statistics_, pass_rate=pass_rate.tolist())
-        fixed = Fixed(filters, start=greedy.standing, statistics=statistics_)
+        fixed = FixedOrder(filters, start=greedy.current_order, statistics=statistics_)
         batches = [Batch(filters, pass_rate, n_rows, rng) for _ in range(3)]
         for policy, what in ((fixed, "level by level"), (greedy, "by tree")):
             tree = None if policy is fixed else DecisionTree(policy)
@@ -193,7 +193,7 @@ def engine_calls(instance: Instance, n_rows: int, rng: np.random.Generator) -> t
     assert matched == sum(int(passes[:, query].all(axis=1).sum()) for query in instance.queries)
     ((_, stage),) = engine.rounds.stages()
     totals = stage.router.totals
-    assert sum(_counted) == totals.n_asked + totals.n_extra, "a call was made twice, or not counted"
+    assert sum(_counted) == totals.n_asked_rows + totals.n_extra, "a call was made twice, or not counted"
     return sum(_counted), totals.n_extra
 
 

@@ -28,9 +28,8 @@ import polars as pl
 import pyarrow as pa
 
 from benchmarks.harness import Benchmark, cpu, main, wall, warmed_up
-from eddyline.joins.key_index import Held, KeyIndex
-from eddyline.joins.keys import Codes
-from eddyline.joins.payload import taken
+from eddyline.joins.key_index import KeyIndex, PresentRows
+from eddyline.joins.keys import Codes, stored_numbers
 from eddyline.joins.stem import Stem, StoredRows
 from eddyline.kernels.warm import warm_up
 from eddyline.model import Column
@@ -60,6 +59,12 @@ def batches_of(rows: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
 def stored(rows: pa.RecordBatch, first: int) -> StoredRows:
     numbers = np.arange(first, first + len(rows))
     return StoredRows(rows, numbers, numbers, numbers, numbers, numbers, np.ones((len(rows), 1), np.uint64))
+
+
+def taken(values: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """These rows of a BIGINT column without NULL, in this order; Arrow takes 20 us where this takes two."""
+    found = stored_numbers(values, np.dtype(np.int64))[rows]
+    return pa.Array.from_buffers(BIGINT, len(rows), [None, pa.py_buffer(found)])
 
 
 def slid(rows: pa.RecordBatch, n_window: int) -> Stem:
@@ -266,7 +271,7 @@ def hashed_or_sorted(bench: Benchmark, n_window: int) -> None:
         asked = rng.integers(0, n_window, size)
 
         def by_hash(codes: Any = asked) -> int:
-            return len(index.find(Codes(codes, None, is_exact=True), Held(0))[0])
+            return len(index.find(Codes(codes, None, is_exact=True), PresentRows(0))[0])
 
         def by_order(codes: Any = asked) -> int:
             arranged = np.sort(codes)

@@ -26,8 +26,8 @@ from benchmarks.harness import Benchmark, main
 from eddyline.joins.join_tree import join_tree
 from eddyline.joins.plan import Drivers, Numbers
 from eddyline.joins.probe_order import ProbeOrder
-from eddyline.joins.probing import Origin, Partner, PartnerMarks
-from eddyline.joins.stem import Key, Matches
+from eddyline.joins.probing import Partner, PartnerMarks, ProbeOrigin
+from eddyline.joins.stem import Key, ProbeMatches
 from eddyline.model import Column, Expression, JoinInput, JoinKey, Signature
 
 N_OTHERS = 4
@@ -125,10 +125,10 @@ class Known:
 
     clock: list[float] = field(default_factory=lambda: [0.0])
 
-    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> Matches:
+    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         self.clock[0] += ROW_S * len(of)
         found = np.flatnonzero(values[0].to_numpy())
-        return Matches(found, np.zeros(len(found), np.int64))
+        return ProbeMatches(found, np.zeros(len(found), np.int64))
 
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
         raise AssertionError("nothing is probed with rows of a leaf")
@@ -145,17 +145,17 @@ def value_of(key: Expression, rows: pa.RecordBatch) -> pa.Array:
     return rows.column(key.name)
 
 
-def origin_of(policy: str, seed: int, clock: list[float]) -> Origin:
+def origin_of(policy: str, seed: int, clock: list[float]) -> ProbeOrigin:
     keys = tuple(
         JoinKey(0, 1 + k, Column(pa.int8(), f"k{k}"), Column(pa.int8(), "x")) for k in range(N_OTHERS)
     )
     signature = Signature("star", tuple(JoinInput(f"s{k}") for k in range(1 + N_OTHERS)), keys)
     tree = join_tree(signature, 0)
     order = ProbeOrder(tree, policy, seed)
-    return Origin(tree, order, value_of, clock=lambda: clock[0])
+    return ProbeOrigin(tree, order, value_of, clock=lambda: clock[0])
 
 
-def probed(trace: Trace, policy: str, seed: int) -> Origin:
+def probed(trace: Trace, policy: str, seed: int) -> ProbeOrigin:
     """Let all rows of a trace look for partners; what was probed is in the counters."""
     known = Known()
     origin = origin_of(policy, seed, known.clock)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from eddyline.api.engine import Engine
+from eddyline.api import Engine
 
 ANY_RATE = "1000000"  # requests a second of one token: one client stands for many
 

@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks.harness import Benchmark, main
-from eddyline.api.pipeline import load_pipeline
-from eddyline.api.runner import Runner
+from eddyline.api import PipelineRunner
+from eddyline.pipeline import load_pipeline
 
 REPEATED = 10  # one row in so many has the key of the row before
 SETTLE_S = 60.0
@@ -105,7 +105,9 @@ def receiver() -> Iterator[tuple[int, Callable[[str], Any]]]:
 # --------------------------------------------------------------------------------------------- rows
 
 
-def measured(runner: Runner, hand_over: Callable[[int], None], n_rows: int, pause_s: float, ask: Any) -> Any:
+def measured(
+    runner: PipelineRunner, hand_over: Callable[[int], None], n_rows: int, pause_s: float, ask: Any
+) -> Any:
     """Hand rows over one by one, and wait until all that should be told was."""
     thread = threading.Thread(
         target=lambda: runner.run(signals=False, ends_with_sources=False), name="rounds", daemon=True
@@ -127,7 +129,7 @@ def measured(runner: Runner, hand_over: Callable[[int], None], n_rows: int, paus
     return ask("what")
 
 
-def rules(runner: Runner, n: int) -> None:
+def rules(runner: PipelineRunner, n: int) -> None:
     runner.engine.query_many(
         "SELECT k, price, sent FROM events WHERE k = :k AND price < :low",
         params=pa.table({"k": np.arange(n), "low": np.full(n, 10.0)}),
@@ -143,7 +145,7 @@ def rules(runner: Runner, n: int) -> None:
 def in_process(folder: Path, n_rules: int, n_rows: int) -> list[tuple[float, float]]:
     with receiver() as (port, ask):
         path = _pipeline(folder, PIPELINE.format(source="", port=port))
-        with Runner(load_pipeline(path)) as runner:
+        with PipelineRunner(load_pipeline(path)) as runner:
             rules(runner, n_rules)
 
             def push(key: int) -> None:
@@ -161,7 +163,7 @@ def on_spark(folder: Path, n_rules: int, n_rows: int) -> list[tuple[float, float
     with session() as spark, receiver() as (port, ask):
         path = _pipeline(folder, PIPELINE.format(source=SOURCE.format(), port=port))
         workers = SparkWorkers(spark)
-        with Runner(load_pipeline(path), workers=workers) as runner:
+        with PipelineRunner(load_pipeline(path), workers=workers) as runner:
             rules(runner, n_rules)
             n_files = iter(range(1 << 30))
 

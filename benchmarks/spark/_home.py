@@ -16,9 +16,9 @@ import eddyline
 from benchmarks.filters._contenders import registered
 from benchmarks.filters._workloads import STREAM, Workload
 from benchmarks.spark._turns import Contender, Counts
-from eddyline.api.runner import TASKS_PER_CORE
 from eddyline.engine import Outcome
 from eddyline.engine.shared_work import SharedRounds
+from eddyline.runtime.feeds import TASKS_PER_CORE
 from eddyline.sources import FileFormat, FolderSource
 from eddyline.spark.jobs import pack_functions, spark_runner
 

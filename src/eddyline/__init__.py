@@ -5,15 +5,17 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from eddyline.version import VERSION
+
 if TYPE_CHECKING:
     from eddyline.api import Engine, Matches, Query, QuerySet
     from eddyline.api import open_engine as open
     from eddyline.client import RemoteEngine
-    from eddyline.delivery import Result
+    from eddyline.documents import Result
     from eddyline.errors import EddylineError
     from eddyline.functions import from_pandas_udf, udf
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 # The engine loads when one of its names is first used: `eddyline --help` and `eddyline.connect` need none of it.
 _ROOMS = {
@@ -22,7 +24,7 @@ _ROOMS = {
     "Matches": "eddyline.api",
     "Query": "eddyline.api",
     "QuerySet": "eddyline.api",
-    "Result": "eddyline.delivery",
+    "Result": "eddyline.documents",
     "from_pandas_udf": "eddyline.functions",
     "open": "eddyline.api",
     "udf": "eddyline.functions",

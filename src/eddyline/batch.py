@@ -61,7 +61,7 @@ class TupleBatch:
             None if self.components is None else self.components[rows],
         )
 
-    def narrowed(self, rows: Positions, columns: Collection[str]) -> TupleBatch:
+    def narrow_copy(self, rows: Positions, columns: Collection[str]) -> TupleBatch:
         """A copy of these rows with these columns alone."""
         names = [name for name in self.rows.schema.names if name in columns]
         if names:
@@ -139,14 +139,14 @@ class PartMatches:
     """Pairs that match, of one segment: `rows` of the batch and `positions` in the segment, side by side.
 
     `computed` holds projected expressions that had to be evaluated, and what calls of functions that are not deterministic gave,
-    one value per pair; plain columns and constants are looked up only when somebody reads.
+    one value per pair; plain columns and constants are looked up only when they are read.
     """
 
     batch: TupleBatch
     segment: Segment
     rows: Positions
     positions: Positions
-    computed: dict[Expression, pa.Array] = field(default_factory=dict)
+    computed_values: dict[Expression, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -178,7 +178,9 @@ class PartMatches:
     @property
     def nbytes(self) -> int:
         """What it holds besides the batch, which other parts hold as well."""
-        return int(self.rows.nbytes + self.positions.nbytes + sum(v.nbytes for v in self.computed.values()))
+        return int(
+            self.rows.nbytes + self.positions.nbytes + sum(v.nbytes for v in self.computed_values.values())
+        )
 
     def project(self, pairs: Positions) -> pa.RecordBatch:
         """The result rows of these pairs."""
@@ -194,25 +196,27 @@ class PartMatches:
             elif isinstance(expression, Literal):
                 columns.append(pa.repeat(pa.scalar(expression.value, expression.type), len(pairs)))
             else:
-                columns.append(self.computed[expression].take(pa.array(pairs)))
+                columns.append(self.computed_values[expression].take(pa.array(pairs)))
         return pa.RecordBatch.from_arrays(columns, schema=shape.output)
 
     def take(self, pairs: Positions) -> PartMatches:
         """These pairs alone, of the same batch."""
-        computed = {expression: values.take(pa.array(pairs)) for expression, values in self.computed.items()}
+        computed = {
+            expression: values.take(pa.array(pairs)) for expression, values in self.computed_values.items()
+        }
         return PartMatches(self.batch, self.segment, self.rows[pairs], self.positions[pairs], computed)
 
-    def narrowed(self, pairs: Positions) -> PartMatches:
+    def narrow_copy(self, pairs: Positions) -> PartMatches:
         """These pairs alone, with copies of just the rows, columns and constants they need."""
         mine = self.take(pairs)
         rows, row_of = np.unique(mine.rows, return_inverse=True)
         places, place_of = np.unique(mine.positions, return_inverse=True)
         return PartMatches(
-            self.batch.narrowed(rows, projected_columns([self.segment.shape])),
+            self.batch.narrow_copy(rows, projected_columns([self.segment.shape])),
             narrowed_segment(self.segment, places),
             row_of.astype(np.int64),
             place_of.astype(np.int64),
-            mine.computed,
+            mine.computed_values,
         )
 
 

@@ -9,14 +9,15 @@ from typing import Any
 
 from eddyline.errors import PropertyError
 
+SECOND_US, MINUTE_US, HOUR_US, DAY_US = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
 _UNITS_US = {
     **dict.fromkeys(("us", "microsecond"), 1),
     **dict.fromkeys(("ms", "milli", "millisecond"), 1_000),
-    **dict.fromkeys(("s", "sec", "second"), 1_000_000),
-    **dict.fromkeys(("m", "min", "minute"), 60_000_000),
-    **dict.fromkeys(("h", "hr", "hour"), 3_600_000_000),
-    **dict.fromkeys(("d", "day"), 86_400_000_000),
-    **dict.fromkeys(("w", "week"), 604_800_000_000),
+    **dict.fromkeys(("s", "sec", "second"), SECOND_US),
+    **dict.fromkeys(("m", "min", "minute"), MINUTE_US),
+    **dict.fromkeys(("h", "hr", "hour"), HOUR_US),
+    **dict.fromkeys(("d", "day"), DAY_US),
+    **dict.fromkeys(("w", "week"), 7 * DAY_US),
 }
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*(?:,|and\b)?", re.IGNORECASE)
 

@@ -51,7 +51,7 @@ class EddylineError(Exception):
         self.text = text
 
     def located(self, text: str) -> EddylineError:
-        """The same error, told over the user's text (the innermost text wins)."""
+        """The same error, located in the user's text (the innermost text wins)."""
         if self.text is None:
             self.text = text
         return self
@@ -189,7 +189,7 @@ class BackupError(EddylineError):
 
 
 class AccessError(EddylineError):
-    """Whoever asks has no token that holds, or one whose role does not allow this."""
+    """The request has no valid token, or one whose role does not allow this."""
 
 
 class RequestError(EddylineError):

@@ -52,7 +52,7 @@ class AuditDifference(Event):
 
 @dataclass(frozen=True, slots=True)
 class ResultsDropped(Event):
-    """Results nobody read left their ring."""
+    """Unread results left their ring."""
 
     n_results: int
 
@@ -67,7 +67,7 @@ class CallbackFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class SubscriberOvertaken(Event):
-    """A callback is slower than its queue is long: so many were dropped since this was last told. Without a query: messages."""
+    """A callback is slower than its queue is long: so many were dropped since the last such event. Without a query: messages."""
 
     query: str
     n_dropped: int
@@ -90,8 +90,8 @@ class CleanupFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class RetentionRemoved(Event):
-    """What was past its limits went: so many results, dead letters, rows as they came, messages, versions or rounds, since this
-    was last told. Of rounds up to `until_us`; of so many queries or streams, those that had most of it with how much."""
+    """What was past its limits went: so many results, dead letters, rows as they came, messages, versions or rounds, since the
+    last such event. Of rounds up to `until_us`; of so many queries or streams, those that had most of it with how much."""
 
     what: str
     n: int
@@ -246,7 +246,7 @@ class ColumnAdded(Event):
 
 @dataclass(frozen=True, slots=True)
 class TimeImplausible(Event):
-    """A row happened before 1990, or more than a year from now: its time may count in another unit. Told once of a stream."""
+    """A row happened before 1990, or more than a year from now: its time may count in another unit. Reported once per stream."""
 
     stream: str
     column: str
@@ -255,7 +255,7 @@ class TimeImplausible(Event):
 
 @dataclass(frozen=True, slots=True)
 class ColumnIgnored(Event):
-    """A source has values that are not read. Told once."""
+    """A source has values that are not read. Reported once."""
 
     stream: str
     column: str
@@ -286,7 +286,7 @@ class TableLoaded(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableFailed(Event):
-    """A new version of a static table cannot be loaded: the rows from before stay. Told once; it is tried again."""
+    """A new version of a static table cannot be loaded: the rows from before stay. Reported once; it is tried again."""
 
     table: str
     message: str
@@ -326,7 +326,7 @@ class SourceStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessagesLost(Event):
-    """Messages of a topic were gone before they were read, and it was said to go on. `n_offsets` is None if nobody knows."""
+    """Messages of a topic were gone before they were read, and it was said to go on. `n_offsets` is None if that is not known."""
 
     stream: str
     n_offsets: int | None
@@ -359,7 +359,7 @@ class SinkRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class SinkRefused(Event):
-    """Whoever a sink sends to will never take these results, or messages: they are dead letters now."""
+    """The receiver of a sink will never take these results, or messages: they are dead letters now."""
 
     sink: str
     n_results: int
@@ -368,7 +368,7 @@ class SinkRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class SinkUnknown(Event):
-    """A query names a sink that is not there. Told once for each of the two."""
+    """A query names a sink that does not exist. Reported once for each pair."""
 
     query: str
     sink: str

@@ -1,8 +1,8 @@
-"""Hits with all that is needed to look up their result rows: matches nobody has read yet.
+"""Hits with all that is needed to look up their result rows: matches that were not read yet.
 
 The predicate index says which rows satisfy which queries and no more. Most results are never read one by one, so hits are kept
-as they are, with the batch and the plan of their round; `PartMatches` are made of them, for one query or for all, when somebody
-asks for result rows.
+as they are, with the batch and the plan of their round; `PartMatches` are made of them, for one query or for all, when result
+rows are read.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class HitMatches:
 
     def part_of(self, query_id: int, rows: Positions) -> PartMatches:
         """The matches of one query, which are at these rows, ready to be projected."""
-        segment, position = _standing(self.plan, query_id)
+        segment, position = _place_of(self.plan, query_id)
         return PartMatches(self.batch, segment, rows, np.full(len(rows), position))
 
-    def narrowed(self, pairs: Positions) -> HitMatches:
+    def narrow_copy(self, pairs: Positions) -> HitMatches:
         """These pairs of a list alone, ascending, with copies of just the rows, columns and constants they need."""
         assert isinstance(self.hits, ListHits), f"{type(self.hits).__name__} has no list of pairs"
         ids = self.hits.ids[pairs]
@@ -57,7 +57,7 @@ class HitMatches:
         found = _segments_of(self.plan, distinct_ids(ids))
         segments = tuple(narrowed_segment(segment, positions) for segment, _, positions in found)
         return HitMatches(
-            self.batch.narrowed(rows, projected_columns(segment.shape for segment in segments)),
+            self.batch.narrow_copy(rows, projected_columns(segment.shape for segment in segments)),
             StreamPlan(self.plan.stream, self.plan.version, segments),
             ListHits(np.append(offsets[rows], len(ids)), ids),
         )
@@ -95,7 +95,7 @@ def distinct_ids(ids: QueryIds) -> QueryIds:
     return np.flatnonzero(is_there).astype(np.int32)
 
 
-def _standing(plan: StreamPlan, query_id: int) -> tuple[Segment, int]:
+def _place_of(plan: StreamPlan, query_id: int) -> tuple[Segment, int]:
     """Where a query stands."""
     for segment in plan.segments:
         if len(segment) and segment.ids[0] <= query_id <= segment.ids[-1]:

@@ -52,7 +52,7 @@ class _Limit:
             self._n_inside -= 1
             if self._n_inside or self._before is None:
                 return
-            if sys.getrecursionlimit() != self._raised:  # somebody else has set it meanwhile
+            if sys.getrecursionlimit() != self._raised:  # other code has set it meanwhile
                 self._before = None
             elif _depth() + _MARGIN < self._before:  # otherwise a later one, less deep, takes it back
                 sys.setrecursionlimit(self._before)

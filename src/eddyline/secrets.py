@@ -41,10 +41,10 @@ class _Reference:
 class Secret:
     """A text with secrets in it. `str`, `repr`, `==` and `hash` know only the text as written."""
 
-    __slots__ = ("_folder", "_parts", "_written")
+    __slots__ = ("_folder", "_parts", "_text")
 
-    def __init__(self, written: str, parts: tuple[str | _Reference, ...], folder: Path) -> None:
-        self._written = written
+    def __init__(self, text: str, parts: tuple[str | _Reference, ...], folder: Path) -> None:
+        self._text = text
         self._parts = parts
         self._folder = folder
 
@@ -87,38 +87,38 @@ class Secret:
         return _file_content(reference.name, self._folder / reference.name)
 
     def __str__(self) -> str:
-        return self._written
+        return self._text
 
     def __repr__(self) -> str:
-        return f"Secret({self._written!r})"
+        return f"Secret({self._text!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._written == self._written
+        return isinstance(other, Secret) and other._text == self._text
 
     def __hash__(self) -> int:
-        return hash(self._written)
+        return hash(self._text)
 
 
 Text = str | Secret
 
 
-def text_with_secrets(written: str, folder: Path) -> Text:
+def text_with_secrets(text: str, folder: Path) -> Text:
     """A text as it is used: a `Secret` if it refers to one. Paths of files start at `folder`. Raises SecretError."""
     parts: list[str | _Reference] = []
     at = 0
-    for hit in _REFERENCE.finditer(written):
-        parts.append(written[at : hit.start()])
+    for hit in _REFERENCE.finditer(text):
+        parts.append(text[at : hit.start()])
         parts.append("${" if hit[1] is None else _reference(hit[1], is_closed=bool(hit[2])))
         at = hit.end()
-    parts.append(written[at:])
+    parts.append(text[at:])
     if any(isinstance(part, _Reference) for part in parts):
-        return Secret(written, tuple(part for part in parts if part != ""), folder)
+        return Secret(text, tuple(part for part in parts if part != ""), folder)
     return "".join(str(part) for part in parts)
 
 
-def has_secrets(written: str) -> bool:
+def has_secrets(text: str) -> bool:
     """Whether a text refers to a secret, rightly or wrongly."""
-    return any(hit[1] is not None for hit in _REFERENCE.finditer(written))
+    return any(hit[1] is not None for hit in _REFERENCE.finditer(text))
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -126,7 +126,7 @@ def is_secret(name: str, value: str) -> bool:
     return bool(SECRET_WORD.search(name)) and not _ONLY_REFERENCE.fullmatch(value.strip())
 
 
-def revealed(text: Text) -> str:
+def revealed_text(text: Text) -> str:
     return text.reveal() if isinstance(text, Secret) else text
 
 

@@ -23,7 +23,6 @@ from eddyline.model import Stream, Window
 from eddyline.types import BOOLEAN, type_name
 
 WINDOW, IDLE, DELETE, STATIC = "window", "idle", "delete", "static"
-JOIN_PROPERTIES = (WINDOW, IDLE, DELETE)
 NULL_DELETES = "null"  # the value of `delete` that needs no column
 
 _ROWS = re.compile(r"\s*(\d+)\s*rows?\s*", re.IGNORECASE)
@@ -37,7 +36,7 @@ def window_of(stream: Stream) -> Window | None:
 
 
 def idle_us(stream: Stream) -> int | None:
-    """After how long without rows nobody waits for the stream; None: they wait for ever."""
+    """After how long without rows other streams no longer wait for this one; None: they wait for ever."""
     text = _said(stream, IDLE)
     return None if text is None else duration_us(text)
 

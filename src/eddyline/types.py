@@ -33,6 +33,7 @@ INTERVAL = pa.duration("us")
 MONTHS = pa.month_day_nano_interval()
 
 MAX_PRECISION = 38
+NARROW_DIGITS = 18  # of a decimal whose unscaled value fits 64 bits
 
 _BY_NAME = {
     "void": NULL,
@@ -97,6 +98,11 @@ def is_floating(t: pa.DataType) -> bool:
 
 def is_decimal(t: pa.DataType) -> bool:
     return bool(pa.types.is_decimal128(t))
+
+
+def is_wide_decimal(t: pa.DataType) -> bool:
+    """Whether values of a type are decimals that do not fit 64 bits."""
+    return is_decimal(t) and t.precision > NARROW_DIGITS
 
 
 def is_numeric(t: pa.DataType) -> bool:

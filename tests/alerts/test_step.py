@@ -17,7 +17,7 @@ from hypothesis import given
 import eddyline
 import eddyline.engine.rounds
 from eddyline import Engine
-from eddyline.catalog.suspensions import suspend
+from eddyline.catalog import suspend
 from eddyline.delivery.alerts import OPEN
 from eddyline.engine import Retention
 from eddyline.errors import HomeError
@@ -95,7 +95,7 @@ def facts(engine: Engine) -> dict[str, Any]:
     return {
         "messages": [message.as_dict() for message in engine.messages()],
         "open": [alert.as_dict() for alert in engine.alerts()],
-        "counts": {query_id: tuple(log.counts(query_id)) for query_id in log.counted()},
+        "counts": {query_id: tuple(log.counts(query_id)) for query_id in log.counted_query_ids()},
     }
 
 
@@ -375,9 +375,9 @@ def test_results_that_have_not_moved_alerts_outlive_retention(tmp_path, monkeypa
     world.engine.stream("rows_", "key STRING, v INT")
     world.engine.query(TEXT, name="up", per="key")
     world.push(0, ("a", 1), at="failing")
-    assert world.engine.rounds.durable.kept()["outbox"][0] == 1
+    assert world.engine.rounds.durable.file_counts()["outbox"][0] == 1
     world.push(1, ("b", 1))
-    assert world.engine.rounds.durable.kept()["outbox"][0] == 0
+    assert world.engine.rounds.durable.file_counts()["outbox"][0] == 0
     assert [m.key["key"] for m in world.engine.messages()] == ["a", "b"]
     world.engine.close()
 
@@ -441,7 +441,7 @@ def test_what_ended_before_a_crash_resolves_after_it(tmp_path):
     ]
     assert [alert.query for alert in world.engine.alerts()] == ["suspended"]
     log = world.engine.rounds.alerting.log
-    assert log.counted() == [2, 3, 4, 5]  # those of dropped queries are gone
+    assert log.counted_query_ids() == [2, 3, 4, 5]  # those of dropped queries are gone
     world.engine.close()
 
 
@@ -543,7 +543,7 @@ def _lived(world: World, steps) -> dict[str, Any]:
         time += gap
         if at == "reopened":
             world.reopen()
-        known = world.engine.rounds.catalog.find(name) is not None
+        known = world.engine.rounds.catalog.names.find(name) is not None
         if what == "add" and not known:
             world.engine.query(TEXT, name=name, **given_)
         elif what in do and known:

@@ -50,7 +50,7 @@ def test_a_home_from_before_alerts_begins_with_its_next_round(tmp_path):
         engine.query("SELECT sym FROM trades", severity="info")
         engine.rounds.alerting.after = lambda *round_: []  # as an earlier version did
         engine.push("trades", [(1,)])
-        engine.rounds.durable.rounds.set_cursor("alerts", 1, 0)  # as the migration does
+        engine.rounds.durable.rounds.cursors.set("alerts", 1, 0)  # as the migration does
     with eddyline.open(tmp_path / "home", clock=lambda: 0) as engine:
         engine.push("trades", [(2,)])
         assert [message.row for message in engine.messages()] == [{"sym": 2}]
@@ -73,4 +73,4 @@ def test_dropping_many_alert_queries_looks_only_at_those_that_have_alerts(tmp_pa
             ("resolved", 3, "dropped"),
             ("resolved", 4, "dropped"),
         ]
-        assert engine.rounds.alerting.log.counted() == []
+        assert engine.rounds.alerting.log.counted_query_ids() == []

@@ -702,8 +702,8 @@ def test_pairs_of_old_rounds_with_a_token_are_no_longer_kept(engine):
 @pytest.mark.parametrize("has_home", [False, True], ids=["in memory", "with a home"])
 def test_tokens_are_known_as_long_as_the_glossary_says(tmp_path, monkeypatch, has_home):
     """In memory the newest, of which there are few here; a home knows those of all rounds it keeps."""
-    monkeypatch.setattr(eddyline.engine.rounds, "REMEMBERED_TOKENS", 3)
-    monkeypatch.setattr(eddyline.engine.rounds, "REMEMBERED_OUTPUTS", 2)
+    monkeypatch.setattr(eddyline.engine.push_tokens, "REMEMBERED_TOKENS", 3)
+    monkeypatch.setattr(eddyline.engine.push_tokens, "REMEMBERED_OUTPUTS", 2)
     with eddyline.open(tmp_path / "home" if has_home else None) as engine:
         engine.stream("s", "n INT")
         for k in range(70):  # more than one look at what is past retention

@@ -7,11 +7,11 @@ import datetime
 import pytest
 
 import eddyline
-from eddyline.api.join_facts import HISTORY_POINTS
-from eddyline.api.receipts import _prove_plainly
 from eddyline.errors import SchemaError, UnknownNameError
-from eddyline.model import FIRST_MADE
+from eddyline.explain.join_state import HISTORY_POINTS
+from eddyline.model import FIRST_DERIVED
 from eddyline.proof import checksum_of
+from eddyline.receipts.receipts import _prove_plainly
 from eddyline.server.metrics import metrics_text
 
 DECLARED = """
@@ -162,7 +162,7 @@ def test_a_receipt_of_a_join_holds_the_row_of_each_input_and_its_round(engine):
     push_some(engine)
     result = query.latest()[0]
     receipt = engine.receipt(result)
-    assert result.arrival == FIRST_MADE + 2  # behind the two changes of quotes
+    assert result.arrival == FIRST_DERIVED + 2  # behind the two changes of quotes
     assert [(row["alias"], row["arrival"], row["round"]) for row in receipt["rows"]] == [
         ("t", 5, 3),
         ("n", 3, 2),

@@ -13,9 +13,9 @@ from tests.made_hits import bitmap_hits, list_hits
 
 def _as_hits(output: FilterOutput, form: str) -> FilterOutput:
     """The same matches in another form; queries that compute what they show stay as they are."""
-    computing = tuple(part for part in output.parts if part.computed)
+    computing = tuple(part for part in output.parts if part.computed_values)
     plain = FilterOutput(
-        output.batch, output.plan, output.hits, tuple(p for p in output.parts if not p.computed)
+        output.batch, output.plan, output.hits, tuple(p for p in output.parts if not p.computed_values)
     )
     offsets, ids = plain.pairs()
     pairs = [(row, int(i)) for row in range(len(output.batch)) for i in ids[offsets[row] : offsets[row + 1]]]
@@ -27,7 +27,7 @@ def _as_hits(output: FilterOutput, form: str) -> FilterOutput:
     else:
         odd, even = [p for p in pairs if p[1] % 2], [p for p in pairs if not p[1] % 2]
         hits = (list_hits(n_rows, odd), bitmap_hits(n_rows, distinct or [0], even))
-    return FilterOutput(output.batch, output.plan, hits, computing, output.dead)
+    return FilterOutput(output.batch, output.plan, hits, computing, output.dead_pairs)
 
 
 @pytest.fixture(params=["a list", "a bitmap", "both"])

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eddyline
-from eddyline.api.rules import plan
 from eddyline.errors import EddylineError, LimitError, SqlError
+from eddyline.rules import plan
 from tests.nasty_texts import ACCEPTED, DIGITS, REFUSED, ROW, SCHEMA, nested
 
 NOW_US = 1_767_225_600_000_000

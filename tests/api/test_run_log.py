@@ -12,7 +12,7 @@ import pytest
 import eddyline
 from eddyline.api import run_log
 from eddyline.api.run_log import log_start, summary_fields, summary_words
-from eddyline.api.source_status import SourceStatus
+from eddyline.runtime import SourceStatus
 
 TOPIC = SourceStatus(
     stream="trades",
@@ -123,7 +123,7 @@ def test_a_summary_names_what_is_behind_failing_late_and_suspended(engine):
 
 
 def run_sink(**values):
-    from eddyline.api.counters import SinkCounters
+    from eddyline.explain.counting import SinkCounters
 
     return SinkCounters(**values)
 

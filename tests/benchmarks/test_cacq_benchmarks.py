@@ -25,7 +25,7 @@ from benchmarks.papers.cacq._eddy import (
     statistics_of,
 )
 from benchmarks.papers.cacq.storage_table import Storage
-from eddyline.routing import FilterSet, Fixed, RandomChoice
+from eddyline.routing import FilterSet, FixedOrder, RandomChoice
 
 SEED = 7
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "shared_eddies.json").read_text())
@@ -84,7 +84,7 @@ def test_a_row_enters_filters_until_every_query_is_decided():
     dropped = np.array([[1, 0, 0, 0, 0],  # no query is left
                         [0, 1, 0, 0, 0],  # the first is delivered, the others are not
                         [0, 0, 0, 0, 0]], bool)  # fmt: skip
-    assert entered_one_by_one(policy_of(Fixed, filters), filters, dropped) == (1 + 2 + 5) / 3
+    assert entered_one_by_one(policy_of(FixedOrder, filters), filters, dropped) == (1 + 2 + 5) / 3
     lottery = CountedTickets(filters, start=range(5), statistics=statistics_of(filters), seed=SEED)
     assert lottery.take(dropped[2:]) == 5
 

@@ -14,6 +14,7 @@ from benchmarks.papers.shared_filters import (
     sharing,
     small_instances,
 )
+from benchmarks.papers.shared_filters._decision_trees import in_order, while_needed
 from benchmarks.papers.shared_filters._instances import (
     calls_by_filter,
     calls_in_order,
@@ -21,7 +22,6 @@ from benchmarks.papers.shared_filters._instances import (
     one_row,
     random_instance,
 )
-from eddyline.routing.decision_tree import in_order, while_needed
 from eddyline.routing.shared_greedy import SharedGreedy
 from tests.oracles import shared_filters as oracle
 

@@ -76,16 +76,16 @@ def test_a_change_that_fails_leaves_the_ends_to_the_disk(tmp_path):
         engine.push("s", [(1,)])
         query.pause()
         catalog = engine.rounds.catalog
-        write = catalog._database.add_version
+        write = catalog._database.versions.add
 
         def full(*version: object) -> None:
             raise OSError("full")
 
-        catalog._database.add_version = full
+        catalog._database.versions.add = full
         try:
             query.drop()
         except OSError:
-            catalog._database.add_version = write
+            catalog._database.versions.add = write
         assert query.state == "paused"
         engine.tick()
         assert [(m.status, m.reason) for m in engine.messages()] == [("firing", None), ("resolved", "paused")]

@@ -13,9 +13,9 @@ from typing import TypeVar
 import pytest
 
 import eddyline
-from eddyline.api.doctor import check_home
 from eddyline.catalog import checksums
 from eddyline.catalog.database import Database
+from eddyline.control import check_home
 from eddyline.errors import HomeError
 from tools.make_old_home import facts, fill
 
@@ -103,7 +103,11 @@ def test_flipped_bytes_are_named_or_change_nothing(whole, home, round_):
     rng = random.Random(round_)
     pristine = (whole / "catalog.db").read_bytes()
     right = Database(home / "catalog.db")
-    expected = (right.versions(1000), list(right.past_names().items()), right.setting("time zone"))
+    expected = (
+        right.versions.recent(1000),
+        list(right.queries.past_names().items()),
+        right.setting("time zone"),
+    )
     right.close()
     n_refused = 0
     for page in range(len(pristine) // PAGE):
@@ -116,7 +120,11 @@ def test_flipped_bytes_are_named_or_change_nothing(whole, home, round_):
         if database is None:
             n_refused += 1
             continue
-        found = (database.versions(1000), list(database.past_names().items()), database.setting("time zone"))
+        found = (
+            database.versions.recent(1000),
+            list(database.queries.past_names().items()),
+            database.setting("time zone"),
+        )
         assert found == expected, offset
         assert list(database.problems(all_rows=True)) == [], offset
         database.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import eddyline
 from eddyline.catalog import codec
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 from eddyline.model import Call, Literal, Properties, Shape, Stream
 from eddyline.types import DATE, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, parse_type, type_name
 

@@ -8,10 +8,11 @@ import pytest
 
 import eddyline
 from eddyline.catalog import Catalog
-from eddyline.catalog.database import LONGEST_PATH, Database
+from eddyline.catalog.connection import LONGEST_PATH
+from eddyline.catalog.database import Database
 from eddyline.catalog.migrations import FORMAT
 from eddyline.errors import HomeError
-from eddyline.functions import Functions
+from eddyline.functions import FunctionRegistry
 from eddyline.model import Properties, QueryState, Shape, Stream
 from eddyline.sources import infer_schema
 from eddyline.sql import Shapes
@@ -35,12 +36,12 @@ def catalog(path: Path):
 
 def bound(catalog: Catalog, text: str) -> tuple[Shape, list[object]]:
     """The shape of a text, bound anew as another process would."""
-    return Shapes(time_zone="UTC").shape_of(text, catalog, Functions())
+    return Shapes(time_zone="UTC").shape_of(text, catalog, FunctionRegistry())
 
 
 def register(catalog: Catalog, text: str, name: str | None = None, **properties: object) -> int:
     shape, constants = bound(catalog, text)
-    return catalog.register(text, catalog.interned(shape), constants, name, Properties(**properties), 5)
+    return catalog.register(text, catalog.interned_shape(shape), constants, name, Properties(**properties), 5)
 
 
 def reopened(catalog: Catalog) -> Catalog:
@@ -65,10 +66,10 @@ def test_everything_registered_is_there_again(catalog):
     again = reopened(catalog)
     assert facts(again) == facts(catalog)
     assert again.version == catalog.version == 7
-    assert again.n_queries == 3
-    assert again.find("cheap", "ops") == 1
-    assert again.find("all") is None
-    assert again.state(paused) is QueryState.PAUSED
+    assert again.queries.n_queries == 3
+    assert again.names.find("cheap", "ops") == 1
+    assert again.names.find("all") is None
+    assert again.queries.state(paused) is QueryState.PAUSED
 
 
 def test_an_id_is_never_used_again_even_after_the_newest_query_is_gone(catalog):
@@ -84,14 +85,14 @@ def test_an_earlier_version_can_be_read_back(catalog):
     shape, constants = bound(catalog, "SELECT sym FROM trades WHERE price < 2.5")
     catalog.replace(1, "SELECT sym FROM trades WHERE price < 2.5", shape, constants, Properties(), 9)
     database = catalog._database
-    assert [(q.text, q.generation) for q in database.queries(before)] == [
+    assert [(q.text, q.generation) for q in database.queries.at(before)] == [
         ("SELECT sym FROM trades WHERE price < 1.5", 1)
     ]
-    assert [(q.text, q.generation) for q in database.queries(catalog.version)] == [
+    assert [(q.text, q.generation) for q in database.queries.at(catalog.version)] == [
         ("SELECT sym FROM trades WHERE price < 2.5", 2)
     ]
-    assert list(database.queries(1)) == []
-    assert [what for _, _, what in database.versions(10)] == [
+    assert list(database.queries.at(1)) == []
+    assert [what for _, _, what in database.versions.recent(10)] == [
         "replace query q",
         "add query q",
         "declare stream trades",
@@ -104,7 +105,7 @@ def test_texts_that_differ_in_constants_share_one_stored_shape_also_after_a_rest
     again = reopened(catalog)
     register(again, "SELECT sym FROM trades WHERE price < 77.125")
     assert again._database.connection.execute("SELECT count(*) FROM shapes").fetchone() == (1,)
-    assert len(list(again.families())) == 1
+    assert len(again.plans.families) == 1
 
 
 def test_a_shape_that_came_at_the_address_of_a_gone_one_is_not_taken_for_it(catalog):
@@ -113,7 +114,7 @@ def test_a_shape_that_came_at_the_address_of_a_gone_one_is_not_taken_for_it(cata
         text = f"SELECT sym AS c{k % 7} FROM trades WHERE price < {k}.5"
         shape, constants = bound(catalog, text)
         query_id = catalog.register(text, shape, constants, None, Properties(), 0)
-        stored = catalog._database.queries(catalog.version)
+        stored = catalog._database.queries.at(catalog.version)
         assert [q.shape.output.names for q in stored if q.id == query_id] == [[f"c{k % 7}"]]
         catalog.drop([query_id])
         del shape
@@ -149,10 +150,10 @@ def test_a_file_that_is_full_refuses_a_change_and_takes_it_when_there_is_room(ca
         "detail: database or disk is full. Nothing was changed.\n"
         "hint: Make room on the disk and do it again."
     )
-    assert (catalog.version, catalog.n_queries) == (1, 0)
+    assert (catalog.version, catalog.queries.n_queries) == (1, 0)
     connection.execute("PRAGMA max_page_count = 1000000")
     assert register(catalog, text) == 1
-    assert reopened(catalog).n_queries == 1
+    assert reopened(catalog).queries.n_queries == 1
 
 
 def test_a_file_that_cannot_be_written_refuses_a_change(catalog):
@@ -174,7 +175,7 @@ def test_only_the_process_that_opened_last_may_write(catalog):
         "detail: This process no longer holds it, so nothing was changed.\n"
         "hint: End one of the two processes."
     )
-    assert catalog.n_queries == 0
+    assert catalog.queries.n_queries == 0
 
 
 def test_numbers_and_settings_are_kept(path):
@@ -300,5 +301,8 @@ def test_the_versions_of_functions_are_part_of_the_catalog(tmp_path):
         engine.query("SELECT n FROM t WHERE next_step(n) > 5", name="far")
         declare(2)
         engine.query("SELECT n FROM t WHERE next_step(n) > 5", name="far")
-        assert engine.rounds.durable.database.functions() == [("next_step", "v1", 2), ("next_step", "v2", 3)]
+        assert engine.rounds.durable.database.shapes.functions() == [
+            ("next_step", "v1", 2),
+            ("next_step", "v2", 3),
+        ]
         assert engine.get("far").generation == 2

@@ -8,19 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.catalog.families import Family
-from eddyline.model import Column, Condition, Input, Projected, Shape, SlotInfo
+from eddyline.catalog.families import QueryFamily
+from eddyline.model import Column, Condition, Input, ProjectedColumn, Shape, SlotInfo
 
 SHAPE = Shape(
     "SELECT n FROM s WHERE n > ?",
     (Input("s", "s"),),
-    (Projected("n", Column(pa.int64(), "n")),),
+    (ProjectedColumn("n", Column(pa.int64(), "n")),),
     Condition(),
     (SlotInfo(0, pa.int64()),),
 )
 
 
-def constants(family: Family) -> dict[int, int]:
+def constants(family: QueryFamily) -> dict[int, int]:
     """What stands: id and constant of each live query."""
     found = {}
     for segment in family.segments():
@@ -34,7 +34,7 @@ def constants(family: Family) -> dict[int, int]:
 
 
 def test_queries_added_one_by_one_stand_with_their_constants():
-    family = Family(SHAPE)
+    family = QueryFamily(SHAPE)
     family.add(3, [30])
     family.add(1, [10])
     assert len(family) == 2
@@ -43,14 +43,14 @@ def test_queries_added_one_by_one_stand_with_their_constants():
 
 
 def test_many_stand_at_once():
-    family = Family(SHAPE)
+    family = QueryFamily(SHAPE)
     family.add_many(np.arange(5, 8, dtype=np.int32), [pa.array([50, 60, 70])])
     family.add(9, [90])
     assert constants(family) == {5: 50, 6: 60, 7: 70, 9: 90}
 
 
 def test_one_added_to_many_touches_few_rows():
-    family = Family(SHAPE)
+    family = QueryFamily(SHAPE)
     family.add_many(np.arange(1000, dtype=np.int32), [pa.array(range(1000))])
     (base,) = family.segments()
     family.add(1000, [1])
@@ -59,7 +59,7 @@ def test_one_added_to_many_touches_few_rows():
 
 
 def test_taking_one_out_clears_a_bit_and_leaves_what_was_read_before_as_it_was():
-    family = Family(SHAPE)
+    family = QueryFamily(SHAPE)
     family.add_many(np.arange(10, dtype=np.int32), [pa.array(range(10))])
     (before,) = family.segments()
     family.remove([4])
@@ -73,7 +73,7 @@ def test_taking_one_out_clears_a_bit_and_leaves_what_was_read_before_as_it_was()
 
 
 def test_a_segment_mostly_of_queries_taken_out_is_rewritten():
-    family = Family(SHAPE)
+    family = QueryFamily(SHAPE)
     family.add_many(np.arange(10, dtype=np.int32), [pa.array(range(10))])
     family.remove(range(6))
     (segment,) = family.segments()
@@ -83,7 +83,7 @@ def test_a_segment_mostly_of_queries_taken_out_is_rewritten():
 
 
 def test_a_query_taken_out_may_come_back_with_other_constants():
-    family = Family(SHAPE)
+    family = QueryFamily(SHAPE)
     family.add(1, [10])
     family.add(2, [20])
     family.segments()
@@ -97,7 +97,7 @@ def test_a_query_taken_out_may_come_back_with_other_constants():
 
 def test_any_history_leaves_the_last_constants_in_few_segments():
     rng = random.Random(5)
-    family, expected = Family(SHAPE), {}
+    family, expected = QueryFamily(SHAPE), {}
     for _ in range(400):
         query_id = rng.randrange(60)
         if query_id in expected:

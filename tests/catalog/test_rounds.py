@@ -6,7 +6,7 @@ import pytest
 
 from eddyline.catalog.database import Database
 from eddyline.catalog.rounds import CommittedRound, ListedFile, RoundLog
-from eddyline.catalog.versions import Kept
+from eddyline.catalog.versions import RetainedRange
 from eddyline.errors import HomeError
 from eddyline.model import Round, StreamProgress
 
@@ -52,7 +52,7 @@ def test_a_committed_round_is_found_again_with_all_that_belongs_to_it(log, path)
     assert other.progress() == {"trades": StreamProgress(5, 100, 90, 0)}
     assert other.position("folder") == {"file": "x", "line": 7}
     assert other.position("elsewhere") is None
-    assert other.files() == [file("outbox/a", 1)]
+    assert other.files.all() == [file("outbox/a", 1)]
 
 
 def test_rounds_follow_one_another(log):
@@ -72,7 +72,7 @@ def test_a_token_belongs_to_one_round_and_the_second_one_leaves_nothing(log):
     with pytest.raises(HomeError, match="Nothing was changed"):
         commit(log, 2, token="t", files=[file("outbox/b", 2)])
     assert log.last() == done(1, "t")
-    assert log.files() == []
+    assert log.files.all() == []
     assert log.progress()["trades"].n_rows == 5
 
 
@@ -86,20 +86,20 @@ def test_a_file_listed_twice_fails_the_round(log):
 def test_files_come_by_kind_and_oldest_round_first_and_can_be_unlisted(log):
     commit(log, 1, files=[file("outbox/z", 1), file("dead/a", 1, "dead")], at_us=100)
     commit(log, 2, files=[file("outbox/a", 2)], at_us=200)
-    assert [f.name for f in log.files("outbox")] == ["outbox/z", "outbox/a"]
-    assert [f.name for f in log.files()] == ["dead/a", "outbox/z", "outbox/a"]
-    assert [f.name for f in log.listed_before("outbox", 200)] == ["outbox/z"]
-    assert log.listed_before("outbox", 100) == []
-    log.unlist(["outbox/z", "never listed"])
-    assert [f.name for f in log.files()] == ["dead/a", "outbox/a"]
+    assert [f.name for f in log.files.all("outbox")] == ["outbox/z", "outbox/a"]
+    assert [f.name for f in log.files.all()] == ["dead/a", "outbox/z", "outbox/a"]
+    assert [f.name for f in log.files.listed_before("outbox", 200)] == ["outbox/z"]
+    assert log.files.listed_before("outbox", 100) == []
+    log.files.unlist(["outbox/z", "never listed"])
+    assert [f.name for f in log.files.all()] == ["dead/a", "outbox/a"]
 
 
 def test_a_cursor_is_kept_until_it_moves(log, path):
-    assert log.cursor("mail") is None
-    log.set_cursor("mail", 3, 1)
-    log.set_cursor("mail", 4, 0)
-    log.set_cursor("file", 1, 2)
-    assert RoundLog(Database(path), 0, lambda: 0).cursors() == {
+    assert log.cursors.get("mail") is None
+    log.cursors.set("mail", 3, 1)
+    log.cursors.set("mail", 4, 0)
+    log.cursors.set("file", 1, 2)
+    assert RoundLog(Database(path), 0, lambda: 0).cursors.all() == {
         "alerts": (0, 0),
         "mail": (4, 0),
         "file": (1, 2),
@@ -121,11 +121,11 @@ def test_rounds_are_kept_by_when_they_were_committed_and_by_their_number(log):
         commit(log, number, at_us=at_us)
     assert [log.first_to_keep(since, 100) for since in (5, 10, 11, 30, 31, 40, 41)] == [1, 1, 2, 3, 5, 5, 5]
     assert [log.first_to_keep(0, count) for count in (0, 1, 2, 5, 9)] == [5, 5, 4, 1, 1]
-    assert log.kept() == Kept(5, 1, 10)
+    assert log.retained_rounds() == RetainedRange(5, 1, 10)
 
 
 def test_a_log_without_rounds_has_none_to_forget(log):
-    assert (log.first_to_keep(5, 1), log.forget(0), log.kept()) == (0, 0, Kept(0, 0, 0))
+    assert (log.first_to_keep(5, 1), log.forget(0), log.retained_rounds()) == (0, 0, RetainedRange(0, 0, 0))
     assert log.oldest_version("outbox", "dead") is None
 
 
@@ -138,7 +138,7 @@ def test_rounds_go_with_their_tokens_unless_a_file_of_theirs_is_listed(log):
     assert [entry.round.number for entry in log.recent(10)] == [4, 2]
     assert [log.by_token(f"t{k}") is not None for k in (1, 2, 3, 4)] == [False, True, False, True]
     assert (log.forget(4), log.version_of(2), log.version_of(1)) == (0, 3, 0)
-    log.unlist(["capture/a"])
+    log.files.unlist(["capture/a"])
     assert log.forget(4) == 1
     commit(log, 5, token="t1")  # its first round is forgotten, so it is a new one
     assert log.by_token("t1") == done(5, "t1")
@@ -158,7 +158,12 @@ def test_many_rounds_go_in_steps_the_oldest_first(log, monkeypatch):
     monkeypatch.setattr("eddyline.catalog.rounds.AT_ONCE", 2)
     for number in range(1, 7):
         commit(log, number)
-    assert [(log.forget(6), log.kept().oldest) for _ in range(4)] == [(2, 3), (2, 5), (1, 6), (0, 6)]
+    assert [(log.forget(6), log.retained_rounds().oldest) for _ in range(4)] == [
+        (2, 3),
+        (2, 5),
+        (1, 6),
+        (0, 6),
+    ]
 
 
 def test_the_oldest_version_results_came_from_is_that_of_the_oldest_file(log):
@@ -167,7 +172,7 @@ def test_the_oldest_version_results_came_from_is_that_of_the_oldest_file(log):
         log.commit(CommittedRound(round_, 0, 0, 0, 0), {}, [file(f"{kind}/a", number, kind)], {})
     assert log.oldest_version("outbox", "dead") == 20
     assert log.oldest_version("outbox") == 30
-    log.unlist(["outbox/a", "dead/a"])
+    log.files.unlist(["outbox/a", "dead/a"])
     assert log.oldest_version("outbox", "dead") is None
 
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.catalog.streams import evolved
+from eddyline.catalog.streams import evolved_stream
 from eddyline.errors import SchemaError
-from eddyline.model import Column, Condition, Input, Projected, Shape, Stream
+from eddyline.model import Column, Condition, Input, ProjectedColumn, Shape, Stream
 
 
 @pytest.fixture
@@ -115,11 +115,11 @@ def test_a_stream_declared_again_after_it_was_dropped_starts_anew(engine):
 
 def test_the_key_of_a_stream_cannot_change_while_queries_stand_on_it():
     schema = pa.schema([("a", pa.int32())])
-    query = Shape("q", (Input("s", "s"),), (Projected("a", Column(pa.int32(), "a")),), Condition(), ())
+    query = Shape("q", (Input("s", "s"),), (ProjectedColumn("a", Column(pa.int32(), "a")),), Condition(), ())
     with pytest.raises(SchemaError) as error:
-        evolved(Stream("s", schema, key=("a",)), Stream("s", schema), [("q", query)])
+        evolved_stream(Stream("s", schema, key=("a",)), Stream("s", schema), [("q", query)])
     assert str(error.value) == (
         "the key of stream s cannot change while queries stand on it\n"
         "hint: Drop these queries first, or declare a new stream."
     )
-    assert evolved(Stream("s", schema, key=("a",)), Stream("s", schema), []).key == ()
+    assert evolved_stream(Stream("s", schema, key=("a",)), Stream("s", schema), []).key == ()

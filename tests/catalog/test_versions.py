@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from eddyline.catalog import Catalog
 from eddyline.catalog import versions as versions_module
 from eddyline.catalog.database import Database
-from eddyline.catalog.versions import Forgotten, Kept, VersionLog
+from eddyline.catalog.versions import RemovedVersions, RetainedRange, VersionLog
 from eddyline.errors import QueryStateError
-from eddyline.functions import Functions
+from eddyline.functions import FunctionRegistry
 from eddyline.model import Properties, QueryState, Shape, Stream
 from eddyline.sources import infer_schema
 from eddyline.sql import Shapes
@@ -41,8 +41,8 @@ class Life:
 
     def bound(self, text: str, params: dict[str, pa.DataType] | None = None) -> tuple[Shape, list[object]]:
         shapes = Shapes(time_zone="UTC")
-        shape, constants = shapes.shape_of(text, self.catalog, Functions(), params=params)
-        return self.catalog.interned(shape), constants
+        shape, constants = shapes.shape_of(text, self.catalog, FunctionRegistry(), params=params)
+        return self.catalog.interned_shape(shape), constants
 
     def register(self, text: str, name: str | None = None) -> int:
         shape, constants = self.bound(text)
@@ -62,11 +62,11 @@ class Life:
         made = self.catalog.register_many(WATCH, shape, columns, len(syms), names, Properties(), 5)
         return list(range(made.first_id, made.first_id + made.n))
 
-    def forget(self, before: int, results_from: int | None = None) -> list[Forgotten]:
+    def forget(self, before: int, results_from: int | None = None) -> list[RemovedVersions]:
         """All steps it takes, as an engine does them."""
         steps = []
         while step := self.log.forget(before, results_from=results_from):
-            self.catalog.forgot(step.templates)
+            self.catalog.forget_templates(step.templates)
             steps.append(step)
         return steps
 
@@ -78,8 +78,8 @@ class Life:
         catalog = catalog or self.catalog
         return {
             "version": catalog.version,
-            "n": catalog.n_queries,
-            "next": catalog._next_id,
+            "n": catalog.queries.n_queries,
+            "next": catalog.queries.next_id,
             "streams": catalog.streams(),
             "queries": [
                 (r.id, r.name, r.text, [c.as_py() for c in r.constants], r.state, r.generation, r.version_from)
@@ -98,16 +98,16 @@ class Life:
     def at(self, version: int) -> tuple[object, ...]:
         """All that stood at a version, as the disk has it."""
         members = []
-        for template in self.database.templates(version):
+        for template in self.database.queries.templates_at(version):
             for k in range(template.n):
-                if template.first_id + k not in template.ended:
+                if template.first_id + k not in template.ended_ids:
                     row = [column[k].as_py() for column in template.columns]
                     members.append((template.first_id + k, template.names[k], template.text, row))
         singles = [
             (q.id, q.name, q.text, list(q.constants), q.state, q.generation, q.shape.output)
-            for q in self.database.queries(version)
+            for q in self.database.queries.at(version)
         ]
-        return self.database.streams(version), singles, members
+        return self.database.streams.at(version), singles, members
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_version_is_as_old_as_the_change_that_took_its_place(tmp_path):
     life = Life(tmp_path, 10, 20, 30, 30, 99)
     for k in range(4):
         life.register(f"SELECT sym FROM trades WHERE price < {k}")
-    assert [at for _, at, _ in reversed(life.database.versions(9))] == [10, 20, 30, 30, 99]
+    assert [at for _, at, _ in reversed(life.database.versions.recent(9))] == [10, 20, 30, 30, 99]
     assert [life.log.first_to_keep(since, 100) for since in (5, 10, 11, 20, 21, 30, 31, 99, 100)] == [
         0,  # all of them
         0,
@@ -156,7 +156,11 @@ def test_a_clock_that_was_set_back_forgets_no_more_than_it_should(tmp_path):
 
 def test_a_catalog_without_versions_has_nothing_to_forget(tmp_path):
     log = VersionLog(Database(tmp_path / "catalog.db"))
-    assert (log.kept(), log.first_to_keep(5, 3), log.forget(0)) == (Kept(0, 0, 0), 0, Forgotten())
+    assert (log.retained_versions(), log.first_to_keep(5, 3), log.forget(0)) == (
+        RetainedRange(0, 0, 0),
+        0,
+        RemovedVersions(),
+    )
 
 
 # --------------------------------------------------------------------------------------------- what goes
@@ -172,8 +176,8 @@ def test_what_only_forgotten_versions_had_goes_and_the_rest_is_found_again(life)
     assert life.counts() == {
         "versions": 6, "streams": 2, "queries": 3, "templates": 0, "ended_members": 0, "shapes": 2,
     }  # fmt: skip
-    assert life.forget(4) == [Forgotten(n_versions=3, n_queries=1)]
-    assert life.forget(6) == [Forgotten(n_versions=2, n_queries=1, n_shapes=1)]
+    assert life.forget(4) == [RemovedVersions(n_versions=3, n_queries=1)]
+    assert life.forget(6) == [RemovedVersions(n_versions=2, n_queries=1, n_shapes=1)]
     assert life.forget(6) == []
     assert life.counts() == {
         "versions": 1, "streams": 1, "queries": 1, "templates": 0, "ended_members": 0, "shapes": 1,
@@ -190,7 +194,7 @@ def test_a_shape_that_was_forgotten_can_be_registered_again_at_once(life):
     life.register(text)
     assert life.counts()["shapes"] == 2
     assert [r.shape.output.names for r in life.catalog.records()] == [["l"], ["u"]]
-    assert [q.shape.output.names for q in life.database.queries(life.catalog.version)] == [["l"], ["u"]]
+    assert [q.shape.output.names for q in life.database.queries.at(life.catalog.version)] == [["l"], ["u"]]
     assert life.facts() == life.facts_again()
 
 
@@ -199,9 +203,9 @@ def test_a_template_goes_when_its_last_member_has_ended_and_takes_their_marks_al
     others = life.template("C", "D")  # 3
     life.catalog.drop([a, others[0]])  # 4
     life.catalog.drop([b])  # 5
-    assert life.forget(4) == [Forgotten(n_versions=3)]
+    assert life.forget(4) == [RemovedVersions(n_versions=3)]
     assert life.counts()["ended_members"] == 3
-    assert life.forget(5) == [Forgotten(n_versions=1, templates=(a,))]
+    assert life.forget(5) == [RemovedVersions(n_versions=1, templates=(a,))]
     assert (life.counts()["templates"], life.counts()["ended_members"]) == (1, 1)
     assert life.facts() == life.facts_again()
     assert [record.id for record in life.catalog.records()] == [others[1]]
@@ -223,8 +227,8 @@ def test_members_that_went_their_own_way_outlive_their_template(life):
     life.catalog.set_paused(paused, False, 9)
     life.catalog.set_paused(resumed, True, 9)
     life.catalog.drop([replaced])
-    assert life.catalog.state(replaced) is QueryState.DROPPED
-    assert life.catalog.state(dropped) is QueryState.DROPPED
+    assert life.catalog.queries.state(replaced) is QueryState.DROPPED
+    assert life.catalog.queries.state(dropped) is QueryState.DROPPED
     assert life.counts()["ended_members"] == 0
     assert life.facts() == life.facts_again()
     assert [(r.id, r.state.value) for r in life.catalog.records()] == [
@@ -250,11 +254,11 @@ def test_queries_whose_results_are_kept_are_known_by_name_until_they_go(life):
     life.catalog.drop([member, single])  # 4
     for k in range(5):
         life.register(f"SELECT sym FROM trades WHERE price < {k}")
-    assert life.forget(9, results_from=3) == [Forgotten(n_versions=8)]
-    assert life.log.kept() == Kept(1, 9, 0)
-    assert [life.database.past_query(i)[0] for i in (member, single)] == ["watch-A-1", "all"]
-    assert life.forget(9, results_from=4) == [Forgotten(n_queries=1, templates=(member,), n_shapes=2)]
-    assert [life.database.past_query(i) for i in (member, single)] == [None, None]
+    assert life.forget(9, results_from=3) == [RemovedVersions(n_versions=8)]
+    assert life.log.retained_versions() == RetainedRange(1, 9, 0)
+    assert [life.database.queries.past(i)[0] for i in (member, single)] == ["watch-A-1", "all"]
+    assert life.forget(9, results_from=4) == [RemovedVersions(n_queries=1, templates=(member,), n_shapes=2)]
+    assert [life.database.queries.past(i) for i in (member, single)] == [None, None]
     assert life.forget(9) == []
 
 
@@ -280,7 +284,7 @@ def test_forgetting_that_fails_leaves_everything_as_it_was(life):
         life.forget(3)
     assert life.counts() == before
     life.database.connection.execute("DROP TRIGGER fail")
-    assert life.forget(3) == [Forgotten(n_versions=2, n_queries=1, n_shapes=1)]
+    assert life.forget(3) == [RemovedVersions(n_versions=2, n_queries=1, n_shapes=1)]
 
 
 # --------------------------------------------------------------------------------------------- at what cost
@@ -315,7 +319,7 @@ def test_nothing_is_written_when_there_is_nothing_to_forget(life):
     life.forget(2)
     said: list[str] = []
     life.database.connection.set_trace_callback(said.append)
-    assert life.log.forget(2) == Forgotten()
+    assert life.log.forget(2) == RemovedVersions()
     life.database.connection.set_trace_callback(None)
     assert {statement.split()[0] for statement in said} == {"SELECT"}
 
@@ -334,7 +338,7 @@ OPERATIONS = st.lists(
 
 def apply(life: Life, operation: str, number: int) -> None:
     """One change of the catalog, or none if it cannot be."""
-    standing = list(life.catalog.ids())
+    standing = list(life.catalog.queries.ids())
     chosen = standing[number % len(standing)] if standing else None
     if operation == "register":
         column = f"sym AS c{number % 3}"
@@ -359,27 +363,27 @@ def apply(life: Life, operation: str, number: int) -> None:
 def check_forgetting(life: Life, number: int) -> None:
     """Forget up to a version, keep names from another on, and compare everything that is still there."""
     newest = life.catalog.version
-    before = max(life.log.kept().oldest, newest - number % 6)
+    before = max(life.log.retained_versions().oldest, newest - number % 6)
     results_from = None if number % 2 else max(1, before - number % 4)
     kept = {version: life.at(version) for version in range(before, newest + 1)}
     unused = before if results_from is None else min(before, results_from)
     query = life.database.connection.execute
     named = {
-        i: life.database.past_query(i)[0]
-        for i in range(1, life.catalog._next_id)
+        i: life.database.queries.past(i)[0]
+        for i in range(1, life.catalog.queries.next_id)
         if any(i in {row[0] for rows in life.at(v)[1:] for row in rows} for v in range(unused, newest + 1))
     }
     life.forget(before, results_from)
-    assert life.log.kept().oldest == before
+    assert life.log.retained_versions().oldest == before
     assert {version: life.at(version) for version in kept} == kept
-    assert {i: life.database.past_query(i)[0] for i in named} == named
+    assert {i: life.database.queries.past(i)[0] for i in named} == named
     assert query("SELECT count(*) FROM queries WHERE version_to <= ?", (unused,)).fetchone() == (0,)
     assert query("SELECT count(*) FROM streams WHERE version_to <= ?", (before,)).fetchone() == (0,)
     assert query(
         "SELECT count(*) FROM shapes WHERE id NOT IN (SELECT shape FROM queries UNION SELECT shape FROM templates)"
     ).fetchone() == (0,)
-    for template in life.database.templates(unused):
-        assert len(template.ended) < template.n
+    for template in life.database.queries.templates_at(unused):
+        assert len(template.ended_ids) < template.n
     assert life.facts() == life.facts_again()
 
 

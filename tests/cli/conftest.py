@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from eddyline.api.engine import Engine
-from eddyline.api.pipeline import load_pipeline, open_pipeline
-from eddyline.api.rules import apply_rules
+from eddyline.api import Engine, open_pipeline
 from eddyline.cli import main
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
+from eddyline.pipeline import load_pipeline
+from eddyline.rules import apply_rules
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def project(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 @pytest.fixture(params=["opened", "held"])
 def home(request: pytest.FixtureRequest, shell: Shell, project: Path) -> Iterator[Path]:
-    """A home with the rules of the project and a round, held by nobody and by an engine that listens."""
+    """A home with the rules of the project and a round, not held by any process and by an engine that listens."""
     assert shell("eddyline run --once").code == 0
     if request.param == "opened":
         yield project / "home"

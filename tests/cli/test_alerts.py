@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import eddyline
-from eddyline.api.commands import Commands
+from eddyline.api import Commands
 from eddyline.errors import PropertyError
 
 

@@ -13,7 +13,7 @@ def test_a_home_is_backed_up_verified_and_restored(shell, home: Path, tmp_path):
     assert (said.code, said.err) == (0, "")
     assert "b.tar.gz: written, " in said.out
     assert "up to round 1, 2 files" in said.out
-    assert "all as it was written" in shell(f"eddyline backup --verify '{tmp_path}/b.tar.gz'").out
+    assert "no damage found" in shell(f"eddyline backup --verify '{tmp_path}/b.tar.gz'").out
     before = shell(f"eddyline tail --no-follow --home '{home}'").out
     said = shell(f"eddyline restore '{tmp_path}/b.tar.gz' '{tmp_path}/again'")
     assert said.code == 0
@@ -47,7 +47,7 @@ def test_a_backup_that_is_there_a_damaged_one_and_a_home_that_is_there_are_refus
     ("command", "code", "said"),
     [
         ("eddyline backup", 2, "backup needs a file to write"),
-        ("eddyline backup a b.tar --verify c.tar", 2, "--verify takes the one file"),
+        ("eddyline backup a b.tar --verify c.tar", 2, "--verify takes one file"),
         ("eddyline backup nowhere b.tar", 1, "there is no home at nowhere"),
         ("eddyline backup --verify gone.tar", 1, "cannot read gone.tar"),
         ("eddyline restore gone.tar new", 1, "there is no file gone.tar"),

@@ -27,7 +27,7 @@ TOP = [
         "hint: Try eddyline query drop cheap, or see eddyline query drop --help.\n"),
     ("eddyline why", "why needs a QUERY: a name\n"
         "hint: Try eddyline why cheap sym=ACME price=9.5, or see eddyline why --help.\n"),
-    ("eddyline restore", "restore needs a FILE: the backup, and a HOME: the folder to make; it must not be there\n"
+    ("eddyline restore", "restore needs a FILE: the backup, and a HOME: the folder to create; it must not exist\n"
         "hint: Try eddyline restore trading.tar.gz trading/, or see eddyline restore --help.\n"),
     ("eddyline rollback two", "argument VERSION: 'two' is not a whole number\nhint: See eddyline rollback --help.\n"),
     ("eddyline tail -n -3", "argument -n/--newest: '-3' is not a whole number\nhint: See eddyline tail --help.\n"),
@@ -104,7 +104,7 @@ HERE = [
     (1, "eddyline tail nope --no-follow", "there is no query nope\n"),
     (1, "eddyline tail --after x --no-follow", "'x' is not a cursor\n"
         "hint: Use the cursor of a result, such as 12-345-6, or a round.\n"),
-    (2, "eddyline tail --after 1 --reader r", "--after and --reader exclude each other\nhint: A reader knows where it ended.\n"),
+    (2, "eddyline tail --after 1 --reader r", "--after and --reader exclude each other\nhint: A reader has its own position.\n"),
     (1, "eddyline rollback 77", "there is no version 77 to go back to\n"
         "detail: Kept are 1 to 1.\nhint: See them with eddyline versions.\n"),
     (2, "eddyline export rules", "rules already exists\nhint: Name a new folder, or an empty one.\n"),
@@ -133,7 +133,7 @@ def test_a_home_that_does_not_take_commands_is_told_with_its_holder(shell, tmp_p
         said = shell("eddyline query list --home home")
     assert said.code == 1
     assert said.err.startswith(
-        f"the process that holds home takes no commands\ndetail: It is process {os.getpid()} ("
+        f"the process that holds home does not accept commands\ndetail: It is process {os.getpid()} ("
     )
     assert said.err.endswith("hint: Let it call engine.listen(), or end it first.\n")
 

@@ -191,7 +191,7 @@ def test_the_whole_index_is_explained_as_far_as_it_is_built(shell, home):
 def test_filters_are_explained_of_one_stream_or_of_all(shell, home):
     assert shell("eddyline explain --filters").out == (
         "trades: 1 filter of 1 query, ordered by fixed, chosen by auto\n"
-        "    –  worth(price, qty) > 50000.0   (1 query; no row has come to it yet)\n"
+        "    –  worth(price, qty) > 50000.0   (1 query; it has not run on any row yet)\n"
     )
     (facts,) = shell("eddyline explain --filters trades --json").json["streams"]
     assert (facts["stream"], facts["policy"], facts["filters"][0]["n_queries"]) == ("trades", "auto", 1)
@@ -232,7 +232,7 @@ def test_dead_letters_are_shown(shell, home, project):
 def test_doctor_finds_everything_in_order(shell, home):
     said = shell("eddyline doctor")
     assert said.code == 0
-    assert "ok       store: 2 files, all as they were written\n" in said.out
+    assert "ok       store: 2 files, no damage found\n" in said.out
     assert "ok       results: 1 file, " in said.out
     assert all(finding["level"] == "ok" for finding in shell("eddyline doctor --json").json["findings"])
 
@@ -243,12 +243,15 @@ def test_doctor_finds_and_forgets_a_damaged_file(shell, home):
     name = f"capture/{damaged.name}"
     said = shell("eddyline doctor")
     assert said.code == 1
-    assert f"ERROR    store: {name} is damaged or gone\n" in said.out
+    assert f"ERROR    store: {name} is damaged or missing\n" in said.out
     assert "run eddyline doctor --forget-damaged: the rows as they came of round 1 are then lost." in said.out
     said = shell("eddyline doctor --forget-damaged")
     assert said.code == 0
-    assert f"warning  store: {name} was left out: the rows as they came of round 1 are lost\n" in said.out
-    assert "ok       store: 1 files, all as they were written\n" in shell("eddyline doctor").out
+    assert (
+        f"warning  store: {name} was removed from the catalog: the rows as they came of round 1 are lost\n"
+        in said.out
+    )
+    assert "ok       store: 1 files, no damage found\n" in shell("eddyline doctor").out
 
 
 def test_what_the_last_rounds_took_is_shown(shell, home):

@@ -212,7 +212,7 @@ def test_a_failure_after_it_went_well_again_is_a_new_one(capsys):
 @pytest.mark.thorough
 def test_clients_of_a_broker_that_is_down_say_so_once(capsys):
     """The library of Kafka writes its own lines, one of each client and again now and then."""
-    from eddyline.kafka.cluster import Cluster, Complaints, library, made
+    from eddyline.kafka.cluster import Cluster, Complaints, library, new_client
 
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # and does not listen
@@ -223,7 +223,7 @@ def test_clients_of_a_broker_that_is_down_say_so_once(capsys):
         logger = logging.getLogger("eddyline.kafka")
         logger.addHandler(counting)
         with logging_to_stderr(wanted(), Output()):
-            clients = [made(cluster, library().Producer, {}, Complaints()) for _ in range(3)]
+            clients = [new_client(cluster, library().Producer, {}, Complaints()) for _ in range(3)]
             until = time.monotonic() + 60
             while sum("refused" in line for line in heard) < 3 and time.monotonic() < until:
                 for client in clients:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from eddyline.api.pipeline import load_pipeline
-from eddyline.api.runner import Runner
+from eddyline.api import PipelineRunner
+from eddyline.pipeline import load_pipeline
 from eddyline.sources import FolderSource
 from eddyline.sources.positions import SourceError
 
@@ -37,13 +37,13 @@ def port() -> Iterator[int]:
 
 
 @pytest.fixture
-def runner(project, port, monkeypatch) -> Iterator[Runner]:
-    monkeypatch.setattr("eddyline.api.runner.FIRST_PAUSE_S", 3600.0)
-    monkeypatch.setattr("eddyline.api.runner.LONGEST_PAUSE_S", 3600.0)
+def runner(project, port, monkeypatch) -> Iterator[PipelineRunner]:
+    monkeypatch.setattr("eddyline.runtime.feeds.FIRST_PAUSE_S", 3600.0)
+    monkeypatch.setattr("eddyline.runtime.feeds.LONGEST_PAUSE_S", 3600.0)
     with open(project / "eddyline.toml", "a") as file:
         file.write(SINKS.format(port=port))
     (project / "rules" / "cheap.sql").write_text(ALERT)
-    with Runner(load_pipeline(project / "eddyline.toml"), stdout=io.StringIO()) as runner:
+    with PipelineRunner(load_pipeline(project / "eddyline.toml"), stdout=io.StringIO()) as runner:
         runner.engine.listen()
         thread = threading.Thread(target=lambda: runner.run(signals=False))
         thread.start()

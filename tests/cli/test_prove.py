@@ -6,16 +6,15 @@ import json
 
 import pytest
 
-from eddyline.api import receipts as receipts_module
-from eddyline.spark import prove as prove_module
+from eddyline.receipts import receipts as receipts_module
 
 
 @pytest.fixture(autouse=True)
 def _duckdb_judges(monkeypatch):
     """No session is there and PySpark counts as not installed; tests/spark has proofs by Spark."""
-    monkeypatch.setattr(prove_module, "is_installed", lambda: False)
+    monkeypatch.setattr(receipts_module, "is_installed", lambda: False)
     monkeypatch.setattr("eddyline.api.query_commands.running_session", lambda: None)
-    monkeypatch.setattr("eddyline.api.audit.running_session", lambda: None)
+    monkeypatch.setattr("eddyline.receipts.audit.running_session", lambda: None)
 
 
 def result_of(shell, home, query: str) -> str:

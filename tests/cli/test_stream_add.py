@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from eddyline.api.pipeline import load_pipeline
+from eddyline.pipeline import load_pipeline
 
 TRADES = """\
 column  type       nulls  examples
@@ -149,12 +149,12 @@ def test_without_a_pipeline_paths_start_here(shell, tmp_path):
     [
         ("eddyline stream", 2, "stream needs an ACTION: add\n"),
         ("eddyline stream drop x", 2, "there is no command drop\n"),
-        ("eddyline stream add", 2, "stream add needs a NAME: what the stream is called\n"),
+        ("eddyline stream add", 2, "stream add needs a NAME: the name of the stream\n"),
         ("eddyline stream add x", 2, "stream add looks at a sample of the data\n"),
         ("eddyline stream add 5x --sample data", 2, "'5x' cannot be the name of a stream\n"),
         ("eddyline stream add x --sample data --format xml", 2, "there is no format xml\n"),
         ("eddyline stream add x --sample data --rows 0", 2, "argument --rows: it counts from 1\n"),
-        ("eddyline stream add x --sample data --delimiter ab", 2, "'ab' cannot stand between fields\n"),
+        ("eddyline stream add x --sample data --delimiter ab", 2, "'ab' cannot separate fields\n"),
         ("eddyline stream add x --sample nowhere", 1, "nowhere cannot be read\ndetail: No such file or directory\n"),
         ("eddyline stream add x --sample data --time tss", 1,
          "there is no column tss in the data for x\nhint: Did you mean ts?\n"),

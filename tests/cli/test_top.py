@@ -185,7 +185,7 @@ def test_json_is_a_line_of_numbers(shell, running):
 def test_a_home_nobody_runs_is_said_to_be_so(shell, tmp_path):
     said = shell("eddyline top --once --home nowhere")
     assert said.code == 1
-    assert said.err.startswith("nobody runs the home nowhere\nhint: Start it with eddyline run")
+    assert said.err.startswith("no process runs the home nowhere\nhint: Start it with eddyline run")
 
 
 @pytest.mark.thorough

@@ -14,7 +14,7 @@ url = "http://127.0.0.1:1/"
 allow_private = true
 """
 UNFED = (
-    "warning: sink pager takes alerts, and no query is an alert: it will send nothing. Make one of a query: "
+    "warning: sink pager takes alerts, and no query is an alert: it will send nothing. Make a query an alert: "
     "TBLPROPERTIES (deliver = 'pager', per = 'COLUMN'); or send all results: takes = \"results\" in line {} of eddyline.toml\n"
 )
 ALERT = (

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from eddyline.api.engine import Engine, StreamHandle
-from eddyline.api.query import Query, QueryPage
+from eddyline.api import Engine, Query, QueryPage, StreamHandle
 from eddyline.client import RemoteEngine, RemoteQuery, RemoteQueryPage, RemoteStream
 
 PAIRS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from eddyline.delivery.alerts import COOLING, OPEN, SeenRow, Timing, due_us, moved
+from eddyline.delivery.alerts import COOLING, OPEN, AlertTiming, MatchingRow, alert_transitions, due_us
 from eddyline.model import AlertState
 from tests.oracles.alerts import expected
 
@@ -15,7 +15,7 @@ S = 1_000_000
 class Machine:
     """One query, one round after the other; what is stored is what the machine gave."""
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, timing: AlertTiming) -> None:
         self.timing = timing
         self.states: dict[tuple[int, int, str], AlertState] = {}
         self.told: list[tuple] = []
@@ -24,20 +24,20 @@ class Machine:
 
     def round(self, now: int, *keys: str, ended: str | None = None) -> list[tuple[str, str]]:
         self._round += 1
-        rows = [SeenRow((1, 1, key), f"{self._round}-{place}") for place, key in enumerate(keys)]
+        rows = [MatchingRow((1, 1, key), f"{self._round}-{place}") for place, key in enumerate(keys)]
         reasons = {} if ended is None else {(1, 1): ended}
-        result = moved(now, rows, self.states, lambda key: self.timing, reasons)
+        result = alert_transitions(now, rows, self.states, lambda key: self.timing, reasons)
         for key, state in result.states.items():
             if state is None:
                 self.states.pop(key, None)
             else:
                 self.states[key] = state
-        self.n_suppressed += len(result.suppressed)
+        self.n_suppressed += len(result.suppressed_keys)
         self.told += [
             (self._round, t.key[2], t.status, t.state.n_rows, t.state.n_suppressed, t.state.first_us, t.state.result)
-            for t in result.told
+            for t in result.notices
         ]  # fmt: skip
-        return [(told.status, told.key[2]) for told in result.told]
+        return [(told.status, told.key[2]) for told in result.notices]
 
     def state(self, key: str) -> str | None:
         state = self.states.get((1, 1, key))
@@ -45,13 +45,13 @@ class Machine:
 
 
 def test_without_durations_every_row_fires_and_nothing_is_kept():
-    machine = Machine(Timing())
+    machine = Machine(AlertTiming())
     assert machine.round(0, "a", "b", "a") == [("firing", "a"), ("firing", "b"), ("firing", "a")]
     assert machine.states == {}
 
 
 def test_within_the_cooldown_an_instant_is_held_back_and_counted():
-    machine = Machine(Timing(cooldown_us=60))
+    machine = Machine(AlertTiming(cooldown_us=60))
     assert machine.round(0, "a", "a", "b") == [("firing", "a"), ("firing", "b")]
     assert machine.round(59, "a") == []
     assert machine.round(60, "a") == [("firing", "a")]
@@ -63,7 +63,7 @@ def test_within_the_cooldown_an_instant_is_held_back_and_counted():
 
 
 def test_a_key_is_forgotten_two_cooldowns_after_it_fired():
-    machine = Machine(Timing(cooldown_us=60))
+    machine = Machine(AlertTiming(cooldown_us=60))
     machine.round(0, "a", "a")
     machine.round(119)
     assert machine.state("a") == COOLING
@@ -74,7 +74,7 @@ def test_a_key_is_forgotten_two_cooldowns_after_it_fired():
 
 
 def test_an_alert_lasts_until_resolve_has_passed_without_a_row():
-    machine = Machine(Timing(resolve_us=10))
+    machine = Machine(AlertTiming(resolve_us=10))
     assert machine.round(0, "a") == [("firing", "a")]
     assert machine.round(9, "a") == []
     assert machine.round(18) == []
@@ -83,13 +83,13 @@ def test_an_alert_lasts_until_resolve_has_passed_without_a_row():
 
 
 def test_a_row_that_comes_when_it_is_due_opens_the_next_one():
-    machine = Machine(Timing(resolve_us=10))
+    machine = Machine(AlertTiming(resolve_us=10))
     machine.round(0, "a")
     assert machine.round(10, "a") == [("resolved", "a"), ("firing", "a")]
 
 
 def test_it_is_pending_until_its_rows_span_for():
-    machine = Machine(Timing(for_us=20, resolve_us=15))
+    machine = Machine(AlertTiming(for_us=20, resolve_us=15))
     assert machine.round(0, "a") == []
     assert machine.round(10, "a") == []
     assert machine.state("a") == "pending"
@@ -97,7 +97,7 @@ def test_it_is_pending_until_its_rows_span_for():
 
 
 def test_a_gap_starts_for_anew():
-    machine = Machine(Timing(for_us=20, resolve_us=15))
+    machine = Machine(AlertTiming(for_us=20, resolve_us=15))
     machine.round(0, "a")
     assert machine.round(15, "a") == []  # resolved in silence, and open again
     assert machine.round(20, "a") == []
@@ -106,7 +106,7 @@ def test_a_gap_starts_for_anew():
 
 
 def test_opened_again_within_the_cooldown_it_is_held_and_told_after_it():
-    machine = Machine(Timing(cooldown_us=100, resolve_us=10))
+    machine = Machine(AlertTiming(cooldown_us=100, resolve_us=10))
     machine.round(0, "a")
     assert machine.round(10) == [("resolved", "a")]
     assert machine.round(95, "a") == []
@@ -118,7 +118,7 @@ def test_opened_again_within_the_cooldown_it_is_held_and_told_after_it():
 
 
 def test_one_that_was_held_resolves_in_silence():
-    machine = Machine(Timing(cooldown_us=100, resolve_us=10))
+    machine = Machine(AlertTiming(cooldown_us=100, resolve_us=10))
     machine.round(0, "a")
     machine.round(10)
     machine.round(20, "a")
@@ -127,7 +127,7 @@ def test_one_that_was_held_resolves_in_silence():
 
 
 def test_what_fires_resolves_with_the_end_of_its_query_and_the_rest_goes_in_silence():
-    machine = Machine(Timing(for_us=5, resolve_us=100, cooldown_us=1))
+    machine = Machine(AlertTiming(for_us=5, resolve_us=100, cooldown_us=1))
     machine.round(0, "a", "b")
     machine.round(5, "a", "c")
     assert machine.round(6, ended="paused") == [("resolved", "a")]
@@ -135,7 +135,7 @@ def test_what_fires_resolves_with_the_end_of_its_query_and_the_rest_goes_in_sile
 
 
 def test_resolutions_come_before_rows_the_longest_overdue_first():
-    machine = Machine(Timing(resolve_us=10))
+    machine = Machine(AlertTiming(resolve_us=10))
     machine.round(0, "b")
     machine.round(1, "a")
     machine.round(1, "c")
@@ -148,7 +148,7 @@ def test_resolutions_come_before_rows_the_longest_overdue_first():
 
 
 def test_a_round_of_an_earlier_time_makes_nothing_younger():
-    machine = Machine(Timing(resolve_us=10, cooldown_us=100))
+    machine = Machine(AlertTiming(resolve_us=10, cooldown_us=100))
     machine.round(50, "a")
     assert machine.round(45, "a", "b") == [("firing", "b")]
     assert machine.round(59) == [("resolved", "b")]
@@ -169,7 +169,7 @@ def histories(draw):
     for gap, mine in zip(gaps, keys, strict=True):
         time += gap
         rounds.append((time, mine))
-    return rounds, Timing(cooldown, for_, resolve)
+    return rounds, AlertTiming(cooldown, for_, resolve)
 
 
 def compared(machine: Machine, rounds) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from eddyline.delivery.sinks import KafkaSink, QueryFacts, SinkError, SinkFeed, Wanted
+from eddyline.delivery.sinks import KafkaSink, QueryFacts, SinkError, SinkFeed, SinkSelection
 from eddyline.kafka import Cluster, Writer
 from tests.delivery.test_sinks import NAMES, STREAMS, Clock, batch, part
 from tests.kafka_broker import Broker, RealBroker, wait_for
@@ -126,7 +126,7 @@ def test_a_broker_that_crashes_and_comes_back_gets_every_round_once(real_broker:
     clock = Clock()
     feed = SinkFeed(
         sink(real_broker, topic, answer_s=2.0),
-        Wanted(),
+        SinkSelection(),
         cursor=0,
         facts_of=lambda query_id, generation: QueryFacts(NAMES[query_id], STREAMS[query_id]),
         acknowledge=acknowledged.append,

@@ -20,14 +20,14 @@ from eddyline.model import (
     Condition,
     Input,
     Literal,
-    Projected,
+    ProjectedColumn,
     Segment,
     Shape,
     Slot,
     SlotInfo,
     StreamPlan,
 )
-from eddyline.storage.outbox import StoredPart
+from eddyline.storage import StoredPart
 from tests.made_hits import bitmap_hits, list_hits
 
 N = Column(pa.int64(), "n")
@@ -36,10 +36,10 @@ SHAPE = Shape(
     "shape",
     (Input("s", "s"),),
     (
-        Projected("n", N),
-        Projected("k", Slot(pa.int64(), 0)),
-        Projected("one", Literal(pa.int64(), 1)),
-        Projected("twice", DOUBLED),
+        ProjectedColumn("n", N),
+        ProjectedColumn("k", Slot(pa.int64(), 0)),
+        ProjectedColumn("one", Literal(pa.int64(), 1)),
+        ProjectedColumn("twice", DOUBLED),
     ),
     Condition(),
     (SlotInfo(0, pa.int64()),),
@@ -47,12 +47,12 @@ SHAPE = Shape(
 PLAIN = Shape(
     "plain",
     (Input("s", "s"),),
-    (Projected("n", N), Projected("k", Slot(pa.int64(), 0))),
+    (ProjectedColumn("n", N), ProjectedColumn("k", Slot(pa.int64(), 0))),
     Condition(),
     (SlotInfo(0, pa.int64()),),
 )
 ONLY_CONSTANTS = Shape(
-    "constants", (Input("s", "s"),), (Projected("one", Literal(pa.int64(), 1)),), Condition(), ()
+    "constants", (Input("s", "s"),), (ProjectedColumn("one", Literal(pa.int64(), 1)),), Condition(), ()
 )
 
 
@@ -121,7 +121,7 @@ def test_everything_is_given_in_order_of_arrival_while_there_is_room():
     assert read(log, 1, newest=3) == [3, 4, 5]
     assert read(log, 1, newest=99) == [1, 2, 3, 4, 5]
     assert read(log, 1, newest=0) == []
-    assert (log.produced(1), log.kept(1), log.dropped(1)) == (5, 5, 0)
+    assert (log.n_produced_by(1), log.n_retained_of(1), log.n_dropped_of(1)) == (5, 5, 0)
     assert log.is_whole(0)
     assert not log.has_lost(1, 1)
 
@@ -139,10 +139,10 @@ def test_counters_are_per_query_and_end_with_it():
     log = ResultLog(10, 1 << 20)
     log.append(1, 1, part(1, [(0, 0), (0, 1)]))
     log.append(2, 1, part(2, [(0, 1)], n_queries=5000))
-    assert [log.produced(q) for q in (1, 2, 3, 100_000)] == [1, 2, 0, 0]
+    assert [log.n_produced_by(q) for q in (1, 2, 3, 100_000)] == [1, 2, 0, 0]
     log.forget(2)
     log.forget(100_000)
-    assert log.produced(2) == 0
+    assert log.n_produced_by(2) == 0
 
 
 @pytest.mark.parametrize("shape", [SHAPE, ONLY_CONSTANTS], ids=["columns", "constants only"])
@@ -163,7 +163,7 @@ def test_a_log_that_outgrows_its_bytes_keeps_the_newest_of_each_query(shape):
     assert newest[-3:] == [5947, 5948, 5949]
     assert newest == _arrived(range(2, 60))[-len(newest) :]  # without a gap
     assert len(newest) % 50 == 0  # whole rounds
-    assert (log.produced(1), log.kept(1)) == (58 * 50, len(newest))
+    assert (log.n_produced_by(1), log.n_retained_of(1)) == (58 * 50, len(newest))
     assert not log.is_whole(0)
     assert log.is_whole(log.end)
     assert (log.has_lost(1, 2), log.has_lost(1, 59), log.has_lost(3, 1)) == (True, False, False)
@@ -171,7 +171,7 @@ def test_a_log_that_outgrows_its_bytes_keeps_the_newest_of_each_query(shape):
 
 def test_rows_shared_by_parts_of_a_round_count_once():
     one = part(1, [(0, 0)], width=100_000)
-    other = PartMatches(one.batch, one.segment, one.rows, one.positions + 1, one.computed)
+    other = PartMatches(one.batch, one.segment, one.rows, one.positions + 1, one.computed_values)
     log = ResultLog(10, 10 << 20)
     log.append(1, 1, one)
     after_one = log.nbytes
@@ -207,7 +207,7 @@ def test_hits_are_looked_up_when_they_are_read(made):
     assert found.arrivals[pairs].tolist() == [5, 7]
     assert read(log, 3) == [7]
     assert read(log, 1) == read(log, 99) == []
-    assert [log.produced(i) for i in (1, 2, 3, 99)] == [0, 2, 1, 0]
+    assert [log.n_produced_by(i) for i in (1, 2, 3, 99)] == [0, 2, 1, 0]
 
 
 @pytest.mark.parametrize("made", [list_hits, bitmap], ids=["lists", "bitmaps"])
@@ -217,7 +217,7 @@ def test_all_hits_are_given_in_order_of_arrival_while_there_is_room(made):
     log.append(2, 1, hits(4, made(2, everything(2, 1))))
     assert read(log, 1) == [1, 2, 3, 4, 5]
     assert read(log, 1, newest=3) == [3, 4, 5]
-    assert (log.produced(1), log.kept(1), log.dropped(1)) == (5, 5, 0)
+    assert (log.n_produced_by(1), log.n_retained_of(1), log.n_dropped_of(1)) == (5, 5, 0)
 
 
 def test_lists_bitmaps_and_parts_are_read_in_the_order_they_came():
@@ -231,7 +231,7 @@ def test_lists_bitmaps_and_parts_are_read_in_the_order_they_came():
     assert read(log, 1) == [1, 2, 3, 4, 5]
     assert read(log, 1, since=seen) == [3, 4, 5]
     assert read(log, 1, newest=2) == [4, 5]
-    assert log.produced(1) == log.kept(1) == 5
+    assert log.n_produced_by(1) == log.n_retained_of(1) == 5
 
 
 def test_a_list_that_is_asked_often_answers_the_same():
@@ -246,7 +246,7 @@ def test_counters_have_a_place_for_every_query_of_the_plan():
     log.append(1, 1, hits(1, list_hits(1, [(0, 5000)]), ids=range(1, 5001)))
     log.append(2, 1, hits(2, bitmap_hits(1, [90_000], [(0, 90_000)]), ids=range(90_000, 90_001)))
     log.append(3, 1, hits(3, list_hits(1, [(0, 5000)]), ids=range(1, 5001)))
-    assert [log.produced(i) for i in (1, 5000, 90_000, 1_000_000)] == [0, 2, 1, 0]
+    assert [log.n_produced_by(i) for i in (1, 5000, 90_000, 1_000_000)] == [0, 2, 1, 0]
 
 
 def test_lists_that_outgrow_the_bytes_keep_the_newest_of_each_query_and_only_what_they_show():
@@ -265,7 +265,7 @@ def test_lists_that_outgrow_the_bytes_keep_the_newest_of_each_query_and_only_wha
     ((_, rare, _),) = log.read(3)
     assert rare.batch.rows.schema.names == ["n"]
     assert len(rare.segment) == 1
-    assert (log.produced(1), log.kept(1)) == (58 * 50, len(newest))
+    assert (log.n_produced_by(1), log.n_retained_of(1)) == (58 * 50, len(newest))
 
 
 def _arrived(rounds: range) -> list[int]:
@@ -284,7 +284,7 @@ def test_the_oldest_bitmaps_go_whole_where_newer_ones_fill_the_rings():
     assert gone == [0, 0, 0, 200, 200]  # three fit in half of the bytes
     assert log.n_dropped == 400
     assert read(log, 1) == list(range(300, 600))
-    assert (log.produced(1), log.kept(1), log.dropped(1)) == (500, 300, 200)
+    assert (log.n_produced_by(1), log.n_retained_of(1), log.n_dropped_of(1)) == (500, 300, 200)
 
 
 def test_what_a_seldom_matching_query_had_in_a_bitmap_stays_when_it_goes():
@@ -301,7 +301,7 @@ def test_what_a_seldom_matching_query_had_in_a_bitmap_stays_when_it_goes():
     often = read(log, 1)
     assert often[-100:] == list(range(59_000, 59_100))
     assert len(often) % 100 == 0
-    assert [log.produced(i) for i in (1, 2, 3)] == [59 * 100, 59, 1]
+    assert [log.n_produced_by(i) for i in (1, 2, 3)] == [59 * 100, 59, 1]
 
 
 def test_bitmaps_of_the_newest_round_stay_however_large():
@@ -309,8 +309,8 @@ def test_bitmaps_of_the_newest_round_stay_however_large():
     assert log.append(1, 1, hits(1, bitmap(100, everything(100, 1)))) == 0
     assert log.append(2, 1, hits(200, bitmap(100, everything(100, 1)))) == 100
     assert log.append(2, 1, hits(200, bitmap(100, everything(100, 2)))) == 0
-    assert [log.kept(i) for i in (1, 2)] == [100, 100]
-    assert [log.produced(i) for i in (1, 2)] == [200, 100]
+    assert [log.n_retained_of(i) for i in (1, 2)] == [100, 100]
+    assert [log.n_produced_by(i) for i in (1, 2)] == [200, 100]
 
 
 def test_bitmaps_leave_half_of_the_bytes_to_rare_results():
@@ -344,7 +344,7 @@ def test_results_of_a_dropped_query_go_with_the_next_rewrite():
     log.append(1, 1, hits(1, list_hits(2, everything(2, 1, 2))))
     log.append(2, 1, part(3, [(0, 0), (0, 2)]))
     log.forget(1)
-    assert (log.produced(1), read(log, 1)) == (0, [1, 2, 3])
+    assert (log.n_produced_by(1), read(log, 1)) == (0, [1, 2, 3])
     log.append(3, 1, hits(4, list_hits(500, everything(500, 3)), width=100))  # too much as it came
     assert read(log, 1) == []
     assert read(log, 2) == [1, 2]
@@ -370,8 +370,8 @@ def test_readers_see_the_newest_of_what_is_kept_and_all_is_counted(rounds, per_q
             arrived[query_id].append(number * 10 + row)
     for query_id, everything in arrived.items():
         found = read(log, query_id)
-        assert log.produced(query_id) == len(everything)
-        assert log.kept(query_id) == len(found)
+        assert log.n_produced_by(query_id) == len(everything)
+        assert log.n_retained_of(query_id) == len(found)
         if max_bytes == 1 << 20:
             assert found == everything
         if log.is_whole(0):

@@ -23,15 +23,15 @@ from eddyline.delivery.sinks import (
     QueryFacts,
     SinkError,
     SinkFeed,
+    SinkSelection,
     StdoutSink,
-    Wanted,
 )
 from eddyline.delivery.sinks.batches import result_batch
 from eddyline.delivery.sinks.sink import SinkClosedError
 from eddyline.delivery.sinks.texts import json_lines, text_columns
 from eddyline.errors import StoreError
 from eddyline.model import Message
-from eddyline.storage.outbox import StoredPart
+from eddyline.storage import StoredPart
 
 NAMES = {1: "cheap", 2: "watch-ann", 3: "rare"}
 STREAMS = {1: "trades", 2: "trades", 3: "quotes"}
@@ -57,7 +57,7 @@ def batch(round_number: int, ids: list[int], **columns):
     return result_batch(round_number, given, np.arange(len(ids)), NAMES.__getitem__)
 
 
-EVERYTHING = Wanted()
+EVERYTHING = SinkSelection()
 
 
 class Clock:
@@ -368,7 +368,7 @@ class Recorder:
 
 
 class Feeding:
-    def __init__(self, wanted: Wanted = EVERYTHING) -> None:
+    def __init__(self, wanted: SinkSelection = EVERYTHING) -> None:
         self.sink, self.clock, self.cursors = Recorder(), Clock(), []
         self.feed = SinkFeed(
             self.sink,
@@ -395,11 +395,11 @@ def test_results_come_in_round_order_and_the_cursor_follows():
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(), ["cheap", "watch-ann", "rare"]),
-        (Wanted(queries=("watch-*",)), ["watch-ann"]),
-        (Wanted(queries=("cheap", "rare")), ["cheap", "rare"]),
-        (Wanted(streams=("TRADES",)), ["cheap", "watch-ann"]),
-        (Wanted(queries=("r*",), streams=("trades",)), []),
+        (SinkSelection(), ["cheap", "watch-ann", "rare"]),
+        (SinkSelection(queries=("watch-*",)), ["watch-ann"]),
+        (SinkSelection(queries=("cheap", "rare")), ["cheap", "rare"]),
+        (SinkSelection(streams=("TRADES",)), ["cheap", "watch-ann"]),
+        (SinkSelection(queries=("r*",), streams=("trades",)), []),
     ],
 )
 def test_a_sink_gets_what_it_wants(wanted, expected):
@@ -435,7 +435,7 @@ def test_the_cursor_moves_only_when_the_sink_has_the_results_for_good():
 
 
 def test_rounds_without_anything_for_a_sink_move_its_cursor_now_and_then():
-    feeding = Feeding(Wanted(queries=("none",)))
+    feeding = Feeding(SinkSelection(queries=("none",)))
     feeding.offer((1, [1]), last=900)
     feeding.feed.flush(only_if_due=True)
     assert feeding.cursors == []
@@ -449,9 +449,9 @@ def test_a_sink_that_asks_to_be_left_alone_is():
     error = SinkError("busy")
     error.retry_after_s = 30.0
     feeding.feed._fail(error)
-    assert (feeding.feed.wait_s, feeding.feed.is_asked_to_wait) == (30.0, True)
+    assert (feeding.feed.wait_s, feeding.feed.is_waiting) == (30.0, True)
     feeding.clock.now += 30
-    assert (feeding.feed.is_paused, feeding.feed.is_asked_to_wait) == (False, False)
+    assert (feeding.feed.is_paused, feeding.feed.is_waiting) == (False, False)
 
 
 def test_a_cursor_that_could_not_be_stored_is_stored_before_anything_else_happens():
@@ -473,13 +473,13 @@ def test_a_cursor_that_could_not_be_stored_is_stored_before_anything_else_happen
 @pytest.mark.parametrize(
     ("wanted", "deliver", "expected"),
     [
-        (Wanted(sink="ops"), (), True),
-        (Wanted(sink="ops"), ("ops",), True),
-        (Wanted(sink="ops"), ("audit", "ops"), True),
-        (Wanted(sink="ops"), ("audit",), False),
-        (Wanted(queries=("rare",), sink="ops"), ("ops",), True),
-        (Wanted(queries=("rare",), sink="ops"), (), False),
-        (Wanted(streams=("quotes",), sink="ops"), ("ops",), True),
+        (SinkSelection(sink="ops"), (), True),
+        (SinkSelection(sink="ops"), ("ops",), True),
+        (SinkSelection(sink="ops"), ("audit", "ops"), True),
+        (SinkSelection(sink="ops"), ("audit",), False),
+        (SinkSelection(queries=("rare",), sink="ops"), ("ops",), True),
+        (SinkSelection(queries=("rare",), sink="ops"), (), False),
+        (SinkSelection(streams=("quotes",), sink="ops"), ("ops",), True),
     ],
 )
 def test_a_query_that_names_sinks_goes_to_exactly_these(wanted, deliver, expected):
@@ -489,7 +489,7 @@ def test_a_query_that_names_sinks_goes_to_exactly_these(wanted, deliver, expecte
 @pytest.mark.parametrize(("stream", "expected"), [("Trades", True), ("news", True), ("quotes", False)])
 def test_a_join_is_found_by_each_of_its_streams(stream, expected):
     joined = QueryFacts("hot", "trades, news", joins=("trades", "news"))
-    assert Wanted(streams=(stream,)).has(joined) is expected
+    assert SinkSelection(streams=(stream,)).has(joined) is expected
 
 
 def alert(number: int, round_number: int = 1, **given) -> Message:
@@ -499,7 +499,7 @@ def alert(number: int, round_number: int = 1, **given) -> Message:
     return Message(id=number, status="firing", round=round_number, **(stated | given))
 
 
-def message_feed(sink, wanted: Wanted, at_once: int = 2) -> tuple[MessageFeed, list[int]]:
+def message_feed(sink, wanted: SinkSelection, at_once: int = 2) -> tuple[MessageFeed, list[int]]:
     cursors: list[int] = []
     feed = MessageFeed(
         sink,
@@ -556,9 +556,9 @@ def test_a_sink_gets_the_messages_it_wants_by_the_name_and_the_sinks_of_that_tim
         alert(5, query="eddyline.audit", query_id=0),
     ]
     for wanted, ids in [
-        (Wanted(sink="ops"), [1, 2, 3, 5]),
-        (Wanted(queries=("rare", "eddyline.*"), sink="ops"), [2, 3, 5]),
-        (Wanted(streams=("trades",), sink="ops"), [1, 3]),
+        (SinkSelection(sink="ops"), [1, 2, 3, 5]),
+        (SinkSelection(queries=("rare", "eddyline.*"), sink="ops"), [2, 3, 5]),
+        (SinkSelection(streams=("trades",), sink="ops"), [1, 3]),
     ]:
         sink = Cuts()
         feed, cursors = message_feed(sink, wanted, 10)
@@ -571,7 +571,7 @@ def test_a_sink_gets_the_messages_it_wants_by_the_name_and_the_sinks_of_that_tim
 def test_messages_leave_as_lines_as_text_and_as_columns():
     made = MessageBatch([alert(1), alert(2, key={}, message="", severity="info", reason="paused")])
     assert json.loads(made.lines()[0])["at"] == "2026-01-01T00:01:00.500000Z"
-    assert made.shown("UTC") == [
+    assert made.text_lines("UTC") == [
         "firing critical cheap (sym=A, n=NULL): A fell to 9.50",
         "firing info cheap:",
     ]

@@ -19,12 +19,12 @@ from eddyline.delivery.sinks import (
     MessageFeed,
     QueryFacts,
     SinkError,
-    Wanted,
+    SinkSelection,
     Webhook,
     WebhookSink,
 )
 from eddyline.delivery.sinks.addresses import Address
-from eddyline.delivery.sinks.posting import Answer, connect_to, target_of
+from eddyline.delivery.sinks.posting import HttpAnswer, connect_to, target_of
 from eddyline.delivery.sinks.webhook import delivery_of, signature
 from eddyline.model import Message
 from eddyline.secrets import text_with_secrets
@@ -498,12 +498,12 @@ class Home:
             name="ops",
             home_id="3f9a1c",
             refuse=lambda items, why: None,
-            noted=self.noted,
+            noted_round=self.noted,
             note=lambda number: setattr(self, "noted", number),
         )
         return MessageFeed(
             sink,
-            Wanted(sink="ops"),
+            SinkSelection(sink="ops"),
             cursor=self.cursor,
             facts_of=lambda query_id, generation: QueryFacts("cheap", "trades"),
             acknowledge=lambda number: setattr(self, "cursor", number),
@@ -571,13 +571,13 @@ def test_whatever_fails_a_receiver_that_knows_deliveries_again_has_each_message_
     home = Home("http://127.0.0.1/hook", size)
     how = "fine"
 
-    def answer(items) -> Answer:
+    def answer(items) -> HttpAnswer:
         if how == "killed before":
             raise KeyboardInterrupt
         received.append((delivery_of(items), [int(item.id) for item in items]))
         if how == "killed after":
             raise KeyboardInterrupt
-        return Answer(503 if how == "failing" else 200, None, "")
+        return HttpAnswer(503 if how == "failing" else 200, None, "")
 
     def deliver() -> None:
         home.feed.sink._answer = answer

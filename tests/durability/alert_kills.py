@@ -102,7 +102,7 @@ def facts(engine: Engine) -> dict[str, Any]:
     return {
         "messages": [message.as_dict() for message in engine.messages()],
         "open": [alert.as_dict() for alert in engine.alerts()],
-        "counts": [[query_id, *log.counts(query_id)] for query_id in log.counted()],
+        "counts": [[query_id, *log.counts(query_id)] for query_id in log.counted_query_ids()],
         "silences": [silence.as_dict() for silence in engine.silences(over=None)],
         "withheld": [[*key, kept.n_messages] for key, kept in log.withheld().items()],
     }

@@ -21,7 +21,7 @@ def facts(engine: Engine) -> dict[str, Any]:
     log = rounds.durable.rounds
     return {
         "version": engine.version,
-        "next id": catalog._next_id,
+        "next id": catalog.queries.next_id,
         "streams": {stream.name: len(stream.schema) for stream in engine.streams()},
         "queries": {
             record.name: (
@@ -72,7 +72,7 @@ def check(engine: Engine, model: Model) -> None:
     first_kept = kept[0][0] if kept else model.round_number + 1
     due = sorted((r for r in model.results if r[0] >= first_kept), key=lambda result: result[:4])
     assert kept == due, f"results from round {first_kept} on: the home has {kept}, the model {due}"
-    n_files, nbytes = durable.kept()["outbox"]
+    n_files, nbytes = durable.file_counts()["outbox"]
     assert kept or not model.results or nbytes == 0
     lost = [r for r in model.results if r[0] < first_kept]
     assert not lost or n_files, "retention took everything"
@@ -91,25 +91,27 @@ def check(engine: Engine, model: Model) -> None:
             f"results of {name}"
         )
 
-    listed = {file.name for file in durable.rounds.files()}
+    listed = {file.name for file in durable.rounds.files.all()}
     there = set(durable.store.names()) - durable.in_use
     assert listed == there, f"listed but not there: {listed - there}; there but not listed: {there - listed}"
 
 
 def _check_past(durable: Durable, model: Model) -> None:
     """The newest versions and rounds are there, as many as retention promises, and every version that is there can be read."""
-    numbers = [number for number, _, _ in durable.database.versions(1_000_000)]
+    numbers = [number for number, _, _ in durable.database.versions.recent(1_000_000)]
     n_promised = min(model.version, durable.retention.version_count + 1)
     assert numbers == list(range(model.version, model.version - len(numbers), -1)), numbers
     assert len(numbers) >= n_promised, f"versions {numbers}, though {n_promised} should be kept"
     for number in numbers:
-        _ = [*durable.database.queries(number), *durable.database.templates(number)]
+        _ = [*durable.database.queries.at(number), *durable.database.queries.templates_at(number)]
 
     rounds = {done.round.number: done.round.token for done in durable.rounds.recent(1_000_000)}
     n_promised = min(model.round_number, durable.retention.round_count)
     newest = set(range(model.round_number, model.round_number - n_promised, -1))
     assert newest <= set(rounds), f"rounds {sorted(rounds)}, though the last {n_promised} should be kept"
-    assert {file.round_number for file in durable.rounds.files()} <= set(rounds), "a round of a file is gone"
+    assert {file.round_number for file in durable.rounds.files.all()} <= set(rounds), (
+        "a round of a file is gone"
+    )
     tokens = {token: number for number, token in rounds.items() if token}
     assert tokens == {token: n for token, n in model.tokens.items() if n in rounds}, "tokens"
 
@@ -123,14 +125,14 @@ class Sink:
     def take(self, engine: Engine) -> None:
         durable = engine.rounds.durable
         assert durable is not None
-        after, _ = durable.rounds.cursor(READER) or (0, 0)
+        after, _ = durable.rounds.cursors.get(READER) or (0, 0)
         found = [result for result in results(engine) if result[0] > after]
         if found:
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write("".join(json.dumps(result) + "\n" for result in found))
                 file.flush()
                 os.fsync(file.fileno())
-            durable.rounds.set_cursor(READER, found[-1][0], 0)
+            durable.rounds.cursors.set(READER, found[-1][0], 0)
 
     def taken(self) -> list[tuple[Any, ...]]:
         """Results as they came, some perhaps twice; the last line may be half written."""
@@ -150,7 +152,7 @@ def check_sink(sink: Sink, engine: Engine, model: Model) -> None:
     """Up to its cursor the sink has every result, and of those it has twice both are the same."""
     durable = engine.rounds.durable
     assert durable is not None
-    after, _ = durable.rounds.cursor(READER) or (0, 0)
+    after, _ = durable.rounds.cursors.get(READER) or (0, 0)
     taken = set(sink.taken())
     identities = [result[:4] for result in taken]
     assert len(set(identities)) == len(identities), "one identity, two results"

@@ -13,7 +13,7 @@ import eddyline
 import eddyline.engine.durable
 import eddyline.engine.rounds
 from eddyline import Engine
-from eddyline.api.doctor import check_home
+from eddyline.control import check_home
 from eddyline.engine import Retention
 from eddyline.engine.retention import LONGEST_STEP_US
 from eddyline.events import RetentionRemoved
@@ -64,9 +64,9 @@ def held(engine: Engine) -> dict[str, object]:
         "letters": len(engine.dead_letters()),
         "messages": len(engine.messages()),
         "silences": len(engine.silences(over=None)),
-        "versions": len(durable.database.versions(1000)),
+        "versions": len(durable.database.versions.recent(1000)),
         "rounds": len(durable.rounds.recent(1000)),
-        "captures": durable.rounds.n_listed("capture"),
+        "captures": durable.rounds.files.count("capture"),
         "token": engine.push("s", [], token="t0").is_repeat,
     }
 
@@ -139,8 +139,12 @@ def test_what_retention_removes_is_told_with_how_much_of_what_and_until_when(ope
         }
         assert {event.until_us for event in told.values()} == {START_US, None}
         durable = engine.rounds.durable
-        assert [durable.rounds.n_listed(kind) for kind in ("outbox", "dead", "capture")] == [0, 0, 0]
-        assert (engine.messages(), len(durable.database.versions(9)), len(durable.rounds.recent(9))) == (
+        assert [durable.rounds.files.count(kind) for kind in ("outbox", "dead", "capture")] == [0, 0, 0]
+        assert (
+            engine.messages(),
+            len(durable.database.versions.recent(9)),
+            len(durable.rounds.recent(9)),
+        ) == (
             [],
             1,
             1,

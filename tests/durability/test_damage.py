@@ -33,7 +33,7 @@ def home(tmp_path):
 def files(home: Path, kind: str) -> list[Path]:
     """Files of a kind, oldest round first."""
     with eddyline.open(home) as engine:
-        return [home / "store" / file.name for file in engine.rounds.durable.rounds.files(kind)]
+        return [home / "store" / file.name for file in engine.rounds.durable.rounds.files.all(kind)]
 
 
 def flip_a_bit(path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import eddyline
-from eddyline.api.doctor import check_home
-from eddyline.api.rules import rollback
-from eddyline.api.tail import tail
-from eddyline.catalog.versions import VersionLog
+from eddyline.catalog import VersionLog
+from eddyline.control import check_home
 from eddyline.engine import Retention
 from eddyline.errors import HomeError, QueryStateError
+from eddyline.rules import rollback
+from eddyline.runtime import tail
 from tests.durability.time_passing import lived_until
 
 DAY_US = 86_400_000_000
@@ -35,7 +35,7 @@ def opened(home: Path, day: int, **retention: int) -> eddyline.Engine:
 
 
 def kept(engine: eddyline.Engine) -> list[int]:
-    return [number for number, _, _ in engine.rounds.durable.database.versions(1000)]
+    return [number for number, _, _ in engine.rounds.durable.database.versions.recent(1000)]
 
 
 def facts(engine: eddyline.Engine) -> list[tuple[object, ...]]:
@@ -123,8 +123,10 @@ def test_versions_are_forgotten_while_rounds_run(home, monkeypatch):
             engine.drop_ids([engine.get(f"w-{k}").id, engine.get(f"w-{k + 100}").id])
             engine.tick()
         assert kept(engine) == [21, 20, 19, 18]
-        assert len(engine.rounds.catalog._bulks) <= 2  # those of forgotten versions are not in memory either
-        assert len(engine.rounds.catalog._fates) <= 4
+        assert (
+            len(engine.rounds.catalog.queries.templates) <= 2
+        )  # those of forgotten versions are not in memory either
+        assert len(engine.rounds.catalog.queries.fates) <= 4
         assert engine.rounds.durable.collect_garbage() == {}
 
 
@@ -157,11 +159,11 @@ def test_results_of_queries_that_were_dropped_keep_their_names_as_long_as_they_a
             ("single", {"n": 1}),
             ("member", {"n": 1}),
         ]
-        assert engine.rounds.durable.database.past_query(1) is not None
+        assert engine.rounds.durable.database.queries.past(1) is not None
     with opened(home, 52) as engine:
         assert engine.rounds.durable.collect_garbage() == {"outbox": 1, "capture": 1}
-        assert engine.rounds.durable.database.past_query(1) is None
-        assert engine.rounds.durable.database.past_query(2) is None
+        assert engine.rounds.durable.database.queries.past(1) is None
+        assert engine.rounds.durable.database.queries.past(2) is None
 
 
 # --------------------------------------------------------------------------------------------- rounds
@@ -251,20 +253,20 @@ def test_doctor_shows_versions_and_rounds_and_their_limits(home):
         told = findings(engine)
         assert told["versions"] == (
             "ok",
-            "none yet; kept for 30 days after another took their place and up to 10,000",
+            "none yet; retained for 30 days after they were replaced and up to 10,000",
         )
-        assert told["rounds"] == ("ok", "none yet; kept for 30 days and up to 1,000,000")
+        assert told["rounds"] == ("ok", "none yet; retained for 30 days and up to 1,000,000")
     grown(home)
     with opened(home, 6, versions_us=10 * DAY_US, version_count=4, round_count=10) as engine:
         engine.tick()
         told = findings(engine)
         assert told["versions"] == (
             "warning",
-            "5 versions, the oldest is version 1, made 5 days ago; kept for 10 days after another took their place and up to 4",
+            "5 versions, the oldest is version 1, made 5 days ago; retained for 10 days after they were replaced and up to 4",
         )
         assert told["rounds"] == (
             "ok",
-            "1 round, the oldest is round 1, made just now; kept for 30 days and up to 10",
+            "1 round, the oldest is round 1, made just now; retained for 30 days and up to 10",
         )
 
 
@@ -284,10 +286,10 @@ def test_a_home_of_the_first_format_forgets_like_any_other(tmp_path):
         assert kept(engine) == [18]
         assert [dict(r) for r in engine.get(6).latest()] == results
         assert engine.push("trades", [], token="t1").is_repeat  # results of its round are still listed
-        assert engine.rounds.durable.database.past_query(5)[0] == "dropped"
+        assert engine.rounds.durable.database.queries.past(5)[0] == "dropped"
         removed = engine.rounds.durable.collect_garbage()
         assert {"outbox", "dead", "capture", "rounds"} <= set(removed)
-        assert engine.rounds.durable.database.past_query(5) is None
+        assert engine.rounds.durable.database.queries.past(5) is None
         assert engine.dead_letters().total == 3
     with eddyline.open(home, clock=lambda: later_us) as engine:
         assert facts(engine) == before

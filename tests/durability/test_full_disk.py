@@ -40,7 +40,7 @@ def engine(tmp_path, request):
 def state(engine: eddyline.Engine) -> tuple[object, ...]:
     """Everything a round could have changed. Tasks of a round that failed in another may leave results that no round lists."""
     durable = engine.rounds.durable
-    listed = {file.name for file in durable.rounds.files()}
+    listed = {file.name for file in durable.rounds.files.all()}
     left = set(durable.store.names()) - listed - durable.in_use
     assert all(name.startswith("outbox/") for name in left), left
     assert not left or isinstance(engine.rounds.run_round, FunctionType), left

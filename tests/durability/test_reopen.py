@@ -183,7 +183,7 @@ def collected(home, day, *, retention) -> tuple[dict[str, int], list[int]]:
     lived_until(home, day * DAY_US)
     with eddyline.open(home, retention=retention, clock=lambda: day * DAY_US) as engine:
         removed = engine.rounds.durable.collect_garbage()
-        left = engine.rounds.durable.kept()
+        left = engine.rounds.durable.file_counts()
         assert left["outbox"][0] == len(list((home / "store" / "outbox").iterdir()))
     with eddyline.open(home, retention=retention, clock=lambda: day * DAY_US) as engine:
         return removed, [r["n"] for r in engine.get("q").latest()]
@@ -218,10 +218,10 @@ def test_what_is_kept_is_shown_in_files_and_bytes(home):
     with eddyline.open(home) as engine:
         engine.stream("s", "n INT")
         engine.query("SELECT n FROM s WHERE n > 0", name="q")
-        assert engine.rounds.durable.kept() == {"outbox": (0, 0), "dead": (0, 0), "capture": (0, 0)}
+        assert engine.rounds.durable.file_counts() == {"outbox": (0, 0), "dead": (0, 0), "capture": (0, 0)}
         engine.push("s", [(1,)])
         engine.push("s", [(-1,)])
-        kept = engine.rounds.durable.kept()
+        kept = engine.rounds.durable.file_counts()
         assert {kind: n for kind, (n, _) in kept.items()} == {"outbox": 1, "dead": 0, "capture": 2}
         on_disk = sum(path.stat().st_size for path in (home / "store").rglob("*") if path.is_file())
         assert sum(nbytes for _, nbytes in kept.values()) == on_disk

@@ -11,7 +11,7 @@ import pytest
 
 import eddyline
 from eddyline.errors import HomeError
-from eddyline.storage.home import holder_of
+from eddyline.storage import holder_of
 
 pytestmark = pytest.mark.thorough
 

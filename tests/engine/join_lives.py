@@ -64,7 +64,7 @@ class Life:
     def files(self, kind: str) -> list[str]:
         durable = self.engine.rounds.durable
         assert durable is not None
-        return [file.name for file in durable.rounds.files(kind)]
+        return [file.name for file in durable.rounds.files.all(kind)]
 
     def check(self) -> None:
         joining = self.engine.rounds.joining

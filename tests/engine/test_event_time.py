@@ -15,9 +15,9 @@ from eddyline.engine.event_time import LANE_IDLE_US, LaneTimes, advanced, late_r
 from eddyline.engine.shared_work import SharedRounds
 from eddyline.model import LaneProgress, Stream, StreamProgress
 from eddyline.sources.captures import capture_reference
-from eddyline.sources.ingest import PUSHED, Ingested, Lanes
+from eddyline.sources.ingestion import PUSHED, IngestedRows, Lanes
 from eddyline.sources.references import PlannedInput, Reference
-from eddyline.storage.outbox import write_capture
+from eddyline.storage import write_capture
 from tests.on_workers import elsewhere
 
 SCHEMA = pa.schema([("n", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
@@ -120,7 +120,7 @@ class Topic:
             runs = tuple((lane, len(times)) for lane, times in parts)
             rows = pa.concat_batches([rows for _, rows in batches])
             lanes = Lanes(runs, lanes.behind, lanes.known)
-            return rounds.run_round({"s": Ingested(rows, lanes=lanes)}).n_late
+            return rounds.run_round({"s": IngestedRows(rows, lanes=lanes)}).n_late
         store = rounds.durable.store
         references, files = [], []
         for lane, rows in batches:
@@ -245,8 +245,8 @@ def test_however_partitions_in_order_are_cut_no_row_is_late_and_they_end_alike(p
 def test_catching_up_with_a_topic_in_order_within_each_partition_counts_no_late_row(
     broker, tmp_path, monkeypatch, rows_per_round
 ):
-    from eddyline.api.pipeline import load_pipeline
-    from eddyline.api.runner import Runner
+    from eddyline.api import PipelineRunner
+    from eddyline.pipeline import load_pipeline
 
     monkeypatch.setenv("KAFKA_AT", broker.servers)
     topic = broker.topic(4)
@@ -263,7 +263,7 @@ schema = "n BIGINT, ts BIGINT"
 time = "ts"
 source = {{ type = "kafka", servers = "${{env:KAFKA_AT}}", topic = "{topic}", format = "json" }}
 """)
-    with Runner(load_pipeline(tmp_path / "eddyline.toml")) as runner:
+    with PipelineRunner(load_pipeline(tmp_path / "eddyline.toml")) as runner:
         runner.run(once=True)
         (found,) = runner.engine.streams()
         assert found.n_late == 0
@@ -295,8 +295,8 @@ def test_the_partition_that_lags_is_shown_first_where_users_look(tmp_path):
 
 
 def test_a_stream_is_unread_until_its_source_has_nothing_left(tmp_path):
-    from eddyline.api.pipeline import read_pipeline
-    from eddyline.api.runner import Runner
+    from eddyline.api import PipelineRunner
+    from eddyline.pipeline import read_pipeline
 
     text = (
         '[streams.s]\nschema = "n BIGINT, ts BIGINT"\ntime = "ts"\n'
@@ -304,7 +304,7 @@ def test_a_stream_is_unread_until_its_source_has_nothing_left(tmp_path):
     )
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.json").write_text('{"n": 1, "ts": 5}\n')
-    with Runner(read_pipeline(text, tmp_path / "eddyline.toml")) as runner:
+    with PipelineRunner(read_pipeline(text, tmp_path / "eddyline.toml")) as runner:
         unread: list[set[str]] = []
         runner.engine.rounds.at_step = lambda step: unread.append(set(runner.engine.rounds.unread()))
         runner.run(once=True)

@@ -71,7 +71,7 @@ def test_tasks_find_what_one_process_finds_and_their_profiles_come_back(tmp_path
     assert told(there) == told(here)
     assert all(len(tasks) == 3 for tasks in sent)
     for tasks in sent:
-        assert len({task.routing.policy.standing for task in tasks}) == 1
+        assert len({task.routing.policy.current_order for task in tasks}) == 1
         assert len({task.routing.generation for task in tasks}) == 1
     router = router_of(there)
     assert router.totals.n_rows == 4 * 900

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import eddyline
-import eddyline.catalog.catalog
+import eddyline.catalog.stream_plans
 import eddyline.engine.rounds
 import eddyline.statistics.round_records
 from eddyline import Engine, Query
@@ -78,9 +78,9 @@ def test_as_many_objects_are_held_after_more_pushes(
     tmp_path: Path, has_home: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every limit is small, so that all of them are reached soon."""
-    monkeypatch.setattr(eddyline.catalog.catalog, "CHANGES_KEPT", 32)
-    monkeypatch.setattr(eddyline.engine.rounds, "REMEMBERED_TOKENS", 70)
-    monkeypatch.setattr(eddyline.engine.rounds, "EVENTS_KEPT", 32)
+    monkeypatch.setattr(eddyline.catalog.stream_plans, "CHANGES_KEPT", 32)
+    monkeypatch.setattr(eddyline.engine.push_tokens, "REMEMBERED_TOKENS", 70)
+    monkeypatch.setattr(eddyline.engine.announcements, "EVENTS_KEPT", 32)
     monkeypatch.setattr(eddyline.engine.rounds, "MESSAGES_KEPT", 32)
     monkeypatch.setattr(eddyline.statistics.round_records, "KEPT", 32)
     limits = {"results_per_query": 5, "result_bytes": 200_000, "recent_rows": 50, "dead_letters": 50}

@@ -151,7 +151,7 @@ def test_why_of_a_suspended_query_says_so_and_what_cannot_be_computed():
 def test_rules_of_a_table_that_cannot_be_indexed_are_found_by_their_key(monkeypatch):
     engine = eddyline.open(None)
     told = []
-    engine.rounds.listeners.append(told.append)
+    engine.rounds.listen(told.append)
     engine.stream("trades", "sym STRING, price DOUBLE")
     engine.stream("watches", "id BIGINT, sym STRING, low DOUBLE", key="id")
     query = engine.query("SELECT w.id FROM trades t JOIN watches w ON t.sym = w.sym AND t.price > w.low")

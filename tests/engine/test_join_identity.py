@@ -9,7 +9,7 @@ import pytest
 import eddyline
 from eddyline import Engine
 from eddyline.errors import SchemaError
-from eddyline.model import FIRST_MADE
+from eddyline.model import FIRST_DERIVED
 from tests.engine.join_lives import Life
 from tests.engine.test_joins_in_tasks import declared, lived
 from tests.on_workers import through_tasks
@@ -49,7 +49,7 @@ def test_no_two_results_of_joins_and_tables_have_one_identity(tmp_path: Path, ha
     found = identities(life.engine)
     assert len(found) > 30
     assert len(set(found)) == len(found)
-    assert min(arrival for _, _, arrival in found) == FIRST_MADE
+    assert min(arrival for _, _, arrival in found) == FIRST_DERIVED
 
 
 def test_a_round_that_does_not_commit_takes_no_numbers(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_letters_of_joins_in_tasks_name_their_query_also_after_reopening(tmp_pat
     life.reopen()
     kept = life.engine.dead_letters()
     assert [(letter.query, letter.arrival) for letter in letters] == [
-        ("divided", FIRST_MADE),
-        ("divided", FIRST_MADE + 1),
+        ("divided", FIRST_DERIVED),
+        ("divided", FIRST_DERIVED + 1),
     ]
     assert [(each.query, each.arrival) for each in kept] == [(each.query, each.arrival) for each in letters]
 

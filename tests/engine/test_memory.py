@@ -139,7 +139,7 @@ with eddyline.open(sys.argv[1], memory="1000 GB") as engine:
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     n = [engine.push("trades", rows, token="once").round_number for _ in range(2)]
     assert n == [4, 4], n
-    print(engine.rounds.results.produced(engine.get("pairs").id))
+    print(engine.rounds.results.n_produced_by(engine.get("pairs").id))
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eddyline.api.scripts import run_file
+from eddyline.scripts import run_file
 from tests.on_workers import opener
 from tests.test_streams import SCRIPTS, functions_of_the_scripts  # noqa: F401
 

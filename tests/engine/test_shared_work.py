@@ -15,8 +15,7 @@ from eddyline.engine.tasks import by_bytes, run_task
 from eddyline.errors import StreamChangedError
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.references import PlannedInput, Reference
-from eddyline.storage.outbox import write_capture
-from eddyline.storage.store import StoredFile
+from eddyline.storage import StoredFile, write_capture
 
 SCHEMA = "sym STRING, price DOUBLE, n BIGINT, ts TIMESTAMP"
 
@@ -155,7 +154,7 @@ def captured(engine, *batches) -> PlannedInput:
 def captures(engine) -> tuple[list[tuple], list[str]]:
     """Captures that rounds list, with round and first arrival number; and all that are there."""
     durable = engine.rounds.durable
-    listed = [(f.name, f.round_number, f.first_arrival) for f in durable.rounds.files("capture")]
+    listed = [(f.name, f.round_number, f.first_arrival) for f in durable.rounds.files.all("capture")]
     return listed, [name for name in durable.store.names() if name.startswith("capture")]
 
 
@@ -207,7 +206,7 @@ def test_tasks_run_twice_or_outliving_their_round_change_nothing(engine):
     shared(engine, twice).run_round({"trades": offered(engine, rows(("A", 1.0, 1, 1)))})
     elsewhere(left)
     assert [row for _, row, _, _ in results(cheap)] == [("A",)]
-    listed = {file.name for file in engine.rounds.durable.rounds.files()}
+    listed = {file.name for file in engine.rounds.durable.rounds.files.all()}
     outbox = [name for name in engine.rounds.durable.store.names() if name.startswith("outbox")]
     assert len(outbox) == 3
     assert len(listed & set(outbox)) == 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eddyline.engine.window_files import SMALLEST, TIER, n_to_merge, stored_rows, tier_of
 from eddyline.events import StoreFileDamaged
-from eddyline.storage.stored_windows import WindowBlock
+from eddyline.storage import WindowBlock
 from tests.engine.join_lives import Life, at
 
 STREAMS = """
@@ -123,9 +123,9 @@ def test_a_damaged_file_is_told_and_the_others_are_read(life, tmp_path):
     path = life.engine.rounds.durable.store.folder / name
     path.write_bytes(path.read_bytes()[:-20] + b"x" * 20)
     life.reopen()
-    assert [event.file for event in life.engine.rounds.events if isinstance(event, StoreFileDamaged)] == [
-        name
-    ]
+    assert [
+        event.file for event in life.engine.rounds.announcements.events if isinstance(event, StoreFileDamaged)
+    ] == [name]
     life.push(b=[(1, 9, at(2))])
     assert life.told("near") == [(2, 9)]
 

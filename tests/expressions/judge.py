@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline import sql
 from eddyline.errors import EddylineError
 from eddyline.expressions import Context, Frame, evaluate
 from eddyline.types import type_name
 from tests.expressions.edge_values import numbered
 from tests.expressions.known_differences import KNOWN
+from tests.scalars import scalar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,9 +117,11 @@ def differences(spark: SparkSession, cases: Cases) -> list[Difference]:
     """All disagreements on these cases."""
     found = []
     for zone in cases.zones:
-        judged = spark_outcomes(spark, cases.table, cases.expressions, zone)
+        ours = {expression: outcome(cases.table, expression, zone) for expression in cases.expressions}
+        doubtful = [expression for expression, mine in ours.items() if mine.refusal is not None]
+        judged = spark_outcomes(spark, cases.table, cases.expressions, zone, doubtful=doubtful)
         for expression, theirs in zip(cases.expressions, judged, strict=True):
-            what = _compare(expression, outcome(cases.table, expression, zone), theirs, cases.table)
+            what = _compare(expression, ours[expression], theirs, cases.table)
             if what is not None:
                 found.append(Difference(expression, zone, what))
     return found
@@ -132,7 +134,7 @@ def outcome(table: pa.Table, expression: str, zone: str) -> Outcome:
     """What eddyline makes of an expression."""
     table = numbered(table)
     try:
-        bound = sql.scalar(expression, table.schema, time_zone=zone)
+        bound = scalar(expression, table.schema, time_zone=zone)
     except EddylineError as error:
         return Outcome(refusal=str(error))
     columns = {("", name): table[name].combine_chunks() for name in table.column_names}
@@ -174,9 +176,14 @@ _SETTINGS = {
 
 
 def spark_outcomes(
-    spark: SparkSession, table: pa.Table, expressions: Sequence[str], zone: str
+    spark: SparkSession,
+    table: pa.Table,
+    expressions: Sequence[str],
+    zone: str,
+    *,
+    doubtful: Collection[str] = (),
 ) -> list[Outcome]:
-    """What Spark makes of the expressions, ANSI on, in this session time zone."""
+    """What Spark makes of the expressions, ANSI on, in this session time zone; the doubtful are likely to be refused."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     rows = numbered(table)
@@ -188,7 +195,7 @@ def spark_outcomes(
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     try:
-        refused = _refusals(spark, table, expressions, zone)
+        refused = _refusals(spark, expressions, doubtful)
         accepted = [e for e in expressions if e not in refused]
         outcomes = {e: Outcome(refusal=why) for e, why in refused.items()}
         for start in range(0, len(accepted), PER_SELECT):
@@ -202,9 +209,8 @@ def spark_outcomes(
             spark.conf.unset(name)
 
 
-def _refusals(spark: SparkSession, table: pa.Table, expressions: Sequence[str], zone: str) -> dict[str, str]:
-    """The expressions Spark does not accept, and why. Those eddyline refuses are the likely ones, so they are asked alone."""
-    doubtful = [e for e in expressions if outcome(table, e, zone).refusal is not None]
+def _refusals(spark: SparkSession, expressions: Sequence[str], doubtful: Collection[str]) -> dict[str, str]:
+    """The expressions Spark does not accept, and why. The doubtful are asked alone, the others all at once, then by halves."""
     refused: dict[str, str] = {}
     for group in [*[[e] for e in doubtful], [e for e in expressions if e not in doubtful]]:
         refused |= _refused_of(spark, group)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from eddyline import sql
 from eddyline.errors import EddylineError
 from eddyline.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
 from tests.expressions import edge_values as edge
 from tests.expressions.judge import Cases, agree, each
+from tests.scalars import scalar
 
 NAN = float("nan")
 INTS = [[], [1], [1, 2, 3], [None], [None, 2], [2, None, 2], [3, 1, 2, 1], [2147483647, -2147483648], None]
@@ -96,5 +96,5 @@ def test_collection_functions_are_spark_s(spark):
 )
 def test_a_refusal_says_what_does_not_fit(text, problem):
     with pytest.raises(EddylineError) as refused:
-        sql.scalar(text, TABLE.schema)
+        scalar(text, TABLE.schema)
     assert refused.value.problem == problem

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from eddyline import sql
 from eddyline.errors import EddylineError
 from eddyline.expressions import FUNCTIONS
 from eddyline.model import Call
 from tests.expressions.edge_values import numbered
 from tests.expressions.judge import Cases, outcome, same
 from tests.expressions.known_differences import KNOWN, NOT_JUDGED
+from tests.scalars import scalar
 
 FAMILIES = sorted(
     path.stem
@@ -41,7 +41,7 @@ def judged_names() -> frozenset[str]:
             for expression in case.expressions:
                 names |= {word.lower() for word in re.findall(r"\w+(?=\s*\()", expression)}
                 try:
-                    bound = sql.scalar(expression, numbered(case.table).schema)
+                    bound = scalar(expression, numbered(case.table).schema)
                 except EddylineError:
                     continue
                 names |= {node.function for node in bound.walk() if isinstance(node, Call)}

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline import sql
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions import (
     Context,
@@ -37,6 +36,7 @@ from eddyline.types import (
     TIMESTAMP_NTZ,
     TINYINT,
 )
+from tests.scalars import scalar
 
 SCHEMA = pa.schema([("i", INT), ("zero", INT), ("b", BOOLEAN), ("s", STRING), ("d", DOUBLE)])
 
@@ -49,7 +49,7 @@ def frame(n: int | None = None, context: Context | None = None, **columns: list)
 
 def results(text: str, rows: Frame) -> list:
     """Values, and error classes where there is none."""
-    result = evaluate(sql.scalar(text, SCHEMA), rows)
+    result = evaluate(scalar(text, SCHEMA), rows)
     values = rows.array(result).to_pylist()
     if result.errors is None:
         return values
@@ -85,14 +85,14 @@ def test_the_first_error_of_a_row_counts():
 
 def test_an_error_names_the_value_that_caused_it():
     rows = frame(s=["12", "12,5"])
-    result = evaluate(sql.scalar("CAST(s AS INT)", SCHEMA), rows)
+    result = evaluate(scalar("CAST(s AS INT)", SCHEMA), rows)
     assert result.errors is not None
     assert rows.failure(result.errors[1]).message == "'12,5' is no INT"
 
 
 def test_a_thousand_bad_rows_share_messages_after_the_first_hundred():
     rows = frame(s=[f"x{n}" for n in range(1000)])
-    result = evaluate(sql.scalar("CAST(s AS INT)", SCHEMA), rows)
+    result = evaluate(scalar("CAST(s AS INT)", SCHEMA), rows)
     assert result.errors is not None
     assert (result.errors != 0).all()
     assert len(rows.failures) == 100

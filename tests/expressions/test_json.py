@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from eddyline import sql
 from eddyline.errors import UnsupportedError
 from eddyline.types import STRING
 from tests.expressions import edge_values as edge
 from tests.expressions.judge import Cases, agree
+from tests.scalars import scalar
 
 DOCUMENTS = [
     *['{"a":1}', '{"a":"x"}', '{"a":null}', '{"a":true}', '{"a":[1, 2 ,{"b" : 3}]}',
@@ -68,7 +68,7 @@ def test_fields_of_json_are_spark_s(spark):
 )
 def test_a_path_that_never_finds_anything_or_everything_is_refused(path):
     with pytest.raises(UnsupportedError, match="the JSON path"):
-        sql.scalar(f"get_json_object(s, '{path}')", CASES[0].table.schema)
+        scalar(f"get_json_object(s, '{path}')", CASES[0].table.schema)
 
 
 def test_deep_nesting_is_no_json_rather_than_a_crash(spark):

@@ -5,22 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from eddyline import sql
 from eddyline.errors import LimitError
-from eddyline.expressions import Context, Evaluated, Frame, evaluate, fold, limits
-from eddyline.expressions.fold import constants_within
+from eddyline.expressions import Context, Evaluation, Frame, evaluate, fold, limits
+from eddyline.expressions.folding import constants_within
 from eddyline.expressions.frame import Budget
 from eddyline.expressions.lowerings import searching
 from eddyline.model import Call, Column, Literal, UserCall
+from tests.scalars import scalar
 
 LONG = "a" * 1_000_000
 MEGABYTES = ", ".join(["s"] * 20)
 
 
-def evaluated(text: str, table: pa.Table) -> tuple[Evaluated, Frame]:
+def evaluated(text: str, table: pa.Table) -> tuple[Evaluation, Frame]:
     columns = {("", name): table[name].combine_chunks() for name in table.column_names}
     over = Frame(table.num_rows, columns)
-    return evaluate(sql.scalar(text, table.schema), over), over
+    return evaluate(scalar(text, table.schema), over), over
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_function_of_the_user_is_not_called_again_for_halves():
 
 
 def test_a_budget_counts_what_calls_on_constants_are_given_and_make():
-    text = sql.scalar("concat(repeat('a', 4000), repeat('b', 4000))", pa.schema([]))
+    text = scalar("concat(repeat('a', 4000), repeat('b', 4000))", pa.schema([]))
     assert fold(text).value == "a" * 4000 + "b" * 4000
     with constants_within(Budget(10_000)), pytest.raises(LimitError) as refused:
         fold(text)

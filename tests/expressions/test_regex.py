@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from eddyline import sql
 from eddyline.errors import UnsupportedError
 from eddyline.types import STRING
 from tests.expressions import edge_values as edge
 from tests.expressions.judge import Cases, agree
+from tests.scalars import scalar
 
 TABLE = edge.columns(
     s=(
@@ -180,24 +180,24 @@ def test_splitting_and_counting_are_java_s(spark):
 @pytest.mark.parametrize("pattern", NOT_JAVA + NOT_LINEAR)
 def test_a_pattern_that_java_or_linear_time_cannot_match_is_refused(pattern):
     with pytest.raises(UnsupportedError, match="cannot be used"):
-        sql.scalar(f"s RLIKE {quoted(pattern)}", TABLE.schema)
+        scalar(f"s RLIKE {quoted(pattern)}", TABLE.schema)
 
 
 @pytest.mark.parametrize("pattern", ["a*", "a|", "^", "a$", r"a\Z", "(a*)+b", "(?:a?)*b"])
 def test_finding_all_matches_refuses_patterns_whose_matches_engines_count_differently(pattern):
     for text in (f"split(s, {quoted(pattern)})", f"regexp_count(s, {quoted(pattern)})"):
         with pytest.raises(UnsupportedError, match="cannot be used"):
-            sql.scalar(text, TABLE.schema)
+            scalar(text, TABLE.schema)
 
 
 def test_a_pattern_nested_without_end_is_refused():
     with pytest.raises(UnsupportedError, match="groups nested deeper than 100 levels"):
-        sql.scalar(f"s RLIKE '{'(' * 5000}{')' * 5000}'", TABLE.schema)
+        scalar(f"s RLIKE '{'(' * 5000}{')' * 5000}'", TABLE.schema)
 
 
 def test_a_refusal_says_what_and_where():
     with pytest.raises(UnsupportedError) as refused:
-        sql.scalar(r"s RLIKE 'ab(?=c)'", TABLE.schema)
+        scalar(r"s RLIKE 'ab(?=c)'", TABLE.schema)
     assert (
         refused.value.problem == "the regular expression 'ab(?=c)' cannot be used: look-ahead and look-behind"
     )
@@ -206,15 +206,15 @@ def test_a_refusal_says_what_and_where():
 
 def test_a_group_that_does_not_exist_is_refused():
     with pytest.raises(UnsupportedError, match="has no group 2"):
-        sql.scalar("regexp_extract(s, '(a)', 2)", TABLE.schema)
+        scalar("regexp_extract(s, '(a)', 2)", TABLE.schema)
 
 
 def test_a_group_in_a_lazy_repetition_is_refused():
     with pytest.raises(UnsupportedError, match="group 1 stands in a lazy repetition"):
-        sql.scalar("regexp_extract(s, '(?:(a))*?b', 1)", TABLE.schema)
+        scalar("regexp_extract(s, '(?:(a))*?b', 1)", TABLE.schema)
 
 
 @pytest.mark.parametrize("replacement", ["$1", "$", "a\\"])
 def test_a_replacement_that_java_would_fail_on_is_refused(replacement):
     with pytest.raises(UnsupportedError, match="the replacement"):
-        sql.scalar(f"regexp_replace(s, 'a', {quoted(replacement)})", TABLE.schema)
+        scalar(f"regexp_replace(s, 'a', {quoted(replacement)})", TABLE.schema)

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from eddyline import sql
 from eddyline.errors import UnsupportedError
 from eddyline.types import STRING
 from tests.expressions import edge_values as edge
 from tests.expressions.judge import Cases, agree
 from tests.expressions.test_regex import quoted
+from tests.scalars import scalar
 
 ATOMS = [
     *["a", "b", "c", "A", "B", "é", "1", "_", "-", " ", ".", "😀", r"\n", r"\r", r"\t", r"\d", r"\w", r"\s",
@@ -44,7 +44,7 @@ def pattern(rng: random.Random, depth: int) -> str:
 
 def accepted(text: str, table) -> bool:
     try:
-        sql.scalar(text, table.schema)
+        scalar(text, table.schema)
     except UnsupportedError:
         return False
     return True

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from eddyline import sql
 from eddyline.errors import EddylineError, TypeMismatchError
-from eddyline.expressions import Evaluated, Frame, evaluate
+from eddyline.expressions import Evaluation, Frame, evaluate
 from eddyline.types import BIGINT, BINARY, INT, STRING
 from tests.expressions import edge_values as edge
 from tests.expressions.judge import Cases, agree, each
+from tests.scalars import scalar
 
 TEXTS = [
     *[
@@ -187,13 +187,13 @@ def test_character_codes_and_base_64_are_spark_s(spark):
 )
 def test_a_refusal_says_what_does_not_fit(text, problem):
     with pytest.raises(EddylineError) as refused:
-        sql.scalar(text, TABLE.schema)
+        scalar(text, TABLE.schema)
     assert refused.value.problem == problem
 
 
 def test_a_number_for_a_text_comes_with_the_cast_to_write():
     with pytest.raises(TypeMismatchError) as refused:
-        sql.scalar("upper(1)", TABLE.schema)
+        scalar("upper(1)", TABLE.schema)
     assert refused.value.hint == "Convert it first: CAST(… AS STRING)."
 
 
@@ -211,7 +211,7 @@ def test_text_made_without_end_is_an_error_of_its_row():
     assert frame.failure(result.errors[1]).error == "COLLECTION_SIZE_LIMIT_EXCEEDED.FUNCTION"
 
 
-def _evaluated(text: str, table: pa.Table) -> tuple[Evaluated, Frame]:
+def _evaluated(text: str, table: pa.Table) -> tuple[Evaluation, Frame]:
     columns = {("", name): table[name].combine_chunks() for name in table.column_names}
     frame = Frame(len(table), columns)
-    return evaluate(sql.scalar(text, table.schema), frame), frame
+    return evaluate(scalar(text, table.schema), frame), frame

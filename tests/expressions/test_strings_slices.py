@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from eddyline import sql
 from eddyline.errors import EddylineError
 from eddyline.expressions import Context, Frame, evaluate
 from eddyline.model import Expression
@@ -20,6 +19,7 @@ from tests.expressions import (
     test_timestamps,
 )
 from tests.expressions.judge import NEW_YORK, NOW_US, Cases, numbered, python_values, same
+from tests.scalars import scalar
 
 MODULES = [test_strings, test_regex, test_json, test_dates, test_timestamps, test_collections]
 
@@ -34,7 +34,7 @@ def test_slices_single_rows_and_no_rows_agree_with_the_whole(module):
         padded = pa.concat_tables([table.slice(half), table, table]).combine_chunks()
         for text in case.expressions:
             try:
-                bound = sql.scalar(text, table.schema, time_zone=NEW_YORK)
+                bound = scalar(text, table.schema, time_zone=NEW_YORK)
             except EddylineError:
                 continue
             whole = values(bound, table)

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline import sql
 from eddyline.errors import TypeMismatchError, UnsupportedError
 from eddyline.expressions import Context, Frame, call, evaluate
-from eddyline.expressions.lowerings.zones import to_local, to_utc
+from eddyline.expressions.zones import to_local, to_utc
 from eddyline.model import Column
 from eddyline.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP
 from tests.expressions import edge_values as edge
 from tests.expressions.judge import Cases, agree, each
+from tests.scalars import scalar
 
 ZONES = ("UTC", "America/New_York", "America/Havana")  # Havana's clocks change at midnight
 HALF_HOURS = edge.columns(
@@ -247,7 +247,7 @@ def test_reading_times_by_patterns_is_spark_s(spark):
 )
 def test_a_pattern_outside_the_list_is_refused_when_written_by(pattern, reason):
     with pytest.raises(UnsupportedError) as refused:
-        sql.scalar(f"date_format(ts, '{pattern}')", HALF_HOURS.schema)
+        scalar(f"date_format(ts, '{pattern}')", HALF_HOURS.schema)
     assert refused.value.problem.endswith(f"cannot be used: {reason}")
 
 
@@ -264,20 +264,20 @@ def test_a_pattern_outside_the_list_is_refused_when_written_by(pattern, reason):
 )
 def test_a_pattern_outside_the_list_is_refused_when_read_by(pattern, reason):
     with pytest.raises(UnsupportedError) as refused:
-        sql.scalar(f"to_timestamp(s, '{pattern}')", READING[-1].table.schema)
+        scalar(f"to_timestamp(s, '{pattern}')", READING[-1].table.schema)
     assert refused.value.problem.endswith(f"cannot be used: {reason}")
 
 
 def test_an_unknown_zone_is_refused_with_the_nearest():
     with pytest.raises(UnsupportedError) as refused:
-        sql.scalar("from_utc_timestamp(ts, 'Europe/Berln')", HALF_HOURS.schema)
+        scalar("from_utc_timestamp(ts, 'Europe/Berln')", HALF_HOURS.schema)
     assert refused.value.problem == "there is no time zone 'Europe/Berln'"
     assert refused.value.hint == "Did you mean Europe/Berlin?"
 
 
 def test_text_is_not_taken_for_a_time():
     with pytest.raises(TypeMismatchError) as refused:
-        sql.scalar("hour('2024-01-01 05:00:00')", HALF_HOURS.schema)
+        scalar("hour('2024-01-01 05:00:00')", HALF_HOURS.schema)
     assert refused.value.problem == "expected TIMESTAMP, found STRING"
     assert refused.value.hint == "Write TIMESTAMP '2024-01-01 05:00:00'."
 
@@ -295,7 +295,7 @@ def test_text_is_not_taken_for_a_time():
 )
 def test_the_clock_is_the_round_s(text, zone, expected):
     frame = Frame(2, {}, context=Context(now_us=1_719_801_000_000_000, time_zone=zone))
-    values = frame.array(evaluate(sql.scalar(text, pa.schema([])), frame))
+    values = frame.array(evaluate(scalar(text, pa.schema([])), frame))
     assert [str(v) for v in values.to_pylist()] == [expected, expected]
 
 

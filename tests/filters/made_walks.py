@@ -14,7 +14,7 @@ from eddyline.routing.in_order import InOrder
 from eddyline.routing.learner import Learner
 from eddyline.routing.policy import FilterSet, Statistics
 from eddyline.routing.router import POLICIES
-from eddyline.routing.walked import Routing, Walked
+from eddyline.routing.walk_records import Routing, WalkRecord
 from tests.oracles.filter_walks import ERROR
 
 CODES = {False: 0, True: 1, ERROR: 2}
@@ -82,7 +82,7 @@ def walk(
     sampled: np.ndarray | None = None,
     small_group: int = 0,
     tree: DecisionTree | None = None,
-) -> tuple[SharedWalk, Walked]:
+) -> tuple[SharedWalk, WalkRecord]:
     """Let all rows walk; level by level if the policy has an order, else by its tree."""
     n_rows = len(answers.answers)
     given = every_pair(pool, n_rows) if pairs is None else pairs

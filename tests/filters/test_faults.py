@@ -11,7 +11,7 @@ import eddyline
 from eddyline.errors import IndexBuildError
 from eddyline.events import IndexBuildFailed, QueriesNotIndexed
 from eddyline.filters import faults, index_part, predicate_index
-from eddyline.filters.faults import MOST_FAULTS, isolated
+from eddyline.filters.faults import MOST_FAULTS, isolate_faults
 from eddyline.filters.index_part import IndexPart
 from tests.faulty_queries import FAULTY, TIMES, armed
 
@@ -32,16 +32,16 @@ def building(*bad: int, error: type[Exception] = ValueError, n_tried: list[int] 
 
 def test_those_at_fault_are_found_and_the_others_built_in_large_groups():
     tried: list[int] = []
-    found = isolated(1000, building(700, n_tried=tried))
+    found = isolate_faults(1000, building(700, n_tried=tried))
     assert list(found.faults) == [700]
-    assert sum(until - first for first, until in found.built) == 999
-    assert found.built == sorted(found.built)
+    assert sum(until - first for first, until in found.built_parts) == 999
+    assert found.built_parts == sorted(found.built_parts)
     assert len(tried) <= 2 * 10 + 1  # twice for each halving, and all
 
 
 def test_work_is_bounded_where_nothing_can_be_built():
     tried: list[int] = []
-    found = isolated(100_000, building(*range(100_000), n_tried=tried))
+    found = isolate_faults(100_000, building(*range(100_000), n_tried=tried))
     assert len(found.faults) == 100_000
     assert len(tried) < 4 * MOST_FAULTS
 
@@ -55,22 +55,22 @@ def test_a_query_that_wants_too_much_memory_gets_a_second_try():
             raise MemoryError
         return until - first
 
-    found = isolated(2, build)  # all, the first, the first again, the second
+    found = isolate_faults(2, build)  # all, the first, the first again, the second
     assert tried == [2, 1, 1, 1]
     assert found.faults == {}
-    assert found.built == [1, 1]
+    assert found.built_parts == [1, 1]
 
 
 def test_without_memory_no_query_is_to_blame(monkeypatch):
     monkeypatch.setattr(faults, "LEAST_MEMORY", 1 << 60)
     with pytest.raises(IndexBuildError) as refused:
-        isolated(4, building(2, error=MemoryError))
+        isolate_faults(4, building(2, error=MemoryError))
     assert refused.value.whys == {}
     assert "not enough memory" in refused.value.problem
 
 
 def test_the_error_reaches_the_driver_as_it_was():
-    error = faults.cannot_be_built({7: ValueError("odd")})
+    error = faults.unbuildable_error({7: ValueError("odd")})
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
     assert again.whys == {7: "the predicate index cannot be built with it: ValueError: odd"}
@@ -124,7 +124,7 @@ def test_an_index_that_fails_stays_where_it_was(engine):
 def test_a_fault_in_a_structure_is_found_by_building_apart(engine, monkeypatch):
     engine.query_many("SELECT sym FROM trades WHERE price < :p", params={"p": [5.0, 6.0, 7.0]}, name="q{p}")
     engine.query("SELECT sym FROM trades WHERE sym = 'A'", name="other")
-    whole = index_part.asked
+    whole = index_part.query_boxes
     faulty = engine.get("q6.0").id
 
     def asked(segment, positions, *rest, **options):
@@ -132,7 +132,7 @@ def test_a_fault_in_a_structure_is_found_by_building_apart(engine, monkeypatch):
             raise OverflowError("a fault of ours")
         return whole(segment, positions, *rest, **options)
 
-    monkeypatch.setattr(index_part, "asked", asked)
+    monkeypatch.setattr(index_part, "query_boxes", asked)
     assert engine.push("trades", ROW).count == 3
     query = engine.get("q6.0")
     assert query.suspended == "the predicate index cannot be built with it: OverflowError: a fault of ours"
@@ -170,7 +170,7 @@ def test_without_memory_a_push_is_refused_and_the_next_one_tries_again(engine, m
 
 def test_a_new_base_that_fails_leaves_the_parts_there_are(engine, monkeypatch):
     told = []
-    engine.rounds.listeners.append(told.append)
+    engine.rounds.listen(told.append)
     engine.query_many("SELECT sym FROM trades WHERE price < :p", params={"p": np.arange(2.0, 9.0)})
     engine.push("trades", ROW)
     engine.query("SELECT sym FROM trades WHERE sym = 'A'")
@@ -183,7 +183,7 @@ def test_a_new_base_that_fails_leaves_the_parts_there_are(engine, monkeypatch):
         return build(cls, members, *rest, **options)
 
     monkeypatch.setattr(
-        predicate_index, "isolated", lambda n, build: (_ for _ in ()).throw(RuntimeError("no room"))
+        predicate_index, "isolate_faults", lambda n, build: (_ for _ in ()).throw(RuntimeError("no room"))
     )
     monkeypatch.setattr(IndexPart, "build", classmethod(large))
     assert engine.push("trades", ROW).count == 8
@@ -195,7 +195,7 @@ def test_a_new_base_that_fails_leaves_the_parts_there_are(engine, monkeypatch):
 
 def test_a_suspension_says_who_and_why(engine, caplog):
     told = []
-    engine.rounds.listeners.append(told.append)
+    engine.rounds.listen(told.append)
     engine.query(FAULTY.format(n=TIMES), name="faulty", owner="anna")
     with armed(lambda: MemoryError("no room for it")):
         engine.push("trades", ROW)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.expressions import FUNCTIONS, Evaluated
+from eddyline.expressions import FUNCTIONS, Evaluation
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def faulty_abs(monkeypatch):
     """abs() with a bug of ours: it raises for the whole batch when it meets 13."""
     sound = FUNCTIONS["abs"]
 
-    def lowering(arguments, call, frame) -> Evaluated:
+    def lowering(arguments, call, frame) -> Evaluation:
         values = frame.array(arguments[0])
         if pa.scalar(13, values.type) in values:
             raise RuntimeError("thirteen")

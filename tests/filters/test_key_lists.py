@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eddyline.filters import key_lists
 from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import KeyColumn
-from eddyline.kernels.key_lists import LONG_LIST
+from eddyline.kernels import LONG_LIST
 from tests.conftest import SEED
 from tests.filters.rows_and_hits import columns_of, per_row
 from tests.oracles.sparse_structures import PlainQuery, Row, matches

@@ -20,7 +20,7 @@ from eddyline.model import (
     Condition,
     Input,
     Literal,
-    Projected,
+    ProjectedColumn,
     Segment,
     Shape,
     Slot,
@@ -32,17 +32,21 @@ from tests.made_hits import bitmap_hits, list_hits
 N = Column(pa.int64(), "n")
 TWICE = Call(pa.int64(), "+", (N, N))
 SHOWN = Slot(pa.int64(), 1)  # slot 0 is only compared with
-PLAIN = (Projected("n", N), Projected("k", SHOWN), Projected("one", Literal(pa.int64(), 1)))
-COMPUTED = (*PLAIN, Projected("twice", TWICE))
+PLAIN = (ProjectedColumn("n", N), ProjectedColumn("k", SHOWN), ProjectedColumn("one", Literal(pa.int64(), 1)))
+COMPUTED = (*PLAIN, ProjectedColumn("twice", TWICE))
 
 
-def shape(key: str, projection: tuple[Projected, ...]) -> Shape:
+def shape(key: str, projection: tuple[ProjectedColumn, ...]) -> Shape:
     slots = (SlotInfo(0, pa.string()), SlotInfo(1, pa.int64()))
     return Shape(key, (Input("s", "s"),), projection, Condition(), slots)
 
 
 def segment(
-    ids: list[int], *, dead: list[int] = (), projection: tuple[Projected, ...] = PLAIN, key: str = "shape"
+    ids: list[int],
+    *,
+    dead: list[int] = (),
+    projection: tuple[ProjectedColumn, ...] = PLAIN,
+    key: str = "shape",
 ) -> Segment:
     """Queries whose constants are "c" and 100 times their id; those in `dead` no longer stand there."""
     constants = (pa.array(["c"] * len(ids)), pa.array([100 * i for i in ids], pa.int64()))
@@ -118,7 +122,7 @@ def test_nothing_matched():
     output = FilterOutput(ROWS, PLAN, (list_hits(3, []), bitmap_hits(3, [1], [])))
     assert output.n_matches == 0
     assert [each.tolist() for each in output.pairs()] == [[0, 0, 0, 0], []]
-    assert list(output.unread()) == list(output.all_parts()) == []
+    assert list(output.all_matches()) == list(output.all_parts()) == []
     assert output.query_ids().tolist() == []
     assert output.part_of(1) is None
     assert output.only([]).n_matches == 0
@@ -172,7 +176,7 @@ def test_narrowed_hits_hold_only_the_rows_columns_and_constants_they_show():
     big = StreamPlan("s", 7, (segment(list(range(1, 1000))), segment([2000], key="other")))
     rows = batch(500)
     hits = list_hits(500, [(row, 7) for row in range(500)] + [(3, 2000)])
-    narrow = HitMatches(rows, big, hits).narrowed(np.array([2, 499]))  # rows 2 and 498
+    narrow = HitMatches(rows, big, hits).narrow_copy(np.array([2, 499]))  # rows 2 and 498
     assert narrow.batch.rows.to_pydict() == {"n": [20, 4980]}
     assert narrow.batch.arrival.tolist() == [1002, 1498]
     assert narrow.plan.stream == "s"
@@ -292,11 +296,11 @@ def test_only_some_queries_can_be_looked_at(case, wanted):
 @given(outputs(), st.data())
 def test_narrowed_lists_show_what_they_showed_before(case, data):
     output = case.output
-    for each in output.unread():
+    for each in output.all_matches():
         if isinstance(each, HitMatches) and isinstance(each.hits, ListHits):
             chosen = data.draw(st.sets(st.integers(0, len(each) - 1), min_size=1))
             pairs = np.array(sorted(chosen))
-            narrow = each.narrowed(pairs)
+            narrow = each.narrow_copy(pairs)
             shown = defaultdict(list)
             for row, query_id in zip(
                 each.hits.rows[pairs].tolist(), each.hits.ids[pairs].tolist(), strict=True

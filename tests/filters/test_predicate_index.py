@@ -325,9 +325,9 @@ import json, sys
 import numpy as np, pyarrow as pa
 from eddyline.batch import TupleBatch
 from eddyline.expressions import Context
-from eddyline.filters.matching import merged
+from eddyline.filters.matching import merged_hits
 from eddyline.filters.saved_index import read_parts
-from eddyline.filters.shared import BatchEvaluation
+from eddyline.filters.batch_evaluation import BatchEvaluation
 
 base, overlay, rows = (pa.memory_map(path).read_buffer() for path in sys.argv[1:])
 parts = read_parts(base, overlay)
@@ -337,7 +337,7 @@ evaluation = BatchEvaluation(
     TupleBatch("s", batch, np.arange(n), np.ones(n, np.int8), np.zeros(n, bool)), Context()
 )
 hits = [found for part in parts for _, found in part.probe(part.columns(evaluation), n)]
-found = merged(n, hits)
+found = merged_hits(n, hits)
 print(json.dumps([found.rows.tolist(), found.ids.tolist()]))
 """
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eddyline
-from eddyline.engine.durable import OUTBOX
 from eddyline.expressions import Frame
-from eddyline.expressions.frame import Called
-from eddyline.filters import shared, stage
+from eddyline.expressions.frame import CallResult
+from eddyline.filters import batch_evaluation, stage
 from eddyline.filters.recorded_calls import RecordedCalls
 from eddyline.model import Condition, Segment, Shape, UserCall
+from eddyline.storage import OUTBOX
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def stored(engine, number: int = 1) -> list[tuple[int, int, dict, dict | None]]:
     """Query, row, result and what was recorded with it, of every result of a round."""
     durable = engine.rounds.durable
     found = []
-    for file in durable.rounds.files_of(OUTBOX, number):
+    for file in durable.rounds.files.of_round(OUTBOX, number):
         for part in durable.parts(file):
             none = [None] * len(part)
             recorded = none if part.recorded is None else part.recorded.to_pylist()
@@ -143,7 +143,7 @@ def test_nothing_is_stored_with_results_of_functions_that_are_deterministic(engi
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_pairs_decided_piece_by_piece_have_the_same_values_and_calls(tmp_path, tickets, monkeypatch, strict):
-    for module in (shared, stage):
+    for module in (batch_evaluation, stage):
         monkeypatch.setattr(module, "PAIRS_AT_ONCE", 3)
     with eddyline.open(tmp_path / "home", strict=strict) as engine:
         engine.stream("s", "n INT")
@@ -174,8 +174,8 @@ def segment(n_queries: int) -> Segment:
 
 
 def frame_of(call: UserCall, rows: np.ndarray, values: list[int | None], made: np.ndarray) -> Frame:
-    called = Called(made, pa.array(values, pa.int32()), np.zeros(len(rows), np.int32))
-    return Frame(len(rows), {}, called={call: called})
+    called = CallResult(made, pa.array(values, pa.int32()), np.zeros(len(rows), np.int32))
+    return Frame(len(rows), {}, call_results={call: called})
 
 
 N_QUERIES = 3
@@ -196,7 +196,7 @@ def test_the_first_value_of_a_pair_stays_its_value(frames):
         rows, positions = (np.array(column, np.int64) for column in list(zip(*pairs, strict=True))[:2])
         asked = Frame(len(rows), {})
         recorded.tell(asked, [call], mine, rows, positions)
-        known = asked.called.get(call)
+        known = asked.call_results.get(call)
         is_known = np.zeros(len(rows), dtype=bool) if known is None else known.rows
         assert is_known.tolist() == [pair[:2] in expected for pair in pairs]
         values = [

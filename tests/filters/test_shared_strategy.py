@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.filters import shared_strategy
-from eddyline.filters.shared_strategy import DecisionTree, Node, SharedWalk
+from eddyline.filters.shared_strategy import DecisionNode, DecisionTree, SharedWalk
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.policy import Group, Profile, Statistics
 from eddyline.routing.router import POLICIES
-from eddyline.routing.walked import Routing
+from eddyline.routing.walk_records import Routing
 from tests.filters.made_walks import Answers, became, every_pair, policy_of, pool_of, routing_of, walk
 from tests.oracles.filter_walks import ERROR, in_order, walked_alone
 from tests.strategies import examples
@@ -51,8 +51,8 @@ def test_a_filter_runs_only_where_an_open_class_needs_it():
         [0, 1, 2],
         [0, 1],  # 1 refutes both
     ]
-    assert walked.asked.tolist() == [4, 4, 3]
-    assert walked.passed.tolist() == [2, 3, 2]
+    assert walked.asked_rows.tolist() == [4, 4, 3]
+    assert walked.passed_rows.tolist() == [2, 3, 2]
     assert [[became(walking, pool, row, q) for q in (0, 1)] for row in range(4)] == [
         ["match", "match"],
         ["none", "match"],
@@ -67,7 +67,7 @@ def test_an_error_lets_a_row_pass_and_false_beats_it():
     walking, walked = walk(pool, policy_of("fixed", pool, [1e-6] * 2), answers)
     assert [became(walking, pool, row, 0) for row in range(4)] == ["dead", "none", "none", "dead"]
     assert answers.asked == [[0, 1], [0, 1], [0], [0, 1]]
-    assert walked.passed.tolist() == [3, 2]  # an error counts as a pass
+    assert walked.passed_rows.tolist() == [3, 2]  # an error counts as a pass
 
 
 def test_rows_without_an_open_class_are_not_walked():
@@ -135,7 +135,7 @@ def test_each_row_runs_what_it_would_run_alone(name, case):
     for row, (_, verdicts) in enumerate(expected):
         assert {q: became(walking, pool, row, q) for q in at_first[row]} == verdicts
     counts = [sum(k in sequence for sequence, _ in expected) for k in range(len(costs))]
-    assert walked.asked.tolist() == counts
+    assert walked.asked_rows.tolist() == counts
     assert not walked.extra.any()
     assert walked.is_tree is not isinstance(policy, InOrder)
 
@@ -198,7 +198,7 @@ def test_small_groups_change_what_is_run_and_never_what_comes_of_it(small_group)
     for row, (_, verdicts) in enumerate(alone(policy, pool.classes, rows)):
         assert {q: became(walking, pool, row, q) for q in range(4)} == verdicts
     if small_group == 10_000:  # nothing but the fixed order
-        twin = in_order(pool.classes, policy.standing)
+        twin = in_order(pool.classes, policy.current_order)
         expected = [walked_alone(pool.classes, row.__getitem__, twin)[0] for row in rows]
         assert answers.asked == expected
     assert all(len(asked) == len(set(asked)) for asked in answers.asked)
@@ -253,7 +253,7 @@ def test_a_tree_that_grew_too_large_keeps_its_most_visited_nodes_and_their_paren
     assert tree.n_nodes == len(kept)
     for node in kept:
         for child in (node.yes, node.no):
-            assert not isinstance(child, Node) or child.n_rows <= node.n_rows
+            assert not isinstance(child, DecisionNode) or child.n_rows <= node.n_rows
     groups = {node.group for node in kept}
     fresh_pool, fresh_policy, fresh, _ = tree_of(400, most_nodes=100_000)
     walk(fresh_pool, fresh_policy, Answers(rows), tree=fresh)
@@ -296,11 +296,11 @@ def test_sampled_rows_run_every_filter_their_classes_have_and_the_rest_is_counte
         pairs=pairs,
         sampled=np.array([True, False, True]),
     )
-    assert walked.asked.tolist() == [3, 1, 2]
+    assert walked.asked_rows.tolist() == [3, 1, 2]
     assert walked.extra.tolist() == [0, 2, 0]
-    assert walked.known.tolist() == [[True, True, True], [True, True, False]]
-    assert walked.dropped.tolist() == [[True, False, False], [True, False, False]]
-    assert walked.open == (0b11, 0b01)
+    assert walked.known_mask.tolist() == [[True, True, True], [True, True, False]]
+    assert walked.dropped_mask.tolist() == [[True, False, False], [True, False, False]]
+    assert walked.open_classes == (0b11, 0b01)
     assert walked.extra_s == pytest.approx(2e-5)
     assert walked.seconds.tolist() == pytest.approx([3e-6, 1e-5, 2e-6])
     assert all(len(asked) == len(set(asked)) for asked in answers.asked)
@@ -318,8 +318,8 @@ def test_sampling_changes_nothing_but_what_is_known(case, rng):
     sampled = np.array([rng.random() < 0.5 for _ in rows])
     answers = Answers(rows)
     walking, walked = walk(pool, policy, answers, pairs=pairs, sampled=sampled)
-    assert walked.asked.tolist() == without.asked.tolist()
-    assert sum(map(len, answers.asked)) == int(walked.asked.sum() + walked.extra.sum())
+    assert walked.asked_rows.tolist() == without.asked_rows.tolist()
+    assert sum(map(len, answers.asked)) == int(walked.asked_rows.sum() + walked.extra.sum())
     assert all(len(asked) == len(set(asked)) for asked in answers.asked)
     for row, open_ in enumerate(at_first):
         for q in open_:
@@ -329,8 +329,8 @@ def test_sampling_changes_nothing_but_what_is_known(case, rng):
     for place, row in enumerate(chosen):
         wanted = {k for q in at_first[row] for k in pool.classes[q]}
         for k in range(len(costs)):
-            assert walked.known[place, k] == (k in wanted)
-            assert walked.dropped[place, k] == (k in wanted and rows[row][k] is False)
+            assert walked.known_mask[place, k] == (k in wanted)
+            assert walked.dropped_mask[place, k] == (k in wanted and rows[row][k] is False)
 
 
 def test_no_more_rows_are_sampled_than_a_window_holds(monkeypatch):
@@ -347,8 +347,8 @@ def test_a_filter_whose_core_ran_before_it_is_timed_apart():
     rows = [[True, True, True], [False, True, True]]
     answers = Answers(rows, [1e-5, 1e-7, 1e-6])
     _, walked = walk(pool, policy_of("fixed", pool, [1e-6] * 3), answers)
-    assert walked.asked.tolist() == [2, 2, 2]
-    assert walked.follow_asked.tolist() == [0, 2, 0]
+    assert walked.asked_rows.tolist() == [2, 2, 2]
+    assert walked.follow_rows.tolist() == [0, 2, 0]
     assert walked.follow_seconds.tolist() == pytest.approx([0, 2e-7, 0])
     assert walked.seconds.tolist() == pytest.approx([2e-5, 2e-7, 2e-6])
     assert walked.cores == ("score", "score", "other")

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.functions import breaker
-from eddyline.functions.breaker import NOTHING_FAILED, Breaker, Streaks, asked, came_back, lost, setup_failed
+from eddyline.functions.breaker import (
+    NOTHING_FAILED,
+    Breaker,
+    Streaks,
+    failure_streaks,
+    lost_streaks,
+    returned_streaks,
+    setup_failed,
+)
 
 SLOW = ("slow", "v1")
 
@@ -18,17 +26,23 @@ def opened(*events: Streaks) -> str:
 
 
 def test_three_calls_in_a_row_that_are_lost_open_it():
-    assert opened(lost("it died"), lost("it died")) == ""
-    assert opened(lost("it died"), lost("it died"), lost("function slow took longer than 2 s")) == (
-        "3 calls in a row were lost, the last because function slow took longer than 2 s"
+    assert opened(lost_streaks("it died"), lost_streaks("it died")) == ""
+    assert opened(
+        lost_streaks("it died"), lost_streaks("it died"), lost_streaks("function slow took longer than 2 s")
+    ) == ("3 calls in a row were lost, the last because function slow took longer than 2 s")
+    assert (
+        opened(lost_streaks("x"), lost_streaks("x"), returned_streaks(), lost_streaks("x"), lost_streaks("x"))
+        == ""
     )
-    assert opened(lost("x"), lost("x"), came_back(), lost("x"), lost("x")) == ""
 
 
 def test_three_setups_in_a_row_that_fail_open_it():
-    failed = setup_failed("setup of function slow raised OSError: no model"), asked(5, 5, "no model")
+    failed = (
+        setup_failed("setup of function slow raised OSError: no model"),
+        failure_streaks(5, 5, "no model"),
+    )
     assert opened(*failed, *failed) == ""
-    assert opened(*failed, came_back(), *failed, *failed) == ""
+    assert opened(*failed, returned_streaks(), *failed, *failed) == ""
     assert (
         opened(*failed, *failed, setup_failed("no model"))
         == "its setup failed 3 times in a row, the last time: no model"
@@ -36,44 +50,52 @@ def test_three_setups_in_a_row_that_fail_open_it():
 
 
 def test_a_thousand_rows_in_a_row_that_fail_open_it_if_they_came_in_three_calls():
-    assert opened(asked(5_000, 5_000, "m"), asked(1, 1, "m")) == ""
-    assert opened(asked(998, 998, "m"), asked(1, 1, "m"), asked(1, 1, "m")) == (
+    assert opened(failure_streaks(5_000, 5_000, "m"), failure_streaks(1, 1, "m")) == ""
+    assert opened(failure_streaks(998, 998, "m"), failure_streaks(1, 1, "m"), failure_streaks(1, 1, "m")) == (
         "it failed on each of the last 1,000 rows, the last time: m"
     )
-    assert opened(asked(997, 997, "m"), asked(1, 1, "m"), asked(1, 1, "m")) == ""
     assert (
-        opened(asked(900, 900, "m"), asked(99, 98, "m"), asked(300, 300), asked(300, 300), asked(300, 300))
+        opened(failure_streaks(997, 997, "m"), failure_streaks(1, 1, "m"), failure_streaks(1, 1, "m")) == ""
+    )
+    assert (
+        opened(
+            failure_streaks(900, 900, "m"),
+            failure_streaks(99, 98, "m"),
+            failure_streaks(300, 300),
+            failure_streaks(300, 300),
+            failure_streaks(300, 300),
+        )
         == ""
     )
 
 
 def test_no_rows_are_nothing():
-    assert asked(0, 0) == NOTHING_FAILED
+    assert failure_streaks(0, 0) == NOTHING_FAILED
 
 
 def test_functions_and_their_versions_do_not_know_each_other():
     machine = Breaker()
     for key in (("slow", "v1"), ("slow", "v2"), ("other", "v1")):
-        assert [machine.add(key, lost("x")) for _ in range(2)] == ["", ""]
-    assert machine.add(("slow", "v2"), lost("x")) != ""
-    assert machine.add(("slow", "v1"), came_back()) == ""
+        assert [machine.add(key, lost_streaks("x")) for _ in range(2)] == ["", ""]
+    assert machine.add(("slow", "v2"), lost_streaks("x")) != ""
+    assert machine.add(("slow", "v1"), returned_streaks()) == ""
 
 
 def test_once_open_it_stays_so_until_it_is_closed_and_then_starts_from_zero():
     machine = Breaker()
-    why = [machine.add(SLOW, lost("x")) for _ in range(3)][-1]
-    assert machine.add(SLOW, came_back()) == why
+    why = [machine.add(SLOW, lost_streaks("x")) for _ in range(3)][-1]
+    assert machine.add(SLOW, returned_streaks()) == why
     machine.close(SLOW)
     assert machine.snapshot() == {}
-    assert [machine.add(SLOW, lost("x")) for _ in range(2)] == ["", ""]
+    assert [machine.add(SLOW, lost_streaks("x")) for _ in range(2)] == ["", ""]
 
 
 EVENTS = st.one_of(
-    st.just(came_back()),
-    st.just(lost("lost")),
+    st.just(returned_streaks()),
+    st.just(lost_streaks("lost")),
     st.just(setup_failed("setup")),
     st.integers(1, 900).flatmap(
-        lambda n: st.integers(max(0, n - 1), n).map(lambda failed: asked(n, failed, "row"))
+        lambda n: st.integers(max(0, n - 1), n).map(lambda failed: failure_streaks(n, failed, "row"))
     ),
 )
 
@@ -90,8 +112,8 @@ def is_too_much(events: list[Streaks]) -> bool:
                 runs[-1].append(event)
         return runs
 
-    calls = longest(lambda e: e.n_lost, lambda e: e.came_back)
-    setups = longest(lambda e: e.n_setups, lambda e: e.came_back)
+    calls = longest(lambda e: e.n_lost, lambda e: e.has_returned)
+    setups = longest(lambda e: e.n_setups, lambda e: e.has_returned)
     rows = longest(lambda e: e.n_rows, lambda e: e.was_good)
     return (
         any(len(run) >= 3 for run in calls)
@@ -124,5 +146,5 @@ def test_what_workers_saw_together_never_opens_it_sooner(events, data):
 @pytest.mark.parametrize("n_tasks", [1, 2, 3])
 def test_tasks_that_only_lost_calls_add_up(n_tasks):
     machine = Breaker()
-    said = [machine.add(SLOW, lost("x").then(asked(1, 1, "x"))) for _ in range(n_tasks)]
+    said = [machine.add(SLOW, lost_streaks("x").then(failure_streaks(1, 1, "x"))) for _ in range(n_tasks)]
     assert bool(said[-1]) == (n_tasks >= breaker.MOST_LOST)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.functions.counters import FunctionCounters
-from eddyline.functions.halving import ANY_NUMBER, CallFailed, CallLost, Halving, SetupFailed
+from eddyline.functions.halving import ANY_NUMBER, CallFailed, CallLost, HalvingCall, SetupFailed
 
 
 class Process:
@@ -61,7 +61,7 @@ class Process:
 def ask(process: Process, rows, batch=None):
     counters = FunctionCounters()
     column = pa.array(rows, pa.int64())
-    halving = Halving(
+    halving = HalvingCall(
         process, [column], len(column), pa.int64(), counters, lambda: 0.0, is_by_row=process.is_by_row
     )
     values, failed = halving.answer(batch)
@@ -76,7 +76,7 @@ def test_a_row_that_is_lost_is_found_by_halving_in_fresh_processes():
     #                        lost  good   lost, again, alone  the rest
     assert process.sizes == [4,    2,     2, 2,        1,     1]  # fmt: skip
     assert (counters.n_lost, counters.n_failed) == (4, 1)
-    assert (streaks.n_lost, streaks.opened) == (0, "")
+    assert (streaks.n_lost, streaks.opening_reason) == (0, "")
 
 
 def test_where_the_row_is_known_it_is_judged_by_itself():
@@ -98,7 +98,7 @@ def test_a_process_that_leaks_is_replaced_and_no_row_is_blamed(is_by_row):
     assert values == [10 * n for n in range(200)]
     assert failed == {}
     assert counters.n_lost >= 19
-    assert streaks.opened == ""
+    assert streaks.opening_reason == ""
     assert process.most_rows <= 10  # what a fresh process cannot bear is not tried again
 
 
@@ -117,7 +117,7 @@ def test_a_batch_of_poison_ends_and_says_why():
     assert set(failed.values()) == {"slow"}
     assert len(failed) == 100_000
     assert counters.n_lost <= 2 * 17 + 8
-    assert streaks.opened.startswith("3 calls in a row were lost")
+    assert streaks.opening_reason.startswith("3 calls in a row were lost")
 
 
 def test_a_function_that_dies_on_every_other_call_ends_too():

@@ -22,8 +22,8 @@ import pytest
 
 import eddyline
 from eddyline.errors import FunctionError
-from eddyline.functions import Functions, isolation, sending
-from eddyline.functions.udf import DECLARED
+from eddyline.functions import FunctionRegistry, isolation, sending
+from eddyline.functions.declarations import DECLARED
 from eddyline.model import UserCall
 
 pytestmark = pytest.mark.slow  # a process takes half a second to start
@@ -39,12 +39,12 @@ def no_functions_are_left_behind():
 
 @pytest.fixture
 def functions():
-    functions = Functions()
+    functions = FunctionRegistry()
     yield functions
     functions.close()
 
 
-def called(functions: Functions, declared, *columns: pa.Array):
+def called(functions: FunctionRegistry, declared, *columns: pa.Array):
     call = UserCall(declared.returns, declared.name, (), version=declared.version)
     values, failed = functions.call(call, columns, len(columns[0]))
     return values.to_pylist(), dict(failed)

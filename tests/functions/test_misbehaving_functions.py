@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import eddyline
-from eddyline.api.commands import Commands
+from eddyline.api import Commands
 from eddyline.cli.logs import tell_event
 from eddyline.events import FunctionRestarted, FunctionSuspended
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 from tests.on_workers import through_tasks
 
 
@@ -143,7 +143,7 @@ def test_it_is_said_in_the_log(engine, caplog):
     assert said.startswith("eddyline: 1 queries suspended (q): function inverse is not called any more")
     (event,) = [record for record in caplog.records if getattr(record, "event", "") == "FunctionSuspended"]
     assert event.fields["function"] == "inverse"
-    assert event.said_in_words
+    assert event.has_words
 
 
 def test_that_it_is_suspended_survives_a_restart(tmp_path):

@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pytest
 
 import eddyline
-from eddyline.functions import Functions
-from eddyline.functions.udf import DECLARED
+from eddyline.functions import FunctionRegistry
+from eddyline.functions.declarations import DECLARED
 from eddyline.model import UserCall
 
 
@@ -28,7 +28,7 @@ class Clock:
         return self.now
 
 
-def called(functions: Functions, name: str, *columns: pa.Array, n_rows: int | None = None):
+def called(functions: FunctionRegistry, name: str, *columns: pa.Array, n_rows: int | None = None):
     declared = functions.get(name)
     assert declared is not None
     call = UserCall(declared.returns, declared.name, (), version=declared.version)
@@ -41,7 +41,7 @@ def test_names_are_found_whatever_their_case():
     @eddyline.udf(returns="int", name="Half")
     def half(a: int): ...
 
-    functions = Functions()
+    functions = FunctionRegistry()
     assert functions.get("HALF") is half
     assert functions.get("quarter") is None
     assert "Half" in functions.names()
@@ -52,7 +52,7 @@ def test_rows_that_raise_fail_alone():
     def inverse(x: float) -> float:
         return 1 / x
 
-    functions = Functions()
+    functions = FunctionRegistry()
     values, failed = called(functions, "inverse", pa.array([2.0, 0.0, 4.0, 0.0]))
     assert values == [0.5, None, 0.25, None]
     assert failed == [
@@ -72,7 +72,7 @@ def test_a_function_of_plain_values_is_called_once_for_every_row_whatever_it_doe
             raise ZeroDivisionError("three")
         return {1: 10, 2: "two", 4: 2**40}.get(n, n)
 
-    functions = Functions()
+    functions = FunctionRegistry()
     values, failed = called(functions, "picky", pa.array([1, 2, 3, 4, 5]))
     assert values == [10, None, None, None, 5]
     assert [row for row, _ in failed] == [1, 2, 3]
@@ -96,7 +96,7 @@ def test_rows_an_array_function_raises_on_are_found_by_halving():
             raise ValueError("unlucky")
         return a
 
-    values, failed = called(Functions(), "picky", pa.array([1, 2, 13, 4], pa.int32()))
+    values, failed = called(FunctionRegistry(), "picky", pa.array([1, 2, 13, 4], pa.int32()))
     assert values == [1, 2, None, 4]
     assert failed == [(2, "function picky raised ValueError: unlucky")]
     assert seen == [4, 2, 2, 1, 1]
@@ -134,7 +134,7 @@ def test_a_result_of_the_wrong_length_or_type_is_an_error_of_the_rows(result, me
     def f(a):
         return result(a)
 
-    values, failed = called(Functions(), "f", pa.array([7], pa.int32()))
+    values, failed = called(FunctionRegistry(), "f", pa.array([7], pa.int32()))
     assert values == [None]
     assert [(row, text[: len(message)]) for row, text in failed] == [(0, message)]
 
@@ -148,7 +148,7 @@ def test_results_that_fit_the_declared_type_are_taken():
     def chunked(a):
         return pa.chunked_array([["x"], ["y"]])
 
-    functions = Functions()
+    functions = FunctionRegistry()
     assert called(functions, "whole", pa.array([1, 2])) == ([1.0, 1.0], [])
     assert called(functions, "chunked", pa.array([1, 2])) == (["x", "y"], [])
 
@@ -160,7 +160,7 @@ def test_setup_runs_once_and_comes_first():
     def with_model(model, a: int) -> int:
         return model + a
 
-    functions = Functions()
+    functions = FunctionRegistry()
     assert called(functions, "with_model", pa.array([1])) == ([101], [])
     assert called(functions, "with_model", pa.array([2])) == ([102], [])
     assert made == [1]
@@ -179,7 +179,7 @@ def test_a_setup_that_fails_fails_the_rows_and_is_tried_again():
     def with_model(model, a: int) -> int:
         return model + a
 
-    functions = Functions()
+    functions = FunctionRegistry()
     assert called(functions, "with_model", pa.array([1, 2])) == (
         [None, None],
         [
@@ -199,7 +199,7 @@ def test_rows_come_in_batches_of_the_size_asked_for():
         sizes.append(len(a))
         return pc.add(a, 1)
 
-    functions = Functions()
+    functions = FunctionRegistry()
     assert called(functions, "f", pa.array([1, 2, 3, 4, 5])) == ([2, 3, 4, 5, 6], [])
     assert sizes == [2, 2, 1]
     counters = functions.counters["f"]
@@ -211,7 +211,7 @@ def test_no_rows_are_no_call():
     def f(a):
         raise AssertionError("called")
 
-    assert called(Functions(), "f", pa.array([], pa.int32())) == ([], [])
+    assert called(FunctionRegistry(), "f", pa.array([], pa.int32())) == ([], [])
 
 
 def test_a_function_without_arguments_is_told_nothing():
@@ -219,7 +219,7 @@ def test_a_function_without_arguments_is_told_nothing():
     def seven():
         return 7
 
-    assert called(Functions(), "seven", n_rows=3) == ([7, 7, 7], [])
+    assert called(FunctionRegistry(), "seven", n_rows=3) == ([7, 7, 7], [])
 
 
 def test_the_cache_remembers_results_for_as_long_as_said():
@@ -231,7 +231,7 @@ def test_the_cache_remembers_results_for_as_long_as_said():
         return a * 10
 
     clock = Clock()
-    functions = Functions(clock)
+    functions = FunctionRegistry(clock)
     assert called(functions, "slow", pa.array([1, 1, 2, None, None], pa.int32()))[0][:3] == [10, 10, 20]
     assert seen[:2] == [1, 2]
     clock.now = 9.0
@@ -252,7 +252,7 @@ def test_the_cache_keeps_no_failures_and_tells_numbers_apart():
         return 1 / x
 
     seen: list[float] = []
-    functions = Functions(Clock())
+    functions = FunctionRegistry(Clock())
     for _ in range(2):
         values, failed = called(functions, "inverse", pa.array([0.0, 4.0, 0.0]))
         assert values == [None, 0.25, None]
@@ -267,7 +267,7 @@ def test_a_query_keeps_the_version_it_was_registered_with():
     def first(a: int) -> int:
         return a
 
-    functions = Functions()
+    functions = FunctionRegistry()
     old = functions.get("f")
 
     @eddyline.udf(returns="int", name="f")
@@ -283,7 +283,7 @@ def test_a_query_keeps_the_version_it_was_registered_with():
 
 def test_a_function_this_process_does_not_have_fails_its_rows():
     gone = UserCall(pa.int32(), "gone", (), version="v1")
-    values, failed = Functions().call(gone, [], 1)
+    values, failed = FunctionRegistry().call(gone, [], 1)
     assert values.to_pylist() == [None]
     assert failed == [
         (0, "function gone is not declared in this process: import the module that declares it")
@@ -293,7 +293,7 @@ def test_a_function_this_process_does_not_have_fails_its_rows():
     def changed(a: int): ...
 
     old = UserCall(pa.int32(), "changed", (), version="v1")
-    assert Functions().call(old, [], 1)[1] == [
+    assert FunctionRegistry().call(old, [], 1)[1] == [
         (0, "function changed has changed: the query was registered with version v1, this process has v2; "
             "register the query again to use it")
     ]  # fmt: skip
@@ -314,7 +314,7 @@ def test_a_pandas_function_is_given_series():
                 return "double"
 
     eddyline.from_pandas_udf(Made, name="value")
-    values, failed = called(Functions(), "value", pa.array([1.5, None]), pa.array([2, 3], pa.int32()))
+    values, failed = called(FunctionRegistry(), "value", pa.array([1.5, None]), pa.array([2, 3], pa.int32()))
     assert values == [3.0, None]
     assert failed == []
 
@@ -324,7 +324,7 @@ def test_a_long_message_is_cut():
     def loud(a: int) -> int:
         raise ValueError("x" * 1000)
 
-    _, failed = called(Functions(), "loud", pa.array([1], pa.int32()))
+    _, failed = called(FunctionRegistry(), "loud", pa.array([1], pa.int32()))
     assert len(failed[0][1]) < 350
 
 
@@ -333,7 +333,7 @@ def test_rows_of_a_function_that_is_not_called_any_more_do_not_quote_other_rows(
     def strict(word: str) -> int:
         raise ValueError(f"no number: {word}")
 
-    functions = Functions()
+    functions = FunctionRegistry()
     for _ in range(3):
         _, failed = called(functions, "strict", pa.array(["secret"] * 400))
         assert failed[0][1] == "function strict raised ValueError: no number: secret"

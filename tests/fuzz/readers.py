@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.delivery.jsonable import jsonable
+from eddyline.documents import jsonable
 from eddyline.errors import EddylineError
 from eddyline.expressions import Context
 from eddyline.expressions.conversions import convert
 from eddyline.model import DeadLetter, Stream
 from eddyline.sources import infer_schema, json_lines
 from eddyline.sources.formats import FileFormat
-from eddyline.sources.ingest import Ingested
+from eddyline.sources.ingestion import IngestedRows
 from eddyline.sources.json_lines import JsonLines
 from eddyline.sources.kafka_messages import MessageRows
 from eddyline.sources.payloads import AvroMessages, CsvRows, unfit_for_csv
@@ -26,7 +26,7 @@ from eddyline.sources.positions import FilePlace
 from eddyline.sources.readers import UnreadableFile, open_file
 from eddyline.sources.sample import propose
 from eddyline.sources.static_tables import StaticTable
-from eddyline.storage.outbox import read_dead_letters, write_dead_letters
+from eddyline.storage import read_dead_letters, write_dead_letters
 from eddyline.types import parse_type
 
 SCHEMAS = (
@@ -76,7 +76,7 @@ class Choices:
         return things[(first[0] - ord("0")) % len(things)]
 
 
-def check_rows(found: Ingested, stream: Stream, n_given: int) -> None:
+def check_rows(found: IngestedRows, stream: Stream, n_given: int) -> None:
     """Every row that was given is a row that is sound, or a dead letter that can be written down."""
     assert found.rows.num_rows + len(found.misfits) == n_given, (n_given, found)
     assert found.rows.schema.equals(stream.schema), found.rows.schema
@@ -116,7 +116,7 @@ def _is_blank(line: bytes) -> bool:
         return False
 
 
-def _comparable(found: Ingested) -> str:
+def _comparable(found: IngestedRows) -> str:
     """Values, where a time may be beyond Python's, and misfits; NaN is itself."""
     columns = [c.view(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in found.rows.columns]
     return repr([[c.to_pylist() for c in columns], found.misfits, found.arrival, found.change])

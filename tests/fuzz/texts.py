@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import eddyline
-from eddyline.api import rules
-from eddyline.api.kept_results import read_place
-from eddyline.api.pipeline import read_pipeline
-from eddyline.api.scripts.text import parse_script
+from eddyline import rules
 from eddyline.errors import EddylineError
+from eddyline.pipeline import read_pipeline
+from eddyline.runtime import read_place
+from eddyline.scripts import parse_script
 from eddyline.sources import infer_schema
 from eddyline.types import parse_type, type_name
 

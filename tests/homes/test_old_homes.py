@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import eddyline
-from eddyline.catalog.migrations import FORMAT
+from eddyline.catalog import FORMAT
 from tools.make_old_home import facts, fill
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.joins.key_index import Held, KeyIndex
+from eddyline.joins.key_index import KeyIndex, PresentRows
 from eddyline.joins.keys import Codes
 
 few_codes = st.lists(st.sampled_from([0, 1, -1, 7, 2**40, -(2**63), 2**63 - 1]), max_size=60)
@@ -17,7 +17,7 @@ def codes(values: list[int], is_null: list[bool] | None = None) -> Codes:
     return Codes(np.array(values, np.int64), mask, is_exact=True)
 
 
-def found(index: KeyIndex, asked: Codes, held: Held) -> list[tuple[int, int]]:
+def found(index: KeyIndex, asked: Codes, held: PresentRows) -> list[tuple[int, int]]:
     """Pairs of a place in what is asked and the number of a row."""
     probes, rows = index.find(asked, held)
     assert (np.diff(probes) >= 0).all()
@@ -31,7 +31,7 @@ def test_rows_are_found_by_their_codes_before_and_after_they_are_tidied(
     is_null = [is_null_there and at % 3 == 0 for at in range(len(values))]
     index = KeyIndex(bucket_bits=bits)
     index.insert(codes(values, is_null if is_null_there else None), 0)
-    held = Held(first, np.arange(len(values)) % 5 != 2, 0) if values else Held(first)
+    held = PresentRows(first, np.arange(len(values)) % 5 != 2, 0) if values else PresentRows(first)
     there = [at for at in range(first, len(values)) if at % 5 != 2 and not is_null[at]]
     expected = [(p, at) for p, code in enumerate(asked) for at in there if values[at] == code]
     assert found(index, codes(asked), held) == expected
@@ -43,4 +43,4 @@ def test_rows_are_found_by_their_codes_before_and_after_they_are_tidied(
 def test_a_key_with_more_rows_than_there_is_room_for_is_found_whole():
     index = KeyIndex()
     index.insert(codes([3] * 20_000 + [4]), 0)
-    assert len(found(index, codes([4, 3, 5, 3, 4]), Held(0))) == 40_002
+    assert len(found(index, codes([4, 3, 5, 3, 4]), PresentRows(0))) == 40_002

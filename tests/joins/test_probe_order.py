@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from eddyline.joins.join_tree import JoinTree
 from eddyline.joins.probe_order import ProbeOrder, drawn_order, greedy_path_order, likeliest_order
-from eddyline.routing.a_greedy import reoptimized
-from eddyline.routing.dropped_rows import sliced
-from eddyline.routing.pipeline import greedy_order
+from eddyline.routing.a_greedy import reoptimized_order
+from eddyline.routing.dropped_rows import column_bits
+from tests.oracles.greedy_order import greedy_order
 
 POLICIES = ["a_greedy", "auto", "tickets", "random", "fixed", "sweep"]
 
@@ -34,7 +34,7 @@ def greedy(
     """By rows that say which of the inputs 1, 2, 3 drop them."""
     rows = np.array([(0, *row) for row in dropped], bool)
     everything = (1 << len(rows)) - 1
-    return greedy_path_order(joined, sliced(rows), everything, cost_s, joined.first_order, **settings)
+    return greedy_path_order(joined, column_bits(rows), everything, cost_s, joined.first_order, **settings)
 
 
 def walked(matched: np.ndarray, order: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -160,7 +160,7 @@ def test_tickets_go_to_who_drops_most():
     taken = run(order, [matches(seed, 500, 1, 0.95, 0.05, 0.5) for seed in range(200)])
     first = Counter(each[0] for each in taken)
     assert first[2] > first[3] > first[1] > 0
-    assert order.standing == (2, 3, 1)
+    assert order.current_order == (2, 3, 1)
     told = order.snapshot()
     assert told["order"] == [2, 3, 1]
     assert told["share"] == sorted(told["share"], reverse=True)
@@ -270,10 +270,10 @@ def test_a_greedy_on_paths_is_plain_greed_on_the_profile(data):
     cost_s = [float(data.draw(st.sampled_from([1, 2, 4]))) for _ in joined.parents]
     start = drawn_order(joined, [1.0] * len(joined), [data.draw(st.floats(0, 0.99)) for _ in joined.others])
     everything = (1 << len(dropped)) - 1
-    order = greedy_path_order(joined, sliced(dropped), everything, cost_s, start)
+    order = greedy_path_order(joined, column_bits(dropped), everything, cost_s, start)
     assert joined.is_order(order)
     assert order == plain_greedy(joined, dropped.tolist(), cost_s, start)
-    assert greedy_path_order(joined, sliced(dropped), everything, cost_s, order) == order
+    assert greedy_path_order(joined, column_bits(dropped), everything, cost_s, order) == order
     if joined.is_star:
         assert order == greedy_order(dropped, cost_s, start)
 
@@ -282,12 +282,12 @@ def test_a_greedy_on_paths_is_plain_greed_on_the_profile(data):
 def test_on_a_star_the_order_violates_the_invariant_no_more_than_a_greedy_allows(data):
     joined = tree(-1, *[0] * data.draw(st.integers(2, 5)))
     dropped = data.draw(profiles(joined))
-    columns, everything = sliced(dropped), (1 << len(dropped)) - 1
+    columns, everything = column_bits(dropped), (1 << len(dropped)) - 1
     cost_s = [1.0] * len(joined)
     order = greedy_path_order(
         joined, columns, everything, cost_s, joined.first_order, slack=0.9, min_support=2
     )
-    assert reoptimized(columns, everything, order, cost_s, 0.9, 2)[0] == order
+    assert reoptimized_order(columns, everything, order, cost_s, 0.9, 2)[0] == order
 
 
 @given(st.data(), trees(), st.sampled_from(POLICIES), st.integers(0, 2**63))

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.joins.plan import Need, SignaturePlan, Standing, grouped
-from eddyline.joins.retention import RowMarks, covered, near
+from eddyline.joins.plan import Need, RoundProgress, SignaturePlan, needs_by_bounds
+from eddyline.joins.retention import RowMarks, covered_mask, near
 from eddyline.model import NO_TIME, JoinInput, Signature
 
 NOTHING = frozenset[str]()
@@ -21,7 +21,7 @@ def plan_of(*needs: Need, outer: str = "") -> SignaturePlan:
 def kept(plan: SignaturePlan, rows: list[tuple[int, int, int, int]], **standing: int | None) -> list[bool]:
     """Rows are (position, time, version, now); 100 rows have counted, and it is 1000."""
     marks = RowMarks(*(np.array(column, np.int64) for column in zip(*rows, strict=True)))
-    return covered(plan, 0, Standing({}, standing), 1_000, marks, 100).tolist()
+    return covered_mask(plan, 0, RoundProgress({}, standing), 1_000, marks, 100).tolist()
 
 
 def test_the_newest_rows_stay():
@@ -93,7 +93,7 @@ def test_a_row_stays_if_one_need_covers_it(needs, rows, watermark):
 @given(st.lists(bounded, min_size=1, max_size=6), st.lists(st.tuples(*[numbers] * 4), min_size=1))
 def test_no_match_in_somebodys_window_is_left_out(needs, matches):
     behind, age, time, driver = (np.array(column, np.int64) for column in zip(*matches, strict=True))
-    found = near(grouped(needs), 1, behind, age, time, driver)
+    found = near(needs_by_bounds(needs), 1, behind, age, time, driver)
     for at, (n, a, t, d) in enumerate(matches):
         is_in_one = any(
             (need.n_rows is None or n < need.n_rows)
@@ -106,7 +106,9 @@ def test_no_match_in_somebodys_window_is_left_out(needs, matches):
 
 
 def test_a_match_in_nobodys_window_is_left_out():
-    groups = grouped([Need(0, n_rows=3), Need(0, n_rows=5), Need(0, reach_us=((1, 2),), back_us=((1, 0),))])
+    groups = needs_by_bounds(
+        [Need(0, n_rows=3), Need(0, n_rows=5), Need(0, reach_us=((1, 2),), back_us=((1, 0),))]
+    )
     behind, times = np.array([4, 5, 9, 9]), np.array([0, 0, 8, 11])
     found = near(groups, 1, behind, behind, times, np.array([10, 10, 10, 10]))
     assert found is not None

@@ -15,8 +15,8 @@ from eddyline.expressions import Context, Frame, call, cast, evaluate
 from eddyline.filters import FilterStage
 from eddyline.joins import rules_index
 from eddyline.joins.rules_index import RuleForm, Rules, rule_form
-from eddyline.joins.table import Table
-from eddyline.joins.table_changes import Changes
+from eddyline.joins.table import KeyedTable
+from eddyline.joins.table_changes import TableChanges
 from eddyline.model import (
     NO_TIME,
     Atom,
@@ -75,7 +75,7 @@ def test_a_range_between_two_columns_of_the_table_is_a_shape_with_a_slot_for_eac
         (Column(DOUBLE, "price"), "<=", Slot(DOUBLE, 2)),
     ]
     assert form.shape.stream == "trades"
-    assert form.decided == BETWEEN
+    assert form.decided_clauses == BETWEEN
 
 
 def test_a_comparison_may_stand_the_other_way_round_and_compute_on_both_sides():
@@ -98,7 +98,7 @@ def test_what_mixes_both_sides_or_is_of_one_or_differs_from_query_to_query_is_le
     assert rule_form(signature(BY_SYM), 0, 1, others) is None
     form = rule_form(signature(BY_SYM), 0, 1, (*others, *BETWEEN))
     assert form is not None
-    assert form.decided == BETWEEN
+    assert form.decided_clauses == BETWEEN
 
 
 def test_a_table_without_ranges_is_probed():
@@ -128,7 +128,7 @@ class Market:
     """A table of watches, its rules, and filters for them: what an engine would hold."""
 
     def __init__(self, form: RuleForm) -> None:
-        self.table = Table(WATCHES, ("id",), computed)
+        self.table = KeyedTable(WATCHES, ("id",), computed)
         self.rules = Rules(form, computed)
         self.stage = FilterStage(Context())
         self.standing: dict[int, Any] = {}  # the slow twin
@@ -136,7 +136,7 @@ class Market:
     def round(self, changes: Any, trades: Any, number: int, first: int, *, commits: bool) -> tuple[Any, Any]:
         """Changes and trades take turns; gives the pairs that were found and those that should be: (trade, watch)."""
         n = max(len(changes), len(trades))
-        came = Changes(
+        came = TableChanges(
             batch(WATCHES, [(i, *(row or (None, None, None))) for i, row in changes]),
             first + 2 * np.arange(len(changes)),
             np.full(len(changes), NO_TIME, np.int64),
@@ -144,7 +144,7 @@ class Market:
         )
         deltas = self.table.apply(came)
         added, left = deltas.sign > 0, deltas.sign < 0
-        self.rules.add(deltas.rows.filter(pa.array(added)), deltas.came[added])
+        self.rules.add(deltas.rows.filter(pa.array(added)), deltas.row_arrival[added])
         self.rules.check()
         arrival = first + 2 * np.arange(len(trades)) + 1
         rows = TupleBatch(
@@ -159,7 +159,7 @@ class Market:
         self.stage.check()
         offsets, ids = found.pairs()
         at = np.repeat(np.arange(len(trades)), np.diff(offsets))
-        versions = self.table.rows_that_came(self.rules.came(ids))
+        versions = self.table.rows_by_arrival(self.rules.arrival_of(ids))
         is_current = self.table.is_current_at(versions, arrival[at])
         watched = self.table.take(versions, ["id"])[0].to_pylist()
         pairs = [(int(a), w) for a, w, current in zip(at, watched, is_current, strict=True) if current]
@@ -171,10 +171,10 @@ class Market:
                 expected += [(k, i) for i, row in self.standing.items() if row and wants(row, trades[k])]
         if commits:
             self.table.commit()
-            self.rules.drop(deltas.came[left])
+            self.rules.drop(deltas.row_arrival[left])
         else:
             self.table.rollback()
-            self.rules.drop(deltas.came[added])
+            self.rules.drop(deltas.row_arrival[added])
             self.standing = before
         assert len(self.rules) == self.table.n_rows
         return sorted(pairs), sorted(expected)
@@ -229,7 +229,7 @@ def test_a_rule_with_a_null_in_one_of_two_ways_to_match_matches_by_the_other():
     )
     offsets, ids = found.pairs()
     assert np.diff(offsets).tolist() == [1, 0, 1]
-    assert rules.came(ids).tolist() == [7, 8]
+    assert rules.arrival_of(ids).tolist() == [7, 8]
 
 
 def test_many_small_changes_leave_few_segments():

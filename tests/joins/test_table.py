@@ -14,8 +14,8 @@ from eddyline.expressions import Frame, call, evaluate
 from eddyline.joins import table as table_module
 from eddyline.joins import table_index as index_module
 from eddyline.joins.keys import Codes, codes_of
-from eddyline.joins.table import Table
-from eddyline.joins.table_changes import Changes, Deltas, is_identical
+from eddyline.joins.table import KeyedTable
+from eddyline.joins.table_changes import Deltas, TableChanges, is_identical
 from eddyline.model import NO_TIME, Column, Expression
 from eddyline.types import BIGINT, STRING
 from tests.oracles.tables import PlainTable
@@ -30,15 +30,15 @@ def computed(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
     return frame.array(evaluate(expression, frame))
 
 
-def quotes(**options: Any) -> Table:
-    return Table(SCHEMA, ("sym",), computed, **options)
+def quotes(**options: Any) -> KeyedTable:
+    return KeyedTable(SCHEMA, ("sym",), computed, **options)
 
 
-def changes(*rows: tuple[Any, ...], first: int = 1) -> Changes:
+def changes(*rows: tuple[Any, ...], first: int = 1) -> TableChanges:
     """Rows (sym, sector, bid, ts) or, for deletes, (sym, ts); numbered from `first`."""
     full = [row if len(row) == 4 else (row[0], None, None, row[1]) for row in rows]
     columns = [pa.array([row[k] for row in full], f.type) for k, f in enumerate(SCHEMA)]
-    return Changes(
+    return TableChanges(
         pa.RecordBatch.from_arrays(columns, schema=SCHEMA),
         np.arange(first, first + len(rows)),
         np.array([NO_TIME if row[3] is None else row[3] for row in full], np.int64),
@@ -51,7 +51,7 @@ def told(deltas: Deltas) -> list[tuple[Any, ...]]:
     return list(zip(deltas.arrival.tolist(), deltas.sign.tolist(), rows, strict=True))
 
 
-def rows_of(table: Table, rows: Any, column: str = "bid") -> list[Any]:
+def rows_of(table: KeyedTable, rows: Any, column: str = "bid") -> list[Any]:
     return table.take(np.asarray(rows, np.int64), [column])[0].to_pylist()
 
 
@@ -136,11 +136,11 @@ def test_a_delete_of_nothing_leaves_nothing_behind():
 
 def test_a_key_of_several_columns_is_equal_where_all_are():
     schema = pa.schema([("a", BIGINT), ("x", pa.float64()), ("v", BIGINT)])
-    table = Table(schema, ("a", "x"), computed)
+    table = KeyedTable(schema, ("a", "x"), computed)
     columns = [[1, 1, 2, 1], [0.0, -0.0, float("nan"), float("nan")], [1, 2, 3, 4]]
     arrays = [pa.array(values, f.type) for values, f in zip(columns, schema, strict=True)]
     rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    table.apply(Changes(rows, numbers(1, 2, 3, 4), np.full(4, NO_TIME), np.zeros(4, dtype=bool)))
+    table.apply(TableChanges(rows, numbers(1, 2, 3, 4), np.full(4, NO_TIME), np.zeros(4, dtype=bool)))
     assert rows_of(table, table.current(), "v") == [2, 3, 4]
     key = (Column(pa.float64(), "x"), Column(BIGINT, "a"))  # in another order
     asked = [pa.array([float("nan"), 0.0], pa.float64()), pa.array([2, 1], BIGINT)]
@@ -298,7 +298,7 @@ def test_what_was_saved_makes_the_same_table():
     )
     table.commit()
     again = quotes(keeps_history_us=50)
-    again.apply(table.saved())
+    again.apply(table.stored_changes())
     again.commit()
     again.check()
     for each in (table, again):
@@ -318,7 +318,7 @@ def test_what_is_saved_before_a_round_commits_is_the_table_after_it():
     table.commit()
     table.apply(changes(("A", "t", 3, 110), ("A", "t", 4, 120), ("B", 130), first=3))
     again = quotes()
-    again.apply(table.saved())
+    again.apply(table.stored_changes())
     for each in (table, again):
         each.commit()
         assert (rows_of(each, each.current()), each.arrival[each.current()].tolist()) == ([4], [4])
@@ -333,8 +333,8 @@ def test_a_row_that_leaves_is_told_by_the_number_it_came_with():
         )
     )
     assert deltas.arrival.tolist() == [5, 5, 6, 7]
-    assert deltas.came.tolist() == [1, 5, 5, 2]
-    assert table.rows_that_came(deltas.came).tolist() == [0, 2, 2, 1]
+    assert deltas.row_arrival.tolist() == [1, 5, 5, 2]
+    assert table.rows_by_arrival(deltas.row_arrival).tolist() == [0, 2, 2, 1]
 
 
 def test_a_row_is_current_from_behind_its_own_number_to_that_of_the_next():
@@ -462,14 +462,14 @@ def _compare_lives(has_history: bool, rounds: Any, key_from: int, is_timed: bool
         times = range(horizon, 9) if has_history else ()
         _compare(table, twin, [after], times, has_keys=number >= key_from)
         again = quotes(keeps_history_us=0 if has_history else None)
-        again.apply(table.saved())
+        again.apply(table.stored_changes())
         again.commit()
         _compare(again, twin, [after], times, has_keys=False)
 
 
-def _as_changes(rows: list[tuple[Any, ...]], first: int) -> Changes:
+def _as_changes(rows: list[tuple[Any, ...]], first: int) -> TableChanges:
     columns = [pa.array([row[k] for row in rows], f.type) for k, f in enumerate(SCHEMA)]
-    return Changes(
+    return TableChanges(
         pa.RecordBatch.from_arrays(columns, schema=SCHEMA),
         np.arange(first, first + len(rows)),
         np.array([NO_TIME if row[3] is None else row[3] for row in rows], np.int64),
@@ -477,7 +477,7 @@ def _as_changes(rows: list[tuple[Any, ...]], first: int) -> Changes:
     )
 
 
-def _compare(table: Table, twin: PlainTable, arrivals: Any, times: Any, *, has_keys: bool) -> None:
+def _compare(table: KeyedTable, twin: PlainTable, arrivals: Any, times: Any, *, has_keys: bool) -> None:
     """Ask both for everything there is to know."""
     asked = numbers(*arrivals)
     before = [twin.at(g, includes_own=False) for g in arrivals]
@@ -494,7 +494,7 @@ def _compare(table: Table, twin: PlainTable, arrivals: Any, times: Any, *, has_k
     )
 
 
-def _compare_look_ups(table: Table, known: list[Any], has_keys: bool, probe: Any) -> None:
+def _compare_look_ups(table: KeyedTable, known: list[Any], has_keys: bool, probe: Any) -> None:
     """Every value of every key, asked for at every place of which it is known what is there."""
     pairs = [(sector, sym) for sym in [*KEYS[1:3], None] for sector in SECTORS[1:]]
     every: dict[Any, list[Any]] = {(): [()], (SYM,): [(sym,) for sym in [*KEYS, None, "absent"]]}

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 from tests.cli.test_live import Child
 from tests.server.browser.conftest import browser
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.kernels import bitsets as kernels
-from eddyline.kernels.lanes import LINE_WORDS, PLACES_OF_ONES, compiles_for_avx2
+from eddyline.kernels.lanes import PLACES_OF_ONES, compiles_for_avx2
+from eddyline.kernels.layouts import LINE_WORDS
 from tests.conftest import SEED
 from tests.oracles import bitsets as plain
 from tests.strategies import examples

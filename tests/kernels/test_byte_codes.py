@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.kernels.byte_codes import byte_codes, gather_bytes, gathered_offsets, same_bytes, warm_up
-from eddyline.kernels.places import read_only
+from eddyline.kernels.byte_coding import byte_codes, gather_bytes, gathered_offsets, same_bytes, warm_up
+from eddyline.kernels.layouts import read_only
 
 some_strings = st.lists(st.binary(max_size=20), min_size=1, max_size=12)
 

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.kernels.counts import HALF, ONE_HELD, ONE_NEW, add_by_id, count_ids, mark_within, warm_up
+from eddyline.kernels.counts import add_by_id, count_ids, mark_within, warm_up
+from eddyline.kernels.layouts import HALF, ONE_HELD, ONE_NEW
 from tests.oracles.counts import counted, newest
 
 ids_of_few = st.lists(st.integers(1, 5), max_size=40)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import KeyColumn
 from eddyline.kernels import key_lists as kernels
-from eddyline.kernels.places import read_only
+from eddyline.kernels.layouts import read_only
 from tests.conftest import SEED
 from tests.oracles import sparse_structures as plain
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from eddyline.filters.keys import KeyColumn
 from eddyline.filters.leaf_blocks import LeafBlocks
 from eddyline.kernels import leaves as kernels
-from eddyline.kernels.places import read_only
+from eddyline.kernels.layouts import read_only
 from tests.conftest import SEED
 from tests.oracles import sparse_structures as plain
 

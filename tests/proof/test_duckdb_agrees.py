@@ -17,7 +17,7 @@ from eddyline.proof import Claim
 from eddyline.proof.duckdb import DuckDbJudge
 from eddyline.proof.plain_sql import ALLOWED, ARITHMETIC, COMPARISONS, INTEGERS, TYPES
 from eddyline.proof.values import comparable, is_same
-from eddyline.spark.prove import SparkJudge
+from eddyline.spark.judge import SparkJudge
 from eddyline.types import BOOLEAN, DOUBLE, STRING, type_name
 from tests.expressions.edge_values import (
     BIGINTS,
@@ -59,22 +59,18 @@ def expression(operator: str, pair: tuple[pa.DataType, pa.DataType]) -> str:
     return f"a_{NAMES[pair[0]]} {operator} b_{NAMES[pair[1]]}"
 
 
-def duckdb_outcome(connection: Any, n_rows: int, text: str) -> tuple[str, list[Any], set[int]]:
-    """Type, values and rows in error; row by row only where the whole fails."""
+def duckdb_outcome(connection: Any, text: str) -> tuple[str, list[Any], set[int]]:
+    """Type, values and rows in error. Where the whole fails, TRY gives NULL for a row in error and a struct for any other."""
     try:
         found = connection.sql(f"SELECT {text} AS c FROM edge ORDER BY row").to_arrow_table()
         return type_name(found.schema.field(0).type), found.column(0).to_pylist(), set()
     except duckdb.Error:
-        values, bad, kind = [], set(), ""
-        for row in range(n_rows):
-            try:
-                found = connection.sql(f"SELECT {text} AS c FROM edge WHERE row = {row}").to_arrow_table()
-                kind = type_name(found.schema.field(0).type)
-                values += found.column(0).to_pylist()
-            except duckdb.Error:
-                values.append(None)
-                bad.add(row)
-        return kind, values, bad
+        tried = f"SELECT TRY(struct_pack(v := {text})) AS c FROM edge ORDER BY row"
+        found = connection.sql(tried).to_arrow_table()
+        rows = found.column(0).to_pylist()
+        bad = {row for row, value in enumerate(rows) if value is None}
+        kind = type_name(found.schema.field(0).type.field("v").type) if len(bad) < len(rows) else ""
+        return kind, [None if value is None else value["v"] for value in rows], bad
 
 
 def test_the_operators_duckdb_may_judge_are_those_that_agree_with_spark(spark):
@@ -88,7 +84,7 @@ def test_the_operators_duckdb_may_judge_are_those_that_agree_with_spark(spark):
     clean: dict[str, set[tuple[pa.DataType, pa.DataType]]] = {}
     for (operator, pair), text, theirs in zip(CANDIDATES, texts, judged, strict=True):
         assert theirs.refusal is None, text
-        kind, values, bad = duckdb_outcome(connection, len(rows), text)
+        kind, values, bad = duckdb_outcome(connection, text)
         is_clean = (
             kind.lower() == theirs.type.lower()
             and bad == set(theirs.errors)
@@ -131,7 +127,7 @@ def test_texts_of_the_small_language_say_the_same_to_both(text, spark):
     nothing = np.empty(0, np.int64)
     claim = Claim(text, params, "edge", table, numbers, 0, "UTC", (), nothing, table.slice(0, 0))
     duck = DuckDbJudge()
-    ours, theirs = duck.found(claim), SparkJudge(spark).found(claim)
+    ours, theirs = duck.finding(claim), SparkJudge(spark).finding(claim)
     duck.close()
     assert ours.matches.tolist() == theirs.matches.tolist()
     for k in range(theirs.results.num_columns):

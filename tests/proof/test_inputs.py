@@ -6,7 +6,7 @@ import pytest
 
 from eddyline.errors import ProofError
 from eddyline.proof.inputs import inputs_in, table_edits
-from eddyline.proof.words import edited
+from eddyline.proof.words import edited_text
 
 STREAMS = ("trades", "news", "Odd Name")
 
@@ -41,7 +41,7 @@ def test_every_input_is_found_with_what_the_text_calls_it(text, found):
 
 def test_inputs_give_way_to_tables_and_all_else_stays():
     text = "SELECT t.a /* JOIN */ FROM trades t ASOF JOIN recent(news, 100) n ON t.a = n.a WHERE t.b = 'FROM news'"
-    assert edited(text, table_edits(text, STREAMS, ["one", "two"])) == (
+    assert edited_text(text, table_edits(text, STREAMS, ["one", "two"])) == (
         "SELECT t.a /* JOIN */ FROM `one` AS `t` JOIN `two` AS `n` ON t.a = n.a WHERE t.b = 'FROM news'"
     )
 

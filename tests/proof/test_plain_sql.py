@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import ProofError
-from eddyline.proof import Claim, JudgeStopped, compared
+from eddyline.proof import Claim, JudgeStopped, claim_difference
 from eddyline.proof.duckdb import DuckDbJudge
 from eddyline.proof.plain_sql import plain
 
@@ -108,21 +108,25 @@ def test_duckdb_finds_rows_and_values_and_stops_where_spark_would():
 
     text = "SELECT a, d * 2 AS twice FROM t WHERE d > 0.1 AND a IS NOT NULL"
     right = pa.table({"a": pa.array([1, 2], pa.int32()), "twice": [1.0, float("nan")]})
-    outcome = compared(claimed(text, [10, 11], right), judge.found(claimed(text, [10, 11], right)))
+    outcome = claim_difference(claimed(text, [10, 11], right), judge.finding(claimed(text, [10, 11], right)))
     assert (outcome.n_pairs, outcome.n_differences) == (4, 0)
     wrong = pa.table({"a": pa.array([1, 2], pa.int32()), "twice": [1.0, -0.0]})
-    outcome = compared(claimed(text, [10, 13], wrong), judge.found(claimed(text, [10, 13], wrong)))
+    outcome = claim_difference(claimed(text, [10, 13], wrong), judge.finding(claimed(text, [10, 13], wrong)))
     assert (outcome.missing, outcome.unexpected, outcome.different) == ((11,), (13,), ())
-    outcome = compared(claimed(text, [10, 11], wrong), judge.found(claimed(text, [10, 11], wrong)))
+    outcome = claim_difference(claimed(text, [10, 11], wrong), judge.finding(claimed(text, [10, 11], wrong)))
     assert outcome.different == (11,)
     assert outcome.examples == ("Row 11: twice is nan, in the result -0.0.",)
     as_long = pa.table({"a": pa.array([1, 2], pa.int64()), "twice": [1.0, float("nan")]})
-    outcome = compared(claimed(text, [10, 11], as_long), judge.found(claimed(text, [10, 11], as_long)))
+    outcome = claim_difference(
+        claimed(text, [10, 11], as_long), judge.finding(claimed(text, [10, 11], as_long))
+    )
     assert outcome.different == (10, 11)
     assert outcome.examples == ("Column a is INT, in the result BIGINT.",)
     twice = pa.table({"a": pa.array([1, 2, 2], pa.int32()), "twice": [1.0, float("nan"), float("nan")]})
-    outcome = compared(claimed(text, [10, 11, 11], twice), judge.found(claimed(text, [10, 11, 11], twice)))
+    outcome = claim_difference(
+        claimed(text, [10, 11, 11], twice), judge.finding(claimed(text, [10, 11, 11], twice))
+    )
     assert (outcome.unexpected, outcome.n_differences) == ((11,), 1)
     with pytest.raises(JudgeStopped):
-        judge.found(claimed("SELECT a + 1 AS n FROM t", [], rows.slice(0, 0)))
+        judge.finding(claimed("SELECT a + 1 AS n FROM t", [], rows.slice(0, 0)))
     judge.close()

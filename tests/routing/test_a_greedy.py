@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.routing import AGreedy, Change, FilterSet, Independent, Profile, Statistics
+from eddyline.routing import AGreedy, FilterSet, Independent, OrderChange, Profile, Statistics
 from eddyline.routing.dropped_rows import DroppedRows
 
 UNIT = Statistics.of_costs([1.0, 1.0, 1.0])
@@ -26,7 +26,15 @@ def test_correlated_filters_are_ordered_by_what_is_left_to_drop():
                    (0, 0, 1))  # fmt: skip
     policy = three(min_fill=1, min_support=0)
     assert policy.learn(rows, UNIT) == [
-        Change((0, 1, 2), (0, 2, 1), at=1, came=2, left=1, ratio_came=1.0, ratio_left=0.0)
+        OrderChange(
+            (0, 1, 2),
+            (0, 2, 1),
+            at=1,
+            entering_filter=2,
+            displaced_filter=1,
+            entering_ratio=1.0,
+            displaced_ratio=0.0,
+        )
     ]
     assert (
         Independent(
@@ -43,8 +51,14 @@ def test_the_ratios_of_a_change_are_drops_per_second_of_the_rows_that_get_there(
     )
     changes = policy.learn(profile((1, 0, 0), (1, 0, 0), (0, 1, 0), (1, 0, 1)), statistics)
     assert policy.order == (1, 2, 0)  # a fourth of the rows at cost 1 each, against three fourths at cost 4
-    assert changes[0] == Change(
-        (0, 1, 2), (1, 2, 0), at=0, came=1, left=0, ratio_came=0.25, ratio_left=0.1875
+    assert changes[0] == OrderChange(
+        (0, 1, 2),
+        (1, 2, 0),
+        at=0,
+        entering_filter=1,
+        displaced_filter=0,
+        entering_ratio=0.25,
+        displaced_ratio=0.1875,
     )
 
 
@@ -97,7 +111,9 @@ def test_a_cost_that_moves_changes_the_order_without_new_rows():
     assert policy.order == (0, 1, 2)
     dearer = Statistics.of_costs([2.0, 1.0, 1.0])
     nothing = Profile(np.zeros((0, 3), bool), np.zeros((0, 3), bool))
-    assert [(change.came, change.left) for change in policy.learn(nothing, dearer)] == [(1, 0)]
+    assert [
+        (change.entering_filter, change.displaced_filter) for change in policy.learn(nothing, dearer)
+    ] == [(1, 0)]
 
 
 def test_forgetting_keeps_the_order_and_loses_the_rows():

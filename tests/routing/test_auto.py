@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.routing.auto import HALF_LIFE_ROWS, LEAST_ROWS, Competition, seconds_on
-from eddyline.routing.fixed import Fixed
+from eddyline.routing.fixed_order import FixedOrder
 from eddyline.routing.policy import FilterSet, Group, Profile, Statistics
 from eddyline.routing.router import POLICIES
 from tests.filters.made_walks import policy_of, pool_of
@@ -58,12 +58,12 @@ UNITS = Statistics.of_costs([1.0, 1.0])
 OVERHEADS = {"here": 0.0, "there": 0.0}
 
 
-def orders() -> dict[str, Fixed]:
+def orders() -> dict[str, FixedOrder]:
     """Two orders of two filters: whoever asks the one first that drops saves the other."""
     filters = FilterSet.conjunction(2)
     return {
-        "here": Fixed(filters, start=(0, 1), statistics=UNITS),
-        "there": Fixed(filters, start=(1, 0), statistics=UNITS),
+        "here": FixedOrder(filters, start=(0, 1), statistics=UNITS),
+        "there": FixedOrder(filters, start=(1, 0), statistics=UNITS),
     }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.routing import Change, FilterSet, LocalSwaps, Profile, Statistics
+from eddyline.routing import FilterSet, LocalSwaps, OrderChange, Profile, Statistics
 from tests.oracles.filter_ordering import walk
 
 UNIT = Statistics.of_costs([1.0] * 4)
@@ -35,14 +35,22 @@ def test_a_record_counts_where_it_was_dropped_and_for_the_pair_before():
 
 
 def test_a_sampled_row_runs_the_next_filter():
-    assert [four().wanted(at) for at in range(4)] == [(1,), (2,), (3,), ()]
+    assert [four().filters_to_sample(at) for at in range(4)] == [(1,), (2,), (3,), ()]
 
 
 def test_neighbours_are_swapped_one_pair_in_a_batch():
     policy = four()
     rows = profile((0, 1, 0, 0), (0, 1, 0, 0), (0, 0, 0, 1))
     assert policy.learn(rows, UNIT) == [
-        Change((0, 1, 2, 3), (1, 0, 2, 3), at=0, came=1, left=0, ratio_came=2 / 3, ratio_left=0.0)
+        OrderChange(
+            (0, 1, 2, 3),
+            (1, 0, 2, 3),
+            at=0,
+            entering_filter=1,
+            displaced_filter=0,
+            entering_ratio=2 / 3,
+            displaced_ratio=0.0,
+        )
     ]
 
 

@@ -9,11 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.routing import AGreedy, FilterSet, Fixed, Independent, LocalSwaps, Profile, Statistics, Sweep
-from eddyline.routing.a_greedy import first_violation, matrix_view, reoptimized
-from eddyline.routing.dropped_rows import DroppedRows, sliced
-from eddyline.routing.pipeline import greedy_order, pipeline_cost
+from eddyline.routing import (
+    AGreedy,
+    FilterSet,
+    FixedOrder,
+    Independent,
+    LocalSwaps,
+    Profile,
+    Statistics,
+    Sweep,
+)
+from eddyline.routing.a_greedy import first_violation, matrix_view, reoptimized_order
+from eddyline.routing.dropped_rows import DroppedRows, column_bits
 from tests.oracles import filter_ordering as oracle
+from tests.oracles.greedy_order import greedy_order, pipeline_cost
 
 EXACT = {"slack": 1.0, "min_support": 0}
 
@@ -72,23 +81,26 @@ def test_reoptimizing_leaves_no_violation_and_a_second_time_nothing_to_do(case, 
     rows, costs = case
     order = data.draw(st.permutations(range(len(costs))))
     window = [row for row in rows if any(row)]
-    columns = sliced(np.array(window, bool).reshape(len(window), len(costs)))
+    columns = column_bits(np.array(window, bool).reshape(len(window), len(costs)))
     everything = (1 << len(window)) - 1
-    after, changes = reoptimized(columns, everything, order, costs, 1.0)
+    after, changes = reoptimized_order(columns, everything, order, costs, 1.0)
     assert oracle.has_invariant(after, window, costs)
-    assert reoptimized(columns, everything, after, costs, 1.0) == (after, [])
+    assert reoptimized_order(columns, everything, after, costs, 1.0) == (after, [])
     assert bool(changes) == (not oracle.has_invariant(order, window, costs))
     assert [change.at for change in changes] == sorted({change.at for change in changes})
     for change in changes:
-        assert change.ratio_came > change.ratio_left
-        assert (change.before[change.at], change.after[change.at]) == (change.left, change.came)
+        assert change.entering_ratio > change.displaced_ratio
+        assert (change.before[change.at], change.after[change.at]) == (
+            change.displaced_filter,
+            change.entering_filter,
+        )
 
 
 @given(profiled(), st.sampled_from([1.0, 0.9, 0.5]), st.data())
 def test_a_violation_is_found_where_looking_at_every_pair_finds_it(case, slack, data):
     rows, costs = case
     order = data.draw(st.permutations(range(len(costs))))
-    columns = sliced(np.array(rows, bool))
+    columns = column_bits(np.array(rows, bool))
     expected = oracle.violations(order, rows, costs, slack)
     found = first_violation(columns, (1 << len(rows)) - 1, order, costs, slack, 0)
     assert found == (expected[0] if expected else None)
@@ -196,7 +208,7 @@ def every_row(rates, n_rows, rng):
 # --------------------------------------------------------------------------------------------- P10 and P11: results, extra work
 
 KINDS = [
-    (Fixed, {}),
+    (FixedOrder, {}),
     (AGreedy, {"min_fill": 1, **EXACT}),
     (Independent, {"min_fill": 1, **EXACT}),
     (Sweep, {"stage_rows": 5, "min_fill": 2, **EXACT}),
@@ -219,7 +231,7 @@ def test_what_is_emitted_and_how_much_more_is_run_whatever_the_policy(case, kind
             if at is None:
                 emitted.append(number)
             elif coins[number]:
-                more = policy.wanted(at)
+                more = policy.filters_to_sample(at)
                 assert len(more) <= (n - at - 1 if kind[0] in (AGreedy, Independent) else 1)
                 assert not set(more) & set(policy.order[: at + 1]), "it has run already"
                 known = [k in policy.order[: at + 1] or k in more for k in range(n)]
@@ -241,7 +253,9 @@ def test_a_greedy_in_batches_of_one_is_a_greedy_tuple_by_tuple(case, n_window, s
     for row, coin in zip(rows, coins, strict=True):
         at = oracle.walk(row, policy.order)
         dropped_at.append(-1 if at is None else at)
-        n_run.append(len(costs) if at is None else at + 1 + (len(policy.wanted(at)) if coin else 0))
+        n_run.append(
+            len(costs) if at is None else at + 1 + (len(policy.filters_to_sample(at)) if coin else 0)
+        )
         if coin and at is not None:
             policy.learn(profile_of([row]), policy.statistics)
     expected = oracle.replay(rows, coins, range(len(costs)), costs, n_window, 1)

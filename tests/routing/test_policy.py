@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from eddyline.routing import (
     AGreedy,
     FilterSet,
-    Fixed,
+    FixedOrder,
     Group,
     Independent,
     LocalSwaps,
@@ -24,7 +24,7 @@ from eddyline.routing import (
 )
 from eddyline.routing.policy import bits
 
-ORDERED = [Fixed, AGreedy, Independent, Sweep, LocalSwaps]
+ORDERED = [FixedOrder, AGreedy, Independent, Sweep, LocalSwaps]
 ALL = [*ORDERED, RandomChoice, Tickets]
 TWO_CLASSES = FilterSet((frozenset({0, 1}), frozenset({1, 2})), 3, weights=(5, 1))
 
@@ -47,7 +47,7 @@ def test_classes_and_filters_know_each_other():
     ],
 )
 def test_a_filter_is_needed_while_an_open_class_waits_for_it(group, needed):
-    assert TWO_CLASSES.needed(group) == needed
+    assert TWO_CLASSES.needed_filters(group) == needed
 
 
 @given(st.integers(0, 2**80))

@@ -10,9 +10,9 @@ import pytest
 
 from eddyline.routing import router as router_module
 from eddyline.routing.router import AUTO, COMPETING, POLICIES, Router
-from eddyline.routing.walked import renumbered
+from eddyline.routing.walk_records import renumbered_record
 from eddyline.statistics.change_detection import DENSE_RATE, STEADY_RATE
-from tests.routing.made_walked import told
+from tests.routing.walk_records import told
 
 ABC = ["a", "b", "c"]
 ALIKE = [1e-6] * 3
@@ -34,7 +34,7 @@ def test_every_policy_takes_in_batches_and_says_how_to_go_on(name):
     routing = router.routing()
     assert routing.keys == tuple(ABC)
     assert routing.classes == (frozenset({0, 1, 2}),)
-    assert sorted(routing.policy.standing) == [0, 1, 2]
+    assert sorted(routing.policy.current_order) == [0, 1, 2]
     assert routing.rate == (0.0 if name in ("fixed", "random") else router.rate)
     json.dumps(router.snapshot())
 
@@ -71,7 +71,7 @@ def test_auto_begins_with_the_first_order_and_hands_over_to_who_is_cheaper():
     assert router.incumbent.name == "fixed"
     switched = []
     for number in range(6):
-        order = router.routing().policy.standing or (0, 1, 2)
+        order = router.routing().policy.current_order or (0, 1, 2)
         for made in router.learn(batch(order=order), number):
             if made.kind == "switched":
                 switched.append(made)
@@ -79,7 +79,7 @@ def test_auto_begins_with_the_first_order_and_hands_over_to_who_is_cheaper():
     assert switched[0].why["before"] == "fixed"
     assert switched[0].why["after_s"] < 0.97 * switched[0].why["before_s"]
     assert router.incumbent.name in COMPETING[:3]
-    assert router.routing().policy.standing[0] == 2
+    assert router.routing().policy.current_order[0] == 2
     candidates = router.snapshot()["candidates"]
     assert list(candidates) == list(COMPETING)
     assert candidates[router.incumbent.name] < candidates["fixed"]
@@ -106,10 +106,10 @@ def test_new_filters_stand_last_and_what_was_learned_stays():
     wider = told([*ABC, "d"], [[0, 1, 2], [3, 0]], cost_s=[*ALIKE, 1e-7], n_rows=10)
     made = router.learn(wider, 3)
     assert [(each.kind, each.why) for each in made] == [("joined", {"filters": 1})]
-    assert router.routing().policy.standing == (2, 1, 0, 3)
+    assert router.routing().policy.current_order == (2, 1, 0, 3)
     assert router.routing().keys == (*ABC, "d")
-    assert len(router.sampled()) == 120
-    assert not router.sampled().known[:, 3].any()
+    assert len(router.sampled_rows()) == 120
+    assert not router.sampled_rows().known_mask[:, 3].any()
 
 
 def test_batches_of_workers_that_number_otherwise_are_understood():
@@ -117,10 +117,10 @@ def test_batches_of_workers_that_number_otherwise_are_understood():
     for number in range(4):
         part = batch()
         router.learn(part, number)
-        turned = renumbered(part, ["c", "a", "b"], [frozenset({0, 1, 2})])
+        turned = renumbered_record(part, ["c", "a", "b"], [frozenset({0, 1, 2})])
         other.learn(part if number == 0 else turned, number)
-    assert other.routing().policy.standing == router.routing().policy.standing
-    assert np.array_equal(other.sampled().dropped, router.sampled().dropped)
+    assert other.routing().policy.current_order == router.routing().policy.current_order
+    assert np.array_equal(other.sampled_rows().dropped_mask, router.sampled_rows().dropped_mask)
 
 
 def test_filters_nobody_has_are_forgotten_with_their_classes():
@@ -132,8 +132,8 @@ def test_filters_nobody_has_are_forgotten_with_their_classes():
     assert router.keys == ["b", "c"]
     assert router.classes == [frozenset({0, 1}), frozenset({1})]
     assert router.routing().keys == ("b", "c")
-    assert router.sampled().dropped.tolist() == [row[1:] for row in np.array(rows, bool).tolist()]
-    assert set(router.sampled().open) == {0b11}
+    assert router.sampled_rows().dropped_mask.tolist() == [row[1:] for row in np.array(rows, bool).tolist()]
+    assert set(router.sampled_rows().open_classes) == {0b11}
     assert router.statistics.cost_s.tolist() == pytest.approx([2e-6, 3e-6])
     router.learn(told(["b", "c"], [[0, 1], [1]], cost_s=[2e-6, 3e-6]), 2)
     made = router.learn(told(["b", "c", "a"], [[0, 1], [1], [2]], cost_s=[2e-6, 3e-6, 1e-6]), 3)
@@ -155,7 +155,9 @@ def test_a_class_weighs_as_many_queries_as_stand_for_it_to_a_power_of_two():
 
 def steady(router, n=40, **options):
     for number in range(n):
-        router.learn(batch(order=router.routing().policy.standing or (0, 1, 2), times=5, **options), number)
+        router.learn(
+            batch(order=router.routing().policy.current_order or (0, 1, 2), times=5, **options), number
+        )
 
 
 def test_a_share_that_moves_is_announced_and_sampled_rows_are_forgotten():
@@ -163,14 +165,14 @@ def test_a_share_that_moves_is_announced_and_sampled_rows_are_forgotten():
     passed = [500, 500, 500]
     steady(router, n_rows=2000, passed=passed)
     assert router.rate < 2 * STEADY_RATE
-    order = router.routing().policy.standing
+    order = router.routing().policy.current_order
     made = router.learn(batch(order=order, n_rows=2000, passed=[1900, 500, 500], times=5), 41)
     assert [(each.kind, each.why["filter"], each.why["what"]) for each in made] == [
         ("drifted", 0, "pass rate")
     ]
-    assert len(router.sampled()) == 0
+    assert len(router.sampled_rows()) == 0
     assert router.rate == DENSE_RATE
-    assert router.routing().policy.standing == order  # until new rows say otherwise
+    assert router.routing().policy.current_order == order  # until new rows say otherwise
 
 
 def test_a_cost_that_jumps_is_known_at_once_and_candidates_are_judged_again():
@@ -179,18 +181,18 @@ def test_a_cost_that_jumps_is_known_at_once_and_candidates_are_judged_again():
     cost_s = [1e-6, 1e-5, 1e-5]
     for number in range(30):
         router.learn(batch(rows, cost_s=cost_s, n_rows=4000, times=5), number)
-    assert router.routing().policy.standing[0] == 0
+    assert router.routing().policy.current_order[0] == 0
     kinds = []
     for number in range(30, 33):
-        order = router.routing().policy.standing
+        order = router.routing().policy.current_order
         made = router.learn(batch(rows, cost_s=[1e-4, 1e-5, 1e-5], n_rows=4000, times=0, order=order), number)
         kinds.append([each.kind for each in made])
         if "drifted" in kinds[-1]:
             break
     assert len(kinds) <= 2  # one slow batch may be chance
     assert router.statistics.cost_s[0] == pytest.approx(1e-4)
-    assert router.routing().policy.standing[-1] == 0
-    assert len(router.sampled()) > 100  # what filters say of rows is as it was
+    assert router.routing().policy.current_order[-1] == 0
+    assert len(router.sampled_rows()) > 100  # what filters say of rows is as it was
 
 
 def test_the_price_of_sampling_is_remembered_through_batches_without_samples():

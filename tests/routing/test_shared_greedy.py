@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from eddyline.routing.beliefs import CALLS_OF_A_GENERATION
-from eddyline.routing.decision_tree import after
 from eddyline.routing.fixed_greedy import FixedGreedy
-from eddyline.routing.following import followed
+from eddyline.routing.following import following_policy
 from eddyline.routing.greedy_variant import GreedyVariant
-from eddyline.routing.phased import Phased
-from eddyline.routing.policy import FilterSet, Group, Profile, Statistics
+from eddyline.routing.phased_policy import PhasedPolicy
+from eddyline.routing.policy import FilterSet, Group, Profile, Statistics, after
 from eddyline.routing.shared_greedy import SharedGreedy
 
 SEED = 11
@@ -88,14 +87,14 @@ def test_weights_decide_as_copies_of_the_class_do():
         one, other = SharedGreedy(weighed, statistics=cost), SharedGreedy(copied, statistics=cost)
         item = rng.random(6) < 0.5
         a, b = weighed.start, copied.start
-        while weighed.needed(a):
+        while weighed.needed_filters(a):
             chosen = one.next(a)
             assert chosen == other.next(b)
             a, b = (
                 after(of, group, chosen, passes=bool(item[chosen]))
                 for of, group in ((weighed, a), (copied, b))
             )
-        assert not copied.needed(b)
+        assert not copied.needed_filters(b)
 
 
 def test_a_filter_whose_core_has_run_costs_what_it_then_takes():
@@ -131,7 +130,7 @@ def test_smoothing_pulls_few_rows_to_the_marginal():
     passed = after(filters, filters.start, 0, passes=True)
     marginal = 9 / 40
     assert policy.pass_rate(passed, 1) == pytest.approx((8 + 10 * marginal) / 18)
-    never_seen = Group(evaluated=0b1, passed=0b1, open=1)
+    never_seen = Group(evaluated_filters=0b1, passed_filters=0b1, open_classes=1)
     other = SharedGreedy(filters, statistics=costs(1, 1))
     assert other.pass_rate(never_seen, 1) == 0.5  # no sampled row agrees: the marginal
 
@@ -164,9 +163,15 @@ def test_a_selectivity_that_moves_ends_the_generation_and_is_announced():
     filters, statistics = filter_set({0, 1}), costs(1, 1)
     policy = SharedGreedy(filters, statistics=statistics, window_rows=400)
     (change,) = policy.learn(sampled(rng, [0.9, 0.1], 400), statistics)
-    assert (change.before, change.after, change.at, change.came, change.left) == ((0, 1), (1, 0), 0, 1, 0)
-    assert change.ratio_came == pytest.approx(0.9, abs=0.05)  # queries resolved per second
-    assert change.ratio_left == pytest.approx(0.1, abs=0.05)
+    assert (change.before, change.after, change.at, change.entering_filter, change.displaced_filter) == (
+        (0, 1),
+        (1, 0),
+        0,
+        1,
+        0,
+    )
+    assert change.entering_ratio == pytest.approx(0.9, abs=0.05)  # queries resolved per second
+    assert change.displaced_ratio == pytest.approx(0.1, abs=0.05)
     assert policy.next(filters.start) == 1
     settled = policy.generation
     for _ in range(10):
@@ -174,7 +179,7 @@ def test_a_selectivity_that_moves_ends_the_generation_and_is_announced():
         policy.check()
     assert policy.generation == settled, "chance alone began a generation"
     changes = [c for _ in range(10) for c in policy.learn(sampled(rng, [0.1, 0.9], 40), statistics)]
-    assert [(change.came, change.left) for change in changes] == [(0, 1)]
+    assert [(change.entering_filter, change.displaced_filter) for change in changes] == [(0, 1)]
     assert policy.next(filters.start) == 0
 
 
@@ -185,7 +190,7 @@ def test_a_cost_that_moves_by_more_than_a_tenth_ends_the_generation():
     assert policy.learn(nothing, costs(1.09, 1.05)) == []
     assert policy.generation == 0
     (change,) = policy.learn(nothing, costs(1.2, 1.05))
-    assert (change.came, change.left, policy.generation) == (1, 0, 1)
+    assert (change.entering_filter, change.displaced_filter, policy.generation) == (1, 0, 1)
 
 
 def test_a_generation_ends_after_so_many_calls():
@@ -225,13 +230,13 @@ def test_forgotten_rows_leave_the_decisions_as_they_are():
     policy.check()
 
 
-@pytest.mark.parametrize("kind", [SharedGreedy, GreedyVariant, FixedGreedy, Phased])
+@pytest.mark.parametrize("kind", [SharedGreedy, GreedyVariant, FixedGreedy, PhasedPolicy])
 def test_filters_that_stay_keep_what_is_known_of_them(kind):
     filters, statistics = filter_set({0, 1}, {1, 2}), costs(1, 1, 1)
     policy = kind(filters, statistics=statistics, window_rows=500)
     policy.learn(profile(*["Pdd"] * 20), statistics)
     new = filter_set({0, 1}, {1, 2, 3})
-    after_it = followed(policy, new, {0: 2, 2: 1}, costs(1, 1, 1, 1))
+    after_it = following_policy(policy, new, {0: 2, 2: 1}, costs(1, 1, 1, 1))
     after_it.check()
     least, most = 1 / 22, 21 / 22
     assert after_it.beliefs.pass_rate == pytest.approx((least, 0.5, least, 0.5))
@@ -239,7 +244,7 @@ def test_filters_that_stay_keep_what_is_known_of_them(kind):
     assert after_it.settings() == policy.settings()
 
 
-@pytest.mark.parametrize("kind", [SharedGreedy, GreedyVariant, FixedGreedy, Phased])
+@pytest.mark.parametrize("kind", [SharedGreedy, GreedyVariant, FixedGreedy, PhasedPolicy])
 def test_policies_travel_to_other_processes(kind):
     filters, statistics = filter_set({0, 1}, {1, 2}), costs(3, 2, 1)
     policy = kind(filters, statistics=statistics)
@@ -301,7 +306,7 @@ def test_the_snapshot_ends_after_four_levels():
     assert levels == 4
 
 
-@pytest.mark.parametrize("kind", [SharedGreedy, GreedyVariant, FixedGreedy, Phased])
+@pytest.mark.parametrize("kind", [SharedGreedy, GreedyVariant, FixedGreedy, PhasedPolicy])
 def test_queries_without_filters_need_nothing(kind):
     filters = FilterSet((frozenset(),), 2)
     policy = kind(filters, statistics=costs(1, 1))
@@ -309,7 +314,7 @@ def test_queries_without_filters_need_nothing(kind):
     policy.check()
 
 
-@pytest.mark.parametrize("kind", [SharedGreedy, GreedyVariant, FixedGreedy, Phased])
+@pytest.mark.parametrize("kind", [SharedGreedy, GreedyVariant, FixedGreedy, PhasedPolicy])
 def test_asking_for_rows_that_need_nothing_is_a_bug(kind):
     policy = kind(filter_set({0, 1}), statistics=costs(1, 1))
     with pytest.raises(AssertionError, match="needs a filter"):

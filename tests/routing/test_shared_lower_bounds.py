@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.papers.shared_filters import _independent_bound
+from benchmarks.papers.shared_filters._independent_bound import chance_of_any, independent_bound
 from eddyline.routing import lower_bounds
 from eddyline.routing.linear_programs import Demand, least_cost
-from eddyline.routing.lower_bounds import chance_of_any, independent_bound, lower_bound
+from eddyline.routing.lower_bounds import lower_bound
 from eddyline.routing.policy import FilterSet, Profile, Statistics
 from tests.oracles import shared_filters as oracle
 
@@ -49,7 +51,7 @@ def test_demands_that_nothing_meets_are_a_bug():
 
 @pytest.mark.thorough
 def test_the_solver_is_loaded_when_something_is_solved():
-    code = "import sys, eddyline, eddyline.routing.phased; print('scipy.optimize' in sys.modules)"
+    code = "import sys, eddyline, eddyline.routing.phased_policy; print('scipy.optimize' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "False"
 
@@ -74,7 +76,7 @@ def test_the_chance_that_one_of_several_sets_passes(sets, pass_rate):
 def test_a_chance_that_takes_too_long_is_bounded_from_below(monkeypatch):
     pairs = [1 << a | 1 << b for a in range(8) for b in range(a)]
     exact = chance_of_any(pairs, [0.5] * 8)
-    monkeypatch.setattr(lower_bounds, "MOST_STEPS", 3)
+    monkeypatch.setattr(_independent_bound, "MOST_STEPS", 3)
     bounded = chance_of_any(pairs, [0.5] * 8)
     assert bounded == pytest.approx(1 - 0.75**4)
     assert bounded < exact

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.routing.decision_tree import (
-    after,
+from benchmarks.papers.shared_filters._decision_trees import (
     evaluated_share,
     expected_cost_s,
     in_order,
@@ -19,16 +18,15 @@ from eddyline.routing.decision_tree import (
     n_waiting,
     precompute,
     residual,
-    settled,
     tree_cost_s,
     tree_of,
     while_needed,
 )
+from benchmarks.papers.shared_filters._independent_bound import independent_bound
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.greedy_variant import LIKELY, REACH, GreedyVariant
-from eddyline.routing.lower_bounds import independent_bound
-from eddyline.routing.phased import Phased
-from eddyline.routing.policy import FilterSet, Group, Statistics, bits
+from eddyline.routing.phased_policy import PhasedPolicy
+from eddyline.routing.policy import FilterSet, Group, Statistics, after, bits, settled_group
 from eddyline.routing.shared_greedy import SharedGreedy
 from tests.oracles import shared_filters as oracle
 
@@ -48,7 +46,7 @@ class Instance:
         self.variant = GreedyVariant(self.filters, **known)
         self.printed = GreedyVariant(self.filters, skips=False, **known)
         self.fixed = FixedGreedy(self.filters, **known)
-        self.phased = Phased(self.filters, **known)
+        self.phased = PhasedPolicy(self.filters, **known)
 
     @property
     def policies(self):
@@ -87,9 +85,9 @@ def instances(draw, *, most_filters=5, most_queries=5, most_in_query=4, least_qu
 def walked(policy, filters: FilterSet, item) -> tuple[list[int], list[bool]]:
     """What runs on one row, and which classes turn out true."""
     group, ran = filters.start, []
-    while filters.needed(group):
+    while filters.needed_filters(group):
         chosen = policy.next(group)
-        assert filters.needed(group) >> chosen & 1, f"{policy.name} ran {chosen}, which nobody needs"
+        assert filters.needed_filters(group) >> chosen & 1, f"{policy.name} ran {chosen}, which nobody needs"
         ran.append(chosen)
         group = after(filters, group, chosen, passes=bool(item[chosen]))
         policy.check()
@@ -233,7 +231,7 @@ def test_s8_a_phase_resolves_what_it_should(instance):
         group = filters.start
         for filter_ in phase.chunk:
             group = after(filters, group, filter_, passes=bool(item[filter_]))
-        left = {q for q in bits(group.open) if instance.queries[q]}
+        left = {q for q in bits(group.open_classes) if instance.queries[q]}
         assert not left & set(phase.likely_true)
         unresolved += chance * len(left)
     assert unresolved <= math.exp(-REACH) * n_open * NEARLY
@@ -272,7 +270,7 @@ def test_s10_what_has_run_already_never_makes_the_rest_dearer(instance, random):
     below = 0.0
     for share, passes in ((instance.pass_rate[filter_], True), (1 - instance.pass_rate[filter_], False)):
         group = after(instance.filters, instance.filters.start, filter_, passes=passes)
-        left = [sorted(instance.filters.queries[q] - {filter_}) for q in bits(group.open)]
+        left = [sorted(instance.filters.queries[q] - {filter_}) for q in bits(group.open_classes)]
         below += share * oracle.optimal_cost(left, instance.pass_rate, instance.cost)
     assert below <= instance.optimum * NEARLY + 1e-9
 
@@ -295,15 +293,23 @@ def test_s11_greedy_on_one_query_is_rank_order_with_its_last_filter_forced(n, da
 def test_a_class_whose_filters_have_all_passed_is_closed():
     filters = FilterSet((frozenset({0, 1}), frozenset({1, 2}), frozenset()), 3)
     both = after(filters, after(filters, filters.start, 0, passes=True), 1, passes=True)
-    assert both == Group(evaluated=0b011, passed=0b011, open=0b010)
-    assert after(filters, both, 2, passes=False) == Group(evaluated=0b111, passed=0b011, open=0)
-    assert settled(filters, filters.start) == Group(0, 0, 0b011)  # a class without filters waits for none
+    assert both == Group(evaluated_filters=0b011, passed_filters=0b011, open_classes=0b010)
+    assert after(filters, both, 2, passes=False) == Group(
+        evaluated_filters=0b111, passed_filters=0b011, open_classes=0
+    )
+    assert settled_group(filters, filters.start) == Group(
+        0, 0, 0b011
+    )  # a class without filters waits for none
 
 
 def test_a_class_with_a_false_filter_is_closed():
     filters = FilterSet((frozenset({0, 1}), frozenset({1, 2})), 3)
-    assert after(filters, filters.start, 1, passes=False) == Group(evaluated=0b010, passed=0, open=0)
-    assert after(filters, filters.start, 0, passes=False) == Group(evaluated=0b001, passed=0, open=0b10)
+    assert after(filters, filters.start, 1, passes=False) == Group(
+        evaluated_filters=0b010, passed_filters=0, open_classes=0
+    )
+    assert after(filters, filters.start, 0, passes=False) == Group(
+        evaluated_filters=0b001, passed_filters=0, open_classes=0b10
+    )
 
 
 def test_groups_with_the_same_left_to_do_have_the_same_residual_state():
@@ -326,7 +332,7 @@ def test_the_printed_variant_evaluates_whole_chunks_and_ours_what_is_needed():
     assert instance.cost_of(instance.variant) == pytest.approx(1.8)
 
 
-@pytest.mark.parametrize("kind", [GreedyVariant, Phased])
+@pytest.mark.parametrize("kind", [GreedyVariant, PhasedPolicy])
 def test_a_chunk_that_was_forgotten_on_the_way_begins_anew(kind, monkeypatch):
     monkeypatch.setattr("eddyline.routing.chunks.MOST_GROUPS", 1)
     instance = Instance([[0, 1, 2, 3], [1, 2], [2, 3, 4]], [0.5, 0.6, 0.7, 0.8, 0.9], [1.0] * 5)

@@ -19,7 +19,7 @@ def mean_filters(accounting: str) -> float:
     """Queries a > 90; a > 90, b > 70; …: filters run on a row, over 20,000 rows."""
     policy = Tickets(NESTED, start=range(5), statistics=UNIT, accounting=accounting, decay=1.0, seed=1)
     dropped = rows_passing([0.1, 0.3, 0.5, 0.7, 0.9], 20_000, seed=2)
-    n_run = sum(policy.walk(row, NESTED.start.open) for row in dropped.tolist())
+    n_run = sum(policy.walk(row, NESTED.start.open_classes) for row in dropped.tolist())
     policy.check()
     return n_run / len(dropped)
 

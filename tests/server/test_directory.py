@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eddyline
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 from eddyline.server.directory import AT_ONCE, STATUSES, Directory
 from eddyline.server.families import Folded, family_name
 from eddyline.server.listing import COSTS, STATES

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 import eddyline
-from eddyline.api.kept_results import KeptResults
+from eddyline.runtime import KeptResults
 from eddyline.server import live
 from eddyline.server.live import Hub, Subscription
 from tests.conftest import SEED

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 import eddyline
-from eddyline.catalog.access import ROLES
+from eddyline.catalog import ROLES
 from eddyline.server import Service, create_app, live
 from eddyline.server.listing import Family
 from tests.server.served import FAST, TRADES, client_of, in_process, on_loopback
@@ -243,7 +243,7 @@ class Village:
     def hers(self) -> list[Any]:
         """All that can be changed of vera's."""
         catalog = self.engine.rounds.catalog
-        records = [catalog.record(query_id) for query_id in catalog.ids()]
+        records = [catalog.record(query_id) for query_id in catalog.queries.ids()]
         return [
             (r.name, r.text, r.state, r.generation, r.properties)
             for r in records

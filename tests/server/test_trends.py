@@ -36,7 +36,7 @@ def push(engine, *symbols: str) -> None:
 def watched(engine) -> tuple[Trends, Clock]:
     clock = Clock()
     trends = Trends(engine.rounds, clock)
-    engine.on_event(trends.heard)
+    engine.on_event(trends.observe)
     return trends, clock
 
 

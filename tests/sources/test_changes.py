@@ -9,7 +9,7 @@ import pytest
 
 from eddyline.errors import SchemaError
 from eddyline.model import Stream
-from eddyline.sources import Ingested
+from eddyline.sources import IngestedRows
 from eddyline.sources.changes import as_changes, effects_of, ingest_changes
 from eddyline.stream_properties import checked_join_properties
 from eddyline.types import BIGINT, BOOLEAN, STRING
@@ -77,7 +77,7 @@ def test_a_declared_change_type_says_what_a_row_does():
 PLAIN = Stream("users", pa.schema([("id", BIGINT), ("name", STRING)]), key=("id",))
 
 
-def deletes(taken: Ingested) -> list[bool]:
+def deletes(taken: IngestedRows) -> list[bool]:
     assert taken.is_delete is not None
     return taken.is_delete.tolist()
 
@@ -148,7 +148,7 @@ def test_rows_in_the_schema_of_a_stream_become_changes_once():
     schema = pa.schema([("id", BIGINT), ("_change_type", STRING), ("_commit_version", BIGINT)])
     declared = Stream("users", schema, key=("id",))
     rows = batch(schema, (1, "delete", 2), (1, "insert", 1), (2, "update_preimage", 1), (3, "gone", 1))
-    taken = as_changes(declared, Ingested(rows))
+    taken = as_changes(declared, IngestedRows(rows))
     assert taken.rows.column("id").to_pylist() == [1, 1]
     assert deletes(taken) == [False, True]
     assert [m.error for m in taken.misfits] == ["UNKNOWN_CHANGE_TYPE"]

@@ -11,7 +11,7 @@ import pytest
 
 import eddyline
 from eddyline.errors import SchemaError
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 from eddyline.model import Stream
 from eddyline.sources import infer_schema, ingest
 from eddyline.sources.avro import AvroMessages, sql_schema, writer_schema

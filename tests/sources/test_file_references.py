@@ -131,7 +131,7 @@ def test_a_file_that_changed_after_planning_is_refused_and_then_read_here(tmp_pa
     json_file(tmp_path, "1.json", 1, 2)
     with pytest.raises(UnreadableReference) as refused:
         rows_of(planned)
-    folder.refused(planned.references[0], str(refused.value))
+    folder.note_refusal(planned.references[0], str(refused.value))
     assert folder.plan(ENOUGH, ENOUGH) is None
     assert folder.take(10, ENOUGH).rows.rows.column("a").to_pylist() == [1, 2]
 
@@ -144,7 +144,7 @@ def test_a_corrupt_file_is_tried_three_times_then_set_aside_and_the_rest_is_read
         planned = folder.plan(ENOUGH, ENOUGH)
         with pytest.raises(UnreadableReference) as refused:
             rows_of(planned)
-        folder.refused(planned.references[0], str(refused.value))
+        folder.note_refusal(planned.references[0], str(refused.value))
         assert not folder.plan(ENOUGH, ENOUGH) or folder._aside
         clock.now += 2
     planned = folder.plan(ENOUGH, ENOUGH)
@@ -165,7 +165,7 @@ def test_a_file_that_vanished_before_it_was_read_is_set_aside(tmp_path, clock):
     os.unlink(tmp_path / "1.json")
     with pytest.raises(UnreadableReference, match="it is gone"):
         rows_of(planned)
-    folder.refused(planned.references[0], "it is gone")
+    folder.note_refusal(planned.references[0], "it is gone")
     clock.now += 2
     planned = folder.plan(ENOUGH, ENOUGH)
     assert rows_of(planned) == [2]

@@ -17,7 +17,7 @@ from eddyline.errors import SchemaError
 from eddyline.events import MessagesLost, SourceStarted
 from eddyline.kafka import Cluster, MessageRange, borrowed_reader, let_go
 from eddyline.model import Stream
-from eddyline.sources import FileFormat, Ingested, KafkaSource, SourceError, infer_schema, kafka_messages
+from eddyline.sources import FileFormat, IngestedRows, KafkaSource, SourceError, infer_schema, kafka_messages
 from eddyline.sources import kafka as kafka_source
 from eddyline.sources.changes import as_changes
 from eddyline.sources.kafka_messages import read_kafka
@@ -45,7 +45,7 @@ def source(
     return KafkaSource(broker.cluster, topic, payload, stream, "UTC", **{"poll_s": 0.0, **options})
 
 
-def numbers(found: Ingested) -> list[int]:
+def numbers(found: IngestedRows) -> list[int]:
     return found.rows.column("n").to_pylist()
 
 
@@ -57,7 +57,7 @@ def everything(given: KafkaSource, max_rows: int = 10_000) -> list[int]:
     return found
 
 
-def read(reference: Reference, stream: Stream = STREAM) -> list[Ingested]:
+def read(reference: Reference, stream: Stream = STREAM) -> list[IngestedRows]:
     """As a worker has it: through JSON."""
     what = json.loads(json.dumps(reference.what))
     return list(read_kafka(Reference(reference.kind, what, reference.nbytes), stream, "UTC"))
@@ -302,7 +302,7 @@ def test_messages_a_worker_could_not_read_are_told_and_offered_again(broker):
     broker.write(topic, rows(1, 2))
     given = source(broker, topic)
     [reference] = given.plan(*ALL).references
-    given.refused(reference, "no answer")
+    given.note_refusal(reference, "no answer")
     with pytest.raises(SourceError) as told:
         given.plan(*ALL)
     assert told.value.detail == "partition 0, offsets 0 to 2: no answer"

@@ -11,9 +11,9 @@ from eddyline.kafka import MessageRange, TopicState
 from eddyline.sources.kafka_offsets import (
     TopicPosition,
     TopicSettings,
-    cut,
     found_place,
     n_waiting,
+    range_pieces,
     shared_out,
 )
 from eddyline.sources.positions import SourceError
@@ -146,7 +146,7 @@ def test_shares_are_fair_and_use_all_there_is(partitions, n_messages):
 
 @given(st.integers(0, 100), st.integers(1, 100), st.integers(1, 30))
 def test_a_range_is_cut_into_pieces_that_are_all_of_it(start, length, n_messages):
-    pieces = cut(MessageRange(3, start, start + length), n_messages)
+    pieces = range_pieces(MessageRange(3, start, start + length), n_messages)
     assert [o for piece in pieces for o in range(piece.start, piece.end)] == list(
         range(start, start + length)
     )

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.api.pipeline import load_pipeline
 from eddyline.errors import EddylineError
 from eddyline.model import Stream
+from eddyline.pipeline import load_pipeline
 from eddyline.sources import infer_schema
 from eddyline.sources.inference import guess_of_text, guess_of_values
 from eddyline.sources.json_lines import JsonLines

@@ -32,7 +32,7 @@ from eddyline.sources.schema_changes import (
     shown_name,
     together,
 )
-from eddyline.sources.stdin import StdinSource
+from eddyline.sources.stdin import StdinLines
 from eddyline.types import parse_type, type_name
 from tests.written_files import write
 
@@ -348,7 +348,7 @@ def test_messages_of_a_topic_tell_the_same():
 
 
 def test_a_header_on_standard_input_is_one_too():
-    source = StdinSource(io.BytesIO(b"sym,venue\nA,X\n"), FileFormat("csv"), TRADES, "UTC", every_s=0)
+    source = StdinLines(io.BytesIO(b"sym,venue\nA,X\n"), FileFormat("csv"), TRADES, "UTC", every_s=0)
     taken = None
     for _ in range(1000):
         taken = taken or source.take(MANY, BYTES)

@@ -10,7 +10,7 @@ import pytest
 
 from eddyline.errors import SchemaError
 from eddyline.model import Stream
-from eddyline.sources import FileFormat, StdinSource, infer_schema
+from eddyline.sources import FileFormat, StdinLines, infer_schema
 
 NUMBERS = Stream("numbers", infer_schema("n INT"))
 MANY = 1 << 30
@@ -25,8 +25,8 @@ class Pipe:
         self.now = 0.0
         self.arrived = threading.Semaphore(0)
 
-    def source(self, **options) -> StdinSource:
-        return StdinSource(
+    def source(self, **options) -> StdinLines:
+        return StdinLines(
             self.reader,
             FileFormat("json"),
             NUMBERS,
@@ -54,9 +54,7 @@ def pipe():
 
 def read_all(content: bytes, stream: Stream = NUMBERS, **format) -> list:
     done = threading.Event()
-    source = StdinSource(
-        io.BytesIO(content), FileFormat(**format), stream, "UTC", every_s=60.0, wake=done.set
-    )
+    source = StdinLines(io.BytesIO(content), FileFormat(**format), stream, "UTC", every_s=60.0, wake=done.set)
     takes = []
     while not source.is_finished:
         taken = source.take(1000, MANY)

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import eddyline
-from eddyline.api.pipeline import read_pipeline
-from eddyline.api.runner import Runner
+from eddyline.api import PipelineRunner
 from eddyline.events import RoundFailed, RoundMeasured
+from eddyline.pipeline import read_pipeline
 from eddyline.spark.workers import SparkWorkers
 
 MASTER = "local-cluster[2,1,1024]"
@@ -103,7 +103,7 @@ def main(folder: Path) -> None:
                 write(folder / "in", N_FILES - 1)
             return n_rounds == 2
 
-        with Runner(pipeline, on_event=events.append, workers=workers) as runner:
+        with PipelineRunner(pipeline, on_event=events.append, workers=workers) as runner:
             summary = runner.run(until=more)
             numbers = [
                 int(n)
@@ -111,7 +111,7 @@ def main(folder: Path) -> None:
                 for n in part.rows.column("n").to_pylist()
             ]
             unlisted = set(runner.engine.rounds.durable.store.names()) - {
-                file.name for file in runner.engine.rounds.durable.rounds.files()
+                file.name for file in runner.engine.rounds.durable.rounds.files.all()
             }
     shutil.rmtree(left, ignore_errors=True)  # local-cluster keeps its executors' logs beside Spark's jars
     found = {

@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.api.pipeline import read_pipeline
-from eddyline.api.runner import Runner, RunSummary
+from eddyline.api import PipelineRunner
+from eddyline.pipeline import read_pipeline
+from eddyline.runtime import RunSummary
 from eddyline.spark.workers import SparkWorkers
 
 TRADES = """
@@ -49,10 +50,12 @@ class Project:
         pq.write_table(table, path, row_group_size=30)
         return path
 
-    def runner(self, *, streams: str = TRADES, rest: str = REST, on_spark: bool = True, **options) -> Runner:
+    def runner(
+        self, *, streams: str = TRADES, rest: str = REST, on_spark: bool = True, **options
+    ) -> PipelineRunner:
         pipeline = read_pipeline(streams + rest, self.folder / "eddyline.toml")
         workers = self.workers if on_spark else None
-        return Runner(pipeline, workers=workers, **{"on_event": self.events.append, **options})
+        return PipelineRunner(pipeline, workers=workers, **{"on_event": self.events.append, **options})
 
     def run(self, **options) -> RunSummary:
         with self.runner(**options) as runner:

@@ -26,8 +26,7 @@ from eddyline.errors import HomeError, PropertyError, SchemaError
 from eddyline.spark import capture
 from eddyline.spark.capture import QueryRefusedError, drain, feed_stream
 from eddyline.spark.jobs import pack_functions, spark_runner
-from eddyline.storage.outbox import read_capture
-from eddyline.storage.store import Store
+from eddyline.storage import Store, read_capture
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = "sym STRING, price DOUBLE, n BIGINT"
@@ -104,7 +103,7 @@ class Fed:
     def captures(self) -> tuple[set[str], set[str]]:
         """Captures that rounds list, and those that are there."""
         durable = self.engine.rounds.durable
-        listed = {file.name for file in durable.rounds.files("capture")}
+        listed = {file.name for file in durable.rounds.files.all("capture")}
         return listed, {name for name in durable.store.names() if name.startswith("capture/")}
 
 
@@ -143,7 +142,7 @@ def test_large_batches_are_captured_by_workers_and_belong_to_their_round(fed, la
     listed, there = fed.captures()
     assert listed == there
     assert len(listed) == 2
-    files = fed.engine.rounds.durable.rounds.files("capture")
+    files = fed.engine.rounds.durable.rounds.files.all("capture")
     assert [file.first_arrival for file in files] == [1, 3]
 
 

@@ -50,11 +50,11 @@ def others(archive: ClassArchive) -> list[str]:
 
 
 def test_it_is_built_from_the_list_and_nothing_else_stays(archive, tmp_path):
-    assert archive.is_wanted
+    assert archive.is_missing
     assert archive.build(a_recording(archive, tmp_path / "java")) is None
     assert archive.path.read_text() == "org/apache/ArrowPythonRunner"
     assert others(archive) == []
-    assert not archive.is_wanted
+    assert not archive.is_missing
 
 
 def test_java_gets_the_options_of_the_session_but_not_those_of_the_recording(archive, tmp_path):
@@ -73,10 +73,10 @@ def test_a_failure_is_remembered_for_a_day(archive, tmp_path, body):
     assert archive.build(a_recording(archive, tmp_path / "java", body)) == "no memory\n"
     assert others(archive) == ["spark-4.3.0-key.failed"]
     assert not archive.is_there
-    assert not archive.is_wanted
+    assert not archive.is_missing
     yesterday = time.time() - RETRY_FAILED_S - 10
     os.utime(archive.path.with_suffix(".failed"), (yesterday, yesterday))
-    assert archive.is_wanted
+    assert archive.is_missing
 
 
 def test_an_archive_that_java_refuses_to_map_does_not_get_its_name(archive, tmp_path):
@@ -141,7 +141,7 @@ def test_it_is_built_by_a_process_that_outlives_this_one(archive, tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_no_reason_to_fail(tmp_path):
     (tmp_path / "cache").write_text("a file")
-    assert not ClassArchive(tmp_path / "cache" / "spark.jsa").is_wanted
+    assert not ClassArchive(tmp_path / "cache" / "spark.jsa").is_missing
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from eddyline.events import (
     SourceClosed,
     SourceFailed,
 )
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 from eddyline.sources import SourceError
 from eddyline.spark.workers import SparkWorkers
 from tests.kafka_broker import RealBroker, wait_for
@@ -155,7 +155,7 @@ def test_a_commit_that_finds_no_room_leaves_no_file_of_the_tasks_and_the_rows_co
         runner.engine.on_event(make_room)
         runner.run(once=True)
         assert told_once(runner.engine) == cheap(range(160))
-        listed = {file.name for file in durable.rounds.files("outbox")}
+        listed = {file.name for file in durable.rounds.files.all("outbox")}
         assert {name for name in durable.store.names() if name.startswith("outbox/")} == listed
     (failed,) = {event.message for event in project.told(RoundFailed)}
     assert "database or disk is full" in failed
@@ -309,7 +309,7 @@ def test_a_worker_of_another_epoch_that_writes_late_adds_nothing(project):
     with eddyline.open(home) as engine:
         assert told_once(engine) == cheap(range(100))
         assert engine.rounds.durable.find_damaged() == {}
-        listed = {file.name for file in engine.rounds.durable.rounds.files()}
+        listed = {file.name for file in engine.rounds.durable.rounds.files.all()}
         assert set(engine.rounds.durable.store.names()) == listed
 
 

@@ -31,10 +31,12 @@ def test_workers_follow_one_order_and_tell_what_their_rows_told(spark, tmp_path)
     assert [len(tasks) for tasks in sent] == [3, 3, 3]
     assert all(result.walked is not None and result.walked.n_rows > 0 for result in came[0])
     for tasks in sent:
-        assert len({(task.routing.generation, task.routing.policy.standing) for task in tasks}) == 1
+        assert len({(task.routing.generation, task.routing.policy.current_order) for task in tasks}) == 1
     router = router_of(there)
     assert router.totals.n_rows == 3 * 1200
-    assert router.totals.n_asked == sum(int(r.walked.asked.sum()) for results in came for r in results)
+    assert router.totals.n_asked_rows == sum(
+        int(r.walked.asked_rows.sum()) for results in came for r in results
+    )
 
 
 def test_auto_on_spark_finds_what_it_finds_in_process(spark, tmp_path):

@@ -124,7 +124,7 @@ def test_a_block_that_takes_too_long_kills_java():
     with jvm.killed_after(0.1) as is_late:
         assert jvm.process.wait(60) == -signal.SIGKILL
         assert is_late.is_set()
-    assert "killed" not in str(jvm.failed("too late").hint)  # by us, not for want of memory
+    assert "killed" not in str(jvm.start_error("too late").hint)  # by us, not for want of memory
 
 
 @pytest.mark.thorough

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 import eddyline
 from eddyline.proof import checksum_of
-from eddyline.spark.prove import prove
+from eddyline.spark.judge import prove
 
 pytestmark = pytest.mark.spark
 

@@ -245,7 +245,7 @@ def test_results_that_retention_took_before_the_table_had_them_are_told(tmp_path
         engine.push("trades", rows(("A", 1.0, 1), ("B", 1.0, 1)))
         engine.rounds.durable.collect_garbage()
         assert write_results_table(spark, engine.rounds, table) == 1
-        (told,) = (event for event in engine.rounds.events if isinstance(event, SinkOvertaken))
+        (told,) = (event for event in engine.rounds.announcements.events if isinstance(event, SinkOvertaken))
         assert told == SinkOvertaken(1, f"table {table}", 2)
 
 

@@ -10,7 +10,7 @@ import pytest
 import eddyline
 from eddyline.errors import PropertyError
 from eddyline.events import FileSetAside, RoundFailed, RoundMeasured, SourceClosed
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 from eddyline.spark.workers import SparkWorkers
 from tests.spark.project import TRADES, Project, cheap
 

@@ -24,7 +24,7 @@ pytest.importorskip("pyspark")
 
 import eddyline.storage.store as store_module
 from eddyline.engine.durable import Durable
-from eddyline.storage.store import Store
+from eddyline.storage import Store
 from tests.spark.toy_world import (
     ROOT,
     World,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from eddyline.api.scripts import run_file
+from eddyline.scripts import run_file
 from eddyline.spark.jobs import spark_runner
 from tests import test_oracle_duckdb, test_vectors_shared_eddies
 from tests.on_workers import opener

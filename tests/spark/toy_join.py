@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.storage.outbox import StoredPart, read_capture, write_capture, write_parts
-from eddyline.storage.store import Store, StoredFile
+from eddyline.storage import Store, StoredFile, StoredPart, read_capture, write_capture, write_parts
 from tests.spark.fire import Course
 
 SEGMENT, OUTBOX = "segment", "outbox"

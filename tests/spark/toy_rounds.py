@@ -32,12 +32,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from eddyline.catalog.rounds import CommittedRound, ListedFile
+from eddyline.catalog import CommittedRound, ListedFile
 from eddyline.engine.durable import Durable, Retention
 from eddyline.errors import EddylineError
 from eddyline.model import Round, StreamProgress
 from eddyline.spark import use_java
-from eddyline.storage.store import Store, StoredFile
+from eddyline.storage import Store, StoredFile
 from tests.durability.kill_points import install
 from tests.spark.fire import Course, Fire, Marks
 from tests.spark.toy_join import (
@@ -125,7 +125,7 @@ class Driver:
         number, base = (1, 1) if last is None else (last.round.number + 1, last.last_arrival + 1)
         self._enter(number, "plan")
         bases = self._bases()
-        live = [Segment(stored(file), bases[file.round_number]) for file in rounds.files(SEGMENT)]
+        live = [Segment(stored(file), bases[file.round_number]) for file in rounds.files.all(SEGMENT)]
         references: list[Reference] = []
         positions: dict[str, int] = {}
         progress = rounds.progress()
@@ -178,12 +178,12 @@ class Driver:
         """Everything committed after the cursor, a round at a time."""
         rounds = self._durable.rounds
         bases = self._bases()
-        delivered, _ = rounds.cursor("sink") or (0, 0)
+        delivered, _ = rounds.cursors.get("sink") or (0, 0)
         waiting = self._durable.results(after_round=delivered)
         for number, parts in groupby(waiting, key=lambda found: found[0]):
             results = [result for _, part in parts for result in read_results(part, bases[number])]
             self._append("".join(json.dumps({"round": number} | result) + "\n" for result in results))
-            rounds.set_cursor("sink", number, 0)
+            rounds.cursors.set("sink", number, 0)
         assert not self._durable.damaged, self._durable.damaged
 
     def _append(self, text: str) -> None:
@@ -201,7 +201,9 @@ class Driver:
 
     def _bases(self) -> dict[int, int]:
         rounds = self._durable.rounds
-        return {done.round.number: done.round.first_arrival for done in rounds.recent(rounds.kept().n)}
+        return {
+            done.round.number: done.round.first_arrival for done in rounds.recent(rounds.retained_rounds().n)
+        }
 
 
 def tell(**what: object) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.storage.outbox import read_parts
+from eddyline.storage import read_parts
 from tests.spark.fire import Marks
 from tests.spark.toy_join import arrivals
 from tests.spark.toy_rounds import FILES_PER_ROUND

@@ -11,7 +11,7 @@ import pytest
 import eddyline
 from eddyline.errors import EddylineError, PropertyError, UnknownNameError
 from eddyline.sql.message_templates import LONGEST_VALUE, message_template
-from eddyline.sql.properties import duration_text, duration_us, properties, stated
+from eddyline.sql.view_properties import duration_text, duration_us, properties, stated
 
 TEXT = "SELECT sym, price, ts, flag, tags FROM trades"
 SCHEMA = "sym STRING, price DOUBLE, ts TIMESTAMP, flag BOOLEAN, tags ARRAY<STRING>"

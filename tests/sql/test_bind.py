@@ -8,10 +8,11 @@ import pytest
 import eddyline
 from eddyline import types
 from eddyline.model import Call, Column, Expression, Input, Literal, Over, Stream, UserCall, Window
-from eddyline.sql import Shapes, render, scalar
+from eddyline.sql import Shapes, render
 from eddyline.sql.bind import LiteralConstants
 from eddyline.sql.parse import parse_query
 from eddyline.sql.select import BoundQuery, StreamTable, bind_query
+from tests.scalars import scalar
 
 SCHEMA = pa.schema(
     [

@@ -15,7 +15,8 @@ from eddyline.errors import (
     UnsupportedError,
 )
 from eddyline.model import Stream
-from eddyline.sql import Shapes, scalar
+from eddyline.sql import Shapes
+from tests.scalars import scalar
 
 SCHEMA = pa.schema(
     [

@@ -12,10 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eddyline import types
-from eddyline.expressions import Context, Evaluated, Frame, evaluate
+from eddyline.expressions import Context, Evaluation, Frame, evaluate
 from eddyline.model import Clause, Stream
-from eddyline.sql import Shapes, normalise, render, scalar
-from eddyline.sql.event_time_bounds import Bound, Difference, EventTimes, Reach, reach_of
+from eddyline.sql import Shapes, normalise, render
+from eddyline.sql.event_time_bounds import EventTimes, Reach, TimeBound, TimeDifference, reach_of
+from tests.scalars import scalar
 from tests.sql.join_streams import STREAMS, keys_of, shape_of, shown
 
 SECOND, MINUTE, HOUR, DAY = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
@@ -56,7 +57,7 @@ def clause_of(text: str, t: pa.DataType = types.TIMESTAMP) -> Clause:
 def test_a_comparison_linear_in_two_times_is_a_bound_on_their_difference(
     text: str, operator: str, low: int
 ) -> None:
-    assert times_of(types.TIMESTAMP).difference(clause_of(text)) == Difference(0, 1, operator, low, low)
+    assert times_of(types.TIMESTAMP).difference(clause_of(text)) == TimeDifference(0, 1, operator, low, low)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_columns_that_are_not_the_time_of_their_stream_say_nothing() -> None:
     ],
 )
 def test_what_a_difference_bounds(operator: str, bounds: dict[tuple[int, int], int]) -> None:
-    found = Difference(0, 1, operator, 5, 5).bounds
+    found = TimeDifference(0, 1, operator, 5, 5).bounds
     assert {(bound.origin, bound.to): bound.most_us for bound in found} == bounds
 
 
@@ -102,7 +103,7 @@ def test_what_a_difference_bounds(operator: str, bounds: dict[tuple[int, int], i
 def truth(clause: Clause, a: np.ndarray, b: np.ndarray, t: pa.DataType, zone: str) -> list[bool | None]:
     columns = {("", "0.ts"): pa.array(a).cast(t), ("", "1.ts"): pa.array(b).cast(t)}
     frame = Frame(len(a), columns, context=Context(time_zone=zone))
-    found: Evaluated = evaluate(clause.atoms[0].condition, frame)
+    found: Evaluation = evaluate(clause.atoms[0].condition, frame)
     assert found.errors is None
     return frame.array(found).to_pylist()
 
@@ -309,16 +310,16 @@ LARGEST = 12
 
 
 @st.composite
-def bound_lists(draw: st.DrawFn) -> tuple[int, list[Bound]]:
+def bound_lists(draw: st.DrawFn) -> tuple[int, list[TimeBound]]:
     n_inputs = draw(st.integers(2, 4))
     place = st.integers(0, n_inputs - 1)
     pair = st.tuples(place, place).filter(lambda pair: pair[0] != pair[1])
     drawn = draw(st.lists(st.tuples(pair, st.integers(-2, 3)), max_size=6))
-    return n_inputs, [Bound(origin, to, most) for (origin, to), most in drawn]
+    return n_inputs, [TimeBound(origin, to, most) for (origin, to), most in drawn]
 
 
 @given(bound_lists())
-def test_reach_is_the_tightest_bound_that_holds_for_all_times(case: tuple[int, list[Bound]]) -> None:
+def test_reach_is_the_tightest_bound_that_holds_for_all_times(case: tuple[int, list[TimeBound]]) -> None:
     n_inputs, bounds = case
     span = range(-LARGEST // 2, LARGEST // 2 + 1) if n_inputs < 4 else range(-4, 5)
     # one time may stay where it is: only differences matter
@@ -340,7 +341,7 @@ def test_reach_is_the_tightest_bound_that_holds_for_all_times(case: tuple[int, l
         assert_reached(n_inputs, bounds, i, j, most)
 
 
-def assert_reached(n_inputs: int, bounds: list[Bound], i: int, j: int, most: int) -> None:
+def assert_reached(n_inputs: int, bounds: list[TimeBound], i: int, j: int, most: int) -> None:
     """Some times fulfil all bounds and are that far apart: those that lie as far above i as they may."""
     far = 1_000
     times = [0 if place == i else far for place in range(n_inputs)]
@@ -353,8 +354,8 @@ def assert_reached(n_inputs: int, bounds: list[Bound], i: int, j: int, most: int
 
 
 def test_bounds_that_exclude_each_other_have_no_reach() -> None:
-    assert reach_of(2, [Bound(0, 1, -1), Bound(1, 0, 0)]) is None
-    assert reach_of(3, [Bound(0, 1, 5), Bound(1, 2, -3), Bound(2, 0, -3)]) is None
+    assert reach_of(2, [TimeBound(0, 1, -1), TimeBound(1, 0, 0)]) is None
+    assert reach_of(3, [TimeBound(0, 1, 5), TimeBound(1, 2, -3), TimeBound(2, 0, -3)]) is None
     assert reach_of(2, []) == ((0, None), (None, 0))
 
 

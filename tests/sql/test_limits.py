@@ -7,7 +7,8 @@ import pytest
 
 from eddyline.errors import LimitError
 from eddyline.model import Stream
-from eddyline.sql import Shapes, scalar
+from eddyline.sql import Shapes
+from tests.scalars import scalar
 
 STREAMS = {"s": Stream("s", pa.schema([("a", pa.int32()), ("t", pa.string())]))}
 

@@ -10,7 +10,7 @@ import pytest
 from eddyline import types
 from eddyline.errors import ParseError
 from eddyline.model import Literal
-from eddyline.sql import scalar
+from tests.scalars import scalar
 
 EMPTY = pa.schema([])
 

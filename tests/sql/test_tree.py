@@ -16,7 +16,6 @@ from eddyline.sql import lexer
 from eddyline.sql.syntax import (
     Between,
     Binary,
-    Bound,
     CallNode,
     Case,
     Cast,
@@ -24,6 +23,7 @@ from eddyline.sql.syntax import (
     ConstantNode,
     Element,
     Field,
+    FrameBound,
     In,
     InputNode,
     Is,
@@ -102,7 +102,7 @@ def outline(node: Node | None) -> str:
             return f"(path {outline(operand)} {path})"
         case CallNode(name, arguments, is_distinct):
             return f"{name}({'distinct ' if is_distinct else ''}{outlines(arguments)})"
-        case Bound(amount, direction):
+        case FrameBound(amount, direction):
             return f"{outline(amount)} {direction}"
         case OverNode(function, partition_by, order_by, unit, frame):
             bounds = "" if frame is None else f" {unit} {outline(frame[0])} .. {outline(frame[1])}"

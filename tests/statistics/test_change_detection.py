@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eddyline.statistics import Advice, ChangeDetector, Drift, Observed, places_of
+from eddyline.statistics import Advice, BatchObservation, ChangeDetector, Drift, places_of
 
 STEADY, FILLING, DENSE = 0.002, 0.01, 0.05
 
 
-def observed(asked, passed, cost_s=None, *, order=None, n_profiled=0, n_rows=1000, **budget) -> Observed:
+def observed(
+    asked, passed, cost_s=None, *, order=None, n_profiled=0, n_rows=1000, **budget
+) -> BatchObservation:
     n = len(asked)
-    return Observed(
+    return BatchObservation(
         places=places_of(order or range(n)),
-        asked=np.array(asked),
-        passed=np.array(passed),
+        asked_rows=np.array(asked),
+        passed_rows=np.array(passed),
         cost_s=np.full(n, np.nan) if cost_s is None else np.array(cost_s, float),
         n_rows=n_rows,
         n_profiled=n_profiled,

@@ -18,9 +18,9 @@ def test_the_last_rows_are_kept_the_oldest_first():
     window.append(bits("00", "11"), bits("11", "11"), (3, 4))
     window.check()
     rows = window.rows()
-    assert rows.dropped.tolist() == bits("01", "00", "11").tolist()
-    assert rows.open == (2, 3, 4)
-    assert (len(window), window.n_seen, window.n_dropped) == (3, 4, 2)
+    assert rows.dropped_mask.tolist() == bits("01", "00", "11").tolist()
+    assert rows.open_classes == (2, 3, 4)
+    assert (len(window), window.n_appended, window.n_dropped) == (3, 4, 2)
 
 
 def test_selectivities_count_only_rows_on_which_a_filter_is_known():
@@ -40,14 +40,14 @@ def test_what_is_not_known_is_not_dropped():
     window = ProfileWindow(2)
     window.append(bits("11"), bits("10"), (1,))
     window.check()
-    assert window.rows().dropped.tolist() == [[True, False]]
+    assert window.rows().dropped_mask.tolist() == [[True, False]]
 
 
 def test_old_rows_are_forgotten_and_the_last_ones_may_stay():
     window = ProfileWindow(1)
     window.append(bits("1", "0", "1"), bits("1", "1", "1"), (1, 2, 3))
     window.forget(but_last=1)
-    assert window.rows().open == (3,)
+    assert window.rows().open_classes == (3,)
     window.forget()
     window.check()
     assert len(window) == 0

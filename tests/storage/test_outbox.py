@@ -76,7 +76,7 @@ def test_columns_of_one_name_stay_two_columns():
 
 def test_a_stored_part_narrows_to_some_of_its_results():
     rows = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
-    narrow = part([5, 6, 7], rows).narrowed(np.array([2, 0]))
+    narrow = part([5, 6, 7], rows).narrow_copy(np.array([2, 0]))
     assert narrow.query_ids.tolist() == [7, 5]
     assert narrow.arrivals.tolist() == [30, 10]
     assert narrow.rows.to_pylist() == [{"n": 3}, {"n": 1}]
@@ -95,7 +95,7 @@ def test_what_calls_gave_comes_back_beside_the_results_and_not_in_them():
     assert plain.recorded is None
     assert found.rows.schema.metadata is None
     assert found.nbytes > plain.nbytes
-    narrow = found.narrowed(np.array([2, 0]))
+    narrow = found.narrow_copy(np.array([2, 0]))
     assert narrow.recorded.to_pylist() == [{"ticket:1": 9, "draw:2": None}, {"ticket:1": 7, "draw:2": "x"}]
 
 

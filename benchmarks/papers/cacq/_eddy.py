@@ -71,9 +71,9 @@ def policy_of(kind: type[Learner], filters: FilterSet, **settings: Any) -> Learn
 
 def after(filters: FilterSet, group: Group, k: int, *, is_dropped: bool) -> Group:
     """What is left of a row once a filter has seen it."""
-    still_open = group.open & ~filters.members[k] if is_dropped else group.open
-    evaluated = group.evaluated | 1 << k
-    passed = group.passed | int(not is_dropped) << k
+    still_open = group.open_classes & ~filters.members[k] if is_dropped else group.open_classes
+    evaluated = group.evaluated_filters | 1 << k
+    passed = group.passed_filters | int(not is_dropped) << k
     for number in bits(still_open):
         if not filters.filters_of[number] & ~passed:
             still_open &= ~(1 << number)  # delivered
@@ -87,7 +87,7 @@ def entered_one_by_one(policy: Learner, filters: FilterSet, dropped: BoolMatrix)
     n = 0
     for row in dropped.tolist():
         group = filters.start
-        while group.open:
+        while group.open_classes:
             k = policy.next(group)
             group = after(filters, group, k, is_dropped=row[k])
             n += 1
@@ -103,7 +103,7 @@ def entered_at_random(filters: FilterSet, dropped: BoolMatrix, rng: np.random.Ge
         for k in rng.permutation(filters.n_filters).tolist():
             group = after(filters, group, k, is_dropped=row[k])
             n += 1
-            if not group.open:
+            if not group.open_classes:
                 break
     return n / len(dropped)
 
@@ -136,7 +136,7 @@ def expected(filters: FilterSet, pass_rates: Sequence[float], choice: Choice) ->
     """Filters a row enters on average, over all rows and choices."""
 
     def below(group: Group) -> float:
-        if not group.open:
+        if not group.open_classes:
             return 0.0
         offered = choice(group)
         total = 0.0
@@ -151,7 +151,7 @@ def expected(filters: FilterSet, pass_rates: Sequence[float], choice: Choice) ->
 def in_order(filters: FilterSet, order: Sequence[int] | None = None) -> Choice:
     """The first of an order that is needed; a to e if none is given."""
     order = range(filters.n_filters) if order is None else order
-    return lambda group: [next(k for k in order if filters.needed(group) >> k & 1)]
+    return lambda group: [next(k for k in order if filters.needed_filters(group) >> k & 1)]
 
 
 def best_fixed(filters: FilterSet, pass_rates: Sequence[float]) -> float:
@@ -161,8 +161,8 @@ def best_fixed(filters: FilterSet, pass_rates: Sequence[float]) -> float:
 
 
 def any_needed(filters: FilterSet) -> Choice:
-    return lambda group: list(bits(filters.needed(group)))
+    return lambda group: list(bits(filters.needed_filters(group)))
 
 
 def any_filter(filters: FilterSet) -> Choice:
-    return lambda group: [k for k in range(filters.n_filters) if not group.evaluated >> k & 1]
+    return lambda group: [k for k in range(filters.n_filters) if not group.evaluated_filters >> k & 1]

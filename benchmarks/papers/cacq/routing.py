@@ -32,7 +32,7 @@ from benchmarks.papers.cacq._eddy import (
     policy_of,
     statistics_of,
 )
-from eddyline.routing import Fixed, RandomChoice
+from eddyline.routing import FixedOrder, RandomChoice
 
 NESTED = Queries.nested(90, 70, 50, 30, 10)
 
@@ -48,7 +48,7 @@ def run(bench: Benchmark) -> None:
             rng = np.random.default_rng(seed)
             dropped = NESTED.drops(n_rows, rng, whole=whole)
             counted = {
-                "fixed": entered_one_by_one(policy_of(Fixed, filters), filters, dropped),
+                "fixed": entered_one_by_one(policy_of(FixedOrder, filters), filters, dropped),
                 "random": entered_at_random(filters, dropped, rng),
                 "random, needed only": entered_one_by_one(
                     policy_of(RandomChoice, filters, seed=seed), filters, dropped

@@ -33,7 +33,7 @@ from benchmarks.papers.cacq._eddy import (
     expected,
     statistics_of,
 )
-from eddyline.routing import followed
+from eddyline.routing import following_policy
 
 WORKLOADS = {
     1: Queries.apart(30, 50, 10, 40, 90),
@@ -73,7 +73,7 @@ def phases(queries: Queries, seed: int, settings: dict[str, Any]) -> tuple[list[
     for n in range(1, len(queries.queries) + 1):
         if n > 1:
             filters = queries.first(n)
-            lottery = followed(lottery, filters, {k: k for k in range(n - 1)}, statistics_of(filters))
+            lottery = following_policy(lottery, filters, {k: k for k in range(n - 1)}, statistics_of(filters))
         alone = copy.deepcopy(lottery)
         went_on, counts = [], []
         for _ in range(STEADY_S[1]):

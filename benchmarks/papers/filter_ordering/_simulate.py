@@ -15,8 +15,8 @@ from eddyline.routing import Profile, Statistics
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.policy import BoolMatrix, FloatVector
 from eddyline.routing.sweep import IntVector
-from eddyline.statistics.change_detection import ChangeDetector, Drift, Observed, places_of
-from eddyline.statistics.sampling import sampled, uniforms
+from eddyline.statistics.change_detection import BatchObservation, ChangeDetector, Drift, places_of
+from eddyline.statistics.sampling import sampled_mask, uniforms
 
 
 @dataclass
@@ -70,14 +70,14 @@ def tuple_at_a_time(
     """The paper's loop: the coin falls before the row is processed, and the order may change after it."""
     n_rows = len(dropped)
     statistics = Statistics.of_costs(costs)
-    coins = sampled(np.arange(n_rows), seed, rate)
+    coins = sampled_mask(np.arange(n_rows), seed, rate)
     events = np.flatnonzero(coins & dropped.any(axis=1))
     work, extra, n_emitted = np.empty(n_rows), 0.0, 0
     orders, first = [(0, policy.order)], 0
     for event, row in zip(events.tolist(), dropped[events], strict=True):
         bits = row.tolist()
         at = next(place for place, k in enumerate(policy.order) if bits[k])
-        more = policy.wanted(at)
+        more = policy.filters_to_sample(at)
         extra += sum(costs[k] for k in more)
         if policy.learn(_seen(row, policy.order[: at + 1], more), statistics):
             work[first : event + 1], positions = walked(dropped[first : event + 1], orders[-1][1], costs)
@@ -123,7 +123,7 @@ def in_batches(
         spent = np.zeros(n + 1)
         for position in range(n):
             these = at[chosen] == position
-            more = policy.wanted(position)
+            more = policy.filters_to_sample(position)
             known[np.ix_(these, [*order[: position + 1], *more])] = True
             spent[position] = sum(costs[k] for k in more)
         extra += float(spent[at[chosen]].sum())
@@ -134,10 +134,10 @@ def in_batches(
             asked, passed = np.empty(n, np.int64), np.empty(n, np.int64)
             asked[list(order)], passed[list(order)] = reached[:n], reached[1 : n + 1]
             advice = detector.observe(
-                Observed(
+                BatchObservation(
                     places=places_of(order),
-                    asked=asked,
-                    passed=passed,
+                    asked_rows=asked,
+                    passed_rows=passed,
                     cost_s=np.where(asked >= 256, np.asarray(costs), np.nan),
                     n_rows=len(batch),
                     n_profiled=len(chosen),

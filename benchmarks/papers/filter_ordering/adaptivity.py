@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.harness import Benchmark, main
 from benchmarks.papers.filter_ordering._simulate import Run, in_batches, tuple_at_a_time
 from benchmarks.papers.filter_ordering._workload import Filters
-from eddyline.routing import AGreedy, FilterSet, Fixed, Independent, LocalSwaps, Statistics, Sweep
+from eddyline.routing import AGreedy, FilterSet, FixedOrder, Independent, LocalSwaps, Statistics, Sweep
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.policy import BoolMatrix
 from eddyline.statistics import ChangeDetector
@@ -40,12 +40,12 @@ PAPER: dict[str, tuple[type[InOrder], dict[str, Any], float]] = {
     "Sweep, min_fill 200": (Sweep, {"min_fill": 200, "min_support": 0}, 0.01),
     "Sweep, min_fill 50": (Sweep, {"min_fill": 50, "min_support": 0}, 0.01),
     "LocalSwaps": (LocalSwaps, {}, 0.01),
-    "the best order before": (Fixed, {}, 0.0),
+    "the best order before": (FixedOrder, {}, 0.0),
 }
 
 
 def policy_of(kind: type[InOrder], settings: dict[str, Any]) -> InOrder:
-    start = BEFORE.greedy_order() if kind is Fixed else range(8)
+    start = BEFORE.greedy_order() if kind is FixedOrder else range(8)
     return kind(FilterSet.conjunction(8), start=start, statistics=Statistics.of_costs(COSTS), **settings)
 
 

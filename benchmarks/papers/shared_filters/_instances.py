@@ -13,9 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.routing.decision_tree import Choice, after, expected_cost_s, independently, while_needed
-from eddyline.routing.fixed_greedy import ranked
-from eddyline.routing.policy import FilterSet, Group, Policy, Statistics
+from benchmarks.papers.shared_filters._decision_trees import (
+    Choice,
+    expected_cost_s,
+    independently,
+    while_needed,
+)
+from eddyline.routing.fixed_greedy import ranked_filters
+from eddyline.routing.policy import FilterSet, Group, Policy, Statistics, after
 from tests.oracles import shared_filters as oracle
 
 BoolMatrix = npt.NDArray[np.bool_]
@@ -61,7 +66,7 @@ class Instance:
         cost = calls = 0.0
         for query in self.queries:
             reached = 1.0
-            for filter_ in ranked(query, self.pass_rate, self.cost):
+            for filter_ in ranked_filters(query, self.pass_rate, self.cost):
                 cost += reached * self.cost[filter_]
                 calls += reached
                 reached *= self.pass_rate[filter_]

@@ -17,10 +17,15 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.harness import Benchmark, main
+from benchmarks.papers.shared_filters._decision_trees import (
+    expected_cost_s,
+    in_order,
+    independently,
+    while_needed,
+)
 from benchmarks.papers.shared_filters._instances import Instance, calls_by_filter, calls_in_order, gap
-from eddyline.routing.decision_tree import expected_cost_s, in_order, independently, while_needed
 from eddyline.routing.fixed_greedy import FixedGreedy
-from eddyline.routing.phased import Phased
+from eddyline.routing.phased_policy import PhasedPolicy
 from eddyline.routing.policy import Policy
 from eddyline.routing.shared_greedy import SharedGreedy
 
@@ -61,7 +66,7 @@ def run(bench: Benchmark) -> None:
         fixed = float(calls_in_order(filters, range(2 * n), rows) @ np.array(instance.cost) / len(rows))
         greedy = walked(SharedGreedy(filters, **instance.known), n_walked)
         slots = walked(FixedGreedy(filters, **instance.known), n_walked)
-        phased = walked(Phased(filters, **instance.known), PHASED_ROWS)
+        phased = walked(PhasedPolicy(filters, **instance.known), PHASED_ROWS)
         worst_phased = max(worst_phased, phased)
         measured["greedy", n], measured["fixed", n] = greedy, fixed
         bench.row(

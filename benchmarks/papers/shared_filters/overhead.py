@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.harness import Benchmark, cpu, main
+from benchmarks.papers.shared_filters._decision_trees import Choice, while_needed
 from benchmarks.papers.shared_filters._instances import Instance, gap, one_row, random_instance
-from eddyline.routing.decision_tree import Choice, while_needed
-from eddyline.routing.fixed_greedy import ranked
+from eddyline.routing.fixed_greedy import ranked_filters
 from eddyline.routing.shared_greedy import SharedGreedy
 
 COSTS_S = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -35,14 +35,14 @@ def walkers(instance: Instance) -> dict[str, Choice]:
 
     def fixed(group):
         for filter_, bit, members in orders:
-            if members & group.open and not group.evaluated & bit:
+            if members & group.open_classes and not group.evaluated_filters & bit:
                 return filter_
         return None
 
     return {
         "fixed": fixed,
         "greedy stored": while_needed(filters, greedy.next),
-        "greedy anew": while_needed(filters, greedy.decided),
+        "greedy anew": while_needed(filters, greedy.decide),
     }
 
 
@@ -52,7 +52,7 @@ def _best_order(instance: Instance) -> tuple[int, ...]:
         cost / max(members.bit_count(), 1)
         for cost, members in zip(instance.cost, instance.filters.members, strict=True)
     ]
-    return ranked(range(len(weighed)), instance.pass_rate, weighed)
+    return ranked_filters(range(len(weighed)), instance.pass_rate, weighed)
 
 
 def measure(bench: Benchmark, what: str, instance: Instance, rows: np.ndarray) -> dict[str, float]:

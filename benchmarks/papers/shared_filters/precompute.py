@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.harness import Benchmark, main
+from benchmarks.papers.shared_filters._decision_trees import Choice, n_waiting, precompute, while_needed
 from benchmarks.papers.shared_filters._instances import Instance, one_row, random_instance
-from eddyline.routing.decision_tree import Choice, n_waiting, precompute, while_needed
 from eddyline.routing.policy import Group
 from eddyline.routing.shared_greedy import SharedGreedy
 
@@ -35,7 +35,7 @@ def run(bench: Benchmark) -> None:
     instance: Instance = random_instance(rng, n_filters, 2 * n_filters, (3, 3))
     filters = instance.filters
     policy = SharedGreedy(filters, **instance.known)
-    anew = while_needed(filters, policy.decided)
+    anew = while_needed(filters, policy.decide)
     items = instance.rows(bench.size(full=2_000, quick=100), rng).tolist()
 
     def walk(stored: dict[Group, int]) -> Callable[[], int]:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.harness import Benchmark, main
+from benchmarks.papers.shared_filters._decision_trees import while_needed
+from benchmarks.papers.shared_filters._independent_bound import independent_bound
 from benchmarks.papers.shared_filters._instances import Instance, calls_by_filter, random_instance
-from eddyline.routing.decision_tree import while_needed
 from eddyline.routing.fixed_greedy import FixedGreedy
-from eddyline.routing.lower_bounds import independent_bound
 from eddyline.routing.policy import Policy
 from eddyline.routing.shared_greedy import SharedGreedy
 

@@ -17,12 +17,12 @@ from itertools import pairwise
 import numpy as np
 
 from benchmarks.harness import Benchmark, main
+from benchmarks.papers.shared_filters._decision_trees import expected_cost_s, independently
+from benchmarks.papers.shared_filters._independent_bound import independent_bound
 from benchmarks.papers.shared_filters._instances import Instance, small, smaller
-from eddyline.routing.decision_tree import expected_cost_s, independently
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.greedy_variant import GreedyVariant
-from eddyline.routing.lower_bounds import independent_bound
-from eddyline.routing.phased import Phased
+from eddyline.routing.phased_policy import PhasedPolicy
 from eddyline.routing.shared_greedy import SharedGreedy
 
 SAME = 1 + 1e-9
@@ -41,7 +41,7 @@ def costs(instance: Instance) -> dict[str, float]:
         "variant": expected_cost_s(filters, printed.choice, rates, instance.cost),
         "variant_skipping": instance.expected(GreedyVariant(filters, **known)),
         "fixed_greedy": instance.expected(FixedGreedy(filters, **known)),
-        "phased": instance.expected(Phased(filters, **known)),
+        "phased": instance.expected(PhasedPolicy(filters, **known)),
     }
 
 

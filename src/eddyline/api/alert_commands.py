@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eddyline.api.alerts import follow_messages
-from eddyline.api.engine import Engine
+from eddyline.alerts import follow_messages, is_pattern
 from eddyline.api.query import Query
-from eddyline.api.silences import is_pattern
 from eddyline.api.token_commands import COMMAND_LINE, now_us
 from eddyline.engine import RoundEngine
+
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
 
 
 class AlertCommands:

@@ -7,35 +7,34 @@ another process holds it; both get the same answers and the same errors.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eddyline.api import doctor, rules, rules_export
+from eddyline import rules
 from eddyline.api.alert_commands import AlertCommands
-from eddyline.api.counters import busiest
-from eddyline.api.engine import Engine
-from eddyline.api.join_facts import join_facts
-from eddyline.api.jsonable import jsonable
-from eddyline.api.pipeline import load_pipeline
 from eddyline.api.pipeline_ends import sink_documents, source_documents
 from eddyline.api.query_commands import QueryCommands
-from eddyline.api.rules_files import Source
-from eddyline.api.tail import tail
 from eddyline.api.token_commands import TokenCommands
-from eddyline.api.trials import try_plan
-from eddyline.api.version_changes import rollback_changes, version_changes
-from eddyline.engine.durable import Durable
+from eddyline.control import check_home
+from eddyline.delivery import jsonable
+from eddyline.documents import Tell
+from eddyline.engine import Durable
 from eddyline.errors import (
     HomeError,
     PropertyError,
     UnknownNameError,
     did_you_mean,
 )
+from eddyline.explain import busiest, join_facts
 from eddyline.model import iso_time
+from eddyline.pipeline import load_pipeline
+from eddyline.rules import Source, rollback_changes, try_plan, version_changes
+from eddyline.runtime import tail
 from eddyline.types import type_name
 
-Tell = Callable[[str, int, int], None]  # progress: what, done, of how many (0: not known)
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
 
 
 class Commands(QueryCommands, AlertCommands, TokenCommands):
@@ -179,7 +178,7 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         """The newest versions, newest first, and what made each."""
         with self._rounds.lock:
             self._rounds.check_open()
-            rows = self._durable().database.versions(newest)
+            rows = self._durable().database.versions.recent(newest)
         return [
             {"version": number, "at": iso_time(at_us, timespec="seconds"), "what": what}
             for number, at_us, what in rows
@@ -190,7 +189,7 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         with self._rounds.lock:
             self._rounds.check_open()
             database = self._durable().database
-            known = database.version_made(version)
+            known = database.versions.find(version)
             if known is None:
                 raise UnknownNameError(
                     f"version {version} is not kept", hint="See those that are with eddyline versions."
@@ -266,7 +265,7 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
 
     def export(self, *, folder: str) -> dict[str, Any]:
         """Write all that stands as rule files."""
-        return rules_export.export(self._engine, folder).as_dict()
+        return rules.export(self._engine, folder).as_dict()
 
     def rollback(self, *, version: int, dry_run: bool = False) -> dict[str, Any]:
         """Make the queries of an earlier version stand again, as a new version."""
@@ -280,9 +279,9 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
             "from": before,
             "to": version,
             "version": done.version,
-            "added": len(done.added),
-            "changed": len(done.changed),
-            "removed": len(done.dropped),
+            "added": len(done.added_ids),
+            "changed": len(done.changed_ids),
+            "removed": len(done.dropped_ids),
             "dry_run": dry_run,
         }
 
@@ -308,13 +307,13 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         """The last round a reader has taken whole, or 0."""
         with self._rounds.lock:
             self._rounds.check_open()
-            found = self._durable().rounds.cursor(f"tail {reader}")
+            found = self._durable().rounds.cursors.get(f"tail {reader}")
         return {"reader": reader, "round": 0 if found is None else found[0]}
 
     def set_cursor(self, *, reader: str, round: int) -> dict[str, Any]:
         with self._rounds.lock:
             self._rounds.check_open()
-            self._durable().rounds.set_cursor(f"tail {reader}", round, 0)
+            self._durable().rounds.cursors.set(f"tail {reader}", round, 0)
         return {"reader": reader, "round": round}
 
     # ----------------------------------------------------------------------------------------- the home
@@ -323,7 +322,7 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         """Findings about the home."""
         with self._rounds.lock:
             self._rounds.check_open()
-            found = doctor.check_home(self._durable(), forget_damaged=forget_damaged, tell=tell)
+            found = check_home(self._durable(), forget_damaged=forget_damaged, tell=tell)
         return [dataclasses.asdict(finding) for finding in found]
 
     def backup(self, *, tell: Tell, file: str) -> dict[str, Any]:

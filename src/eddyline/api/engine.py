@@ -10,40 +10,50 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from eddyline.api.alert_history import alert_history
-from eddyline.api.alerts import Alert, AlertList, messages, on_message, open_alerts
-from eddyline.api.backup import Backup, backup_of
-from eddyline.api.counters import Counters, Tally, counters
-from eddyline.api.explain import Explanation, IndexExplanation, explain, explain_index
-from eddyline.api.filter_facts import filter_facts, has_filters
-from eddyline.api.filter_words import FiltersExplanation
-from eddyline.api.join_facts import JoinHistory, JoinsExplanation, join_facts
+from eddyline.alerts import (
+    Alert,
+    AlertList,
+    acknowledge,
+    add_silence,
+    alert_history,
+    end_silence,
+    is_pattern,
+    messages,
+    on_message,
+    open_alerts,
+    silences,
+)
+from eddyline.api.commands import Commands
 from eddyline.api.matches import Matches
-from eddyline.api.partitions import Partition, partitions_of
 from eddyline.api.query import Query, QueryPage, QuerySet
-from eddyline.api.receipts import Receipt, prove, receipt
-from eddyline.api.register import Registrar
 from eddyline.api.run_log import SummaryLog
-from eddyline.api.shares import share_of
-from eddyline.api.silences import acknowledge, add_silence, end_silence, is_pattern, silences
-from eddyline.api.static_tables import StaticTables, static_table, table_of
-from eddyline.api.subscribers import Subscribers, Subscription, WhenFull
-from eddyline.api.trials import TRIAL_ROWS, TRIAL_S, try_record
-from eddyline.catalog.access import Access
-from eddyline.catalog.database import Database
-from eddyline.catalog.silences import Silence
+from eddyline.api.running import Running
+from eddyline.catalog import Access, Database, Silence
+from eddyline.control import Backup, Control, backup_of
 from eddyline.delivery import Result
-from eddyline.engine import Durable, Limits, Retention, RoundEngine
-from eddyline.engine.durable import wall_clock_us
+from eddyline.durations import duration_us
+from eddyline.engine import (
+    Durable,
+    Limits,
+    MemoryStore,
+    Retention,
+    RoundEngine,
+    StreamState,
+    declare,
+    drop_queries,
+    drop_stream,
+    stream_state,
+    wall_clock_us,
+)
 from eddyline.errors import (
+    HomeError,
     PropertyError,
     QueryStateError,
     SchemaError,
     StreamChangedError,
-    UnknownNameError,
     did_you_mean,
 )
 from eddyline.events import (
@@ -56,39 +66,52 @@ from eddyline.events import (
     QueriesSuspended,
     TableFailed,
 )
-from eddyline.expressions.stream_times import check_time_format
+from eddyline.explain import (
+    TRIAL_ROWS,
+    TRIAL_S,
+    Counters,
+    Explanation,
+    FiltersExplanation,
+    IndexExplanation,
+    JoinHistory,
+    JoinsExplanation,
+    Partition,
+    Tally,
+    counters,
+    explain,
+    explain_index,
+    filter_facts,
+    has_filters,
+    join_facts,
+    partitions_of,
+    try_record,
+)
 from eddyline.filters import Trial
 from eddyline.functions import FunctionCounters
 from eddyline.model import DeadLetter, Message, Stream
 from eddyline.notebook import html_table
-from eddyline.proof import Proof
-from eddyline.routing.router import AUTO, POLICIES, RoutingOptions
-from eddyline.sources import infer_schema, ingest
-from eddyline.sources.changes import ingest_changes
-from eddyline.sources.static_tables import StaticTable
-from eddyline.sql import (
-    AlterView,
-    CreateStream,
-    CreateView,
-    Drop,
-    Select,
-    duration_us,
-    parse_statements,
-    refuse_unbuilt,
-    size_bytes,
+from eddyline.pipeline import RunLimits, share_of
+from eddyline.proof import AuditCounters, Proof
+from eddyline.receipts import Audit, Receipt, prove, receipt
+from eddyline.routing import AUTO, POLICIES, RoutingOptions
+from eddyline.rules import Registrar, find_query
+from eddyline.runtime import (
+    RunProgress,
+    SinkStatus,
+    SourceStatus,
+    StaticTables,
+    Subscribers,
+    Subscription,
+    WatchedPipeline,
+    WhenFull,
 )
-from eddyline.storage.home import local_folder
+from eddyline.sources import StaticTable, infer_schema, ingest, ingest_changes, static_table, table_of
+from eddyline.spark import results_frame, write_results_table
+from eddyline.sql import AlterView, CreateStream, CreateView, Drop, Select, parse_statements, size_bytes
+from eddyline.storage import local_folder
 from eddyline.stream_properties import is_static, with_join_properties
-from eddyline.time_properties import checked_time, same_time, time_format, time_unit, with_time
+from eddyline.time_properties import time_format, time_unit, with_time
 from eddyline.types import type_name
-
-if TYPE_CHECKING:
-    from eddyline.api.audit import Audit, AuditCounters
-    from eddyline.api.control import Control
-    from eddyline.api.deliveries import SinkStatus
-    from eddyline.api.runner import RunProgress
-    from eddyline.api.running import Running
-    from eddyline.api.source_status import SourceStatus, WatchedPipeline
 
 
 def open_engine(
@@ -120,7 +143,7 @@ def open_engine(
     memory              how much the process may hold, such as "4 GB": rows for which there is no room are refused; 90 % of what
                         the machine or the container has if not given
     retention           how long and how much is kept in the home: results, dead letters, captured rows, earlier versions, rounds;
-                        what the home was told last if not given
+                        the setting stored in the home if not given
     clock               microseconds since 1970, for now(); the machine's clock if not given
     audit               the share of rounds that another engine evaluates again, such as "0.1 %" (docs/receipts.md); needs a home
     routing             which policy orders expensive conditions (docs/filters.md); never changes results
@@ -159,7 +182,7 @@ def open_engine(
             )
         return Engine(
             RoundEngine(
-                time_zone=time_zone or "UTC",
+                store=MemoryStore(time_zone or "UTC"),
                 limits=limits,
                 clock=clock or wall_clock_us,
                 seed=seed,
@@ -171,11 +194,10 @@ def open_engine(
     try:
         with durable.database.opening():
             rounds = RoundEngine(
-                time_zone=durable.time_zone,
+                store=durable,
                 limits=limits,
                 clock=clock or wall_clock_us,
                 seed=seed,
-                durable=durable,
                 routing=options,
             )
     except BaseException:
@@ -192,11 +214,11 @@ def open_engine(
 
 
 _logger = logging.getLogger("eddyline")
-IS_EVENT = {"is_event": True}  # in a log record: whoever listens to events has it already
+IS_EVENT = {"is_event": True}  # in a log record: listeners of events have it already
 
 
 def _log(event: Event) -> None:
-    """What a user who listens to nothing should still be told."""
+    """Log what a user without listeners should still see."""
     if isinstance(event, KernelsCompiling):
         _logger.warning("eddyline: %s", event.message, extra=IS_EVENT)
     elif isinstance(event, IndexBuildFailed):
@@ -220,9 +242,9 @@ class Engine:
 
     def __init__(self, rounds: RoundEngine) -> None:
         self.rounds = rounds
-        rounds.listeners.append(_log)
+        rounds.listen(_log)
         self.subscribers = Subscribers(rounds)
-        self._registrar = Registrar(self)
+        self.registrar = Registrar(rounds)
         self.static_tables = StaticTables(rounds)
         self._control: Control | None = None
         self._access: Access | None = None
@@ -231,11 +253,11 @@ class Engine:
         self._tally = Tally()
         self.summaries = SummaryLog(self)  # a line a minute in the log while it runs
         with rounds.lock:
-            for event in rounds.events:  # of opening the home
+            for event in rounds.announcements.events:  # of opening the home
                 self._tally.heard(event)
-            rounds.listeners.append(self._tally.heard)
+            rounds.listen(self._tally.heard)
             self.join_history = JoinHistory(rounds)
-            rounds.listeners.append(self.join_history.heard)
+            rounds.listen(self.join_history.heard)
 
     # ----------------------------------------------------------------------------------------- streams
 
@@ -312,25 +334,11 @@ class Engine:
         return self.static_tables.reload(name)
 
     def _declare(self, stream: Stream) -> StreamHandle:
-        stream = checked_stream(stream)
-        refuse_unbuilt(stream=stream)
-        with self.rounds.lock:
-            self.rounds.check_open()
-            known = self.rounds.catalog.find_stream(stream.name)
-            declared = self.rounds.catalog.declare(stream)
-            if known is not None and declared is not known:
-                self.rounds.shapes.forget(declared.name)
-                if not same_time(known, declared):
-                    self.rounds.forget_times(declared.name.lower())
-        return StreamHandle(self, declared)
+        return StreamHandle(self, declare(self.rounds, stream))
 
     def drop_stream(self, name: str) -> None:
-        """Forget a stream no query stands on."""
-        with self.rounds.lock:
-            self.rounds.check_open()
-            self.rounds.catalog.drop_stream(name)
-            self.rounds.shapes.forget(name)
-            self.rounds.forget_stream(name.lower())
+        """Forget a stream that no query reads."""
+        drop_stream(self.rounds, name)
 
     def streams(self) -> list[StreamHandle]:
         with self.rounds.lock:
@@ -361,13 +369,10 @@ class Engine:
         job_from_bytes, bytes_per_job    from how much on what lies ready goes to workers (1 MB), how much into one round (256 MB)
         rows_per_second                  no source is read faster
         tick                             after so long without a round one without rows lets time pass ("10 seconds")
-        on_event, on_progress, on_wait   are told what happens, how far it is, and what the start of a session waits for
+        on_event, on_progress, on_wait   are called with what happens, how far it is, and what the start of a session waits for
 
         With sources it ends by itself when all of them have ended, if they do; without, it goes on until `stop`.
         """
-        from eddyline.api.pipeline.model import RunLimits
-        from eddyline.api.running import Running
-
         given = {"job_from_bytes": job_from_bytes, "bytes_per_job": bytes_per_job}
         limits = RunLimits(
             **{name: value for name, value in given.items() if value is not None},
@@ -405,7 +410,7 @@ class Engine:
         """
         with self.rounds.lock:
             self.rounds.check_open()
-            return self._registrar.one(text, name, params, properties)
+            return Query(self, self.registrar.one(text, name, params, properties))
 
     def query_many(
         self,
@@ -424,13 +429,13 @@ class Engine:
         with self.rounds.lock:
             self.rounds.check_open()
             if isinstance(queries, str):
-                return self._registrar.template(queries, params, name, properties)
+                return QuerySet(self, self.registrar.template(queries, params, name, properties))
             if params is not None or name is not None:
                 raise PropertyError(
                     "params and name go with a template",
                     hint="Give one SQL text, or put the names into a dict of texts.",
                 )
-            return self._registrar.texts(queries, properties)
+            return QuerySet(self, self.registrar.texts(queries, properties))
 
     def queries(
         self, filter: str | Callable[[Query], bool] | None = None, page: int = 1, *, per_page: int = 100
@@ -442,7 +447,7 @@ class Engine:
             self.rounds.check_open()
             first, total = (page - 1) * per_page, 0
             shown: list[Query] = []
-            for query_id in self.rounds.catalog.ids():
+            for query_id in self.rounds.catalog.queries.ids():
                 handle = Query(self, query_id)
                 if filter is None or (
                     filter(handle) if callable(filter) else filter in f"{handle.name}\n{handle.text}"
@@ -456,19 +461,9 @@ class Engine:
         """A registered query by name or id."""
         with self.rounds.lock:
             self.rounds.check_open()
-            catalog = self.rounds.catalog
-            if isinstance(query, Query):
-                query = query.id
-            if isinstance(query, str):
-                found = catalog.find(query, owner)
-                if found is None:
-                    raise UnknownNameError(
-                        f"there is no query {query}",
-                        hint=did_you_mean(query, catalog.names(owner), noun="named query"),
-                    )
-                return Query(self, found)
-            catalog.name_of(query)
-            return Query(self, query)
+            return Query(
+                self, find_query(self.rounds, query.id if isinstance(query, Query) else query, owner)
+            )
 
     def replace(
         self,
@@ -481,7 +476,7 @@ class Engine:
         """Give a query another text, in one version. Properties that are not given stay, and whether it runs or is paused."""
         with self.rounds.lock:
             handle = self.get(query)
-            self._registrar.replace(handle, text, params, properties)
+            self.registrar.replace(handle.id, text, params, properties)
             return handle
 
     def drop(self, query: Query | str | int) -> None:
@@ -490,15 +485,8 @@ class Engine:
             self.drop_ids([self.get(query).id])
 
     def drop_ids(self, ids: Iterable[int]) -> int:
-        with self.rounds.lock:
-            self.rounds.check_open()
-            ids = list(ids)
-            n = self.rounds.catalog.drop(ids)
-            for query_id in ids:
-                self.rounds.results.forget(query_id)
-            self.subscribers.forget(ids)
-            self.rounds.delivered.notify_all()
-            return n
+        """End queries in one version; how many there were."""
+        return drop_queries(self.rounds, ids)
 
     def sql(self, text: str) -> list[Any]:
         """Run statements separated by `;`: CREATE TABLE (a stream), CREATE VIEW (a query), ALTER VIEW, DROP, SELECT.
@@ -509,7 +497,7 @@ class Engine:
         return [self._run_or_load(statement) for statement in statements]
 
     def _run_or_load(self, statement: Any) -> Any:
-        """Loading a table is a round, which nobody may start who has the lock."""
+        """Loading a table is a round, which a thread that holds the lock may not start."""
         if isinstance(statement, CreateStream) and is_static(statement.stream):
             with self.rounds.lock:
                 known = self._known(statement)
@@ -537,9 +525,9 @@ class Engine:
             if isinstance(statement, CreateStream):
                 return self._known(statement) or self._declare(statement.stream)
             if isinstance(statement, CreateView):
-                return self._registrar.view(statement)
+                return Query(self, self.registrar.view(statement))
             if isinstance(statement, AlterView):
-                return self._registrar.alter(statement)
+                return Query(self, self.registrar.alter(statement))
             assert isinstance(statement, Drop), statement
             return self._drop_statement(statement)
 
@@ -550,7 +538,7 @@ class Engine:
                 return
             self.drop_stream(statement.name)
             return
-        if statement.if_exists and catalog.find(statement.name) is None:
+        if statement.if_exists and catalog.names.find(statement.name) is None:
             return
         self.drop(statement.name)
 
@@ -591,8 +579,9 @@ class Engine:
                 matches = Matches(self, self.rounds.run_round(taken, token=token))
             except StreamChangedError:
                 continue
-            while self.rounds.warnings:
-                warnings.warn(self.rounds.warnings.popleft(), stacklevel=2)
+            pending = self.rounds.announcements.warnings
+            while pending:
+                warnings.warn(pending.popleft(), stacklevel=2)
             return matches
 
     def warm_up(self) -> None:
@@ -601,7 +590,7 @@ class Engine:
 
     def tick(self, now: int | None = None) -> Matches:
         """Run a round without rows, so that time passes; `now` in microseconds since 1970. Before it, static tables that have
-        changed are loaded, if nobody has looked for a second."""
+        changed are loaded, if none was looked at within a second."""
         self.subscribers.check_may_run_round()
         self.static_tables.look()
         return Matches(self, self.rounds.run_round({}, now_us=now))
@@ -617,8 +606,6 @@ class Engine:
         as_json: bool | None = None,
     ) -> Any:
         """The results that are kept, of later rounds and of all queries or some, as a Spark DataFrame (docs/spark.md)."""
-        from eddyline.spark.results import results_frame
-
         ids = None if queries is None else [self.get(query).id for query in queries]
         return results_frame(spark, self.rounds, queries=ids, after_round=after_round, as_json=as_json)
 
@@ -632,8 +619,6 @@ class Engine:
         as_json: bool = True,
     ) -> int:
         """Append the results a Spark table does not have yet, each once; returns the last round it has (docs/spark.md)."""
-        from eddyline.spark.results import write_results_table
-
         ids = None if queries is None else [self.get(query).id for query in queries]
         return write_results_table(
             spark, self.rounds, table, queries=ids, after_round=after_round, as_json=as_json
@@ -655,7 +640,7 @@ class Engine:
         """How a query would be answered, without registering it. Refuses what `query` would refuse."""
         with self.rounds.lock:
             self.rounds.check_open()
-            record, warnings = self._registrar.trial(text, params, properties)
+            record, warnings = self.registrar.trial(text, params, properties)
             return explain(self.rounds, record, warnings)
 
     def try_query(
@@ -677,7 +662,7 @@ class Engine:
         """
         with self.rounds.lock:
             self.rounds.check_open()
-            record, _ = self._registrar.trial(text, params, properties)
+            record, _ = self.registrar.trial(text, params, properties)
         return try_record(self.rounds, record, last=last, n_samples=samples, timeout_s=timeout)
 
     def explain_index(self) -> IndexExplanation:
@@ -697,7 +682,7 @@ class Engine:
         """The expensive conditions of the queries of a stream, or of all: their order and why it changed, what they cost, and
         what sharing them saves (docs/filters.md). `bound` says whether to work out how far that is from the best possible."""
         catalog = self.rounds.catalog
-        joined = [each.name for each in catalog.signatures() if has_filters(self.rounds, each)]
+        joined = [each.name for each in catalog.plans.signatures() if has_filters(self.rounds, each)]
         named = [*(each.name for each in self.streams()), *joined] if stream is None else [stream]
         return FiltersExplanation([filter_facts(self.rounds, name, with_bound=bound) for name in named])
 
@@ -734,7 +719,7 @@ class Engine:
         by: str = "",
         owner: str = "",
     ) -> list[Alert]:
-        """Say that somebody has taken notice of an open alert: of the one with this key, or of all of the query. It holds until
+        """Acknowledge an open alert: of the one with this key, or of all of the query. It holds until
         the alert resolves. Returns them."""
         handle = self.get(query, owner=owner)
         return acknowledge(self.rounds, handle.id, handle.name, key, note=note, by=by)
@@ -755,12 +740,12 @@ class Engine:
         left to say when it ends is sent then (docs/alerts.md). The name may be a pattern such as 'watch-*', for queries of
         one owner or of all, of one severity or any."""
         query_id: int | None = None
-        if isinstance(query, str) and is_pattern(query) and not self.rounds.catalog.find_all(query):
+        if isinstance(query, str) and is_pattern(query) and not self.rounds.catalog.names.find_all(query):
             name = query
         else:
             handle = self.get(query, owner=owner or "")
             query_id, name = handle.id, handle.name
-            owner = self.rounds.catalog.owner_of(query_id)
+            owner = self.rounds.catalog.queries.owner_of(query_id)
         return add_silence(
             self.rounds,
             name,
@@ -836,15 +821,14 @@ class Engine:
     ) -> Proof:
         """Let plain Spark SQL judge a result: the query's own text over its row, independent of this engine (docs/receipts.md).
 
-        Runs on the session that is given, or on the one this process has; otherwise one is started, which `on_wait` is told.
+        Runs on the session that is given, or on the one this process has; otherwise one is started, and `on_wait`
+        is called with what that waits for.
         """
         find = self.rounds.functions.find
         return prove(receipt(self, result), spark=spark, find_function=find, on_wait=on_wait)
 
     def start_audit(self, share: str | float) -> None:
         """Have this share of rounds, such as "0.1 %", evaluated again by another engine, from the next round on."""
-        from eddyline.api.audit import Audit  # it uses all of the api
-
         wanted = share_of(share)
         self.stop_audit()
         if wanted:
@@ -867,16 +851,15 @@ class Engine:
     def events(self) -> list[Event]:
         """What the engine announced lately, oldest first."""
         with self.rounds.lock:
-            return list(self.rounds.events)
+            return list(self.rounds.announcements.events)
 
     def on_event(self, listener: Callable[[Event], None]) -> None:
         """Call `listener` with every event from now on."""
-        with self.rounds.lock:
-            self.rounds.listeners.append(listener)
+        self.rounds.listen(listener)
 
     def counters(self) -> Counters:
         """What happened since the engine was opened, and how it stands now, in numbers (docs/operations.md)."""
-        return counters(self, self._tally)
+        return counters(self.rounds, self._tally, self.sinks(), self.audited())
 
     def sinks(self) -> Sequence[SinkStatus]:
         """How far each sink of the pipeline is that runs on this engine; none if there is no such."""
@@ -927,16 +910,20 @@ class Engine:
 
     @property
     def n_queries(self) -> int:
-        return self.rounds.catalog.n_queries
+        return self.rounds.catalog.queries.n_queries
 
     # ----------------------------------------------------------------------------------------- end
 
     def listen(self) -> None:
         """Take commands of the command line on the socket of the home, until the engine is closed."""
-        from eddyline.api.control import Control  # it serves all of the api
-
+        durable = self.rounds.durable
+        if durable is None:
+            raise HomeError(
+                "an engine in memory has no home to take commands in",
+                hint="Open it with a home: eddyline.open('folder').",
+            )
         if self._control is None:
-            self._control = Control(self)
+            self._control = Control(durable.home.socket, Commands(self))
 
     @property
     def access(self) -> Access:
@@ -1025,19 +1012,21 @@ class StreamHandle:
     @property
     def n_rows(self) -> int:
         """Rows that arrived so far."""
-        progress = self._engine.rounds.progress.get(self.name.lower())
-        return progress.n_rows if progress else 0
+        return self._state().n_rows
 
     @property
     def n_late(self) -> int:
         """Rows that came behind the watermark."""
-        progress = self._engine.rounds.progress.get(self.name.lower())
-        return progress.n_late if progress else 0
+        return self._state().n_late
 
     @property
     def watermark_us(self) -> int | None:
-        progress = self._engine.rounds.progress.get(self.name.lower())
-        return progress.watermark_us if progress else None
+        return self._state().watermark_us
+
+    @property
+    def n_queries(self) -> int:
+        """Queries that read it now."""
+        return self._state().n_queries
 
     @property
     def partitions(self) -> list[Partition]:
@@ -1045,12 +1034,8 @@ class StreamHandle:
         with self._engine.rounds.lock:
             return partitions_of(self._engine.rounds, self.name)
 
-    @property
-    def n_queries(self) -> int:
-        """Queries that stand on it now."""
-        catalog = self._engine.rounds.catalog
-        joined = [each.name for each in catalog.signatures() if each.places(self.name)]
-        return sum(catalog.plan(name).n_queries for name in (self.name, *joined))
+    def _state(self) -> StreamState:
+        return stream_state(self._engine.rounds, self._stream)
 
     def push(self, data: Any, *, token: str | None = None) -> Matches:
         return self._engine.push(self.name, data, token=token)
@@ -1073,21 +1058,3 @@ class DeadLetterList(list[DeadLetter]):
         ]
         columns = ("round", "stream", "query", "message", "row")
         return html_table(f"{self.total} dead letters, the newest first", columns, rows)
-
-
-def checked_stream(stream: Stream) -> Stream:
-    """The stream with its time and key columns found in the schema."""
-    if not stream.name or not stream.name.replace("_", "a").isalnum() or stream.name[0].isdigit():
-        raise SchemaError(
-            f"{stream.name!r} cannot be the name of a stream", hint="Use letters, digits and underscores."
-        )
-    names = {field.name.lower(): field.name for field in stream.schema}
-    for column in stream.key:
-        if column.lower() not in names:
-            raise SchemaError(
-                f"stream {stream.name} has no column {column}, which is given as its key",
-                hint=did_you_mean(column, names.values(), noun="column"),
-            )
-    stream = checked_time(stream)
-    check_time_format(stream)
-    return replace(stream, key=tuple(names[column.lower()] for column in stream.key))

@@ -1,4 +1,4 @@
-"""What a push returns: which rows matched which queries, looked up only as far as somebody asks."""
+"""What a push returns: which rows matched which queries, looked up only as far as it is read."""
 
 from __future__ import annotations
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eddyline.api.engine import Engine
-from eddyline.api.jsonable import jsonable
+from eddyline.delivery import jsonable
 from eddyline.model import iso_time
+
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
 
 
 def source_documents(engine: Engine) -> Any:
@@ -16,14 +18,14 @@ def source_documents(engine: Engine) -> Any:
     found = []
     for stream in engine.counters().streams:
         status = running.get(stream.name.lower())
-        told: dict[str, Any] = (
+        document: dict[str, Any] = (
             {"stream": stream.name, "type": "push"} if status is None else dataclasses.asdict(status)
         )
         found.append(
             _PUSHED
-            | told
+            | document
             | {
-                "failed_at": _instant(told.pop("failed_at_us", None)),
+                "failed_at": _instant(document.pop("failed_at_us", None)),
                 "n_stream_rows": stream.n_rows,
                 "n_late": stream.n_late,
                 "lag_s": stream.watermark_lag_s,
@@ -37,11 +39,11 @@ def sink_documents(engine: Engine) -> Any:
     counted = {sink.name: sink for sink in engine.counters().sinks}
     found = []
     for status in engine.sinks():
-        told, sink = dataclasses.asdict(status), counted.get(status.name)
-        told["failed_at"] = _instant(told.pop("failed_at_us"))
+        document, sink = dataclasses.asdict(status), counted.get(status.name)
+        document["failed_at"] = _instant(document.pop("failed_at_us"))
         for word in ("n_failures", "n_lost", "n_refused"):
-            told[word] = 0 if sink is None else getattr(sink, word)
-        found.append(told | {"unit": "messages" if status.takes == "alerts" else "rounds"})
+            document[word] = 0 if sink is None else getattr(sink, word)
+        found.append(document | {"unit": "messages" if status.takes == "alerts" else "rounds"})
     return jsonable(found)
 
 

@@ -10,28 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.api.alerts import Alert
-from eddyline.api.explain import Explanation, condition_texts, explain
-from eddyline.api.frames import as_pandas, as_polars
-from eddyline.api.join_output import output_warnings
-from eddyline.api.join_why import why_join, why_not_join
+from eddyline.alerts import Alert
 from eddyline.api.query_results import QueryResults
-from eddyline.api.subscribers import Subscription, WhenFull, call_each
 from eddyline.batch import PartMatches
-from eddyline.catalog import QueryRecord
-from eddyline.catalog.alerts import AlertCounts
+from eddyline.catalog import AlertCounts, QueryRecord
 from eddyline.delivery import Result, Results
+from eddyline.documents import as_pandas, as_polars
+from eddyline.engine import RoundEngine
 from eddyline.errors import EddylineError, PropertyError, SchemaError
+from eddyline.explain import Explanation, condition_texts, explain, why_join, why_not_join
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
 from eddyline.model import AtomKind, QueryState, Round, iso_time
 from eddyline.notebook import html_table
+from eddyline.rules import output_warnings
+from eddyline.runtime import Subscription, WhenFull, call_each
 from eddyline.sources import ingest
-from eddyline.storage.outbox import StoredPart
+from eddyline.storage import StoredPart
 
 if TYPE_CHECKING:
     from eddyline.api.engine import Engine
-    from eddyline.engine import RoundEngine
 
 
 class Query:
@@ -58,7 +56,7 @@ class Query:
     def state(self) -> str:
         """running, paused, suspended (see `suspended`) or dropped."""
         with self._rounds.lock:
-            return self._rounds.catalog.state(self.id).value
+            return self._rounds.catalog.queries.state(self.id).value
 
     @property
     def suspended(self) -> str | None:
@@ -100,13 +98,13 @@ class Query:
     def n_results(self) -> int:
         """How many results there were since it was registered."""
         with self._rounds.lock:
-            return self._rounds.results.produced(self.id)
+            return self._rounds.results.n_produced_by(self.id)
 
     @property
     def n_dropped(self) -> int:
         """How many of them left memory and can no longer be read. A home keeps them until its retention ends."""
         with self._rounds.lock:
-            return 0 if self._rounds.durable is not None else self._rounds.results.dropped(self.id)
+            return 0 if self._rounds.durable is not None else self._rounds.results.n_dropped_of(self.id)
 
     # ----------------------------------------------------------------------------------------- results
 
@@ -187,15 +185,11 @@ class Query:
                 else:
                     queued.offer(round_.number, len(part), heard)
 
-            self._rounds.callbacks.setdefault(self.id, []).append(tell)
+            self._rounds.callbacks.add(self.id, tell)
 
         def end() -> None:
             with self._rounds.lock:
-                told = self._rounds.callbacks.get(self.id, [])
-                if tell in told:
-                    told.remove(tell)
-                if not told:
-                    self._rounds.callbacks.pop(self.id, None)
+                self._rounds.callbacks.remove(self.id, tell)
                 if queued is not None:
                     queued.stop()
 
@@ -250,7 +244,7 @@ class Query:
         with self._rounds.lock:
             record = self._record()
             if record.shape.join is not None and isinstance(row, Result):
-                row = {told["alias"]: told["row"] or {} for told in self._engine.receipt(row)["rows"]}
+                row = {each["alias"]: each["row"] or {} for each in self._engine.receipt(row)["rows"]}
             found = why_of(self._rounds, record, row)
             return replace(found, notes=(*_sees_no_rows(record), *found.notes))
 
@@ -330,7 +324,7 @@ def why_of(
 class QuerySet:
     """Many queries registered in one call."""
 
-    def __init__(self, engine: Engine, ids: range | list[int]) -> None:
+    def __init__(self, engine: Engine, ids: Sequence[int]) -> None:
         self._engine = engine
         self.ids = ids
 
@@ -347,7 +341,7 @@ class QuerySet:
         """End all of them in one version; those dropped before are passed over. Returns how many."""
         rounds = self._engine.rounds
         with rounds.lock:
-            standing = [i for i in self.ids if rounds.catalog.state(i) is not QueryState.DROPPED]
+            standing = [i for i in self.ids if rounds.catalog.queries.state(i) is not QueryState.DROPPED]
             return self._engine.drop_ids(standing)
 
     def __repr__(self) -> str:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from eddyline.api import rules, trials
-from eddyline.api.engine import Engine
-from eddyline.api.explain import suspended
-from eddyline.api.join_why import JoinWhy
-from eddyline.api.join_words import stream_words, streams_of
+from eddyline import rules
 from eddyline.api.query import Query, why_of
-from eddyline.api.receipts import recorded_values
 from eddyline.catalog import QueryRecord
 from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
 from eddyline.errors import QueryStateError
-from eddyline.expressions.fold import literal_value
+from eddyline.explain import TRIAL_ROWS, TRIAL_S, JoinWhy, suspended, trial_document
+from eddyline.expressions import literal_value
 from eddyline.filters import Why
 from eddyline.model import Properties, QueryState, is_alert, iso_time
-from eddyline.spark.prove import running_session
-from eddyline.sql.properties import FIELDS
+from eddyline.receipts import recorded_values
+from eddyline.spark import running_session
+from eddyline.sql import FIELDS, stream_words, streams_of
+
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
 
 
 class QueryCommands:
@@ -45,9 +45,9 @@ class QueryCommands:
         """Register a query. Another text under a name that is taken needs `replace`; `to_replace` says how to ask for that."""
         with self._rounds.lock:
             before, owner = self._engine.version, str((properties or {}).get("owner", ""))
-            known = None if name is None else self._rounds.catalog.find(name, owner)
+            known = None if name is None else self._rounds.catalog.names.find(name, owner)
             if known is not None and not replace:
-                explained = self._engine.explain(text, params=params)  # a text that is wrong is told first
+                explained = self._engine.explain(text, params=params)  # a text that is wrong is refused first
                 record = self._rounds.catalog.record(known)
                 if record.text != explained.text:
                     raise QueryStateError(
@@ -98,15 +98,15 @@ class QueryCommands:
         text: str,
         params: Mapping[str, Any] | None = None,
         properties: Mapping[str, Any] | None = None,
-        last: int = trials.TRIAL_ROWS,
+        last: int = TRIAL_ROWS,
         samples: int = 5,
-        timeout: float = trials.TRIAL_S,
+        timeout: float = TRIAL_S,
     ) -> dict[str, Any]:
         """How recent rows would have fared with a text; raises what registering it would raise."""
         found = self._engine.try_query(
             text, params=params, last=last, samples=samples, timeout=timeout, **(properties or {})
         )
-        return trials.as_dict(found)
+        return trial_document(found)
 
     def query_facts(self, query_id: int) -> dict[str, Any]:
         """What lists show of one query."""
@@ -139,7 +139,9 @@ class QueryCommands:
         with self._rounds.lock:
             handles = [self._query(query, owner) for query in queries]
             wanted = QueryState.PAUSED if is_paused else QueryState.RUNNING
-            moving = [handle for handle in handles if self._rounds.catalog.state(handle.id) is not wanted]
+            moving = [
+                handle for handle in handles if self._rounds.catalog.queries.state(handle.id) is not wanted
+            ]
             if moving:
                 with self._rounds.catalog.change(
                     f"{'pause' if is_paused else 'resume'} {', '.join(h.name for h in moving[:10])}"
@@ -233,10 +235,10 @@ class QueryCommands:
             self._rounds.check_open()
             if isinstance(name, int):
                 return self._engine.get(name)
-            found = self._rounds.catalog.find(name, owner)
+            found = self._rounds.catalog.names.find(name, owner)
             number = name.removeprefix("q")
             is_number = found is None and number.isascii() and number.isdigit()
-            if is_number and self._rounds.catalog.state(int(number)) is not QueryState.DROPPED:
+            if is_number and self._rounds.catalog.queries.state(int(number)) is not QueryState.DROPPED:
                 return Query(self._engine, int(number))
             return self._engine.get(name, owner=owner)
 
@@ -274,9 +276,9 @@ class QueryCommands:
         params = {name: given["value"] for name, given in receipt["params"].items()}
         row = receipt["rows"][0]["row"]
         if "arrival" in receipt:  # a join
-            row = {told["alias"]: told["row"] or {} for told in receipt["rows"]}
+            row = {each["alias"]: each["row"] or {} for each in receipt["rows"]}
         with self._rounds.lock:
-            record, _ = self._engine._registrar.trial(receipt["text"], params)
+            record, _ = self._engine.registrar.trial(receipt["text"], params)
             record = dataclasses.replace(record, name=receipt["query"])
             recorded = recorded_values(receipt, record.shape)
             found = why_of(self._rounds, record, row, recorded)

@@ -23,9 +23,8 @@ import pyarrow as pa
 from eddyline.batch import PartMatches, Positions
 from eddyline.delivery import Result, Results
 from eddyline.engine import Durable, RoundEngine
-from eddyline.engine.durable import OUTBOX
 from eddyline.errors import ClosedError, PropertyError, QueryStateError, ResultsDroppedWarning, SchemaError
-from eddyline.storage.outbox import StoredPart
+from eddyline.storage import OUTBOX, StoredPart
 from eddyline.types import python_rows
 
 ROUNDS_AT_ONCE = 256  # of the outbox that are looked up with the lock held
@@ -96,7 +95,7 @@ class QueryResults:
             loop.call_soon_threadsafe(arrived.set)
 
         with self._rounds.lock:
-            self._rounds.callbacks.setdefault(self._id, []).append(wake)
+            self._rounds.callbacks.add(self._id, wake)
         try:
             while True:
                 arrived.clear()
@@ -112,18 +111,14 @@ class QueryResults:
                     continue  # the query may have been dropped, or the engine closed
         finally:
             with self._rounds.lock:
-                callbacks = self._rounds.callbacks.get(self._id, [])
-                if wake in callbacks:
-                    callbacks.remove(wake)
-                if not callbacks:
-                    self._rounds.callbacks.pop(self._id, None)
+                self._rounds.callbacks.remove(self._id, wake)
 
     def _fill(self) -> Iterator[int]:
         """Read on to where the log ends now, step by step; gives how many results turned out to be gone, at each step."""
         with self._rounds.lock:
             self._check()
             log, durable = self._rounds.results, self._rounds.durable
-            end, last, n_ever = log.end, self._rounds.last_round, log.produced(self._id)
+            end, last, n_ever = log.end, self._rounds.last_round, log.n_produced_by(self._id)
             if durable is None or log.is_whole(self._entry):
                 self._take(self._in_log(since=self._entry))
                 durable = None
@@ -145,9 +140,9 @@ class QueryResults:
     def _warn(self, n_dropped: int) -> None:
         if n_dropped and not self._has_warned:
             self._has_warned = True
-            limits = self._rounds.limits
+            limits, name = self._rounds.limits, self._rounds.catalog.queries.name_of(self._id)
             warnings.warn(
-                f"{n_dropped:,} results of query {self._rounds.catalog.name_of(self._id)} were dropped before they were read:"
+                f"{n_dropped:,} results of query {name} were dropped before they were read:"
                 f" the result log is full ({limits.result_bytes:,} bytes). Read more often, use on_result, open a home"
                 ' (eddyline.open("folder/")), or raise result_bytes.',
                 ResultsDroppedWarning,
@@ -214,7 +209,7 @@ class QueryResults:
         durable = self._rounds.durable
         if durable is None:
             return None if self._rounds.results.has_lost(self._id, from_round) else 0
-        oldest, last = durable.rounds.first_listed(OUTBOX), self._rounds.last_round
+        oldest, last = durable.rounds.files.first_round(OUTBOX), self._rounds.last_round
         gone_to = last + 1 if oldest is None else oldest
         return None if durable.rounds.n_results_between(from_round - 1, gone_to) else 0
 
@@ -226,7 +221,7 @@ class QueryResults:
             n_found = sum(len(pairs) for *_, pairs in pieces)
             if durable is None or n_found >= n or log.is_whole(0):
                 return pieces
-            files = durable.rounds.files(OUTBOX)
+            files = durable.rounds.files.all(OUTBOX)
         found: list[Piece] = []
         for file in reversed(files):
             for part in reversed(durable.parts(file)):
@@ -264,7 +259,7 @@ class QueryResults:
         while True:
             with self._rounds.lock:
                 self._rounds.check_open()
-                files = durable.rounds.files_between(OUTBOX, after, until, ROUNDS_AT_ONCE)
+                files = durable.rounds.files.between(OUTBOX, after, until, ROUNDS_AT_ONCE)
                 durable.pin()  # retention waits for a reader
             try:
                 for number, of_round in itertools.groupby(files, key=lambda file: file.round_number):
@@ -293,7 +288,7 @@ class QueryResults:
     ) -> Iterator[Result]:
         """Chosen pairs of a part, all of this query, as rows with their marks."""
         with self._rounds.lock:
-            name = self._rounds.catalog.name_of(self._id)
+            name = self._rounds.catalog.queries.name_of(self._id)
             generation = self._generation(version, part, pairs)
         marks = zip(part.arrivals[pairs], part.signs[pairs], part.is_late[pairs], strict=True)
         components = itertools.repeat(()) if part.components is None else part.components[pairs].tolist()
@@ -338,7 +333,7 @@ class QueryResults:
     def _generation(self, version: int, part: PartMatches | StoredPart, pairs: Positions) -> int:
         if isinstance(part, StoredPart):
             return int(part.generations[pairs[0]])
-        return self._rounds.catalog.generation(self._id, version)
+        return self._rounds.catalog.queries.generation_at(self._id, version)
 
 
 def _levels_to_caller() -> int:

@@ -12,15 +12,14 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import eddyline
-from eddyline.api.filter_words import rounded
 from eddyline.durations import span_text
 from eddyline.errors import ClosedError
+from eddyline.explain import Counters, rounded
+from eddyline.runtime import SourceStatus
+from eddyline.version import VERSION
 
 if TYPE_CHECKING:
-    from eddyline.api.counters import Counters
     from eddyline.api.engine import Engine
-    from eddyline.api.source_status import SourceStatus
 
 SUMMARY_S = 60.0
 LAG_S = 60.0  # a stream that is less far behind the clock is left out
@@ -32,7 +31,7 @@ def log_start(engine: Engine, *, spark: str | None = None, url: str | None = Non
     durable = engine.rounds.durable
     home = None if durable is None else str(durable.home.folder)
     n_streams = len(engine.streams())
-    versions = {"version": eddyline.__version__, "python": platform.python_version(), "pyspark": spark}
+    versions = {"version": VERSION, "python": platform.python_version(), "pyspark": spark}
     parts = [
         f"eddyline {versions['version']}",
         f"Python {versions['python']}",
@@ -47,7 +46,7 @@ def log_start(engine: Engine, *, spark: str | None = None, url: str | None = Non
 
 
 class SummaryLog:
-    """Logs a line a minute while somebody runs the engine, or several do: `with engine.summaries:`."""
+    """Logs a line a minute while the engine runs: `with engine.summaries:`, which may be entered several times."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

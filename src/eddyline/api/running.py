@@ -1,4 +1,4 @@
-"""An engine at work over the sources of its streams, on Spark, until it is told to stop: what `Engine.start` returns.
+"""An engine at work over the sources of its streams, on Spark, until it is asked to stop: what `Engine.start` returns.
 
 engine.stream("trades", "sym STRING, price DOUBLE")
 with engine.start(sources={"trades": {"type": "files", "path": "in/", "format": "parquet"}}) as running:
@@ -8,23 +8,26 @@ with engine.start(sources={"trades": {"type": "files", "path": "in/", "format": 
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from eddyline.api.pipeline.model import TICK_US, EngineSettings, Pipeline, RunLimits, StreamSettings
-from eddyline.api.pipeline.read import read_pipeline
 from eddyline.api.run_log import log_start
-from eddyline.api.runner import Runner, RunProgress, RunSummary
-from eddyline.engine.shared_work import SharedRounds
+from eddyline.engine import SharedRounds
 from eddyline.errors import ClosedError, PropertyError
 from eddyline.events import Event
-from eddyline.spark.jobs import pack_functions
-from eddyline.spark.workers import SparkWorkers
-from eddyline.types import type_name
+from eddyline.pipeline import (
+    TICK_US,
+    EngineSettings,
+    Pipeline,
+    RunLimits,
+    StreamSettings,
+    source_settings,
+)
+from eddyline.runtime import Runner, RunProgress, RunSummary
+from eddyline.spark import SparkWorkers, drain, feed_stream, pack_functions
 
 if TYPE_CHECKING:
     from eddyline.api.engine import Engine
@@ -69,8 +72,8 @@ class Running:
             )
             self._runner = Runner(
                 pipeline,
-                engine=engine,
-                apply=False,
+                engine.rounds,
+                engine.static_tables,
                 on_event=on_event,
                 on_progress=on_progress,
                 workers=self.workers,
@@ -78,6 +81,7 @@ class Running:
         except BaseException:
             self.workers.close()
             raise
+        engine.watch_pipeline(self._runner)
         log_start(engine, spark=self._runner.spark_version)
         self._once = once
         self._ends_alone = bool(settings)
@@ -118,8 +122,6 @@ class Running:
                        this one gives from now on) or "read again"
         trigger        as `writeStream.trigger` takes it, such as `{"processingTime": "1 second"}`
         """
-        from eddyline.spark.capture import feed_stream
-
         self._check_running()
         rounds = self.engine.rounds
         shared = SharedRounds(rounds, self.workers.run, pack_functions)
@@ -146,13 +148,12 @@ class Running:
     def stop(self) -> RunSummary | None:
         """End after the rounds in flight, and the session too if it was started here. The engine stays open."""
         if self._queries:
-            from eddyline.spark.capture import drain
-
             for query in self._queries:
                 drain(query)
             self._queries.clear()
         self._runner.stop()
         self._thread.join()
+        self.engine.watch_pipeline(None)
         self._runner.close()
         self.workers.close()
         if self._error is not None:
@@ -169,10 +170,11 @@ class Running:
 
     def _run(self) -> None:
         try:
-            self._summary = self._runner.run(
-                once=self._once, signals=False, ends_with_sources=self._ends_alone
-            )
-        except BaseException as error:  # told by whoever waits or stops
+            with self.engine.summaries:
+                self._summary = self._runner.run(
+                    once=self._once, signals=False, ends_with_sources=self._ends_alone
+                )
+        except BaseException as error:  # raised by `wait` and `stop`
             self._error = error
 
     def _check_running(self) -> None:
@@ -181,27 +183,7 @@ class Running:
 
     def _settings(self, name: str, source: Mapping[str, Any]) -> StreamSettings:
         """A source as a pipeline file would have it, checked the same way."""
-        with self.engine.rounds.lock:
-            stream = self.engine.rounds.catalog.stream(name)
-        columns = ", ".join(
-            f"`{f.name}` {type_name(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in stream.schema
-        )
-        text = (
-            f'[engine]\nhome = "home"\n[streams.{json.dumps(stream.name)}]\nschema = {json.dumps(columns)}\n'
-            f"source = {_toml(source)}\n"
-        )
-        (settings,) = read_pipeline(text, Path.cwd() / "sources of engine.start").streams
-        return StreamSettings(stream, settings.source)
-
-
-def _toml(value: Any) -> str:
-    """A plain value as it stands in a pipeline file."""
-    if isinstance(value, Mapping):
-        return (
-            "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(each)}" for key, each in value.items()) + " }"
-        )
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(each) for each in value) + "]"
-    return json.dumps(str(value) if isinstance(value, Path) else value)
+        rounds = self.engine.rounds
+        with rounds.lock:
+            stream = rounds.catalog.stream(name)
+        return StreamSettings(stream, source_settings(stream, source, Path.cwd(), rounds.time_zone))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eddyline.api.engine import Engine
-from eddyline.catalog.access import Token
+from eddyline.catalog import AccessToken
+from eddyline.durations import duration_us
 from eddyline.model import iso_time
-from eddyline.sql import duration_us
+
+if TYPE_CHECKING:
+    from eddyline.api.engine import Engine
 
 COMMAND_LINE = "command line"  # who, in the audit log
 
@@ -47,7 +49,7 @@ class TokenCommands:
         return {"dropped": token}
 
 
-def token_document(token: Token) -> dict[str, Any]:
+def token_document(token: AccessToken) -> dict[str, Any]:
     """What is known of a token."""
     return {
         "id": token.id,

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eddyline.catalog.checksums import COLUMN, checked
+from eddyline.catalog.checksums import COLUMN, checked_row
 from eddyline.catalog.database import Database
 from eddyline.errors import PropertyError, UnknownNameError, did_you_mean
 
@@ -32,7 +32,7 @@ _COLUMNS = "id, hash, role, owner, note, created_us, expires_us, used_us, is_sin
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class AccessToken:
     """What is known of a token; the token itself is not."""
 
     id: str
@@ -57,7 +57,7 @@ class Tokens:
         self._lock = lock
         with lock, database.read():
             rows = self._connection.execute(f"SELECT {_COLUMNS} FROM tokens").fetchall()
-        self._known: dict[str, tuple[bytes, Token]] = {
+        self._token_cache: dict[str, tuple[bytes, AccessToken]] = {
             row[0]: (bytes.fromhex(row[1]), _token(*row)) for row in rows
         }
 
@@ -70,7 +70,7 @@ class Tokens:
         note: str = "",
         expires_us: int | None = None,
         is_single_use: bool = False,
-    ) -> tuple[Token, str]:
+    ) -> tuple[AccessToken, str]:
         """Make a token; what is returned beside it is the only copy of its secret."""
         if role not in ROLES:
             raise PropertyError(f"there is no role {role}", hint=did_you_mean(role, ROLES, noun="role"))
@@ -82,27 +82,27 @@ class Tokens:
                 )
         token_id = secrets.token_hex(6)
         text = f"{PREFIX}_{token_id}_{secrets.token_urlsafe(32)}"
-        token = Token(token_id, role, owner, note, now_us, expires_us, None, is_single_use)
+        token = AccessToken(token_id, role, owner, note, now_us, expires_us, None, is_single_use)
         digest = _digest(text)
         with self._lock, self._database.transaction():
             self._connection.execute(
                 f"INSERT INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (token_id, digest.hex(), role, owner, note, now_us, expires_us, None, int(is_single_use)),
             )
-        self._known[token_id] = digest, token
+        self._token_cache[token_id] = digest, token
         return token, text
 
-    def find(self, text: str, now_us: int) -> Token | None:
+    def find(self, text: str, now_us: int) -> AccessToken | None:
         """The token this text is, if it is one and still holds."""
         prefix, _, rest = text.partition("_")
-        known = self._known.get(rest.partition("_")[0])
+        known = self._token_cache.get(rest.partition("_")[0])
         digest = _digest(text)
         if prefix != PREFIX or known is None or not hmac.compare_digest(known[0], digest):
             return None
         return known[1] if known[1].is_valid(now_us) else None
 
-    def take(self, text: str, now_us: int) -> Token | None:
-        """Use up a token for a single use: whoever comes first gets it, everybody else None."""
+    def take(self, text: str, now_us: int) -> AccessToken | None:
+        """Use up a token for a single use: the first caller gets it, others None."""
         with self._lock:
             token = self.find(text, now_us)
             if token is None or not token.is_single_use:
@@ -112,17 +112,19 @@ class Tokens:
 
     def is_there(self, token_id: str, now_us: int) -> bool:
         """Whether a token was neither dropped nor has expired."""
-        known = self._known.get(token_id)
+        known = self._token_cache.get(token_id)
         return known is not None and known[1].is_valid(now_us)
 
-    def list(self) -> list[Token]:
+    def list(self) -> list[AccessToken]:
         """All tokens, oldest first."""
-        return sorted((token for _, token in list(self._known.values())), key=lambda t: (t.created_us, t.id))
+        return sorted(
+            (token for _, token in list(self._token_cache.values())), key=lambda t: (t.created_us, t.id)
+        )
 
-    def drop(self, token_id: str) -> Token:
+    def drop(self, token_id: str) -> AccessToken:
         """Make a token worthless, at once."""
         with self._lock:
-            known = self._known.get(token_id)
+            known = self._token_cache.get(token_id)
             if known is None:
                 raise UnknownNameError(
                     f"there is no token {token_id!r}",
@@ -130,27 +132,27 @@ class Tokens:
                 )
             with self._database.transaction():
                 self._connection.execute("DELETE FROM tokens WHERE id = ?", (token_id,))
-            del self._known[token_id]
+            del self._token_cache[token_id]
             return known[1]
 
-    def is_use_due(self, token: Token, now_us: int) -> bool:
+    def is_use_due(self, token: AccessToken, now_us: int) -> bool:
         """Whether it should be noted that the token is used now."""
         return token.used_us is None or now_us - token.used_us >= USED_EVERY_US
 
     def note_use(self, token_id: str, now_us: int) -> None:
         """Remember that a token was used."""
         with self._lock:
-            known = self._known.get(token_id)
+            known = self._token_cache.get(token_id)
             if known is None or not self.is_use_due(known[1], now_us):
                 return
             with self._database.transaction():
                 self._connection.execute("UPDATE tokens SET used_us = ? WHERE id = ?", (now_us, token_id))
-            self._known[token_id] = known[0], replace(known[1], used_us=now_us)
+            self._token_cache[token_id] = known[0], replace(known[1], used_us=now_us)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """A change somebody made: `who` is the id of a token, or what else made it."""
+    """A change of the access list: `who` is the id of a token, or what else made it."""
 
     id: int
     at_us: int
@@ -191,7 +193,7 @@ class AuditLog:
             ).fetchall()
         return [
             AuditEntry(number, at_us, who, owner, what, json.loads(detail))
-            for number, at_us, who, owner, what, detail in (checked("audit", row) for row in rows)
+            for number, at_us, who, owner, what, detail in (checked_row("audit", row) for row in rows)
         ]
 
 
@@ -222,9 +224,9 @@ def _token(
     expires_us: int | None,
     used_us: int | None,
     is_single_use: int,
-) -> Token:
+) -> AccessToken:
     """A row of `tokens`."""
-    return Token(token_id, role, owner, note, created_us, expires_us, used_us, bool(is_single_use))
+    return AccessToken(token_id, role, owner, note, created_us, expires_us, used_us, bool(is_single_use))
 
 
 def _digest(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Which queries are alert queries, and which of them ended since somebody asked.
+"""Which queries are alert queries, and which of them ended since the last call.
 
 The first is a mask by id, so that a round that matched none of them finds that out by a look at the ids it matched, however many
 alert queries stand. An id that is marked stays so: ids are not used twice, and a round under way may still bring its rows.
@@ -23,7 +23,7 @@ class AlertEnd(NamedTuple):
     query_id: int
     generation: int
     reason: str
-    made: Registration | None  # None: the disk knows
+    registration: Registration | None  # None: the disk knows
 
 
 class AlertQueries:
@@ -36,14 +36,14 @@ class AlertQueries:
         self._mask = np.zeros(1, dtype=bool)
         self._ends: list[AlertEnd] | None = []
 
-    def note(self, made: Registration) -> None:
+    def note(self, registration: Registration) -> None:
         """Queries that came."""
-        if made.properties is self._no_alert:
+        if registration.properties is self._no_alert:
             return
-        if is_alert(made.properties, self.sinks):
-            self.mark(range(made.first_id, made.first_id + made.n))
-        elif not made.properties.deliver:  # which other sinks may change
-            self._no_alert = made.properties
+        if is_alert(registration.properties, self.sinks):
+            self.mark(range(registration.first_id, registration.first_id + registration.n))
+        elif not registration.properties.deliver:  # which other sinks may change
+            self._no_alert = registration.properties
 
     def mark(self, ids: range | Collection[int]) -> None:
         if not len(ids):
@@ -63,10 +63,12 @@ class AlertQueries:
         """Which of these queries are alert queries, or were."""
         return np.take(self._mask, ids, mode="clip")
 
-    def end(self, made: Registration, query_id: int, generation: int, version: int, reason: str) -> None:
+    def end(
+        self, registration: Registration, query_id: int, generation: int, version: int, reason: str
+    ) -> None:
         """A query that stood so far stands no longer."""
         if self._ends is not None and self.any and self._mask[min(query_id, len(self._mask) - 1)]:
-            self._ends.append(AlertEnd(version, query_id, generation, reason, made))
+            self._ends.append(AlertEnd(version, query_id, generation, reason, registration))
 
     def lose_ends(self) -> None:
         """The catalog was read from the disk: what ended is known there alone."""

@@ -3,7 +3,7 @@
 What a round changes is one transaction, together with the cursor that says up to which round alerts have been moved; so after a
 crash a round has moved them wholly or not at all. An engine in memory uses the same tables in memory.
 
-Whoever calls holds the engine's lock: all of it goes through the one connection of the catalog.
+The caller holds the engine's lock: all of it goes through the one connection of the catalog.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eddyline.catalog import codec
-from eddyline.catalog.checksums import COLUMN, checked
+from eddyline.catalog.checksums import COLUMN, checked_row
 from eddyline.catalog.database import Database
+from eddyline.catalog.past_alert_queries import PastAlertQueries
 from eddyline.catalog.silences import SilenceLog, Withheld
 from eddyline.catalog.versions import AT_ONCE
-from eddyline.model import AlertKey, AlertState, Message, Properties, Shape, is_alert
+from eddyline.documents import AlertCounts
+from eddyline.model import AlertKey, AlertState, Message
 
 READER = "alerts"  # of the cursor
 _MESSAGE = "id, round, query_id, owner, body, key"
@@ -39,23 +40,6 @@ class StoredAlert(NamedTuple):
     due_us: int
 
 
-class AlertCounts(NamedTuple):
-    """How often a query fired, resolved, was held back, and had a row its message could not be made of."""
-
-    n_fired: int = 0
-    n_resolved: int = 0
-    n_suppressed: int = 0
-    n_unformatted: int = 0
-
-
-class PastQuery(NamedTuple):
-    """What a query was in some generation."""
-
-    name: str
-    properties: Properties
-    shape: Shape
-
-
 @dataclass(slots=True)
 class AlertChanges:
     """What one round, or several, did to alerts: to be written together."""
@@ -63,23 +47,24 @@ class AlertChanges:
     states: dict[AlertKey, StoredAlert | None] = field(default_factory=dict)  # None: forgotten
     messages: list[Message] = field(default_factory=list)
     counts: dict[int, AlertCounts] = field(default_factory=dict)  # by query: to be added
-    dropped: set[int] = field(default_factory=set)  # queries whose counts go
+    dropped_query_ids: set[int] = field(default_factory=set)  # queries whose counts go
     withheld: dict[AlertKey, Withheld | None] = field(default_factory=dict)  # None: nothing any more
     silences: dict[int, int] = field(
         default_factory=dict
     )  # messages that were withheld, by silence: to be added
 
     def __bool__(self) -> bool:
-        return bool(self.states or self.messages or self.counts or self.dropped)
+        return bool(self.states or self.messages or self.counts or self.dropped_query_ids)
 
 
 class AlertLog:
-    """The tables of alerts and their messages."""
+    """The tables of alerts and their messages; `silences`, and what alerts still ask of `past_queries`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection = database.connection
         self.silences = SilenceLog(database)
+        self.past_queries = PastAlertQueries(database)
 
     @classmethod
     def in_memory(cls) -> AlertLog:
@@ -154,23 +139,23 @@ class AlertLog:
         row = self._connection.execute("SELECT min(due_us) FROM alerts").fetchone()
         return None if row[0] is None else int(row[0])
 
-    def due(self, now_us: int) -> list[StoredAlert]:
+    def due_alerts(self, now_us: int) -> list[StoredAlert]:
         """Alerts that have to be looked at by now, the longest overdue first."""
-        return self._read("WHERE due_us <= ? ORDER BY due_us, query_id, generation, key", (now_us,))
+        return self._read_alerts("WHERE due_us <= ? ORDER BY due_us, query_id, generation, key", (now_us,))
 
     def states(self, keys: Iterable[AlertKey]) -> Iterator[StoredAlert]:
         """Those of these keys that are known."""
         for key in keys:
-            yield from self._read("WHERE query_id = ? AND generation = ? AND key = ?", key)
+            yield from self._read_alerts("WHERE query_id = ? AND generation = ? AND key = ?", key)
 
     def of_query(self, query_id: int, generation: int) -> list[StoredAlert]:
         """All keys of one generation of a query."""
-        return self._read("WHERE query_id = ? AND generation = ? ORDER BY key", (query_id, generation))
+        return self._read_alerts("WHERE query_id = ? AND generation = ? ORDER BY key", (query_id, generation))
 
-    def open(self, query_id: int | None = None) -> list[StoredAlert]:
+    def open_alerts(self, query_id: int | None = None) -> list[StoredAlert]:
         """Open alerts, the oldest first, of one query or of all."""
         of = "" if query_id is None else "query_id = ? AND "
-        return self._read(
+        return self._read_alerts(
             f"WHERE {of}state <> 'cooling' ORDER BY first_us, query_id, generation, key",
             () if query_id is None else (query_id,),
         )
@@ -187,7 +172,7 @@ class AlertLog:
             found.setdefault(int(query_id), {})[str(state)] = int(n)
         return found
 
-    def counted(self) -> list[int]:
+    def counted_query_ids(self) -> list[int]:
         """Queries that have counts."""
         return [
             int(query_id) for (query_id,) in self._connection.execute("SELECT query_id FROM alert_counts")
@@ -198,7 +183,7 @@ class AlertLog:
         rows = self._connection.execute("SELECT DISTINCT query_id, generation FROM alerts")
         return [(int(query_id), int(generation)) for query_id, generation in rows]
 
-    def known(self, query_ids: Collection[int]) -> set[int]:
+    def known_query_ids(self, query_ids: Collection[int]) -> set[int]:
         """Those of these queries of which there are states or counts."""
         if len(query_ids) > AT_ONCE:
             rows = self._connection.execute(
@@ -250,7 +235,8 @@ class AlertLog:
                 [(query_id, *counts) for query_id, counts in changes.counts.items()],
             )
             self._connection.executemany(
-                "DELETE FROM alert_counts WHERE query_id = ?", [(query_id,) for query_id in changes.dropped]
+                "DELETE FROM alert_counts WHERE query_id = ?",
+                [(query_id,) for query_id in changes.dropped_query_ids],
             )
             self._connection.execute(
                 "INSERT OR REPLACE INTO cursors (reader, round, place) VALUES (?, ?, 0)", (READER, cursor)
@@ -300,63 +286,7 @@ class AlertLog:
             for query_id, generation, key, first, n, owner, body in rows
         }
 
-    # ----------------------------------------------------------------------------------------- queries that were
-
-    def past(self, query_id: int, generation: int) -> PastQuery | None:
-        """What a query was in a generation, if the home still knows."""
-        row = self._connection.execute(
-            "SELECT name, properties, shape FROM queries WHERE query_id = ? AND generation = ?"
-            " ORDER BY version_from DESC LIMIT 1",
-            (query_id, generation),
-        ).fetchone()
-        if row is not None:
-            name, properties, shape = row
-            return PastQuery(
-                name or f"q{query_id}", codec.properties_from(properties), self._database.shape(shape)
-            )
-        row = self._connection.execute(
-            "SELECT first_id, names, properties, shape FROM templates"
-            " WHERE first_id <= ?1 AND first_id + n > ?1 ORDER BY first_id DESC LIMIT 1",
-            (query_id,),
-        ).fetchone()
-        if row is None or generation != 1:
-            return None
-        first_id, names, properties, shape = row
-        name = f"q{query_id}" if names is None else codec.columns_from(names)[0][query_id - first_id].as_py()
-        return PastQuery(name, codec.properties_from(properties), self._database.shape(shape))
-
-    def ended(self, query_id: int, generation: int) -> tuple[int, str]:
-        """The version with which a generation of a query that no longer stands ended, and why; (0, dropped) if nobody knows."""
-        rows = self._connection.execute(
-            "SELECT generation, state, version_from, version_to FROM queries WHERE query_id = ? ORDER BY version_from",
-            (query_id,),
-        ).fetchall()
-        last = 0
-        for found, state, version_from, version_to in rows:
-            if found == generation and state != "running":
-                return int(version_from), str(state)
-            if found > generation:
-                return int(version_from), "replaced"
-            last = int(version_to or 0)
-        if not rows:
-            row = self._connection.execute(
-                "SELECT version FROM ended_members WHERE query_id = ?", (query_id,)
-            ).fetchone()
-            last = 0 if row is None else int(row[0])
-        return last, "dropped"
-
-    def ended_since(self, version: int, alert_sinks: Collection[str]) -> list[int]:
-        """Alert queries that ended, or were another one, in a later version; members of templates are not among them."""
-        rows = self._connection.execute(
-            "SELECT query_id, properties FROM queries WHERE version_to > ?", (version,)
-        )
-        return [
-            int(query_id)
-            for query_id, stated in rows
-            if stated and is_alert(codec.properties_from(stated), alert_sinks)
-        ]
-
-    def _read(self, where: str, values: Sequence[Any]) -> list[StoredAlert]:
+    def _read_alerts(self, where: str, values: Sequence[Any]) -> list[StoredAlert]:
         rows = self._connection.execute(
             f"SELECT query_id, generation, key, {_STATE}, row, message, due_us FROM alerts {where}", values
         )
@@ -371,7 +301,7 @@ def _body(message: Message) -> str:
 
 
 def _read_message(row: tuple[Any, ...]) -> Message:
-    return _message(*checked("messages", row)[:-1])
+    return _message(*checked_row("messages", row)[:-1])
 
 
 def _message(message_id: int, round_number: int, query_id: int, owner: str, body: str) -> Message:

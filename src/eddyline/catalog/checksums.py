@@ -1,4 +1,4 @@
-"""Rows of the catalog that carry a checksum, so that a damaged one is found and named before anybody believes it.
+"""Rows of the catalog that carry a checksum, so that a damaged one is found and named before it is used.
 
 SQLite finds pages whose structure is broken, not a digit that became another. So every table has a column with a checksum of
 the others, which triggers write; the statements that change rows need not know. The text of the schema has one too.
@@ -42,7 +42,7 @@ def _sum(columns: Sequence[str], of: str = "") -> str:
     return f"{COLUMN}({', '.join(f'{of}{name}' for name in columns)})"
 
 
-def damaged(path: Path | str, what: str) -> HomeError:
+def damage_error(path: Path | str, what: str) -> HomeError:
     """The error for a catalog that is not what was written."""
     return HomeError(
         f"{path} is damaged",
@@ -51,10 +51,10 @@ def damaged(path: Path | str, what: str) -> HomeError:
     )
 
 
-def checked(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+def checked_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
     """A row of a table with all its columns, without its checksum. Raises HomeError if they do not agree."""
     if row_sum(*row[:-1]) != row[-1]:
-        raise damaged("catalog.db", f"a row of the table {table} is not what was written: {_shown(row)}")
+        raise damage_error("catalog.db", f"a row of the table {table} is not what was written: {_shown(row)}")
     return row[:-1]
 
 

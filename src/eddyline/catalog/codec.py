@@ -27,7 +27,7 @@ from eddyline.model import (
     JoinInput,
     JoinKey,
     Literal,
-    Projected,
+    ProjectedColumn,
     Properties,
     Role,
     Shape,
@@ -228,7 +228,7 @@ def shape_from(stored: str) -> Shape:
     return Shape(
         key=s["key"],
         inputs=tuple(_input_from(entry) for entry in s["inputs"]),
-        projection=tuple(Projected(name, expression_from(e)) for name, e in s["projection"]),
+        projection=tuple(ProjectedColumn(name, expression_from(e)) for name, e in s["projection"]),
         condition=_condition_from(s["clauses"], s["never"]),
         slots=tuple(SlotInfo(index, type_from(t), name, is_list) for index, t, name, is_list in s["slots"]),
         group_by=_all_from(s["group_by"]),

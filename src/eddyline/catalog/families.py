@@ -21,7 +21,7 @@ MERGE_FACTOR = (
 )
 
 
-class Family:
+class QueryFamily:
     """The growing and shrinking set of queries of one shape."""
 
     def __init__(self, shape: Shape) -> None:
@@ -91,7 +91,7 @@ class Family:
 
     def _append(self, segment: Segment) -> None:
         while self._segments and len(self._segments[-1]) < MERGE_FACTOR * len(segment):
-            segment = _merged(self._segments.pop(), segment)
+            segment = _merged_segment(self._segments.pop(), segment)
         self._segments.append(segment)
 
 
@@ -108,7 +108,7 @@ def _live_only(segment: Segment) -> Segment:
     )
 
 
-def _merged(older: Segment, newer: Segment) -> Segment:
+def _merged_segment(older: Segment, newer: Segment) -> Segment:
     """Both in one, ids ascending. A query that was taken out of one and came back in the other is there once."""
     older, newer = _live_only(older), _live_only(newer)
     ids = np.concatenate([older.ids, newer.ids])

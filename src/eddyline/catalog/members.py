@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.catalog.catalog import Catalog, _Fate
+from eddyline.catalog.catalog import Catalog
 from eddyline.catalog.queries import Registration
 from eddyline.model import Properties, QueryState, Shape
 
@@ -36,7 +36,7 @@ def is_same_shape(a: Shape, b: Shape) -> bool:
     )
 
 
-def standing_as(
+def identical_mask(
     catalog: Catalog,
     ids: Ids,
     is_text: Callable[[str], bool],
@@ -49,7 +49,7 @@ def standing_as(
     has_text = _has_text(catalog, ids, is_text, properties)
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
-    for known, family in catalog._families.items():
+    for known, family in catalog.plans.families.items():
         if known.stream.lower() != shape.stream.lower() or not is_same_shape(known, shape):
             continue
         for segment in family.segments():
@@ -60,11 +60,11 @@ def standing_as(
             mine = order[at[found]]
             theirs = np.flatnonzero(segment.is_live)[found]
             is_same[mine] = equal_rows(slots, mine, segment.slots, theirs)
-    for query_id, constants in catalog._parked.items():
+    for query_id, constants in catalog.queries.parked.items():
         place = int(np.searchsorted(ordered, query_id))
         if place < len(ordered) and ordered[place] == query_id:
             row = int(order[place])
-            made = catalog._registration(query_id)
+            made = catalog.queries.registration(query_id)
             is_same[row] = (
                 is_same_shape(made.shape, shape)
                 and equal_rows(
@@ -97,12 +97,12 @@ def equal_rows(ours: Sequence[pa.Array], our_rows: Ids, theirs: Sequence[pa.Arra
 
 def _has_text(catalog: Catalog, ids: Ids, is_text: Callable[[str], bool], properties: Properties) -> Mask:
     has_text = np.zeros(len(ids), dtype=bool)
-    for bulk in catalog._bulks:
-        if is_text(bulk.text) and bulk.properties == properties:
-            has_text |= (ids >= bulk.first_id) & (ids < bulk.first_id + bulk.n)
-    single = np.isin(ids, np.fromiter(catalog._singles, np.int64, len(catalog._singles)))
+    for template in catalog.queries.templates:
+        if is_text(template.text) and template.properties == properties:
+            has_text |= (ids >= template.first_id) & (ids < template.first_id + template.n)
+    single = np.isin(ids, np.fromiter(catalog.queries.singles, np.int64, len(catalog.queries.singles)))
     for row in np.flatnonzero(single):
-        made = catalog._singles[int(ids[row])]
+        made = catalog.queries.singles[int(ids[row])]
         has_text[row] = is_text(made.text) and made.properties == properties
     return has_text
 
@@ -132,37 +132,36 @@ def replace_many(
         paused: list[int] = []
         leaving: dict[Shape, list[int]] = {}
         for query_id in map(int, ids):
-            catalog._end_alert(query_id, version, "replaced")
-            old = catalog._registration(query_id)
-            if catalog.state(query_id) is QueryState.PAUSED and old.properties.is_enabled:
+            catalog.end_alert(query_id, version, "replaced")
+            old = catalog.queries.registration(query_id)
+            if catalog.queries.state(query_id) is QueryState.PAUSED and old.properties.is_enabled:
                 paused.append(query_id)
-            if catalog._parked.pop(query_id, None) is None:
+            if catalog.queries.parked.pop(query_id, None) is None:
                 leaving.setdefault(old.shape, []).append(query_id)
         for old_shape, members in leaving.items():
-            catalog._family(old_shape).remove(members)
-            catalog._touch(old_shape, members)
+            catalog.plans.family(old_shape).remove(members)
+            catalog.plans.touch(old_shape, members, version)
         rows = list(zip(*(column.to_pylist() for column in slots), strict=True)) if slots else [()] * len(ids)
         for done, (query_id, constants) in enumerate(zip(map(int, ids), rows, strict=True)):
             if done % TELL_EVERY == 0:
                 tell(done)
-            old, generation = catalog._registration(query_id), catalog._generation(query_id) + 1
-            catalog._end(query_id, version)
-            catalog._unname(query_id, old)
+            old, generation = catalog.queries.registration(query_id), catalog.queries.generation(query_id) + 1
+            catalog.rows.end(query_id, version)
+            catalog.names.remove(query_id, old)
             name = None if old.names is None else old.name(query_id)
             made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
-            catalog._singles[query_id] = made
+            catalog.queries.singles[query_id] = made
             catalog.alerts.note(made)
-            catalog._write(made, constants, QueryState.RUNNING, generation)
-            catalog._name(name, properties.owner, query_id)
-            catalog._fates[query_id] = _Fate(QueryState.RUNNING, generation, version, now_us)
-            catalog._past.setdefault(query_id, []).append((version, generation))
-        catalog._family(shape).add_many(ids.astype(np.int32), slots)
-        catalog._touch(shape, ids.astype(np.int32))
+            catalog.rows.write(made, constants, QueryState.RUNNING, generation)
+            catalog.names.add(name, properties.owner, query_id)
+            catalog.queries.begin_generation(query_id, generation, version, now_us)
+        catalog.plans.family(shape).add_many(ids.astype(np.int32), slots)
+        catalog.plans.touch(shape, ids.astype(np.int32), version)
         for query_id in map(int, ids) if not properties.is_enabled else paused:
             catalog.set_paused(query_id, True, now_us)
 
 
-def made_by(
+def parameter_query_ids(
     catalog: Catalog,
     ids: Ids,
     is_text: Callable[[str], bool],
@@ -172,7 +171,7 @@ def made_by(
     """Those of `ids` that are queries with parameters of this owner and have this text, or a name that could be of its making."""
     found = []
     for query_id in map(int, ids):
-        made = catalog._registration(query_id)
+        made = catalog.queries.registration(query_id)
         if made.properties.owner != owner or not any(slot.name for slot in made.shape.slots):
             continue
         if is_text(made.text) or could_name(made.name(query_id)):
@@ -186,11 +185,11 @@ Held = tuple[Shape, npt.NDArray[Any], list[pa.Array]]  # a shape, queries of it,
 def parameter_columns(catalog: Catalog) -> list[Held]:
     """Queries with named parameters and their constants, as the catalog has them: nothing is copied."""
     found: list[Held] = []
-    for shape, family in catalog._families.items():
+    for shape, family in catalog.plans.families.items():
         if any(slot.name for slot in shape.slots):
             found += [(shape, segment.ids, list(segment.slots)) for segment in family.segments()]
-    for query_id, constants in catalog._parked.items():
-        shape = catalog._registration(query_id).shape
+    for query_id, constants in catalog.queries.parked.items():
+        shape = catalog.queries.registration(query_id).shape
         if any(slot.name for slot in shape.slots):
             found.append((shape, np.array([query_id]), [pa.array([c], c.type) for c in constants]))
     return found
@@ -237,32 +236,34 @@ def member_groups(catalog: Catalog) -> list[MemberGroup]:
     """All queries with named parameters, by template."""
     found: dict[tuple[str, int, Properties], list[tuple[Shape, Ids, list[pa.Array]]]] = {}
 
-    def take(made: Registration, ids: Ids, slots: Sequence[pa.Array]) -> None:
-        key = made.text, id(made.shape), made.properties
-        found.setdefault(key, []).append((made.shape, ids, list(slots)))
+    def take(registration: Registration, ids: Ids, slots: Sequence[pa.Array]) -> None:
+        key = registration.text, id(registration.shape), registration.properties
+        found.setdefault(key, []).append((registration.shape, ids, list(slots)))
 
-    for shape, family in catalog._families.items():
+    for shape, family in catalog.plans.families.items():
         if not any(slot.name for slot in shape.slots):
             continue
         for segment in family.segments():
-            single = np.isin(segment.ids, np.fromiter(catalog._singles, np.int64, len(catalog._singles)))
+            single = np.isin(
+                segment.ids, np.fromiter(catalog.queries.singles, np.int64, len(catalog.queries.singles))
+            )
             for at in np.flatnonzero(single & segment.is_live):
                 query_id = int(segment.ids[at])
                 take(
-                    catalog._singles[query_id],
+                    catalog.queries.singles[query_id],
                     np.array([query_id]),
                     [s.slice(int(at), 1) for s in segment.slots],
                 )
-            for bulk in catalog._bulks:
-                inside = (segment.ids >= bulk.first_id) & (segment.ids < bulk.first_id + bulk.n)
+            for template in catalog.queries.templates:
+                inside = (segment.ids >= template.first_id) & (segment.ids < template.first_id + template.n)
                 places = np.flatnonzero(inside & segment.is_live & ~single)
                 if len(places):
                     columns = [s.take(pa.array(places)) for s in segment.slots]
-                    take(bulk, segment.ids[places].astype(np.int64), columns)
-    for query_id, constants in catalog._parked.items():
-        made = catalog._registration(query_id)
-        if any(slot.name for slot in made.shape.slots):
-            take(made, np.array([query_id]), [pa.array([c], c.type) for c in constants])
+                    take(template, segment.ids[places].astype(np.int64), columns)
+    for query_id, constants in catalog.queries.parked.items():
+        parked = catalog.queries.registration(query_id)
+        if any(slot.name for slot in parked.shape.slots):
+            take(parked, np.array([query_id]), [pa.array([c], c.type) for c in constants])
     groups = []
     for (text, _, properties), parts in found.items():
         ids = np.concatenate([ids for _, ids, _ in parts])
@@ -272,6 +273,6 @@ def member_groups(catalog: Catalog) -> list[MemberGroup]:
             for k in range(len(parts[0][2]))
         ]
         ordered = ids[order].tolist()
-        names = [catalog.name_of(query_id) for query_id in ordered]
+        names = [catalog.queries.name_of(query_id) for query_id in ordered]
         groups.append(MemberGroup(text, parts[0][0], properties, ordered, names, columns))
     return groups

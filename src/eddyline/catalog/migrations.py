@@ -41,7 +41,7 @@ CREATE INDEX files_by_round ON files (kind, round);
 CREATE TABLE cursors (reader TEXT PRIMARY KEY, round INTEGER NOT NULL, place INTEGER NOT NULL) WITHOUT ROWID;
 """
 
-# What has ended, and what nobody uses any more, is found without looking at what stands; rounds say when they were committed.
+# What has ended, and what no query uses any more, is found without looking at what stands; rounds say when they were committed.
 _FORGETTING = """
 CREATE INDEX queries_ended ON queries (version_to) WHERE version_to IS NOT NULL;
 CREATE INDEX queries_by_shape ON queries (shape);
@@ -85,7 +85,7 @@ CREATE TABLE audit (
     detail TEXT NOT NULL);
 """
 
-# Who took notice of an alert; which alerts are not to be told for a while, and what was not; the messages of one key.
+# Acknowledgements of alerts; silences, and what they withheld; the messages of one key.
 _SILENCES = """
 CREATE TABLE acknowledgements (
     id INTEGER PRIMARY KEY AUTOINCREMENT, query_id INTEGER NOT NULL, generation INTEGER NOT NULL, key TEXT NOT NULL,
@@ -144,7 +144,7 @@ def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
         )
     triggers = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger' LIMIT 1").fetchone()
     if (triggers is not None) != (found >= PROTECTED):
-        raise checksums.damaged(path, f"it says that it has format {found}, and has not")
+        raise checksums.damage_error(path, f"it says that it has format {found}, and has not")
 
 
 def migrate(connection: sqlite3.Connection, path: Path | str = "catalog.db") -> None:
@@ -162,7 +162,7 @@ def _refuse_unreadable(connection: sqlite3.Connection, path: Path | str) -> None
     """What cannot be read gets no checksum that says it is right."""
     for table, column in (("streams", "definition"), ("positions", "position"), ("rounds", "rows")):
         if connection.execute(f"SELECT 1 FROM {table} WHERE NOT json_valid({column}) LIMIT 1").fetchone():
-            raise checksums.damaged(
+            raise checksums.damage_error(
                 path, f"a row of the table {table} is not what was written: {column} is no JSON"
             )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from eddyline.catalog import codec
-from eddyline.catalog.database import Database, StoredQuery
+from eddyline.catalog.database import Database
+from eddyline.catalog.stored_queries import StoredQuery
 from eddyline.model import QueryState
 
 _COLUMNS = "generation, name, text, shape, properties, constants, state, registered_us, version_from, why"
@@ -19,7 +20,7 @@ def query_at(database: Database, query_id: int, version: int) -> StoredQuery | N
     if row is None:
         return _member_at(database, query_id, version)
     generation, name, text, shape_id, stated, constants, state, at_us, since, why = row
-    shape = database.shape(shape_id)
+    shape = database.shapes.get(shape_id)
     return StoredQuery(
         query_id,
         generation,
@@ -88,7 +89,7 @@ def _member_at(database: Database, query_id: int, version: int) -> StoredQuery |
         1,
         None if names is None else codec.columns_from(names)[0][at].as_py(),
         text,
-        database.shape(shape_id),
+        database.shapes.get(shape_id),
         properties,
         [column[at] for column in columns],
         QueryState.RUNNING if properties.is_enabled else QueryState.PAUSED,

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.catalog.catalog import Catalog
-from eddyline.catalog.database import Database, StoredQuery, StoredTemplate
-from eddyline.catalog.members import equal_rows, is_same_shape, replace_many, standing_as
+from eddyline.catalog.database import Database
+from eddyline.catalog.members import equal_rows, identical_mask, is_same_shape, replace_many
+from eddyline.catalog.stored_queries import StoredQuery, StoredTemplate
 from eddyline.catalog.versions import VersionLog
 from eddyline.errors import QueryStateError, SchemaError
 from eddyline.model import QueryState, Shape
@@ -21,17 +22,17 @@ from eddyline.types import type_name
 
 
 @dataclass(slots=True)
-class Restored:
+class RestoreResult:
     """What going back took: ids of queries."""
 
     version: int
-    added: list[int] = field(default_factory=list)
-    changed: list[int] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)
+    added_ids: list[int] = field(default_factory=list)
+    changed_ids: list[int] = field(default_factory=list)
+    dropped_ids: list[int] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.added or self.changed or self.dropped)
+        return not (self.added_ids or self.changed_ids or self.dropped_ids)
 
 
 @dataclass(slots=True)
@@ -41,52 +42,52 @@ class _Members:
     template: StoredTemplate
     old: list[int]
     now: list[int]
-    gone: list[int]
+    removed_ids: list[int]
 
 
-def restore(catalog: Catalog, version: int, now_us: int, *, dry_run: bool = False) -> Restored:
+def restore_version(catalog: Catalog, version: int, now_us: int, *, dry_run: bool = False) -> RestoreResult:
     """Make the queries of `version` stand again, as one new version; nothing happens if they do already.
 
     With `dry_run` it is only found out what that would take; the ids of queries that would be registered anew are those they had.
     """
     database = _database(catalog, version)
-    singles = {query.id: query for query in database.queries(version)}
-    templates = list(database.templates(version))
+    singles = {query.id: query for query in database.queries.at(version)}
+    templates = list(database.queries.templates_at(version))
     others = _strangers(catalog, singles, templates)
-    made = {i: catalog._registration(i) for i in others}
+    made = {i: catalog.queries.registration(i) for i in others}
     names = {(made[i].properties.owner, made[i].name(i)): i for i in others}
     differing: list[tuple[int, StoredQuery]] = []
     returning: list[StoredQuery] = []
     for query in singles.values():
         now = query.id
-        if catalog.state(now) is QueryState.DROPPED:
+        if catalog.queries.state(now) is QueryState.DROPPED:
             now = names.pop((query.properties.owner, query.name or ""), 0)
         if not now:
             returning.append(query)
-        elif _since(catalog, now) != query.version and not _stands(catalog, now, query):
+        elif catalog.queries.version_from(now) != query.version and not _stands(catalog, now, query):
             differing.append((now, query))
     members = [_members(catalog, template, names) for template in templates]
-    todo = Restored(catalog.version, dropped=sorted(names.values()))
-    todo.changed = [now for now, _ in differing] + [i for m in members for i in m.now]
-    todo.added = [query.id for query in returning] + [i for m in members for i in m.gone]
+    todo = RestoreResult(catalog.version, dropped_ids=sorted(names.values()))
+    todo.changed_ids = [now for now, _ in differing] + [i for m in members for i in m.now]
+    todo.added_ids = [query.id for query in returning] + [i for m in members for i in m.removed_ids]
     if todo.is_empty or dry_run:
         return todo
     shapes = [query.shape for query in (*returning, *(q for _, q in differing))]
-    shapes += [m.template.shape for m in members if m.now or m.gone]
+    shapes += [m.template.shape for m in members if m.now or m.removed_ids]
     _check_streams(catalog, shapes, database, version)
     with catalog.change(f"roll back to version {version}"):
-        for stream in database.streams(version):
+        for stream in database.streams.at(version):
             if catalog.find_stream(stream.name) is None:
                 catalog.declare(stream)
-        catalog.drop(todo.dropped)
+        catalog.drop(todo.dropped_ids)
         for now, query in differing:
             is_paused = query.state is QueryState.PAUSED
             catalog.replace(
                 now, query.text, query.shape, query.constants, query.properties, now_us, is_paused=is_paused
             )
-        todo.added = [_register(catalog, query, now_us) for query in returning]
+        todo.added_ids = [_register(catalog, query, now_us) for query in returning]
         for each in members:
-            todo.added += _put_back(catalog, each, now_us)
+            todo.added_ids += _put_back(catalog, each, now_us)
     todo.version = catalog.version
     return todo
 
@@ -98,7 +99,7 @@ def _database(catalog: Catalog, version: int) -> Database:
             "an engine in memory keeps no earlier versions",
             hint="Open it with a home: eddyline.open('folder').",
         )
-    oldest, newest = VersionLog(database).kept().oldest, database.version()
+    oldest, newest = VersionLog(database).retained_versions().oldest, database.versions.last()
     if 0 < version < oldest:
         raise QueryStateError(
             f"version {version} is no longer kept",
@@ -114,12 +115,6 @@ def _database(catalog: Catalog, version: int) -> Database:
     return database
 
 
-def _since(catalog: Catalog, query_id: int) -> int:
-    """The version from which a query stands as it does now."""
-    fate = catalog._fates.get(query_id)
-    return fate.version if fate is not None else catalog._registration(query_id).version
-
-
 def _strangers(
     catalog: Catalog, singles: dict[int, StoredQuery], templates: list[StoredTemplate]
 ) -> list[int]:
@@ -128,31 +123,35 @@ def _strangers(
     first_known = {low for low, _ in spans}
     found = [
         query_id
-        for query_id in catalog._singles
+        for query_id in catalog.queries.singles
         if query_id not in singles
-        and catalog.state(query_id) is not QueryState.DROPPED
+        and catalog.queries.state(query_id) is not QueryState.DROPPED
         and not any(low <= query_id < high for low, high in spans)
     ]
-    for bulk in catalog._bulks:
-        if bulk.first_id not in first_known:
-            ids = range(bulk.first_id, bulk.first_id + bulk.n)
+    for template in catalog.queries.templates:
+        if template.first_id not in first_known:
+            ids = range(template.first_id, template.first_id + template.n)
             found += [
-                i for i in ids if i not in catalog._singles and catalog.state(i) is not QueryState.DROPPED
+                i
+                for i in ids
+                if i not in catalog.queries.singles and catalog.queries.state(i) is not QueryState.DROPPED
             ]
     return sorted(found)
 
 
-def _left(catalog: Catalog, template: StoredTemplate) -> list[int]:
+def _former_members(catalog: Catalog, template: StoredTemplate) -> list[int]:
     """Members of a template at the earlier version that are no longer plain members."""
-    ended = set(template.ended)
+    ended = set(template.ended_ids)
     ids = range(template.first_id, template.first_id + template.n)
-    changed = [i for i in catalog._fates if i in ids] + [i for i in catalog._singles if i in ids]
+    changed = [i for i in catalog.queries.fates if i in ids] + [
+        i for i in catalog.queries.singles if i in ids
+    ]
     return sorted({i for i in changed if i not in ended and not _is_plain(catalog, i, template)})
 
 
 def _is_plain(catalog: Catalog, query_id: int, template: StoredTemplate) -> bool:
-    fate = catalog._fates.get(query_id)
-    if query_id in catalog._singles:
+    fate = catalog.queries.fates.get(query_id)
+    if query_id in catalog.queries.singles:
         return False
     return fate is None or (fate.state is QueryState.PAUSED and fate.version == template.version)
 
@@ -174,20 +173,20 @@ def _members(catalog: Catalog, template: StoredTemplate, names: dict[tuple[str, 
     """What of a template is not as it was. A query that has a member's name now, of those in `names`, takes its place."""
     found = _Members(template, [], [], [])
     state = QueryState.RUNNING if template.properties.is_enabled else QueryState.PAUSED
-    for query_id in _left(catalog, template):
+    for query_id in _former_members(catalog, template):
         now = query_id
-        if catalog.state(query_id) is QueryState.DROPPED:
+        if catalog.queries.state(query_id) is QueryState.DROPPED:
             name = "" if template.names is None else template.names[query_id - template.first_id]
             now = names.pop((template.properties.owner, name), 0)
         if now:
             found.old.append(query_id)
             found.now.append(now)
         else:
-            found.gone.append(query_id)
+            found.removed_ids.append(query_id)
     rows = _rows(template, found.old)
     text, shape, ids = template.text, template.shape, np.array(found.now, np.int64)
-    same = standing_as(catalog, ids, lambda other: other == text, shape, rows, template.properties)
-    differs = [k for k, now in enumerate(found.now) if not same[k] or catalog.state(now) is not state]
+    same = identical_mask(catalog, ids, lambda other: other == text, shape, rows, template.properties)
+    differs = [k for k, now in enumerate(found.now) if not same[k] or catalog.queries.state(now) is not state]
     found.old = [found.old[k] for k in differs]
     found.now = [found.now[k] for k in differs]
     return found
@@ -210,7 +209,7 @@ def _put_back(catalog: Catalog, members: _Members, now_us: int) -> list[int]:
         replace_many(catalog, ids, template.text, template.shape, rows, properties, now_us)
         for query_id in members.now:
             catalog.set_paused(query_id, not properties.is_enabled, now_us)
-    gone = members.gone
+    gone = members.removed_ids
     if not gone:
         return []
     names = None if template.names is None else [template.names[i - template.first_id] for i in gone]
@@ -227,7 +226,7 @@ def _rows(template: StoredTemplate, ids: list[int]) -> list[pa.Array]:
 
 def _check_streams(catalog: Catalog, shapes: list[Shape], database: Database, version: int) -> None:
     """Refuse if a stream no longer has what an earlier query needs."""
-    before = {stream.name.lower(): stream for stream in database.streams(version)}
+    before = {stream.name.lower(): stream for stream in database.streams.at(version)}
     for shape in shapes:
         old, now = before[shape.stream.lower()], catalog.find_stream(shape.stream)
         if now is None:

@@ -11,28 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eddyline.catalog import codec
-from eddyline.catalog.checksums import COLUMN, checked
-from eddyline.catalog.database import Database, lanes_of
-from eddyline.catalog.versions import AT_ONCE, Kept
+from eddyline.catalog.checksums import COLUMN, checked_row
+from eddyline.catalog.cursors import ReaderCursors
+from eddyline.catalog.database import Database
+from eddyline.catalog.listed_files import ListedFile, ListedFiles
+from eddyline.catalog.stored_streams import lanes_of
+from eddyline.catalog.versions import AT_ONCE, RetainedRange
 from eddyline.errors import HomeError
-from eddyline.model import FIRST_MADE, LaneProgress, Round, StreamProgress
+from eddyline.model import FIRST_DERIVED, LaneProgress, Round, StreamProgress
 
 FORGOTTEN_DEAD = "dead letters of forgotten rounds"  # a setting
 FORGOTTEN_RESULTS = "results of forgotten rounds"  # a setting
 SINKS_DEAD = "dead letters of sinks"  # a setting
 NEXT_MADE = "next row of joins"  # a setting, once there was one
-
-
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file of the store that a committed round brought."""
-
-    name: str
-    kind: str
-    round_number: int
-    nbytes: int
-    checksum: int
-    first_arrival: int = 0  # to be added to the arrival numbers in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +38,6 @@ class ReadInput:
 
 _ROUND = "number, version, now_us, seed, first_arrival, last_arrival, token, rows, n_results, n_dead, n_late, epoch, at_us"
 _INPUT = "round, first_arrival, n_rows, stream, reference"
-_FILE = "name, kind, round, nbytes, checksum, first_arrival"
-_ADD_FILE = "INSERT INTO files (name, kind, round, nbytes, checksum, at_us, first_arrival) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_IN_ORDER = "ORDER BY round, first_arrival, name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +49,11 @@ class CommittedRound:
     n_results: int
     n_dead: int
     n_late: int
-    n_made: int = 0  # rows that joins and tables made; told to `commit`, and not remembered
+    n_derived: int = 0  # rows that joins and tables derived; for `commit` only, not stored here
 
 
 class RoundLog:
-    """Committed rounds, where each stream stands, and the files that belong to them."""
+    """Committed rounds and where each stream stands; `files` that belong to them, and `cursors` of their readers."""
 
     def __init__(self, database: Database, epoch: int, stamp_us: Callable[[], int]) -> None:
         """`stamp_us` says, within a transaction, what time it is as retention counts."""
@@ -73,16 +61,17 @@ class RoundLog:
         self._stamp_us = stamp_us
         self._connection = database.connection
         self.epoch = epoch
-        self._kept_files: dict[str, tuple[int, int]] | None = None  # counted once, then kept up to date
+        self.files = ListedFiles(database)
+        self.cursors = ReaderCursors(database)
 
     def commit(
         self,
-        done: CommittedRound,
+        committed: CommittedRound,
         progress: Mapping[str, StreamProgress],
         files: Sequence[ListedFile],
         positions: Mapping[str, object],
         inputs: Iterable[ReadInput] = (),
-        gone: Sequence[str] = (),
+        removed_streams: Sequence[str] = (),
     ) -> None:
         """Step 4. Refuses if another process has opened the home since, or if another round came between.
 
@@ -90,9 +79,9 @@ class RoundLog:
         """
         with self._database.transaction():
             last = int(self._connection.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
-            if last != done.round.number - 1:
+            if last != committed.round.number - 1:
                 raise HomeError(
-                    f"round {done.round.number} cannot follow round {last}",
+                    f"round {committed.round.number} cannot follow round {last}",
                     detail="This round has not happened.",
                     hint="Close the engine and open the home again.",
                 )
@@ -100,17 +89,17 @@ class RoundLog:
             self._connection.execute(
                 f"INSERT INTO rounds ({_ROUND}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    done.round.number,
-                    done.round.version,
-                    done.round.now_us,
-                    done.round.seed,
-                    done.round.first_arrival,
-                    done.last_arrival,
-                    done.round.token,
-                    codec.dump(done.round.n_rows),
-                    done.n_results,
-                    done.n_dead,
-                    done.n_late,
+                    committed.round.number,
+                    committed.round.version,
+                    committed.round.now_us,
+                    committed.round.seed,
+                    committed.round.first_arrival,
+                    committed.last_arrival,
+                    committed.round.token,
+                    codec.dump(committed.round.n_rows),
+                    committed.n_results,
+                    committed.n_dead,
+                    committed.n_late,
                     self.epoch,
                     at_us,
                 ),
@@ -126,25 +115,19 @@ class RoundLog:
                 "INSERT OR REPLACE INTO positions (source, position) VALUES (?, ?)",
                 [(source, codec.dump(position)) for source, position in {**positions, **lanes}.items()],
             )
-            self._connection.executemany(
-                _ADD_FILE,
-                [
-                    (f.name, f.kind, f.round_number, f.nbytes, f.checksum, at_us, f.first_arrival)
-                    for f in files
-                ],
-            )
+            self.files.add(files, at_us)
             self._connection.executemany(
                 f"INSERT INTO inputs ({_INPUT}) VALUES (?, ?, ?, ?, ?)",
                 [
-                    (done.round.number, i.first_arrival, i.n_rows, i.stream, i.reference)
+                    (committed.round.number, i.first_arrival, i.n_rows, i.stream, i.reference)
                     for i in inputs
                     if i.n_rows
                 ],
             )
-            if done.n_made:
-                self._database.set(NEXT_MADE, str(done.round.first_made + done.n_made))
-            unlisted = self._unlist(gone)
-        self._count_files([*((file.kind, 1, file.nbytes) for file in files), *unlisted])
+            if committed.n_derived:
+                self._database.set(NEXT_MADE, str(committed.round.first_derived + committed.n_derived))
+            unlisted = self.files.remove(removed_streams)
+        self.files.note([*((file.kind, 1, file.nbytes) for file in files), *unlisted])
 
     def get(self, number: int) -> CommittedRound | None:
         """A round by its number, or None if it is forgotten or was never."""
@@ -158,7 +141,7 @@ class RoundLog:
         rows = self._connection.execute(
             f"SELECT {_INPUT}, {COLUMN} FROM inputs WHERE round = ? ORDER BY first_arrival", (number,)
         )
-        return [ReadInput(*checked("inputs", row)[1:]) for row in rows]
+        return [ReadInput(*checked_row("inputs", row)[1:]) for row in rows]
 
     def last(self) -> CommittedRound | None:
         row = self._connection.execute(
@@ -172,9 +155,9 @@ class RoundLog:
         ).fetchone()
         return None if row is None else _round(row)
 
-    def next_made(self) -> int:
-        """The number of the next row that joins and tables make."""
-        return self._database.number(NEXT_MADE, FIRST_MADE)
+    def next_derived(self) -> int:
+        """The number of the next row that joins and tables derive."""
+        return self._database.number(NEXT_MADE, FIRST_DERIVED)
 
     def version_of(self, number: int) -> int:
         """The catalog version a round saw."""
@@ -218,44 +201,6 @@ class RoundLog:
         ).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def files(self, kind: str | None = None) -> list[ListedFile]:
-        """Listed files, oldest round first."""
-        rows = self._connection.execute(
-            f"SELECT {_FILE} FROM files WHERE ? IS NULL OR kind = ? {_IN_ORDER}",
-            (kind, kind),
-        )
-        return [ListedFile(*row) for row in rows]
-
-    def files_after(self, kind: str, round_number: int) -> list[ListedFile]:
-        """Files of a kind that later rounds brought, oldest first."""
-        rows = self._connection.execute(
-            f"SELECT {_FILE} FROM files WHERE kind = ? AND round > ? {_IN_ORDER}",
-            (kind, round_number),
-        )
-        return [ListedFile(*row) for row in rows]
-
-    def files_between(self, kind: str, after: int, until: int, n_rounds: int) -> list[ListedFile]:
-        """Files of a kind of later rounds, up to `until`: of the first so many that have any, whole, oldest first."""
-        rows = self._connection.execute(
-            f"SELECT {_FILE} FROM files WHERE kind = ?1 AND round > ?2 AND round <= (SELECT max(round) FROM"
-            " (SELECT DISTINCT round FROM files WHERE kind = ?1 AND round > ?2 AND round <= ?3 ORDER BY round LIMIT ?4))"
-            f" {_IN_ORDER}",
-            (kind, after, until, n_rounds),
-        )
-        return [ListedFile(*row) for row in rows]
-
-    def n_listed(self, kind: str) -> int:
-        """How many files of a kind are kept."""
-        (n,) = self._connection.execute("SELECT count(*) FROM files WHERE kind = ?", (kind,)).fetchone()
-        return int(n)
-
-    def first_listed(self, kind: str) -> int | None:
-        """The oldest round of which a file of a kind is kept."""
-        (number,) = self._connection.execute(
-            "SELECT min(round) FROM files WHERE kind = ?", (kind,)
-        ).fetchone()
-        return None if number is None else int(number)
-
     def now_of(self, number: int) -> int | None:
         """The now() of a round, in microseconds since 1970, if it is remembered."""
         row = self._connection.execute("SELECT now_us FROM rounds WHERE number = ?", (number,)).fetchone()
@@ -268,82 +213,22 @@ class RoundLog:
         ).fetchone()
         return int(n)
 
-    def files_of(self, kind: str, number: int) -> list[ListedFile]:
-        """Files of a kind that a round brought."""
-        rows = self._connection.execute(
-            f"SELECT {_FILE} FROM files WHERE kind = ? AND round = ? {_IN_ORDER}", (kind, number)
-        )
-        return [ListedFile(*row) for row in rows]
-
-    def is_listed(self, name: str) -> bool:
-        return bool(self._connection.execute("SELECT 1 FROM files WHERE name = ?", (name,)).fetchone())
-
     def list_letters(self, file: ListedFile, n_letters: int) -> None:
         """A file of dead letters that no round brought, but a sink."""
         with self._database.transaction():
-            self._connection.execute(
-                _ADD_FILE,
-                (
-                    file.name,
-                    file.kind,
-                    file.round_number,
-                    file.nbytes,
-                    file.checksum,
-                    self._stamp_us(),
-                    file.first_arrival,
-                ),
-            )
+            self.files.add([file], self._stamp_us())
             self._database.set(SINKS_DEAD, str(self._database.number(SINKS_DEAD) + n_letters))
-        self._count_files([(file.kind, 1, file.nbytes)])
-
-    def unlist(self, names: Iterable[str], settings: Mapping[str, str] | None = None) -> None:
-        """Files are listed no longer; with them settings change."""
-        with self._database.transaction():
-            gone = self._unlist(names)
-            for name, value in (settings or {}).items():
-                self._database.set(name, value)
-        self._count_files(gone)
-
-    def _unlist(self, names: Iterable[str]) -> list[tuple[str, int, int]]:
-        """Inside a transaction; gives kind, minus one file and minus its bytes."""
-        named = [(name,) for name in names]
-        gone: list[tuple[str, int, int]] = []
-        for name in named:
-            rows = self._connection.execute("SELECT kind, -1, -nbytes FROM files WHERE name = ?", name)
-            gone += rows.fetchall()
-        self._connection.executemany("DELETE FROM files WHERE name = ?", named)
-        return gone
-
-    def kept_files(self) -> dict[str, tuple[int, int]]:
-        """How many files of each kind are listed, and their bytes; after the first time without looking at them."""
-        if self._kept_files is None:
-            rows = self._connection.execute("SELECT kind, count(*), sum(nbytes) FROM files GROUP BY kind")
-            self._kept_files = {kind: (int(n), int(nbytes)) for kind, n, nbytes in rows}
-        return dict(self._kept_files)
-
-    def _count_files(self, changes: Iterable[tuple[str, int, int]]) -> None:
-        if self._kept_files is not None:
-            for kind, n, nbytes in changes:
-                before = self._kept_files.get(kind, (0, 0))
-                self._kept_files[kind] = before[0] + n, before[1] + nbytes
-
-    def listed_before(self, kind: str, at_us: int) -> list[ListedFile]:
-        """Files of a kind listed before a time, oldest first."""
-        rows = self._connection.execute(
-            f"SELECT {_FILE} FROM files WHERE kind = ? AND at_us < ? {_IN_ORDER}",
-            (kind, at_us),
-        )
-        return [ListedFile(*row) for row in rows]
+        self.files.note([(file.kind, 1, file.nbytes)])
 
     # ----------------------------------------------------------------------------------------- forgetting
 
-    def kept(self) -> Kept:
+    def retained_rounds(self) -> RetainedRange:
         """Rounds that are kept, with their tokens."""
         (n,) = self._connection.execute("SELECT count(*) FROM rounds").fetchone()
         oldest = self._connection.execute(
             "SELECT number, at_us FROM rounds ORDER BY number LIMIT 1"
         ).fetchone()
-        return Kept(int(n), *(oldest or (0, 0)))
+        return RetainedRange(int(n), *(oldest or (0, 0)))
 
     def first_to_keep(self, since_us: int, count: int) -> int:
         """The first round committed since then, or the newest but `count`, whichever is later; never after the last one."""
@@ -378,25 +263,6 @@ class RoundLog:
         ]
         return min((self.version_of(number) for number in found if number is not None), default=None)
 
-    # ----------------------------------------------------------------------------------------- cursors
-
-    def cursor(self, reader: str) -> tuple[int, int] | None:
-        row = self._connection.execute(
-            "SELECT round, place FROM cursors WHERE reader = ?", (reader,)
-        ).fetchone()
-        return None if row is None else (int(row[0]), int(row[1]))
-
-    def set_cursor(self, reader: str, round_number: int, place: int) -> None:
-        with self._database.transaction():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO cursors (reader, round, place) VALUES (?, ?, ?)",
-                (reader, round_number, place),
-            )
-
-    def cursors(self) -> dict[str, tuple[int, int]]:
-        rows = self._connection.execute("SELECT reader, round, place FROM cursors")
-        return {reader: (int(number), int(place)) for reader, number, place in rows}
-
 
 def _lanes_to(progress: StreamProgress) -> dict[str, object]:
     lanes = {name: [lane.max_time_us, lane.last_row_us] for name, lane in progress.lanes.items()}
@@ -412,7 +278,7 @@ def _with_lanes(progress: StreamProgress, stored: Any) -> StreamProgress:
 
 
 def _round(row: tuple[Any, ...]) -> CommittedRound:
-    number, version, now_us, seed, first, last, token, rows, n_results, n_dead, n_late, *_ = checked(
+    number, version, now_us, seed, first, last, token, rows, n_results, n_dead, n_late, *_ = checked_row(
         "rounds", row
     )
     round_ = Round(number, version, now_us, seed, first, json.loads(rows), token)

@@ -1,13 +1,13 @@
-"""Silences and acknowledgements: whose alerts are not to be told for a while, and who took notice of one.
+"""Silences and acknowledgements: which alerts send no messages for a while, and which were acknowledged.
 
 A silence is a change of the catalog and has a version: it holds for the rounds of that version and later, until the round's now()
 reaches its end, or until the version that ended it early. So whether a message is withheld follows from its round alone, however
 often the round is read.
 
 An acknowledgement belongs to one alert from its opening to its resolution: to a key and the time since which it is open. When the
-key opens again it is another alert, which nobody has acknowledged.
+key opens again it is another alert, which is not acknowledged.
 
-Whoever calls holds the engine's lock.
+The caller holds the engine's lock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Silence:
     query_id: int | None  # None: a pattern
     key: dict[str, Any]  # the values these columns of `per` have to have; none: every key
     severity: str | None  # None: any
-    owner: str | None  # None: everybody's
+    owner: str | None  # None: of all owners
     by: str
     reason: str
     at_us: int
@@ -91,9 +91,9 @@ class Silence:
         }
 
 
-def has_values(key: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def has_values(key: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     """Whether the columns of a key have these values; 7 and '7' are the same, as a shell knows texts alone."""
-    return all(name in key and _text(key[name]) == _text(value) for name, value in wanted.items())
+    return all(name in key and _text(key[name]) == _text(value) for name, value in values.items())
 
 
 def _text(value: Any) -> str:
@@ -102,7 +102,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Somebody took notice of an alert."""
+    """An alert was acknowledged."""
 
     by: str
     at_us: int
@@ -177,13 +177,13 @@ class SilenceLog:
             (version, at_us, by, silence_id),
         )
 
-    def acknowledge(self, key: AlertKey, made: Acknowledgement) -> None:
+    def acknowledge(self, key: AlertKey, acknowledgement: Acknowledgement) -> None:
         self._connection.execute(
             "INSERT INTO acknowledgements (query_id, generation, key, since_us, at_us, who, note) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*key, made.since_us, made.at_us, made.by, made.note),
+            (*key, acknowledgement.since_us, acknowledgement.at_us, acknowledgement.by, acknowledgement.note),
         )
 
-    def acknowledged(self, query_id: int | None = None) -> dict[AlertKey, Acknowledgement]:
+    def open_acknowledgements(self, query_id: int | None = None) -> dict[AlertKey, Acknowledgement]:
         """Of alerts that are open, of one query or of all: the last of each."""
         rows = self._connection.execute(
             "SELECT query_id, generation, key, who, at_us, note, since_us FROM acknowledgements JOIN alerts"

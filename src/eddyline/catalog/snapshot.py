@@ -1,7 +1,7 @@
 """A copy of the catalog as it is at one moment, taken while rounds go on, and what such a copy says about itself.
 
 The copy is taken over a connection of its own that holds a read transaction: it sees one state from beginning to end, and
-whoever writes does not wait for it.
+writers do not wait for it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eddyline.catalog import checksums
+from eddyline.catalog.connection import BUSY_S
 from eddyline.catalog.migrations import FORMAT, catalog_problems
 from eddyline.errors import HomeError
 
-BUSY_S = 10.0
 PAGES_AT_ONCE = 1_000
 
 
@@ -45,7 +45,7 @@ class Snapshot:
         return sum(file.nbytes for file in self.files)
 
 
-def copied(catalog: Path, copy: Path, tell: Callable[[str, int, int], None]) -> Snapshot:
+def copy_catalog(catalog: Path, copy: Path, tell: Callable[[str, int, int], None]) -> Snapshot:
     """Copy a catalog that may be in use; `copy` is a new file. Raises HomeError if it cannot be read, or is damaged."""
     try:
         with closing(sqlite3.connect(catalog, timeout=BUSY_S, isolation_level=None)) as source:
@@ -65,7 +65,7 @@ def copied(catalog: Path, copy: Path, tell: Callable[[str, int, int], None]) -> 
     return found
 
 
-def looked_at(catalog: Path) -> Snapshot:
+def verified_snapshot(catalog: Path) -> Snapshot:
     """What a copy says, after a check of the whole file. Raises HomeError if it is damaged or from a newer version."""
     try:
         with closing(sqlite3.connect(catalog, timeout=BUSY_S, isolation_level=None)) as connection:

@@ -12,7 +12,7 @@ from eddyline.model import Shape, Stream
 from eddyline.types import type_name
 
 
-def evolved(old: Stream, new: Stream, users: Iterable[tuple[str, Shape]]) -> Stream:
+def evolved_stream(old: Stream, new: Stream, users: Iterable[tuple[str, Shape]]) -> Stream:
     """The stream after a new declaration: additional nullable columns are accepted; anything that breaks one of `users`
     (name and shape of each live query, one per shape is enough) is refused, naming them. Columns the source brought stay.
     """

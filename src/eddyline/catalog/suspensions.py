@@ -1,4 +1,4 @@
-"""Queries that cannot be answered for now: paused by the engine, with the reason, until somebody resumes or replaces them."""
+"""Queries that cannot be answered for now: paused by the engine, with the reason, until they are resumed or replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def suspend(catalog: Catalog, stream: str, missing: Mapping[str, str], now_us: i
     """
     needs = {
         shape: [column for column in missing if column in shape.columns]
-        for shape in catalog._shapes_of.get(stream.lower(), {})
+        for shape in catalog.plans.shapes_of.get(stream.lower(), {})
     }
     whys = {
         shape: "; ".join(missing[column] for column in columns) for shape, columns in needs.items() if columns
@@ -31,7 +31,7 @@ def suspend_callers(catalog: Catalog, function: str, version: str, why: str, now
     """Suspend the running queries that call a function in this version, all in one version of the catalog; returns their ids."""
     whys = {
         shape: why
-        for shapes in catalog._shapes_of.values()
+        for shapes in catalog.plans.shapes_of.values()
         for shape in shapes
         if (function, version) in shape.functions
     }
@@ -41,21 +41,21 @@ def suspend_callers(catalog: Catalog, function: str, version: str, why: str, now
 
 def suspend_queries(catalog: Catalog, whys: Mapping[int, str], now_us: int) -> list[int]:
     """Suspend those of these queries that run, each for its own reason, all in one version; returns their ids."""
-    running = [each for each in whys if catalog.state(each) is QueryState.RUNNING]
+    running = [each for each in whys if catalog.queries.state(each) is QueryState.RUNNING]
     if running:
         which = f"{len(running)} quer{'y' if len(running) == 1 else 'ies'}"
         with catalog.change(f"suspend {which} that cannot be indexed") as version:
             for query_id in running:
-                shape = catalog.registered(query_id).shape
-                catalog._stop(shape, [query_id], QueryState.SUSPENDED, version, now_us, whys[query_id])
+                shape = catalog.queries.registration(query_id).shape
+                catalog.stop(shape, [query_id], QueryState.SUSPENDED, version, now_us, whys[query_id])
     return running
 
 
 def _suspend(catalog: Catalog, whys: Mapping[Shape, str], which: str, now_us: int) -> dict[Shape, list[int]]:
-    ids_of = {shape: list(catalog._families[shape].ids()) for shape in whys}
+    ids_of = {shape: list(catalog.plans.families[shape].ids()) for shape in whys}
     n = sum(map(len, ids_of.values()))
     if n:
         with catalog.change(f"suspend {n} quer{'y' if n == 1 else 'ies'} {which}") as version:
             for shape, ids in ids_of.items():
-                catalog._stop(shape, ids, QueryState.SUSPENDED, version, now_us, whys[shape])
+                catalog.stop(shape, ids, QueryState.SUSPENDED, version, now_us, whys[shape])
     return ids_of

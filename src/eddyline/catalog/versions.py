@@ -1,7 +1,7 @@
 """Versions that can be gone back to, and forgetting those that are too old.
 
 A version can be gone back to as long as it is in `versions`. Once it is not, all goes that only it had: rows of streams and of
-queries that ended before the oldest version kept, templates of which no member is left, shapes nobody uses any more. A query is
+queries that ended before the oldest version kept, templates of which no member is left, shapes no query uses any more. A query is
 remembered longer if results of it are kept, for they are shown under its name. A member that ended, of a template others of which
 stand, is noted for good. Ids are not used again, whatever is forgotten: the last one is a setting.
 
@@ -23,7 +23,7 @@ FORGOTTEN = "forgotten"  # a setting: templates none of whose members is left at
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedRange:
     """How many there are, the number of the oldest, and when that one was made, as retention counts; zeros if there are none."""
 
     n: int
@@ -32,7 +32,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class RemovedVersions:
     """What a step removed: versions, rows of queries, templates by their first ids, and shapes."""
 
     n_versions: int = 0
@@ -51,13 +51,13 @@ class VersionLog:
         self._database = database
         self._connection = database.connection
 
-    def kept(self) -> Kept:
+    def retained_versions(self) -> RetainedRange:
         """Versions that are kept, the one that stands now among them."""
         (n,) = self._connection.execute("SELECT count(*) FROM versions").fetchone()
         oldest = self._connection.execute(
             "SELECT version, kept_us FROM versions ORDER BY version LIMIT 1"
         ).fetchone()
-        return Kept(int(n), *(oldest or (0, 0)))
+        return RetainedRange(int(n), *(oldest or (0, 0)))
 
     def first_to_keep(self, since_us: int, count: int) -> int:
         """The version that stood at that time, or the newest but `count`, whichever is later.
@@ -65,7 +65,7 @@ class VersionLog:
         What counts is when a version was replaced, not when it was made: after a year without a change, the change that was made
         today can be undone.
         """
-        newest = self._database.version()
+        newest = self._database.versions.last()
         later = self._connection.execute(
             "SELECT version FROM versions WHERE kept_us >= ? ORDER BY version LIMIT 1", (since_us,)
         ).fetchone()
@@ -77,7 +77,7 @@ class VersionLog:
             stood = before or 0
         return max(stood, newest - count)
 
-    def forget(self, before: int, *, results_from: int | None = None) -> Forgotten:
+    def forget(self, before: int, *, results_from: int | None = None) -> RemovedVersions:
         """Forget versions before this one, a step of it: to be called again as long as something was forgotten.
 
         Queries that stood at version `results_from` or later are still known by name.
@@ -91,7 +91,7 @@ class VersionLog:
         ).fetchall()
         done = self._database.number(FORGOTTEN)
         if before <= oldest and not ended and unused <= done:
-            return Forgotten()
+            return RemovedVersions()
         with self._database.transaction():
             n_versions = self._connection.execute(
                 "DELETE FROM versions WHERE version < ?", (before,)
@@ -109,8 +109,10 @@ class VersionLog:
                 )
             shapes = self._forget_shapes({shape for *_, shape in (*ended, *templates)})
             self._database.set(FORGOTTEN, str(max(done, unused)))
-        self._database.unknow_shapes(shapes)
-        return Forgotten(n_versions, len(ended), tuple(first_id for first_id, _, _ in templates), len(shapes))
+        self._database.shapes.forget(shapes)
+        return RemovedVersions(
+            n_versions, len(ended), tuple(first_id for first_id, _, _ in templates), len(shapes)
+        )
 
     def _ended_templates(self, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         """First id, number of members and shape of templates whose last members ended after one version and until another."""
@@ -152,7 +154,7 @@ class VersionLog:
                 query_id = template[0] + template[1] - 1
 
     def _forget_shapes(self, candidates: Iterable[int]) -> set[int]:
-        """Remove those that nobody uses any more; returns which."""
+        """Remove those that no query uses any more; returns which."""
         return {
             shape
             for shape in candidates

@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, Session, session
+from eddyline.cli.parser import CommandError
+from eddyline.cli.session import Session, session
 
 
 def alerts(args: argparse.Namespace, out: Output) -> int:
@@ -28,11 +29,11 @@ def alerts(args: argparse.Namespace, out: Output) -> int:
             given = {"query": args.query, "key": key_of(args.key), "owner": args.owner or ""}
             _history(engine.call("alert_history", **given), out)
             return 0
-        wanted = {"query": args.query, "owner": args.owner}
+        selection = {"query": args.query, "owner": args.owner}
         if is_about_messages:
-            _messages(engine, wanted, args, out)
+            _messages(engine, selection, args, out)
         else:
-            _open_alerts(engine.call("alerts", state=args.state, **wanted), out)
+            _open_alerts(engine.call("alerts", state=args.state, **selection), out)
     return 0
 
 
@@ -63,7 +64,7 @@ def _history(found: list[dict[str, Any]], out: Output) -> None:
         out.document(found)
         return
     if not found:
-        out.note("nothing is kept about this alert")
+        out.note("there is no history of this alert")
     for entry in found:
         words = [entry["event"]]
         words += [f"by {entry['by']}"] if entry.get("by") else []
@@ -71,8 +72,8 @@ def _history(found: list[dict[str, Any]], out: Output) -> None:
         words += [f"({entry['reason']})"] if entry.get("reason") else []
         words += [f"{entry['n_withheld']:,} were withheld"] if entry.get("n_withheld") else []
         words += ["(withheld)"] if entry.get("status") and entry["silence"] is not None else []
-        said = entry.get("message") or entry.get("note") or ""
-        out.text(f"{entry['at']}  {' '.join(words)}{f': {said}' if said else ''}")
+        text = entry.get("message") or entry.get("note") or ""
+        out.text(f"{entry['at']}  {' '.join(words)}{f': {text}' if text else ''}")
 
 
 def key_of(given: list[str]) -> dict[str, str]:
@@ -99,12 +100,12 @@ def _cells(alert: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _messages(engine: Session, wanted: dict[str, Any], args: argparse.Namespace, out: Output) -> None:
+def _messages(engine: Session, selection: dict[str, Any], args: argparse.Namespace, out: Output) -> None:
     newest = 10 if args.messages is None else args.messages
     follows = args.follow and engine.is_held
     if args.follow and not engine.is_held:
-        out.note(f"nobody holds {engine.home}: these are the messages that are kept")
-    answer = engine.commands.call("messages", wanted | {"newest": newest, "follow": follows}, _quiet)
+        out.note(f"no process holds {engine.home}: these are the stored messages")
+    answer = engine.commands.call("messages", selection | {"newest": newest, "follow": follows}, _quiet)
     for message in answer or ():
         if message is not None:
             _print(message, out)

@@ -8,12 +8,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from eddyline.api.backup import backup_of_folder, verify
-from eddyline.api.backup import restore as restored
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, connected, home_of, pipeline_of
+from eddyline.cli.parser import CommandError
+from eddyline.cli.session import connected, home_of, pipeline_of
 from eddyline.cli.show import plural
-from eddyline.engine.memory import size_text
+from eddyline.control import backup_of_folder, verify
+from eddyline.control import restore as restored
+from eddyline.documents import size_text
 
 
 def backup(args: argparse.Namespace, out: Output) -> int:
@@ -21,10 +22,10 @@ def backup(args: argparse.Namespace, out: Output) -> int:
     if args.verify is not None:
         if args.folder is not None:
             raise CommandError(
-                "--verify takes the one file and nothing else", hint="See eddyline backup --help."
+                "--verify takes one file and no other argument", hint="See eddyline backup --help."
             )
         with out.progress("reading the backup") as tell:
-            _tell(verify(Path(args.verify), tell).as_dict(), "all as it was written", out)
+            _tell(verify(Path(args.verify), tell).as_dict(), "no damage found", out)
         return 0
     if args.folder is None:
         raise CommandError("backup needs a file to write", hint="Try eddyline backup HOME FILE.tar.gz.")
@@ -33,11 +34,11 @@ def backup(args: argparse.Namespace, out: Output) -> int:
     with out.progress("backing up") as tell:
         remote = connected(folder)
         if remote is None:
-            made = backup_of_folder(folder, Path(file), tell).as_dict()
+            written = backup_of_folder(folder, Path(file), tell).as_dict()
         else:
             with closing(remote):
-                made = remote.call("backup", {"file": os.path.abspath(file)}, tell)
-    _tell(made, "written", out)
+                written = remote.call("backup", {"file": os.path.abspath(file)}, tell)
+    _tell(written, "written", out)
     return 0
 
 
@@ -57,4 +58,6 @@ def _tell(found: dict[str, Any], done: str, out: Output) -> None:
         f"up to round {found['last_round']}, {plural(found['n_files'], 'file')} with {size_text(found['file_bytes'])}"
     )
     for name, why in found["left_out"].items():
-        out.note(f"warning: {name} was damaged or gone in the home already, and is not in it: {why}")
+        out.note(
+            f"warning: {name} was already damaged or missing in the home, and is not in the backup: {why}"
+        )

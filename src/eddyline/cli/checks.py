@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from eddyline.api.engine import Engine, open_engine
-from eddyline.api.pipeline import Pipeline, load_functions
-from eddyline.api.pipeline.mistakes import Place
-from eddyline.api.rules import apply_rules
-from eddyline.api.rules_files import Desired, StatedStream, desired, rule_files
-from eddyline.api.scripts import run_file
+from eddyline.api import Engine, open_engine
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, pipeline_of
+from eddyline.cli.parser import CommandError
+from eddyline.cli.session import pipeline_of
 from eddyline.cli.show import near, near_in
 from eddyline.errors import EddylineError
+from eddyline.pipeline import Pipeline, Place, load_functions
+from eddyline.rules import Desired, StatedStream, apply_rules, desired, rule_files
+from eddyline.scripts import run_file
 
 
 @dataclass(slots=True)
@@ -123,26 +122,26 @@ def _run(file: Path, pipeline: Pipeline | None) -> Outcome:
 
 def _engine_for(file: Path, pipeline: Pipeline | None) -> Callable[..., Engine]:
     """Makes the engine a script runs on."""
-    wanted = Desired()
+    target = Desired()
     rules = file.with_suffix(".sql")
     if rules.is_file():
-        wanted = desired(rules)
+        target = desired(rules)
         folder = [other for other in rule_files([rules.parent]) if other != rules]
-        stated = {stream.stream.name.lower() for stream in wanted.streams}
+        stated = {stream.stream.name.lower() for stream in target.streams}
         for stream in desired(folder).streams:  # streams that files beside it declare
             if stream.stream.name.lower() not in stated:
-                wanted.streams.append(stream)
+                target.streams.append(stream)
     if pipeline is not None:
-        stated = {stream.stream.name.lower() for stream in wanted.streams}
+        stated = {stream.stream.name.lower() for stream in target.streams}
         for settings in pipeline.streams:
             if settings.stream.name.lower() not in stated:
-                wanted.streams.append(
+                target.streams.append(
                     StatedStream(settings.stream, settings.place or Place(pipeline.path, 1, 1))
                 )
 
     def make(**options: Any) -> Engine:
         engine = open_engine(**options)
-        apply_rules(engine, wanted)
+        apply_rules(engine, target)
         return engine
 
     return make
@@ -163,8 +162,10 @@ def _write_junit(file: Path, outcomes: list[Outcome]) -> None:
             time=f"{outcome.seconds:.3f}",
         )
         if not outcome.has_passed:
-            said = [difference["shown"] for difference in outcome.differences] + [outcome.error or ""]
-            text = "\n".join(filter(None, said))
+            failure_texts = [difference["shown"] for difference in outcome.differences] + [
+                outcome.error or ""
+            ]
+            text = "\n".join(filter(None, failure_texts))
             failure = ElementTree.SubElement(case, "failure", message=text.partition("\n")[0])
             failure.text = _xml_text(text)
     root = ElementTree.Element("testsuites")

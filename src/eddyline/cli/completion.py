@@ -1,7 +1,7 @@
 """Completion for shells, written from the commands there are.
 
 Commands, options and values they may have are in the script itself. Names of queries, streams, sinks and versions are asked for
-when they are needed, of `eddyline.catalog.names`, which is run as a file and so answers at once.
+when they are needed, of `catalog/names.py`, which is run as a file and so answers at once.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import argparse
 import shlex
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from eddyline.catalog import names
+from eddyline.cli.arguments import build
+from eddyline.cli.output import Output
 from eddyline.cli.parser import NAMED, Parser
 
-Path = tuple[str, ...]
+CommandPath = tuple[str, ...]
+NAMES_FILE = Path(__file__).parents[1] / "catalog" / "names.py"  # shells run it by its path
 _OPEN_ALERTS = ("ack",)  # commands whose QUERY has open alerts
 
 
@@ -30,12 +33,21 @@ class Words:
     repeats: bool = False  # the last argument may come again
 
 
+def completion(args: argparse.Namespace, out: Output) -> int:
+    text = script(args.shell, build())
+    if out.is_json:
+        out.document({"shell": args.shell, "script": text})
+    else:
+        print(text, end="")
+    return 0
+
+
 def script(shell: str, parser: Parser) -> str:
     """What a shell has to read to complete commands, options, values and names."""
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](commands(parser))
 
 
-def commands(parser: argparse.ArgumentParser, path: Path = ()) -> dict[Path, Words]:
+def commands(parser: argparse.ArgumentParser, path: CommandPath = ()) -> dict[CommandPath, Words]:
     """What may follow each command."""
     words = Words()
     found = {path: words}
@@ -110,7 +122,7 @@ complete -F _eddyline eddyline
 """
 
 
-def _bash(found: dict[Path, Words]) -> str:
+def _bash(found: dict[CommandPath, Words]) -> str:
     def lines(cases: list[tuple[str, str]]) -> str:
         return "\n".join(f"    {pattern}) {then} ;;" for pattern, then in cases)
 
@@ -136,7 +148,7 @@ def _bash(found: dict[Path, Words]) -> str:
     )
 
 
-def _zsh(found: dict[Path, Words]) -> str:
+def _zsh(found: dict[CommandPath, Words]) -> str:
     return f"""\
 # completion of eddyline for zsh:  eval "$(eddyline completion zsh)"
 autoload -U +X bashcompinit && bashcompinit
@@ -145,13 +157,13 @@ autoload -U +X bashcompinit && bashcompinit
 
 def _names_command() -> str:
     """What prints names: a file run by its path, so that nothing of the package is loaded."""
-    return f"{shlex.quote(sys.executable)} -P {shlex.quote(names.__file__)}"
+    return f"{shlex.quote(sys.executable)} -P {shlex.quote(str(NAMES_FILE))}"
 
 
 # --------------------------------------------------------------------------------------------- fish
 
 
-def _fish(found: dict[Path, Words]) -> str:
+def _fish(found: dict[CommandPath, Words]) -> str:
     lines = ["# completion of eddyline for fish:  eddyline completion fish | source"]
     ask = f"({_names_command()} %s (commandline -opc) (commandline -ct) 2>/dev/null)"
     for path, words in found.items():

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import eddyline
-from eddyline.api.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings
-from eddyline.api.pipeline import Pipeline
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, connected, home_of, pipeline_of, session
+from eddyline.cli.parser import CommandError
+from eddyline.cli.session import connected, home_of, pipeline_of, session
 from eddyline.cli.show import plural
+from eddyline.control import ERROR, OK, WARNING, Finding, check_home, folder_findings
+from eddyline.documents import size_text
 from eddyline.engine import Durable, Retention
-from eddyline.engine.memory import size_text
 from eddyline.errors import EddylineError
-from eddyline.spark import prepare_fast_start
-from eddyline.spark.class_archive import SWITCH
-from eddyline.spark.java import JavaNotFoundError, java_home
-from eddyline.storage.home import holder_of
+from eddyline.pipeline import Pipeline
+from eddyline.spark import SWITCH, JavaNotFoundError, java_home, prepare_fast_start
+from eddyline.storage import holder_of
 
 NEEDED = ("numba", "numpy", "pyarrow", "rich", "sqlglot", "tzdata")
 OPTIONAL = {"pyspark": "spark", "fastapi": "server", "confluent-kafka": "kafka"}
@@ -121,7 +120,7 @@ def _rules(pipeline: Pipeline, args: argparse.Namespace, out: Output) -> Iterato
         return
     n_mistakes = len(planned["mistakes"])
     if n_mistakes:
-        yield Finding(ERROR, "rules", plural(n_mistakes, "mistake"), "eddyline plan says what they are.")
+        yield Finding(ERROR, "rules", plural(n_mistakes, "mistake"), "eddyline plan lists them.")
     for warning in planned["warnings"]:
         yield Finding(WARNING, "rules", warning)
     if not n_mistakes and not planned["warnings"]:
@@ -133,7 +132,9 @@ def _home(home: Path, retention: Retention | None, args: argparse.Namespace, out
     if not (home / "catalog.db").exists():
         if args.forget_damaged:
             raise CommandError(f"there is no home at {home}", hint="Name another with --home.")
-        return [Finding(OK, "home", f"{home} is not there yet", "eddyline run or eddyline apply makes it.")]
+        return [
+            Finding(OK, "home", f"{home} does not exist yet", "eddyline run or eddyline apply creates it.")
+        ]
     try:
         remote = connected(home)
         if remote is not None:
@@ -152,7 +153,7 @@ def _home(home: Path, retention: Retention | None, args: argparse.Namespace, out
                 found = check_home(durable, forget_damaged=args.forget_damaged, tell=tell)
             finally:
                 durable.close()
-        return [Finding(OK, "home", f"{home}, held by nobody"), *found]
+        return [Finding(OK, "home", f"{home}, not held by any process"), *found]
     except EddylineError as error:
         message = " ".join(filter(None, (error.problem, error.detail and f"({error.detail})")))
         return [Finding(ERROR, "home", message, error.hint), *folder_findings(home)]

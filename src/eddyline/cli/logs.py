@@ -20,10 +20,9 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from eddyline.api.filter_words import event_words
-from eddyline.api.jsonable import jsonable
-from eddyline.catalog.access import without_tokens
+from eddyline.catalog import without_tokens
 from eddyline.cli.output import Output
+from eddyline.documents import event_words, iso_time, jsonable
 from eddyline.events import (
     AuditDifference,
     ColumnAdded,
@@ -53,7 +52,6 @@ from eddyline.events import (
     TableFailed,
     TableLoaded,
 )
-from eddyline.model import iso_time
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
@@ -83,7 +81,7 @@ _LEVEL_OF = {
         logging.ERROR,
     ),
 }  # all others are warnings
-_SAID_IN_WORDS = (
+_LOGGED_IN_WORDS = (
     KernelsCompiling,
     IndexBuildFailed,
     AuditDifference,
@@ -106,14 +104,14 @@ def tell_event(event: Event) -> None:
     if logger.isEnabledFor(level):
         fields = dataclasses.asdict(event)
         number = fields.pop("round_number")
-        said = event_words(event) or ", ".join(f"{name} {_shown(value)}" for name, value in fields.items())
+        words = event_words(event) or ", ".join(f"{name} {_shown(value)}" for name, value in fields.items())
         name = type(event).__name__
         extra = {
             "event": name,
             "fields": {"round": number, **fields},
-            "said_in_words": isinstance(event, _SAID_IN_WORDS),
+            "has_words": isinstance(event, _LOGGED_IN_WORDS),
         }
-        logger.log(level, "round %d: %s: %s", number, name, said, extra=extra)
+        logger.log(level, "round %d: %s: %s", number, name, words, extra=extra)
 
 
 def _shown(value: Any) -> str:
@@ -136,7 +134,7 @@ def logging_to_stderr(args: argparse.Namespace, out: Output) -> Iterator[None]:
     handler.setFormatter(JsonFormatter() if is_json else TextFormatter())
     handler.addFilter(_is_new if is_json else _is_for_people)
     handler.addFilter(Repeats())
-    out.log, out.is_log_kept = json_note if is_json else text_note, is_json
+    out.log, out.is_log_json = json_note if is_json else text_note, is_json
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [(logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:
@@ -184,13 +182,13 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] | None = getattr(record, "fields", None)
-        said = {"message": record.getMessage()} if fields is None else dict(fields)
+        message = {"message": record.getMessage()} if fields is None else dict(fields)
         if (repeated := getattr(record, "repeated", None)) is not None:
-            said["times"], said["since"] = repeated
+            message["times"], message["since"] = repeated
         if record.exc_info:
-            said["trace"] = self.formatException(record.exc_info)
+            message["trace"] = self.formatException(record.exc_info)
         event = getattr(record, "event", None) or record.name
-        line = json_line(record.levelname.lower(), event, jsonable(said), record.created)
+        line = json_line(record.levelname.lower(), event, jsonable(message), record.created)
         return without_secrets(line)
 
 
@@ -198,10 +196,10 @@ class TextFormatter(logging.Formatter):
     """A log record as people read it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = super().format(record)
+        message = super().format(record)
         if (repeated := getattr(record, "repeated", None)) is not None:
-            said += f" ({repeated[0]:,} times since {repeated[1]})"
-        return without_secrets(text_line(record.levelname.lower(), said, record.created))
+            message += f" ({repeated[0]:,} times since {repeated[1]})"
+        return without_secrets(text_line(record.levelname.lower(), message, record.created))
 
 
 class _ToStderr(logging.Handler):
@@ -225,7 +223,7 @@ class Repeats:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, ...], _Seen] = {}
+        self._failures: dict[tuple[str, ...], _RepeatedFailure] = {}
 
     def __call__(self, record: logging.LogRecord) -> bool:
         event, fields = getattr(record, "event", ""), getattr(record, "fields", {})
@@ -234,23 +232,23 @@ class Repeats:
         key = _failure(record, event, fields)
         if key is None:
             return True
-        seen = self._seen.get(key)
-        if seen is None or record.created - seen.last_s > FORGET_S:
-            if len(self._seen) >= MOST_FAILURES:
-                self._seen.clear()
-            seen = self._seen[key] = _Seen(record.created)
-        seen.n, seen.last_s = seen.n + 1, record.created
-        if seen.n > 1:
-            record.repeated = (seen.n, iso_time(int(seen.first_s * 1e6), timespec="seconds"))
-        return seen.n == 10 ** (len(str(seen.n)) - 1)
+        failure = self._failures.get(key)
+        if failure is None or record.created - failure.last_s > FORGET_S:
+            if len(self._failures) >= MOST_FAILURES:
+                self._failures.clear()
+            failure = self._failures[key] = _RepeatedFailure(record.created)
+        failure.n, failure.last_s = failure.n + 1, record.created
+        if failure.n > 1:
+            record.repeated = (failure.n, iso_time(int(failure.first_s * 1e6), timespec="seconds"))
+        return failure.n == 10 ** (len(str(failure.n)) - 1)
 
     def _forget(self, events: Collection[str], name: str) -> None:
-        for key in [key for key in self._seen if key[0] in events and key[1] in (name, "")]:
-            del self._seen[key]
+        for key in [key for key in self._failures if key[0] in events and key[1] in (name, "")]:
+            del self._failures[key]
 
 
 @dataclasses.dataclass(slots=True)
-class _Seen:
+class _RepeatedFailure:
     first_s: float
     last_s: float = 0.0
     n: int = 0
@@ -279,7 +277,7 @@ def _is_for_people(record: logging.LogRecord) -> bool:
     is_usual = (
         record.name == ACCESS and record.levelno == logging.INFO and record.__dict__["fields"]["status"] < 400
     )
-    return not (is_usual and not _is_debugging()) and not getattr(record, "said_in_words", False)
+    return not (is_usual and not _is_debugging()) and not getattr(record, "has_words", False)
 
 
 def _is_debugging() -> bool:

@@ -8,15 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from eddyline.api.commands import Tell
-from eddyline.api.control import error_to
 from eddyline.errors import EddylineError
+
+if TYPE_CHECKING:  # rich loads where a terminal is written to, documents where a command needs one
+    from rich.text import Text
+
+    from eddyline.documents import Tell
 
 PATIENCE_S = 2.0  # what takes longer says how far it is
 EVERY_S = 0.2
@@ -30,7 +29,7 @@ class Output:
         self.shows_progress = sys.stderr.isatty() if progress is None else progress
         self.is_terminal = sys.stdout.isatty() and not is_json
         self.log: Callable[..., None] | None = None  # where notes go while stderr is a log
-        self.is_log_kept = False  # by programs: no secret is for it
+        self.is_log_json = False  # by programs: no secret is for it
 
     def document(self, body: Any) -> None:
         """One JSON document."""
@@ -43,14 +42,20 @@ class Output:
     def text(self, text: str | Text = "") -> None:
         """A result for people."""
         if self.is_terminal:
+            from rich.console import Console
+
             Console(highlight=False, soft_wrap=True).print(text, markup=False)
         else:
-            print(text.plain if isinstance(text, Text) else text)
+            print(text if isinstance(text, str) else text.plain)
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Columns: drawn on a terminal, plain and never cut in a pipe."""
         cells = [["" if value is None else str(value) for value in row] for row in rows]
         if self.is_terminal:
+            from rich.console import Console
+            from rich.table import Table
+            from rich.text import Text
+
             table = Table(box=None, pad_edge=False, header_style="bold")
             for header in headers:
                 table.add_column(header, overflow="fold")
@@ -72,7 +77,7 @@ class Output:
 
     def secret(self, text: str, *, otherwise: str) -> None:
         """Something that may stand on a screen and in no log: where stderr is one, `otherwise` says what to do instead."""
-        if not self.is_log_kept or sys.stderr.isatty():
+        if not self.is_log_json or sys.stderr.isatty():
             print(text, file=sys.stderr, flush=True)
         else:
             self.note(otherwise)
@@ -87,6 +92,8 @@ class Output:
     def error(self, error: EddylineError) -> None:
         """What went wrong, the same whether it happened here or in the engine that holds the home."""
         if self.is_json:
+            from eddyline.documents import error_to
+
             print(json.dumps({"error": error_to(error)}, ensure_ascii=False), file=sys.stderr, flush=True)
             return
         message = str(error)
@@ -94,6 +101,9 @@ class Output:
             self.log(message, level="error", event="Error")
             return
         if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.text import Text
+
             head, _, rest = message.partition("\n")
             console = Console(stderr=True, highlight=False, soft_wrap=True)
             console.print(Text(head, style="bold red"))
@@ -132,11 +142,11 @@ class _Line:
         if done.wait(PATIENCE_S):
             return
         while True:
-            said = f"{self._text}, {time.monotonic() - self._began_s:.0f} s"
+            line = f"{self._text}, {time.monotonic() - self._began_s:.0f} s"
             if self._is_terminal:
-                print(f"\r\x1b[2K{said}", end="", file=sys.stderr, flush=True)
+                print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
             else:
-                print(said, file=sys.stderr, flush=True)
+                print(line, file=sys.stderr, flush=True)
             if done.wait(EVERY_S if self._is_terminal else PATIENCE_S):
                 break
         if self._is_terminal:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
-from eddyline.cli.session import CommandError
-from eddyline.errors import did_you_mean, nearest
+from eddyline.errors import EddylineError, did_you_mean, nearest
 
 # What an argument names, by its metavar: kinds of eddyline.catalog.names.
 NAMED = {"QUERY": "query", "STREAM": "stream", "SINK": "sink", "VERSION": "version"}
 _REQUIRED = "the following arguments are required: "
+
+
+class CommandError(EddylineError):
+    """The command itself is wrong: exit code 2."""
 
 
 class MissingArgument(CommandError):
@@ -37,8 +40,8 @@ def _shown(action: argparse.Action) -> str:
 
 def _described(action: argparse.Action) -> str:
     name = _shown(action)
-    said = ", ".join(map(str, action.choices)) if action.choices else action.help
-    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}: {said}"
+    values = ", ".join(map(str, action.choices)) if action.choices else action.help
+    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}: {values}"
 
 
 def _hint(parser: argparse.ArgumentParser) -> str:

@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError
+from eddyline.cli.parser import CommandError
 
 FILES = {
     "eddyline.toml": """\
-# What is read, which rules stand on it, where results go.     eddyline run --once
+# Sources, rules and sinks of a pipeline.     eddyline run --once
 
 [engine]
-home = "home" # what must not be lost; the first run makes it
+home = "home" # state and results; created by the first run
 
 [streams.trades]
 schema = "sym STRING, sector STRING, price DOUBLE, qty INT, ts TIMESTAMP"

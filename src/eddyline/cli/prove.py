@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from eddyline.api.pipeline import load_functions
-from eddyline.api.receipts import Receipt
-from eddyline.api.receipts import prove as prove_receipt
 from eddyline.cli.output import Output
 from eddyline.cli.session import pipeline_of, session
+from eddyline.pipeline import load_functions
 from eddyline.proof import Proof
+from eddyline.receipts import Receipt
+from eddyline.receipts import prove as prove_receipt
 
 
 def receipt(args: argparse.Namespace, out: Output) -> int:
@@ -37,7 +37,7 @@ def prove(args: argparse.Namespace, out: Output) -> int:
         if pipeline is not None:
             load_functions(pipeline)
         with out.progress("proving"):
-            proof = prove_receipt(issued, on_wait=lambda said: out.note(f"{said} …"))
+            proof = prove_receipt(issued, on_wait=lambda progress: out.note(f"{progress} …"))
     if out.is_json:
         out.document(proof.as_dict())
     else:

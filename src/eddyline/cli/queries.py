@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eddyline.api.explain import suspended_text
-from eddyline.api.rules_files import RulesError, desired
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, session
+from eddyline.cli.parser import CommandError
+from eddyline.cli.session import session
+from eddyline.documents import suspended_text
+from eddyline.rules import RulesError, desired
 
 
 def add(args: argparse.Namespace, out: Output) -> int:
@@ -22,7 +23,7 @@ def add(args: argparse.Namespace, out: Output) -> int:
         properties["owner"] = args.owner
     params = {name: _value(value) for name, value in pairs(args.param, "--param").items()}
     with session(args, out) as engine:
-        made = engine.call(
+        registered = engine.call(
             "query_add",
             text=text,
             name=args.name,
@@ -31,11 +32,11 @@ def add(args: argparse.Namespace, out: Output) -> int:
             replace=args.replace,
         )
     if out.is_json:
-        out.document(made)
+        out.document(registered)
         return 0
-    done = "added" if made["is_new"] else "replaced" if made["is_changed"] else "unchanged"
-    out.text(f"{done}: {made['name']}, number {made['id']}, version {made['version']}")
-    for warning in made["warnings"]:
+    done = "added" if registered["is_new"] else "replaced" if registered["is_changed"] else "unchanged"
+    out.text(f"{done}: {registered['name']}, number {registered['id']}, version {registered['version']}")
+    for warning in registered["warnings"]:
         out.note(f"warning: {warning}")
     return 0
 
@@ -145,12 +146,12 @@ def show(args: argparse.Namespace, out: Output) -> int:
 def alert_text(facts: dict[str, Any]) -> str:
     """How the alerts of a query are, in a line."""
     states = [f"{n:,} {state}" for state, n in facts["n_open"].items()]
-    said = f"fired {facts['n_fired']:,} times, resolved {facts['n_resolved']:,}"
+    counts_text = f"fired {facts['n_fired']:,} times, resolved {facts['n_resolved']:,}"
     unformatted = facts["n_unformatted"]
     return ", ".join(
         [
             *(states or ["none open"]),
-            said,
+            counts_text,
             f"{facts['n_suppressed']:,} suppressed",
             *([f"{unformatted:,} messages could not be filled"] if unformatted else []),
         ]
@@ -173,10 +174,10 @@ def explain(args: argparse.Namespace, out: Output) -> int:
     if args.query.lstrip()[:6].lower() == "select":
         texts = [args.query]
     elif args.query.endswith(".sql"):
-        wanted = desired(_existing(args.query))
-        if wanted.mistakes:
-            raise RulesError(wanted.mistakes)
-        texts = [rule.text for rule in wanted.rules]
+        target = desired(_existing(args.query))
+        if target.mistakes:
+            raise RulesError(target.mistakes)
+        texts = [rule.text for rule in target.rules]
         if not texts:
             raise CommandError(
                 f"{args.query} holds no query", hint="Name a file with a SELECT or a CREATE VIEW."

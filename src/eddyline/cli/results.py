@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
-from eddyline.api.control import Remote
 from eddyline.cli.output import Output
+from eddyline.cli.parser import CommandError
 from eddyline.cli.queries import row_text
-from eddyline.cli.session import CommandError, session
+from eddyline.cli.session import session
+from eddyline.control import Remote
 
 
 def tail(args: argparse.Namespace, out: Output) -> int:
     if args.after is not None and args.reader is not None:
-        raise CommandError("--after and --reader exclude each other", hint="A reader knows where it ended.")
+        raise CommandError("--after and --reader exclude each other", hint="A reader has its own position.")
     with ExitStack() as stack:
         engine = stack.enter_context(session(args, out))
         after, newest = args.after, None if args.after is not None else args.newest
@@ -31,9 +32,9 @@ def tail(args: argparse.Namespace, out: Output) -> int:
 
         follows = engine.is_held and not args.no_follow
         if not engine.is_held and not args.no_follow:
-            out.note(f"nobody holds {engine.home}: these are the results that are kept")
-        wanted = {"queries": args.queries, "owner": args.owner, "newest": newest, "after": after}
-        answer = engine.commands.call("tail", wanted | {"follow": follows}, _quiet)
+            out.note(f"no process holds {engine.home}: these are the stored results")
+        selection = {"queries": args.queries, "owner": args.owner, "newest": newest, "after": after}
+        answer = engine.commands.call("tail", selection | {"follow": follows}, _quiet)
         if answer is not None:
             _show(answer, remember, out)
     return 0

@@ -8,7 +8,8 @@ from typing import Any
 
 from eddyline.cli import show
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, pipeline_of, session
+from eddyline.cli.parser import CommandError
+from eddyline.cli.session import pipeline_of, session
 
 
 def plan(args: argparse.Namespace, out: Output) -> int:

@@ -8,16 +8,15 @@ import dataclasses
 import json
 import sys
 
-from eddyline.api.engine import Engine
-from eddyline.api.pipeline.model import Pipeline
-from eddyline.api.run_log import log_start
-from eddyline.api.runner import Runner, RunProgress, RunSummary
+from eddyline.api import Engine, PipelineRunner, log_start
 from eddyline.cli import show
 from eddyline.cli.logs import logging_to_stderr, tell_event
 from eddyline.cli.output import Output
 from eddyline.cli.session import home_of, pipeline_of
 from eddyline.errors import HomeError, PropertyError
-from eddyline.spark.workers import SparkWorkers
+from eddyline.pipeline import Pipeline
+from eddyline.runtime import RunProgress, RunSummary
+from eddyline.spark import SparkWorkers
 
 AUDIT_S = 60.0
 STEPS_EVERY_S = 10.0
@@ -30,7 +29,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     with (
         logging_to_stderr(args, out),
         workers_of(args, pipeline, out) as workers,
-        Runner(
+        PipelineRunner(
             pipeline,
             home=home,
             on_event=tell_event,
@@ -65,12 +64,12 @@ def _tell_audit(engine: Engine, out: Output, *, once: bool) -> None:
     found = engine.audited()
     if found is not None:
         counted = ((found.n_rounds, "round"), (found.n_queries, "query"), (found.n_differences, "difference"))
-        said = ", ".join(show.plural(n, noun) for n, noun in counted)
+        counts_text = ", ".join(show.plural(n, noun) for n, noun in counted)
         skipped = "".join(f"; {n:,} skipped: {reason}" for reason, n in found.skipped.items())
-        out.note(f"audit: {said}{skipped}")
+        out.note(f"audit: {counts_text}{skipped}")
 
 
-def tell_rules(runner: Runner, out: Output) -> None:
+def tell_rules(runner: PipelineRunner, out: Output) -> None:
     """What applying the rules of the pipeline changed."""
     if runner.applied is None:
         return
@@ -102,7 +101,7 @@ def workers_of(
         master=args.master,
         confs=confs,
         time_zone=pipeline.engine.time_zone,
-        on_wait=lambda said: out.note(f"{said} …"),
+        on_wait=lambda progress: out.note(f"{progress} …"),
     )
     for warning in workers.warnings:
         out.note(f"warning: {warning}")
@@ -134,6 +133,6 @@ def _summarise(summary: RunSummary, out: Output) -> None:
         print(json.dumps(dataclasses.asdict(summary)), file=sys.stderr, flush=True)
         return
     counted = ((summary.n_rounds, "round"), (summary.n_rows, "row"), (summary.n_results, "result"))
-    said = ", ".join(show.plural(n, noun) for n, noun in counted)
+    counts_text = ", ".join(show.plural(n, noun) for n, noun in counted)
     dead = f", {show.plural(summary.n_dead, 'dead letter')}" if summary.n_dead else ""
-    out.note(f"{said}{dead} in {summary.seconds:.1f} s; ended by {summary.ended_by}")
+    out.note(f"{counts_text}{dead} in {summary.seconds:.1f} s; ended by {summary.ended_by}")

@@ -7,14 +7,13 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from eddyline.api.engine import Engine, open_engine, server_room
-from eddyline.api.runner import Runner
+from eddyline.api import Engine, PipelineRunner, open_engine, server_room
 from eddyline.cli.logs import logging_to_stderr, tell_event
 from eddyline.cli.output import Output
 from eddyline.cli.running import ProgressLines, start_audit, tell_rules, workers_of
 from eddyline.cli.session import home_of, pipeline_of
 from eddyline.errors import HomeError
-from eddyline.storage.home import holder_of
+from eddyline.storage import holder_of
 
 
 def serve(args: argparse.Namespace, out: Output) -> int:
@@ -42,7 +41,7 @@ def serve(args: argparse.Namespace, out: Output) -> int:
             elif link is not None:
                 out.secret(
                     f"log in, once, within an hour:  {link}",
-                    otherwise="nobody has a token yet; make one with: eddyline token add --role admin",
+                    otherwise="there is no token yet; create one with: eddyline token add --role admin",
                 )
 
         server.serve_until_signal(
@@ -75,7 +74,7 @@ def _running(args: argparse.Namespace, out: Output) -> Iterator[tuple[Engine, _R
         return
     with (
         workers_of(args, pipeline, out) as workers,
-        Runner(
+        PipelineRunner(
             pipeline,
             home=home_of(args, pipeline),
             on_event=tell_event,
@@ -94,7 +93,7 @@ def _running(args: argparse.Namespace, out: Output) -> Iterator[tuple[Engine, _R
 class _Rounds:
     """The rounds of a pipeline, in a thread beside the server."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: PipelineRunner) -> None:
         self._runner = runner
         self._error: BaseException | None = None
         self._has_ended = False

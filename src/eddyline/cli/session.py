@@ -11,26 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eddyline.api.commands import Commands
-from eddyline.api.control import Remote
-from eddyline.api.engine import Engine, open_engine
-from eddyline.api.pipeline import (
+from eddyline.api import Commands, Engine, open_engine, open_pipeline
+from eddyline.cli.output import Output
+from eddyline.cli.parser import CommandError
+from eddyline.control import Remote
+from eddyline.errors import HomeError
+from eddyline.pipeline import (
     FILE_NAME,
     Pipeline,
     find_pipeline,
     load_functions,
     load_pipeline,
-    open_pipeline,
 )
-from eddyline.cli.output import Output
-from eddyline.errors import EddylineError, HomeError
-from eddyline.storage.home import holder_of
+from eddyline.storage import holder_of
 
 STARTING_S = 2.0  # a holder that has just opened the home may not take commands yet
-
-
-class CommandError(EddylineError):
-    """The command itself is wrong: exit code 2."""
 
 
 @dataclass(slots=True)

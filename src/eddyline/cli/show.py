@@ -32,19 +32,19 @@ def applied(done: dict[str, Any], out: Output, *, is_pruned: bool) -> None:
         out.text(line)
     for trouble in (*_warnings(found), *troubles(found)):
         out.note(trouble)
-    said = counts(after, ("added", "changed", "removed"))
+    counts_text = counts(after, ("added", "changed", "removed"))
     n_streams = sum(stream["change"] != "unchanged" for stream in found["streams"])
-    said = ", ".join(
-        part for part in (said, f"{plural(n_streams, 'stream')} declared" if n_streams else "") if part
+    counts_text = ", ".join(
+        part for part in (counts_text, f"{plural(n_streams, 'stream')} declared" if n_streams else "") if part
     )
-    if not said:
+    if not counts_text:
         out.text(
             f"nothing to do: {plural(after['unchanged'], 'query')} unchanged, version {after['version']}"
         )
     elif done["dry_run"]:
-        out.text(f"would be: {said}")
+        out.text(f"would be: {counts_text}")
     else:
-        out.text(f"{said}; version {after['version']}")
+        out.text(f"{counts_text}; version {after['version']}")
 
 
 def _warnings(found: dict[str, Any]) -> Iterator[str]:
@@ -69,14 +69,14 @@ def _changes(found: dict[str, Any], is_pruned: bool) -> Iterator[Text]:
         for warning in query["warnings"]:
             yield Text(f"    warning: {_called(query)} {near_in(warning)}", style="yellow")
     for table in found["tables"]:
-        said = counts(table, ("added", "changed", "removed"))
-        if said:
+        counts_text = counts(table, ("added", "changed", "removed"))
+        if counts_text:
             names = table["added_names"][:3] + table["changed_names"][:3]
             example = f": {', '.join(names)} …" if names else ""
             yield _entry(
                 "changed",
                 f"table {_called(table)}{example}",
-                f"{near(table['table'])}, {table['cost']}, {said}",
+                f"{near(table['table'])}, {table['cost']}, {counts_text}",
             )
             yield from _tried_rows(table["tried"])
         for warning in table["warnings"]:
@@ -158,8 +158,8 @@ def troubles(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _summary(found: dict[str, Any], is_pruned: bool) -> str:
-    said = counts(found, ("added", "changed", "removed", "unchanged")) or "there are no rules"
-    parts = [said]
+    counts_text = counts(found, ("added", "changed", "removed", "unchanged")) or "there are no rules"
+    parts = [counts_text]
     n_unlisted = found["unlisted"]["count"]
     if n_unlisted and not is_pruned:
         parts.append(f"{plural(n_unlisted, 'query')} in no file (--prune would drop them)")

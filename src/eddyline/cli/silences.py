@@ -8,7 +8,8 @@ from typing import Any
 
 from eddyline.cli.alerts import key_of, key_text
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, session
+from eddyline.cli.parser import CommandError
+from eddyline.cli.session import session
 
 
 def silence(args: argparse.Namespace, out: Output) -> int:
@@ -27,7 +28,7 @@ def silence(args: argparse.Namespace, out: Output) -> int:
             hint="Give --for '2 hours', or --until 2026-01-31T08:00:00Z.",
         )
     with session(args, out) as engine:
-        made = engine.call(
+        silence_facts = engine.call(
             "silence",
             query=args.query,
             key=key_of(args.key),
@@ -39,10 +40,12 @@ def silence(args: argparse.Namespace, out: Output) -> int:
             owner=args.owner,
         )
     if out.is_json:
-        out.document(made)
+        out.document(silence_facts)
     else:
-        out.text(f"silence {made['id']}: no messages of {_about(made)} until {made['until']}")
-        out.note(f"to end it before: eddyline silence end {made['id']}")
+        out.text(
+            f"silence {silence_facts['id']}: no messages of {_about(silence_facts)} until {silence_facts['until']}"
+        )
+        out.note(f"to end it before: eddyline silence end {silence_facts['id']}")
     return 0
 
 

@@ -62,8 +62,8 @@ def tell_failures(ends: Any, noun: str, out: Output) -> None:
         if end["is_failing"]:
             retry_in_s = end["retry_in_s"]
             again = "" if retry_in_s is None else f"; tried again in {retry_in_s:.0f} s"
-            said = " ".join(str(end.get("message") or end.get("last_error") or "").split())
-            out.note(f"{noun} {name} failed {plural(end['n_failures'], 'time')}{again}: {said}")
+            error_text = " ".join(str(end.get("message") or end.get("last_error") or "").split())
+            out.note(f"{noun} {name} failed {plural(end['n_failures'], 'time')}{again}: {error_text}")
             out.note(f"to try it now: eddyline {noun} retry {name}")
 
 

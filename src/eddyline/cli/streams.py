@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from eddyline.api.pipeline import FILE_NAME, Pipeline, PipelineError, find_pipeline, load_pipeline
 from eddyline.cli.output import Output
-from eddyline.cli.session import CommandError, pipeline_of
+from eddyline.cli.parser import CommandError
+from eddyline.cli.session import pipeline_of
 from eddyline.errors import SchemaError
-from eddyline.sources.sample import Proposal, propose
+from eddyline.pipeline import FILE_NAME, Pipeline, PipelineError, find_pipeline, load_pipeline
+from eddyline.sources import Proposal, propose
 from eddyline.time_properties import TIME_PROPERTIES
 from eddyline.types import type_name
 
@@ -59,7 +60,7 @@ def _check_words(args: argparse.Namespace) -> None:
         )
     if args.delimiter is not None and (len(args.delimiter.encode()) != 1 or args.delimiter in '"\r\n'):
         raise CommandError(
-            f"{args.delimiter!r} cannot stand between fields", hint="Give one character, such as ';'."
+            f"{args.delimiter!r} cannot separate fields", hint="Give one character, such as ';'."
         )
 
 

@@ -9,20 +9,22 @@ from eddyline.cli.session import session
 
 
 def add(args: argparse.Namespace, out: Output) -> int:
-    with session(args, out, creates=True) as asked:
-        made = asked.call("token_add", role=args.role, owner=args.owner, note=args.note, expires=args.expires)
+    with session(args, out, creates=True) as engine:
+        token = engine.call(
+            "token_add", role=args.role, owner=args.owner, note=args.note, expires=args.expires
+        )
     if out.is_json:
-        out.document(made)
+        out.document(token)
         return 0
-    out.text(made["token"])
-    until = "" if made["expires"] is None else f", until {made['expires']}"
-    out.note(f"{made['role']} of {made['owner'] or 'no owner'}{until}; it is shown only now")
+    out.text(token["token"])
+    until = "" if token["expires"] is None else f", until {token['expires']}"
+    out.note(f"{token['role']} of {token['owner'] or 'no owner'}{until}; it is shown only now")
     return 0
 
 
 def list(args: argparse.Namespace, out: Output) -> int:
-    with session(args, out) as asked:
-        found = asked.call("token_list")
+    with session(args, out) as engine:
+        found = engine.call("token_list")
     if out.is_json:
         out.document(found)
         return 0
@@ -32,8 +34,8 @@ def list(args: argparse.Namespace, out: Output) -> int:
 
 
 def drop(args: argparse.Namespace, out: Output) -> int:
-    with session(args, out) as asked:
+    with session(args, out) as engine:
         for token in args.tokens:
-            done = asked.call("token_drop", token=token)
+            done = engine.call("token_drop", token=token)
             out.line(done) if out.is_json else out.note(f"dropped {done['dropped']}")
     return 0

@@ -21,11 +21,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from eddyline.api.control import Remote
 from eddyline.cli.output import Output
 from eddyline.cli.session import connected, home_of, pipeline_of
+from eddyline.control import Remote
+from eddyline.documents import size_text
 from eddyline.durations import span_text
-from eddyline.engine.memory import size_text
 from eddyline.errors import HomeError
 
 SORTS = ("results", "rate", "dead", "name")
@@ -52,11 +52,11 @@ def top(args: argparse.Namespace, out: Output) -> int:
     remote = connected(home)
     if remote is None:
         raise HomeError(
-            f"nobody runs the home {home}",
+            f"no process runs the home {home}",
             hint="Start it with eddyline run or eddyline serve; eddyline rounds shows what the last rounds took.",
         )
     with contextlib.closing(remote):
-        frame = _asked(remote, str(home))
+        frame = _frame_of(remote, str(home))
         if out.is_json:
             return _lines(args, out, remote, frame)
         if args.once:
@@ -68,7 +68,7 @@ def top(args: argparse.Namespace, out: Output) -> int:
     return 0
 
 
-def _asked(remote: Remote, home: str) -> Frame:
+def _frame_of(remote: Remote, home: str) -> Frame:
     def ask(command: str, **arguments: Any) -> Any:
         return remote.call(command, arguments, lambda what, done, of: None)
 
@@ -89,7 +89,7 @@ def _lines(args: argparse.Namespace, out: Output, remote: Remote, frame: Frame) 
         if args.once:
             return 0
         time.sleep(args.every)
-        frame = _asked(remote, frame.home)
+        frame = _frame_of(remote, frame.home)
 
 
 def _print_on(args: argparse.Namespace, remote: Remote, frame: Frame) -> None:
@@ -98,7 +98,7 @@ def _print_on(args: argparse.Namespace, remote: Remote, frame: Frame) -> None:
         _print(drawn(frame, before, args.sort))
         print(flush=True)
         time.sleep(args.every)
-        frame, before = _asked(remote, frame.home), frame
+        frame, before = _frame_of(remote, frame.home), frame
 
 
 def _print(picture: RenderableType) -> None:
@@ -122,7 +122,7 @@ def _watch(args: argparse.Namespace, remote: Remote, frame: Frame) -> None:
             elif key == "s":
                 sort = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
             elif key is None and not is_held:
-                frame, before = _asked(remote, frame.home), frame
+                frame, before = _frame_of(remote, frame.home), frame
 
 
 @contextlib.contextmanager

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from eddyline.api.control import error_from
+from eddyline.backoff import Backoff
+from eddyline.documents import error_from
 from eddyline.errors import ClosedError, EddylineError, PropertyError, RequestError
 
 TRIES = 5  # of a request the server says comes too often
@@ -60,11 +61,11 @@ class Connection:
             try:
                 answer = self._client.request(method, path, **request)
             except httpx.TimeoutException as error:
-                raise ClosedError(f"{self.url} did not answer in time", detail=_said(error)) from error
+                raise ClosedError(f"{self.url} did not answer in time", detail=_error_text(error)) from error
             except httpx.TransportError as error:
                 raise ClosedError(
                     f"{self.url} cannot be reached",
-                    detail=_said(error),
+                    detail=_error_text(error),
                     hint="Is eddyline serve running there?",
                 ) from error
             if answer.status_code != 429 or attempt + 1 == TRIES:
@@ -87,11 +88,12 @@ class Connection:
 
         `until` is a time of the monotonic clock, after which it ends.
         """
-        pause_s, last = FIRST_PAUSE_S, after
+        backoff, last = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S), after
         while until is None or time.monotonic() < until:
+            retry_s = 0.0  # how long the server wants to be left alone
             try:
                 for kind, event_id, data in self._connected(path, last, until, parameters):
-                    pause_s = FIRST_PAUSE_S
+                    backoff.reset()
                     if event_id is not None:
                         last = event_id
                     if kind == "lost":
@@ -99,13 +101,13 @@ class Connection:
                     elif data is not None:
                         yield data
             except httpx.TransportError as error:
-                _logger.info("the stream from %s broke: %s", self.url, _said(error))
+                _logger.info("the stream from %s broke: %s", self.url, _error_text(error))
             except _Busy as busy:
-                pause_s = max(pause_s, busy.wait_s)
+                retry_s = busy.wait_s
+            pause_s = backoff.pause(retry_s)
             if until is not None:
                 pause_s = min(pause_s, max(0.0, until - time.monotonic()))
             wait(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _connected(
         self, path: str, last: str | None, until: float | None, parameters: Mapping[str, Any]
@@ -181,5 +183,5 @@ def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -10,11 +10,6 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from eddyline.api.control import error_from
-from eddyline.api.explain import Explanation, IndexExplanation
-from eddyline.api.filter_words import FiltersExplanation
-from eddyline.api.join_facts import JoinsExplanation
-from eddyline.api.jsonable import jsonable
 from eddyline.client.connection import Connection
 from eddyline.client.query import (
     ReceivedResult,
@@ -26,11 +21,18 @@ from eddyline.client.query import (
     trial_of,
     word_of,
 )
+from eddyline.documents import (
+    DeadLetter,
+    Explanation,
+    FiltersExplanation,
+    IndexExplanation,
+    JoinsExplanation,
+    Trial,
+    error_from,
+    jsonable,
+)
 from eddyline.durations import duration_text, duration_us
 from eddyline.errors import PropertyError, UnknownNameError
-from eddyline.filters import Trial
-from eddyline.model import DeadLetter
-from eddyline.types import type_name
 
 QueryName = RemoteQuery | str | int
 
@@ -130,8 +132,8 @@ class RemoteEngine:
         """Register a standing query; the same name and text again changes nothing, another text under the name replaces it."""
         body = {"text": text, "name": name, "params": jsonable(params), "properties": _properties(properties)}
         given = {word: value for word, value in body.items() if value is not None}
-        made = self.connection.post("/queries", given | {"replace": True}, owner=self._owner)
-        return RemoteQuery(self, made)
+        registered = self.connection.post("/queries", given | {"replace": True}, owner=self._owner)
+        return RemoteQuery(self, registered)
 
     def query_many(
         self,
@@ -152,9 +154,9 @@ class RemoteEngine:
             body = {"queries": dict(queries)}
         body["properties"] = _properties(properties)
         given = {word: value for word, value in body.items() if value is not None}
-        made = self.connection.post("/queries/bulk", given, owner=self._owner)
-        ids = made["ids"]
-        if isinstance(queries, str) and len(ids) == 2 and made["n"] == ids[1] - ids[0] + 1:
+        registered = self.connection.post("/queries/bulk", given, owner=self._owner)
+        ids = registered["ids"]
+        if isinstance(queries, str) and len(ids) == 2 and registered["n"] == ids[1] - ids[0] + 1:
             ids = range(ids[0], ids[1] + 1)
         return [RemoteQuery(self, {"id": query_id}) for query_id in ids]
 
@@ -199,8 +201,8 @@ class RemoteEngine:
         self, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any
     ) -> Explanation:
         """How a query would be answered, without registering it. Raises what registering it would raise."""
-        asked = {"text": text, "params": jsonable(params), "properties": _properties(properties)}
-        body = self.connection.post("/queries/check", asked)
+        request = {"text": text, "params": jsonable(params), "properties": _properties(properties)}
+        body = self.connection.post("/queries/check", request)
         if not body["ok"]:
             raise error_from(body["error"])
         return explanation_of(body["explain"])
@@ -216,10 +218,10 @@ class RemoteEngine:
         **properties: Any,
     ) -> Trial:
         """How many of the `last` rows a query would have matched, without registering it. For authors and admins."""
-        asked = {"text": text, "params": jsonable(params), "properties": _properties(properties)}
+        request = {"text": text, "params": jsonable(params), "properties": _properties(properties)}
         return trial_of(
             self.connection.post(
-                "/queries/try", asked | {"last": last, "samples": samples, "timeout": timeout}
+                "/queries/try", request | {"last": last, "samples": samples, "timeout": timeout}
             )
         )
 
@@ -299,8 +301,8 @@ class RemoteEngine:
         body = {"query": word_of(query), "key": key, "severity": severity, "reason": reason}
         body["for"] = None if for_ is None else duration_text(duration_us(for_))
         body["until"] = until.isoformat() if isinstance(until, datetime.datetime) else until
-        made: dict[str, Any] = self.connection.post("/silences", body, owner=owner or self._owner)
-        return made
+        created: dict[str, Any] = self.connection.post("/silences", body, owner=owner or self._owner)
+        return created
 
     def silences(
         self, query: QueryName | None = None, *, owner: str | None = None, over: bool | None = False
@@ -386,8 +388,8 @@ class RemoteEngine:
         """The expensive conditions of the queries of a stream, or of all: their order and why it changed, what they cost, and
         what sharing them saves. Those that none of one's own queries needs have neither text nor numbers."""
         named = [each.name for each in self.streams()] if stream is None else [stream]
-        asked = {"bound": "true" if bound else None, "owner": self._owner}
-        found = [self.connection.get(f"/streams/{name}/filters", **asked) for name in named]
+        request = {"bound": "true" if bound else None, "owner": self._owner}
+        found = [self.connection.get(f"/streams/{name}/filters", **request) for name in named]
         for facts in found:
             del facts["shown"]
         return FiltersExplanation(found)
@@ -502,6 +504,8 @@ class RemoteStream:
 def _schema_text(schema: Any) -> str:
     if isinstance(schema, str):
         return schema
+    from eddyline.types import type_name  # Arrow loads only where its types are given
+
     if isinstance(schema, Mapping):
         return ", ".join(
             f"`{name}` {t if isinstance(t, str) else type_name(t)}" for name, t in schema.items()

@@ -9,16 +9,27 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import pyarrow as pa
-
-from eddyline.api.explain import Explanation
-from eddyline.api.frames import as_pandas, as_polars
-from eddyline.api.join_why import InputWhyNot, JoinWhy, JoinWhyNot
-from eddyline.catalog.alerts import AlertCounts
-from eddyline.delivery import Result, Results
-from eddyline.filters import ClauseVerdict, Trial, TrialError, TrialInput, Why, WhyNot
+from eddyline.documents import (
+    AlertCounts,
+    ClauseVerdict,
+    Explanation,
+    InputWhyNot,
+    JoinWhy,
+    JoinWhyNot,
+    Result,
+    Results,
+    Trial,
+    TrialError,
+    TrialInput,
+    Why,
+    WhyNot,
+    as_pandas,
+    as_polars,
+)
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from eddyline.client.engine import RemoteEngine
 
 PER_PAGE = 500
@@ -147,6 +158,8 @@ class RemoteQuery:
         body = self._connection.get_bytes(
             f"{self._path}/results/arrow", after=after, newest=newest, marks="true" if marks else None
         )
+        import pyarrow as pa  # loaded only where a table is asked for
+
         return pa.ipc.open_stream(body).read_all()
 
     def to_pandas(self, *, after: str | None = None, newest: int | None = None, marks: bool = False) -> Any:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,19 +22,19 @@ import numpy.typing as npt
 
 from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, QueryIds
 from eddyline.hit_matches import HitMatches
-from eddyline.kernels.bitsets import count_lanes, decode_rows
-from eddyline.kernels.counts import (
+from eddyline.kernels import (
     HALF,
     MOST_EVER,
     ONE_HELD,
     ONE_NEW,
     add_by_id,
     count_ids,
+    count_lanes,
+    decode_rows,
     mark_within,
 )
 from eddyline.model import StreamPlan
-from eddyline.notebook import html_rows
-from eddyline.storage.outbox import StoredPart
+from eddyline.storage import StoredPart
 
 ENTRY_BYTES = 3_500  # of a few rows, besides the bytes in its arrays: measured by resident memory
 SEGMENT_BYTES = 1_000  # the same of a segment of a narrowed plan
@@ -54,74 +55,8 @@ SCANS_BEFORE_SORT = 200  # sorting ids takes as long as looking through them so 
 Matches: TypeAlias = HitMatches | PartMatches | StoredPart
 
 
-class Result(dict[str, Any]):
-    """A row of a query's answer: a dict of its columns, with where it came from as attributes.
-
-    `change` is `insert` for a row that appeared and `delete` for one that left; `arrival` is the arrival number of the input row,
-    which together with query and generation identifies the result. A join has made its row itself: `arrival` then is the number
-    of that, which no other has in the life of a home, and `arrivals` are those of the rows it is made of, in the order of FROM.
-    """
-
-    __slots__ = (
-        "arrival",
-        "arrivals",
-        "change",
-        "generation",
-        "is_late",
-        "query",
-        "query_id",
-        "round_number",
-    )
-
-    def __init__(
-        self,
-        row: dict[str, Any],
-        *,
-        query: str,
-        query_id: int,
-        generation: int,
-        round_number: int,
-        arrival: int,
-        change: str,
-        is_late: bool,
-        arrivals: tuple[int, ...] = (),
-    ) -> None:
-        super().__init__(row)
-        self.arrivals = arrivals or (arrival,)
-        self.query = query
-        self.query_id = query_id
-        self.generation = generation
-        self.round_number = round_number
-        self.arrival = arrival
-        self.change = change
-        self.is_late = is_late
-
-    @property
-    def cursor(self) -> str:
-        """Where to go on reading after this result: `query.results(after=cursor)`, also in another process."""
-        return f"{self.round_number}-{self.arrival}"
-
-
-class Results(list[Result]):
-    """Results of one reading, oldest first.
-
-    `n_dropped` is how many more there were that are no longer kept: since the last reading, or since the cursor that was given.
-    None if some are gone and their number is not known.
-    """
-
-    def __init__(self, results: Iterable[Result] = (), n_dropped: int | None = 0) -> None:
-        super().__init__(results)
-        self.n_dropped = n_dropped
-
-    def _repr_html_(self) -> str:
-        dropped = {0: "", None: ", others are no longer kept"}.get(
-            self.n_dropped, f", {self.n_dropped} dropped"
-        )
-        return html_rows(f"{len(self)} results{dropped}", self)
-
-
 @dataclass(slots=True)
-class Entry:
+class ResultEntry:
     """Matches of one round; `number` orders entries."""
 
     number: int
@@ -153,6 +88,23 @@ class Entry:
             return self.matches.part_of(query_id, pairs), np.arange(len(pairs))
         return self.matches, pairs
 
+    def queries(self) -> QueryIds:
+        """The queries that have results here; one may come several times."""
+        matches = self.matches
+        if not isinstance(matches, HitMatches):
+            return matches.query_ids
+        if isinstance(matches.hits, BitmapHits) and self.counts is not None:
+            return matches.hits.ids[self.counts > 0]
+        return matches.hits.ids
+
+    def counts_by_query(self) -> tuple[QueryIds, npt.NDArray[np.int64]]:
+        """The same queries, and how many results each has at that place."""
+        ids = self.queries()
+        if isinstance(self.matches, HitMatches) and isinstance(self.matches.hits, BitmapHits):
+            assert self.counts is not None, "a bitmap is counted by lanes"
+            return ids, self.counts[self.counts > 0].astype(np.int64)
+        return ids, np.ones(len(ids), np.int64)
+
     def _places(self, query_id: int) -> Positions:
         """Where a query stands among the ids of the pairs, ascending. They are sorted once that pays."""
         if self._order is None or self._sorted_ids is None:
@@ -172,22 +124,24 @@ class _Shelf:
     """Entries, oldest first, and their bytes. Entries of one round share their batch: it counts once."""
 
     def __init__(self) -> None:
-        self.entries: deque[Entry] = deque()
+        self.entries: deque[ResultEntry] = deque()
         self.nbytes = 0
-        self._held: dict[int, tuple[int, int]] = {}  # id of a batch -> entries that hold it, its bytes
+        self._batch_holders: dict[
+            int, tuple[int, int]
+        ] = {}  # id of a batch -> entries that hold it, its bytes
 
-    def push(self, entry: Entry) -> None:
+    def push(self, entry: ResultEntry) -> None:
         self.entries.append(entry)
         self.nbytes += entry.nbytes
         if not isinstance(entry.matches, StoredPart):
             batch = entry.matches.batch
-            n_holders, nbytes = self._held.get(id(batch), (0, 0))
+            n_holders, nbytes = self._batch_holders.get(id(batch), (0, 0))
             if n_holders == 0:
                 nbytes = batch.nbytes
                 self.nbytes += nbytes
-            self._held[id(batch)] = n_holders + 1, nbytes
+            self._batch_holders[id(batch)] = n_holders + 1, nbytes
 
-    def insert(self, entry: Entry) -> None:
+    def insert(self, entry: ResultEntry) -> None:
         """Put an entry where its number belongs."""
         later = []
         while self.entries and self.entries[-1].number > entry.number:
@@ -195,16 +149,16 @@ class _Shelf:
         self.push(entry)
         self.entries.extend(reversed(later))
 
-    def pop_oldest(self) -> Entry:
+    def pop_oldest(self) -> ResultEntry:
         entry = self.entries.popleft()
         self.nbytes -= entry.nbytes
         if not isinstance(entry.matches, StoredPart):
             batch = entry.matches.batch
-            n_holders, nbytes = self._held.pop(id(batch))
+            n_holders, nbytes = self._batch_holders.pop(id(batch))
             if n_holders == 1:
                 self.nbytes -= nbytes
             else:
-                self._held[id(batch)] = n_holders - 1, nbytes
+                self._batch_holders[id(batch)] = n_holders - 1, nbytes
         return entry
 
 
@@ -218,7 +172,7 @@ class ResultLog:
         self.per_query = per_query
         self.max_bytes = max_bytes
         self._fresh = _Shelf()  # lists, parts and what came from the outbox, as they came
-        self._kept = _Shelf()  # what stayed of older ones
+        self._retained = _Shelf()  # what stayed of older ones
         self._bitmaps = _Shelf()
         self._next_entry = 0
         # results of each query: outside of bitmaps, held and ever (kernels/counts.py); in bitmaps; and those counted nowhere else
@@ -233,7 +187,7 @@ class ResultLog:
 
     @property
     def nbytes(self) -> int:
-        return self._fresh.nbytes + self._kept.nbytes + self._bitmaps.nbytes
+        return self._fresh.nbytes + self._retained.nbytes + self._bitmaps.nbytes
 
     @property
     def end(self) -> int:
@@ -247,7 +201,7 @@ class ResultLog:
             nbytes += self._adopt(matches.plan)
         counts = self._count(matches)
         nbytes += 0 if counts is None else counts.nbytes
-        entry = Entry(self._next_entry, round_number, version, matches, nbytes, counts=counts)
+        entry = ResultEntry(self._next_entry, round_number, version, matches, nbytes, counts=counts)
         self._next_entry += 1
         is_bitmap = isinstance(matches, HitMatches) and isinstance(matches.hits, BitmapHits)
         (self._bitmaps if is_bitmap else self._fresh).push(entry)
@@ -256,28 +210,28 @@ class ResultLog:
         self.n_dropped += dropped
         return dropped
 
-    def produced(self, query_id: int) -> int:
+    def n_produced_by(self, query_id: int) -> int:
         """How many results the query has had."""
         if query_id >= len(self._earlier):
             return 0
         ever = int(self._in_lists[query_id]) >> 32
         return max(0, ever + int(self._in_bitmaps[query_id]) + int(self._earlier[query_id]))
 
-    def kept(self, query_id: int) -> int:
+    def n_retained_of(self, query_id: int) -> int:
         """How many of them can still be read."""
         return sum(len(pairs) for _, pairs in self._readable(query_id))
 
-    def dropped(self, query_id: int) -> int:
-        return self.produced(query_id) - self.kept(query_id)
+    def n_dropped_of(self, query_id: int) -> int:
+        return self.n_produced_by(query_id) - self.n_retained_of(query_id)
 
     def read(
         self, query_id: int, *, since: int = 0, newest: int | None = None
-    ) -> Iterator[tuple[Entry, PartMatches | StoredPart, Positions]]:
+    ) -> Iterator[tuple[ResultEntry, PartMatches | StoredPart, Positions]]:
         """Results of a query from entry `since` on, oldest first, at most the `newest` ones.
 
         They come as matches that can be projected, and which of them are meant.
         """
-        found: list[tuple[Entry, Positions]] = []
+        found: list[tuple[ResultEntry, Positions]] = []
         for entry, pairs in self._readable(query_id, since):
             if newest is not None:
                 pairs = pairs[max(0, len(pairs) - newest) :]
@@ -295,12 +249,12 @@ class ResultLog:
 
     def has_lost(self, query_id: int, from_round: int) -> bool:
         """Whether results of the query may have left the log that rounds from this one on brought."""
-        return from_round <= self._last_round_cut and self.dropped(query_id) > 0
+        return from_round <= self._last_round_cut and self.n_dropped_of(query_id) > 0
 
     def begin_later(self, last_missing: int) -> None:
         """Start with the results of rounds after this one: those of earlier ones are not in the log."""
         self._next_entry += 1
-        self._cut(self._next_entry - 1, last_missing)
+        self._note_cut(self._next_entry - 1, last_missing)
 
     def count_earlier(self, query_ids: npt.NDArray[Any], n: npt.NDArray[Any] | int) -> None:
         """Count results that queries had before what the log holds: so many for each of these."""
@@ -308,9 +262,13 @@ class ResultLog:
             self._grow(int(query_ids.max()))
             np.add.at(self._earlier, query_ids, n)
 
-    def newest_first(self) -> Iterator[Entry]:
+    def newest_first(self) -> Iterator[ResultEntry]:
         """What is held, entry by entry."""
         return self._newest_first()
+
+    def entries_since(self, number: int) -> list[ResultEntry]:
+        """Entries that are held and came since `end` was this number, oldest first."""
+        return list(takewhile(lambda entry: entry.number >= number, self._newest_first()))[::-1]
 
     def produced_by(self, query_ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """How many results each of these queries has had."""
@@ -323,6 +281,13 @@ class ResultLog:
     def produced_counts(self) -> npt.NDArray[np.int64]:
         """The same of all queries, by number."""
         return self.produced_by(np.arange(len(self._earlier)))
+
+    def produced_before(self, round_number: int) -> npt.NDArray[np.int64]:
+        """The same without the results of this round and later ones."""
+        n = self.produced_counts()
+        for entry in takewhile(lambda entry: entry.round_number >= round_number, self._newest_first()):
+            np.subtract.at(n, *entry.counts_by_query())
+        return n
 
     def most_produced(self, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The queries with most results, and how many each has had, the most first."""
@@ -344,7 +309,7 @@ class ResultLog:
 
     # ----------------------------------------------------------------------------------------- inside
 
-    def _readable(self, query_id: int, since: int = 0) -> Iterator[tuple[Entry, Positions]]:
+    def _readable(self, query_id: int, since: int = 0) -> Iterator[tuple[ResultEntry, Positions]]:
         """What can be read of a query from entry `since` on, newest first: a run without gaps."""
         n_found = 0
         for entry in self._newest_first():
@@ -359,7 +324,7 @@ class ResultLog:
             if len(pairs):
                 yield entry, pairs
 
-    def _cut(self, number: int, round_number: int) -> None:
+    def _note_cut(self, number: int, round_number: int) -> None:
         """Results of an entry have left."""
         self._whole_from = max(self._whole_from, number + 1)
         self._last_round_cut = max(self._last_round_cut, round_number)
@@ -369,9 +334,9 @@ class ResultLog:
         """Bytes for all but bitmaps."""
         return self.max_bytes - min(self._bitmaps.nbytes, int(self.max_bytes * BITMAP_SHARE))
 
-    def _newest_first(self) -> Iterator[Entry]:
+    def _newest_first(self) -> Iterator[ResultEntry]:
         shelves = [
-            reversed(shelf.entries) for shelf in (self._fresh, self._kept, self._bitmaps) if shelf.entries
+            reversed(shelf.entries) for shelf in (self._fresh, self._retained, self._bitmaps) if shelf.entries
         ]
         return heapq.merge(*shelves, key=lambda entry: entry.number, reverse=True)
 
@@ -433,16 +398,16 @@ class ResultLog:
             and self._bitmaps.entries[0].round_number < newest_round
         ):
             entry = self._bitmaps.pop_oldest()
-            self._cut(entry.number, entry.round_number)
+            self._note_cut(entry.number, entry.round_number)
             dropped += len(entry.matches)
             rare = self._rare(entry)
             if rare is not None:
-                self._kept.insert(rare)
+                self._retained.insert(rare)
                 count_ids(_ids(rare.matches), self._in_lists, ONE_HELD)
                 dropped -= len(rare.matches)
         return dropped
 
-    def _rare(self, entry: Entry) -> Entry | None:
+    def _rare(self, entry: ResultEntry) -> ResultEntry | None:
         """The results of queries that no newer bitmap has any of, if they are not too many."""
         matches, by_lane = entry.matches, entry.counts
         assert isinstance(matches, HitMatches)
@@ -466,9 +431,11 @@ class ResultLog:
         ids = np.empty(int(offsets[-1]), np.int32)
         decode_rows(words, hits.ids.reshape(-1, 64)[columns].reshape(-1), ids)
         found = HitMatches(matches.batch, matches.plan, ListHits(offsets, ids))
-        smaller = found.narrowed(np.arange(len(ids)))
+        smaller = found.narrow_copy(np.arange(len(ids)))
         nbytes = smaller.nbytes + _plan_bytes(smaller) + ENTRY_BYTES
-        return Entry(entry.number, entry.round_number, entry.version, smaller, nbytes, is_rewritten=True)
+        return ResultEntry(
+            entry.number, entry.round_number, entry.version, smaller, nbytes, is_rewritten=True
+        )
 
     def _make_room(self) -> int:
         """While fresh entries have more than their share, take the oldest, but never the newest, and set apart what stays of it.
@@ -478,19 +445,19 @@ class ResultLog:
         dropped = 0
         while self._fresh.nbytes > self._room * (1 - KEPT_SHARE) and len(self._fresh.entries) > 1:
             entry = self._fresh.pop_oldest()
-            self._cut(entry.number, entry.round_number)
+            self._note_cut(entry.number, entry.round_number)
             dropped += len(entry.matches)
             stays = self._without_surplus(entry)
             if stays is not None:
                 dropped -= len(stays.matches)
-                self._kept.insert(stays)
-            while self._kept.nbytes > self._room * KEPT_SHARE:
-                gone = self._kept.pop_oldest()
+                self._retained.insert(stays)
+            while self._retained.nbytes > self._room * KEPT_SHARE:
+                gone = self._retained.pop_oldest()
                 dropped += len(gone.matches)
                 count_ids(_ids(gone.matches), self._in_lists, -ONE_HELD)
         return dropped
 
-    def _without_surplus(self, entry: Entry) -> Entry | None:
+    def _without_surplus(self, entry: ResultEntry) -> ResultEntry | None:
         """What stays of the oldest entry: results of queries that have no more than their ring holds."""
         if self._are_all_surplus(entry):
             return None
@@ -509,8 +476,8 @@ class ResultLog:
         if n_kept > REWRITTEN_SHARE * len(ids) and is_compact:
             count_ids(ids[~is_kept], self._in_lists, ONE_HELD)  # copying would free little, so they stay too
             return entry
-        smaller = matches.narrowed(np.flatnonzero(is_kept) if order is None else np.sort(order[is_kept]))
-        return Entry(
+        smaller = matches.narrow_copy(np.flatnonzero(is_kept) if order is None else np.sort(order[is_kept]))
+        return ResultEntry(
             entry.number,
             entry.round_number,
             entry.version,
@@ -519,7 +486,7 @@ class ResultLog:
             is_rewritten=True,
         )
 
-    def _are_all_surplus(self, entry: Entry) -> bool:
+    def _are_all_surplus(self, entry: ResultEntry) -> bool:
         """Whether all its results go, which is seen at once where few queries have many; then they are no longer counted."""
         by_id = entry.counts
         if by_id is None:

@@ -1,12 +1,12 @@
 """What silences do to messages: some are withheld, and when no silence holds any more, what is left to say is said once.
 
     during     a message of an alert a silence is about is kept with the silence's id, and sent nowhere
-    afterwards one message brings whoever is told to where the alert stands now, if that is not where they think it stands:
-                   fires since, told of nothing          -> firing
-                   resolved since, told that it fires    -> resolved
+    afterwards one message brings the receiver to the alert's present state, if that differs from the last one sent:
+                   fires since, nothing was sent         -> firing
+                   resolved since, firing was sent       -> resolved
                    came and went, or went and came again -> nothing
 
-The messages of an alert that lasts take turns, firing and resolved, so the first one that was withheld says what had been told
+The messages of an alert that lasts take turns, firing and resolved, so the first one that was withheld says what had been sent
 before, and the last one where the alert stands. An alert without duration stands nowhere: nothing is said afterwards.
 """
 
@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from eddyline.catalog.silences import Silence, Withheld
+from eddyline.catalog import Silence, Withheld
 from eddyline.model import AlertKey, Message
 
 
 @dataclass(slots=True)
-class Kept:
+class SilencedMessages:
     """Messages of a round after silences: all of them, what is withheld of each key now, and how many each silence withheld."""
 
     messages: list[Message]
@@ -29,14 +29,14 @@ class Kept:
     counts: Counter[int] = field(default_factory=Counter)  # by silence
 
 
-def silenced(
+def silenced_messages(
     messages: Sequence[tuple[AlertKey, Message]],
     silences: Sequence[Silence],
     withheld: Mapping[AlertKey, Withheld],
     is_lasting: Callable[[AlertKey], bool],
-) -> Kept:
+) -> SilencedMessages:
     """A round's messages, in order, while these silences hold; `withheld` is what was kept of their keys before."""
-    kept = Kept([])
+    kept = SilencedMessages([])
     for key, message in messages:
         silence = next((each for each in silences if each.has_message(message)), None)
         before = kept.withheld[key] if key in kept.withheld else withheld.get(key)
@@ -55,8 +55,8 @@ def silenced(
     return kept
 
 
-def left_to_say(withheld: Withheld) -> Message | None:
-    """What is said when a key is no longer silenced; None if those who are told know."""
+def unsent_messages(withheld: Withheld) -> Message | None:
+    """The message when a key is no longer silenced; None if the receiver has the present state."""
     last = withheld.last
     if last.status != withheld.first_status:
         return None

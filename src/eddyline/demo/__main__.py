@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return 0 if play(screen, size, seed) else 1
     except KeyboardInterrupt:
-        screen.say("stopped; nothing is left behind")
+        screen.say("stopped; all temporary files were removed")
         return INTERRUPTED
     except EddylineError as error:
         print(error, file=sys.stderr)
@@ -38,7 +38,9 @@ def _options(arguments: list[str] | None) -> tuple[Size, int]:
         description="Thousands of rules over a stream of trades, on Spark on this machine. Takes about a minute and a half.",
         epilog='Through make: make demo ARGS="--rules 10000"',
     )
-    parser.add_argument("--rules", type=int, metavar="N", help=f"how many stand (default {FULL.n_rules:,})")
+    parser.add_argument(
+        "--rules", type=int, metavar="N", help=f"how many are deployed (default {FULL.n_rules:,})"
+    )
     parser.add_argument("--seed", type=int, default=7, metavar="N", help="of trades and rules (default 7)")
     parser.add_argument(
         "--quick", action="store_true", help=f"a small one: {QUICK.n_rules:,} rules, fewer trades"

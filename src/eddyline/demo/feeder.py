@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from eddyline.api.running import Running
+from eddyline.api import Running
 from eddyline.demo.market import STREAM, Market
 from eddyline.demo.tally import Tally
 from eddyline.errors import EddylineError

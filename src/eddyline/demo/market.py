@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.api.pipeline import read_pipeline
-from eddyline.api.pipeline.model import GeneratorSource
+from eddyline.pipeline import GeneratorSource, read_pipeline
 
 Mask = npt.NDArray[np.bool_]
 

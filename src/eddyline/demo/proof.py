@@ -85,9 +85,9 @@ def expected_pairs(
 
 
 def _by_hand(trades: Trades, first: int, rules: Iterable[Stood]) -> Iterator[Pairs]:
-    for stood in rules:
-        rows = first + np.flatnonzero(stood.rule.holds(trades))
-        yield _pairs(stood.query_id, rows[(rows >= stood.first) & (rows < stood.end)])
+    for rule in rules:
+        rows = first + np.flatnonzero(rule.rule.holds(trades))
+        yield _pairs(rule.query_id, rows[(rows >= rule.first) & (rows < rule.end)])
 
 
 def n_within(pairs: Pairs, first: int, n: int) -> int:

@@ -59,7 +59,7 @@ class Screen:
                 yield status.update
         else:
             self.say(f"{text} …")
-            yield lambda said: self.say(f"{said} …")
+            yield lambda progress: self.say(f"{progress} …")
 
     @contextmanager
     def watching(self, panel: Callable[[], RenderableType], line: Callable[[], str]) -> Iterator[None]:

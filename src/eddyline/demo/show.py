@@ -26,7 +26,7 @@ from eddyline.demo.screen import Screen
 from eddyline.demo.tally import Tally
 from eddyline.demo.workers import FailedTasks, kill_one_at_work, warm_workers
 from eddyline.errors import EddylineError
-from eddyline.kernels.warm import compile_if_cold
+from eddyline.kernels import compile_if_cold
 from eddyline.spark import local_session, stop_session
 
 PORTION, EVERY_S = 200_000, 0.4  # trades while rounds are watched
@@ -131,13 +131,13 @@ class Show:
             self.by_hand = dict(zip(texts, engine.query_many(texts), strict=True))
             seconds = time.perf_counter() - began
         say(
-            f"{engine.n_queries:,} rules stand after {seconds:.2f} s: {len(self.clients):,} clients share one text,"
+            f"{engine.n_queries:,} rules are deployed after {seconds:.2f} s: {len(self.clients):,} clients share one text,"
         )
         say(TEMPLATE, indent=5)
         say(f"and {len(HAND_WRITTEN)} are written by hand, such as {HAND_WRITTEN[2].name}:")
         say(HAND_WRITTEN[2].text, indent=5)
-        heard = [*self.by_hand.values(), *list(self.clients)[:CLIENTS_HEARD]]
-        for query in heard:
+        subscribed = [*self.by_hand.values(), *list(self.clients)[:CLIENTS_HEARD]]
+        for query in subscribed:
             query.on_result(self.tally.alerts.append)
 
     @contextmanager
@@ -163,13 +163,13 @@ class Show:
         tally = self.tally
         self.screen.say(
             f"{_counted(len(tally.rounds), 'round')} so far: {tally.n_trades:,} trades read and matched by the workers, "
-            f"{tally.n_alerts:,} alerts, each kept on disk"
+            f"{tally.n_alerts:,} alerts, each stored on disk"
         )
 
     def change(self) -> None:
         """A rule comes and one goes while rounds run."""
         engine, say = self.engine, self.screen.say
-        self.screen.step("rules come and go while rounds run")
+        self.screen.step("rules are added and dropped while rounds run")
         began = time.perf_counter()
         rule = self.by_hand[ADDED.name] = engine.query(ADDED.text, name=ADDED.name)
         self.versions[ADDED.name] = engine.version
@@ -213,7 +213,7 @@ class Show:
         n_failed = failed.count()
         if pid is None or not n_failed:
             return False
-        burst = next(seen.round for seen in self.tally.rounds if seen.n_trades > first)
+        burst = next(measured.round for measured in self.tally.rounds if measured.n_trades > first)
         self.screen.say(
             f"Round {burst.round_number} got {burst.n_rows:,} trades at once. Process {pid}, which worked on "
             f"some of them, was ended with SIGKILL. Spark gave {_counted(n_failed, 'task')} to another worker; "
@@ -230,7 +230,7 @@ class Show:
         self.sprint_s = self.tally.rounds[-1].at_s - began
         rate = self.size.burst / self.sprint_s
         self.screen.say(
-            f"{self.size.burst:,} trades made, matched with {self.engine.n_queries:,} rules, their alerts stored: "
+            f"{self.size.burst:,} trades generated, matched with {self.engine.n_queries:,} rules, their alerts stored: "
             f"{self.sprint_s:.2f} s, {rate:,.0f} trades/s"
         )
 
@@ -241,7 +241,7 @@ class Show:
         self.screen.step("nothing lost, nothing twice")
         first = {ADDED.name: tally.first_of_version(versions[ADDED.name])}
         end = {DROPPED: tally.first_of_version(versions[DROPPED])}
-        stood = [
+        deployed_rules = [
             Stood(
                 self.by_hand[rule.name].id, rule, first.get(rule.name, 0), end.get(rule.name, tally.n_trades)
             )
@@ -251,7 +251,9 @@ class Show:
             f"making the same {tally.n_trades:,} trades again and judging them with NumPy"
         ):
             began = time.perf_counter()
-            expected = expected_pairs(self.market, tally.n_trades, self.bands, self.clients.ids, stood)
+            expected = expected_pairs(
+                self.market, tally.n_trades, self.bands, self.clients.ids, deployed_rules
+            )
             proof = compared(stored, expected)
             seconds = time.perf_counter() - began
         self.screen.say(
@@ -272,7 +274,7 @@ class Show:
             joined = join.run(self.market, self.sprint_first, burst, self.size.join_s)
         n_alerts = n_within(stored, self.sprint_first, joined.n_trades)
         rate = burst / self.sprint_s
-        screen.say(f"eddyline   {rate:>12,.0f} trades/s: {burst:,} made, matched, alerts stored")
+        screen.say(f"eddyline   {rate:>12,.0f} trades/s: {burst:,} generated, matched, alerts stored")
         screen.say(
             f"Spark join {joined.rate:>12,.0f} trades/s: {joined.n_trades:,} of them, in memory, alerts only counted"
         )

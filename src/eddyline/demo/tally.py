@@ -50,13 +50,15 @@ class Tally:
 
     def first_of_version(self, version: int) -> int:
         """The number of the first trade that rounds of a catalog version saw, or the next one if none did yet."""
-        return sum(seen.round.n_rows for seen in self.rounds if seen.round.version < version)
+        return sum(measured.round.n_rows for measured in self.rounds if measured.round.version < version)
 
     def rates(self) -> tuple[float, float]:
         """Trades and alerts a second, lately."""
         now = self._clock()
         seconds = min(LATELY_S, now - self._began_s)
-        lately = [seen.round for seen in self.rounds if seen.at_s > now - seconds]
+        recent_rounds = [measured.round for measured in self.rounds if measured.at_s > now - seconds]
         if seconds <= 0:
             return 0.0, 0.0
-        return sum(r.n_rows for r in lately) / seconds, sum(r.n_results for r in lately) / seconds
+        return sum(r.n_rows for r in recent_rounds) / seconds, sum(
+            r.n_results for r in recent_rounds
+        ) / seconds

@@ -25,7 +25,7 @@ def warm_workers(session: Any) -> list[int]:
 
 def _warm(_: int) -> int:
     import eddyline.engine.tasks  # noqa: F401
-    from eddyline.kernels.warm import warm_up
+    from eddyline.kernels import warm_up
 
     warm_up()
     time.sleep(SPREAD_S)
@@ -69,5 +69,7 @@ def _cpu_s(pid: int) -> float:
         except OSError:
             return 0.0
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-    said = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True).stdout
-    return float(sum(60**k * float(part) for k, part in enumerate(reversed(said.strip().split(":"))) if part))
+    output = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return float(
+        sum(60**k * float(part) for k, part in enumerate(reversed(output.strip().split(":"))) if part)
+    )

@@ -4,8 +4,55 @@ Enters: rows of a round, in the schemas of their streams. Leaves: a committed ro
 not be lost at the steps the protocol names.
 """
 
-from eddyline.engine.durable import Durable
+from eddyline.documents import size_text
+from eddyline.engine.alert_words import SEVERITY, Rule
+from eddyline.engine.declaring import OpenEngine, checked_stream, declare, drop_queries, drop_stream
+from eddyline.engine.durable import Durable, wall_clock_us
+from eddyline.engine.event_time import event_times, is_idle_lane
+from eddyline.engine.filter_events import filter_text
+from eddyline.engine.join_replica import ProbeTask
 from eddyline.engine.retention import Retention
-from eddyline.engine.rounds import Limits, Outcome, RoundEngine
+from eddyline.engine.round_inputs import ComponentRows, RoundInputs, home_of
+from eddyline.engine.round_store import MemoryStore, RoundStore
+from eddyline.engine.round_work import Limits, Outcome
+from eddyline.engine.rounds import RoundEngine
+from eddyline.engine.shared_work import MOST_TASKS, TASK_BYTES, ReferenceRefused, RowsNumbered, SharedRounds
+from eddyline.engine.stream_states import StreamState, stream_state
+from eddyline.engine.tasks import Task, TaskResult, by_bytes, run_task
 
-__all__ = ["Durable", "Limits", "Outcome", "Retention", "RoundEngine"]
+__all__ = [
+    "MOST_TASKS",
+    "SEVERITY",
+    "TASK_BYTES",
+    "ComponentRows",
+    "Durable",
+    "Limits",
+    "MemoryStore",
+    "OpenEngine",
+    "Outcome",
+    "ProbeTask",
+    "ReferenceRefused",
+    "Retention",
+    "RoundEngine",
+    "RoundInputs",
+    "RoundStore",
+    "RowsNumbered",
+    "Rule",
+    "SharedRounds",
+    "StreamState",
+    "Task",
+    "TaskResult",
+    "by_bytes",
+    "checked_stream",
+    "declare",
+    "drop_queries",
+    "drop_stream",
+    "event_times",
+    "filter_text",
+    "home_of",
+    "is_idle_lane",
+    "run_task",
+    "size_text",
+    "stream_state",
+    "wall_clock_us",
+]

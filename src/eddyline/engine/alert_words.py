@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from eddyline.catalog.alerts import AlertChanges, AlertCounts, StoredAlert
-from eddyline.delivery.alerts import FIRING, Moved, Timing, Told, due_us
-from eddyline.delivery.jsonable import jsonable
+from eddyline.catalog import AlertChanges, AlertCounts, StoredAlert
+from eddyline.delivery import FIRING, AlertNotice, AlertTiming, AlertTransitions, due_us, jsonable
 from eddyline.model import AlertKey, AlertState, Condition, Message, Properties, Round, Shape, iso_time
-from eddyline.sql.message_templates import MessageTemplate
+from eddyline.sql import MessageTemplate
 from eddyline.types import python_values
 
 SEVERITY = "warning"  # of a query that does not say
@@ -29,7 +28,7 @@ class Form:
 
     properties: Properties
     shape: Shape
-    timing: Timing
+    timing: AlertTiming
     per: tuple[str, ...]
     template: MessageTemplate | None
 
@@ -103,7 +102,7 @@ def written(
     round_: Round,
     rows: AlertRows,
     stored: Mapping[AlertKey, StoredAlert],
-    result: Moved,
+    result: AlertTransitions,
     rule_of: Callable[[int, int], Rule | None],
     next_id: int,
     zone: datetime.tzinfo,
@@ -111,9 +110,9 @@ def written(
     """What is to be written of a round: states with their rows, messages from `next_id` on, and counts."""
     places = {result_id(round_, row.arrival, row.key): row for row in rows.entries}
     states = {key: state for key, state in result.states.items() if state is not None}
-    named = [told.state.result for told in result.told] + [state.result for state in states.values()]
+    named = [told.state.result for told in result.notices] + [state.result for state in states.values()]
     values = rows.values({name: places[name] for name in named if name in places})
-    made: dict[str, _Words] = {}  # by result: the first that is asked for is what was told
+    made: dict[str, _Words] = {}  # by result: the first that is asked for is what was sent
 
     def words(key: AlertKey, state: AlertState, rule: Rule) -> _Words:
         if state.result not in places:
@@ -125,14 +124,14 @@ def written(
 
     changes = AlertChanges()
     counts: dict[int, list[int]] = {}
-    for told in result.told:
-        rule = rule_of(*told.key[:2]) or _nobody(told.key[0])
+    for told in result.notices:
+        rule = rule_of(*told.key[:2]) or _unknown_rule(told.key[0])
         said = words(told.key, told.state, rule)
         of = counts.setdefault(told.key[0], [0, 0, 0, 0])
         of[0 if told.status == FIRING else 1] += 1
         of[3] += said.message is None
         changes.messages.append(_message(next_id + len(changes.messages), round_, told, rule, said))
-    for key in result.suppressed:
+    for key in result.suppressed_keys:
         counts.setdefault(key[0], [0, 0, 0, 0])[2] += 1
     for key, state in states.items():
         known = rule_of(*key[:2])
@@ -149,7 +148,7 @@ def result_id(round_: Round, arrival: int, key: AlertKey) -> str:
     return f"{round_.number}-{arrival}-{key[0]}"
 
 
-def _message(message_id: int, round_: Round, told: Told, rule: Rule, said: _Words) -> Message:
+def _message(message_id: int, round_: Round, told: AlertNotice, rule: Rule, said: _Words) -> Message:
     properties, state = rule.form.properties, told.state
     return Message(
         id=message_id,
@@ -198,7 +197,7 @@ def _told(rule: Rule, message: str | None) -> str:
     return rule.form.template.text
 
 
-def _nobody(query_id: int) -> Rule:
+def _unknown_rule(query_id: int) -> Rule:
     """For a query that is forgotten."""
     shape = Shape("", (), (), Condition(), ())
-    return Rule(f"q{query_id}", Form(Properties(), shape, Timing(), (), None))
+    return Rule(f"q{query_id}", Form(Properties(), shape, AlertTiming(), (), None))

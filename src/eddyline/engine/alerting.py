@@ -1,8 +1,8 @@
 """Step 4b: the results of a committed round move alerts.
 
-One reader goes through the outbox in round order, with the round's own now(). What a round did to alerts, what is told and how
-far the reader has come are one transaction. A round for which that could not be written is made up for by the next one, or when
-the home is opened again: from the outbox, in round order, so that the outcome is the same as if nothing had failed.
+One reader goes through the outbox in round order, with the round's own now(). What a round did to alerts, which messages are
+sent and how far the reader has come are one transaction. A round for which that could not be written is made up for by the next
+one, or when the home is opened again: from the outbox, in round order, so that the outcome is the same as if nothing had failed.
 
 A round that brings no row of an alert query, at a time when no alert is due, writes nothing; the cursor on the disk follows now
 and then. Which queries are alert queries is a mask by id (catalog/alert_queries.py).
@@ -19,12 +19,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from eddyline.batch import PartMatches, QueryIds
-from eddyline.catalog import Catalog
-from eddyline.catalog.alert_queries import AlertEnd
-from eddyline.catalog.alerts import AlertChanges, AlertLog, PastQuery, StoredAlert
-from eddyline.catalog.queries import Registration
-from eddyline.delivery.alerts import FIRING, OPEN, SeenRow, Timing, moved
-from eddyline.delivery.jsonable import jsonable
+from eddyline.catalog import AlertChanges, AlertEnd, AlertLog, Catalog, PastQuery, Registration, StoredAlert
+from eddyline.delivery import FIRING, OPEN, AlertTiming, MatchingRow, alert_transitions, jsonable
 from eddyline.engine.alert_words import (
     AlertRow,
     AlertRows,
@@ -33,14 +29,13 @@ from eddyline.engine.alert_words import (
     result_id,
     written,
 )
-from eddyline.engine.durable import OUTBOX, Durable
+from eddyline.engine.durable import Durable
 from eddyline.engine.silencing import Silencing
 from eddyline.filters import FilterOutput
 from eddyline.hit_matches import HitMatches
 from eddyline.model import AlertKey, Message, Properties, Round, Shape, is_alert
-from eddyline.sql.alert_properties import per_columns
-from eddyline.sql.message_templates import message_template
-from eddyline.storage.outbox import StoredPart
+from eddyline.sql import message_template, per_columns
+from eddyline.storage import OUTBOX, StoredPart
 from eddyline.types import python_values
 
 CURSOR_EVERY = 64  # rounds without alerts after which the cursor on the disk follows
@@ -49,7 +44,7 @@ MOST_FORMS = 10_000
 
 @dataclass(slots=True)
 class Counters:
-    """The work of the step, for whoever asks what it costs."""
+    """How much work the step did."""
 
     n_rounds: int = 0  # that had something to do
     n_rows: int = 0  # of alert queries
@@ -64,7 +59,7 @@ class Counters:
 
 
 class Alerting:
-    """Moves alerts, round by round. The engine's lock is held by whoever calls."""
+    """Moves alerts, round by round. The caller holds the engine's lock."""
 
     def __init__(self, catalog: Catalog, durable: Durable | None, time_zone: str) -> None:
         self.listeners: list[Callable[[Message], None]] = []
@@ -107,7 +102,7 @@ class Alerting:
         matches: Sequence[HitMatches | PartMatches | StoredPart],
         outputs: Mapping[str, FilterOutput] | None,
     ) -> list[Message]:
-        """Step 4b of a round that has committed, and of those before it that failed here; returns what is told."""
+        """Step 4b of a round that has committed, and of those before it that failed here; returns the messages to send."""
         said = self.catch_up(round_.number - 1) if self.cursor < round_.number - 1 else []
         parts: Iterable[StoredPart | PartMatches] = ()
         if self._catalog.alerts.any:
@@ -118,19 +113,19 @@ class Alerting:
         return said + self._follow(round_, parts)
 
     def catch_up(self, until: int) -> list[Message]:
-        """Rounds that committed and have not moved alerts yet, up to this one, from the outbox; returns what is told."""
+        """Rounds that committed and have not moved alerts yet, up to this one, from the outbox; returns the messages to send."""
         said: list[Message] = []
         if self._durable is None:  # there is nothing to read back
             self.cursor = max(self.cursor, until)
             return said
         alerts, rounds = self._catalog.alerts, self._durable.rounds
         since = rounds.version_of(self.cursor)
-        alerts.mark(self.log.ended_since(since, alerts.sinks))
+        alerts.mark(self.log.past_queries.ended_since(since, alerts.sinks))
         has_states = bool(self.log.with_states())
         if not alerts.any and not has_states:
             self._advance(until)
             return said
-        listed = rounds.files_after(OUTBOX, self.cursor) if alerts.any else []
+        listed = rounds.files.after(OUTBOX, self.cursor) if alerts.any else []
         for round_ in rounds.after(self.cursor):
             if round_.number <= until:
                 mine = [file for file in listed if file.round_number == round_.number]
@@ -172,11 +167,17 @@ class Alerting:
         return said
 
     def rule(self, query_id: int, generation: int) -> Rule | None:
-        """What is, or was, to be said about a query in a generation; None if it is no alert query, or nobody knows it."""
-        made: Registration | PastQuery | None = self._catalog.standing(query_id, generation)
+        """What is, or was, to be said about a query in a generation; None if it is no alert query, or not known any more."""
+        made: Registration | PastQuery | None = self._catalog.queries.running_registration(
+            query_id, generation
+        )
         end = self._ends.get((query_id, generation))
         if made is None:
-            made = self.log.past(query_id, generation) if end is None or end.made is None else end.made
+            made = (
+                self.log.past_queries.find(query_id, generation)
+                if end is None or end.registration is None
+                else end.registration
+            )
         if made is None or not is_alert(made.properties, self._catalog.alerts.sinks):
             return None
         name = made.name if isinstance(made, PastQuery) else made.name(query_id)
@@ -190,7 +191,7 @@ class Alerting:
             message = properties.message
             template = None if message is None else message_template(message, shape.output)
             per = per_columns(properties, shape)
-            form = Form(properties, shape, Timing.of(properties), per, template)
+            form = Form(properties, shape, AlertTiming.of(properties), per, template)
             self._forms[properties, id(shape)] = form  # which keeps the shape, so that no other gets its id
         return form
 
@@ -221,20 +222,20 @@ class Alerting:
         reasons = {key: end.reason for key, end in ended.items()}
         keys = {key[:2] for key in stored} | {row.key[:2] for row in rows.entries}
         forms = {key: rule.form for key in keys if (rule := rule_of(*key)) is not None}
-        unknown = Timing()
-        result = moved(
+        unknown = AlertTiming()
+        result = alert_transitions(
             round_.now_us,
-            [SeenRow(row.key, result_id(round_, row.arrival, row.key)) for row in rows.entries],
+            [MatchingRow(row.key, result_id(round_, row.arrival, row.key)) for row in rows.entries],
             {key: each.state for key, each in stored.items()},
             lambda key: forms[key[:2]].timing if key[:2] in forms else unknown,
             reasons | {key: "dropped" for key in keys if key not in forms and key not in reasons},
         )
         next_id = self.log.last_id() + 1 + sum(message is not None for message in released.values())
         changes = written(round_, rows, stored, result, rule_of, next_id, self._zone)
-        changes.dropped = self.log.known(dropped)
+        changes.dropped_query_ids = self.log.known_query_ids(dropped)
         self.silencing.withhold(
             changes,
-            result.told,
+            result.notices,
             holding,
             released,
             lambda key: key[:2] not in forms or forms[key[:2]].timing.resolve_us > 0,
@@ -272,7 +273,7 @@ class Alerting:
         return {state: self._n_open[state] for state in OPEN}
 
     def _count(self, changes: AlertChanges, stored: Mapping[AlertKey, StoredAlert]) -> None:
-        """Note what was written, for whoever asks how many there are."""
+        """Count what was written, so that how many there are is known without reading them."""
         counters = self.counters
         for counts in changes.counts.values():
             counters.n_fired += counts.n_fired
@@ -291,8 +292,8 @@ class Alerting:
         ends = self._catalog.alerts.take_ends()
         if ends is None:
             self._note_ended(self.log.with_states())
-            for query_id in self.log.counted():
-                if self._catalog.find_name(query_id) is None:
+            for query_id in self.log.counted_query_ids():
+                if self._catalog.queries.find_name(query_id) is None:
                     self._dropped[query_id] = self._catalog.version
             return
         for end in ends:
@@ -304,8 +305,8 @@ class Alerting:
         """Those that no longer stand will resolve. A round that began before a query ended may bring rows of it afterwards."""
         for query_id, generation in keys:
             key = query_id, generation
-            if key not in self._ends and self._catalog.standing(*key) is None:
-                version, reason = self.log.ended(*key)
+            if key not in self._ends and self._catalog.queries.running_registration(*key) is None:
+                version, reason = self.log.past_queries.end_of(*key)
                 self._ends[key] = AlertEnd(version, query_id, generation, reason, None)
 
     def _stored_states(
@@ -313,10 +314,10 @@ class Alerting:
     ) -> dict[AlertKey, StoredAlert]:
         """Where the keys stand that this round may move."""
         log = self.log
-        known = log.known({query_id for query_id, _ in ended})
+        known = log.known_query_ids({query_id for query_id, _ in ended})
         found = [each for key in ended if key[0] in known for each in log.of_query(*key)]
         if self._next_due_us is not None and self._next_due_us <= now_us:
-            found += log.due(now_us)
+            found += log.due_alerts(now_us)
         stored = {each.key: each for each in found}
         touched = dict.fromkeys(row.key for row in rows.entries if row.key not in stored)
         stored.update((each.key, each) for each in log.states(touched))
@@ -349,7 +350,7 @@ class Alerting:
             if isinstance(part, StoredPart):
                 generations = part.generations[pairs]
             else:
-                generations = self._catalog.generations(ids, round_.version)
+                generations = self._catalog.queries.generations_at(ids, round_.version)
             batch, number = part.project(pairs), len(found.batches)
             found.batches.append(batch)
             columns: dict[str, list[Any]] = {}

@@ -8,7 +8,7 @@
     GC        files past retention are unlisted, then removed; versions and rounds past retention are forgotten
 
 What has not committed has not happened: its files are not listed, and the next OPEN clears what a crash left of them. A listed
-file that turns out to be damaged is set aside and told; the others are read.
+file that turns out to be damaged is set aside and announced; the others are read.
 """
 
 from __future__ import annotations
@@ -17,58 +17,77 @@ import contextlib
 import dataclasses
 import sys
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.batch import PartMatches, TupleBatch
-from eddyline.catalog import Catalog
-from eddyline.catalog.alerts import AlertLog
-from eddyline.catalog.database import Database
-from eddyline.catalog.rounds import CommittedRound, ListedFile, ReadInput, RoundLog
-from eddyline.catalog.versions import Forgotten, VersionLog
+from eddyline.batch import TupleBatch
+from eddyline.catalog import (
+    AlertLog,
+    Catalog,
+    CommittedRound,
+    Database,
+    ListedFile,
+    PastQuery,
+    ReadInput,
+    RemovedVersions,
+    RoundLog,
+    VersionLog,
+)
+from eddyline.delivery import ResultLog
 from eddyline.engine.retention import (
-    CAPTURE,
-    DEAD,
     MOST_NAMED,
-    OUTBOX,
-    TABLE,
-    WINDOW,
     Removal,
     Removals,
     Retention,
     RetentionClock,
     Uptime,
 )
+from eddyline.engine.round_store import Generations
 from eddyline.errors import EddylineError, HomeError, PropertyError, StoreError
-from eddyline.model import DeadLetter, Round, StreamProgress
-from eddyline.storage.home import Home
-from eddyline.storage.outbox import (
+from eddyline.filters import FilterOutput
+from eddyline.model import DeadLetter, Round, Shape, StreamProgress
+from eddyline.storage import (
+    CAPTURE,
+    DEAD_LETTERS,
+    KIND_WORDS,
+    OUTBOX,
+    TABLES,
+    WINDOWS,
+    DeadLetters,
+    Home,
     NumberedRows,
+    Store,
+    StoredFile,
     StoredPart,
+    TableBlock,
+    WindowBlock,
     read_capture,
     read_dead_letters,
     read_numbered_capture,
     read_parts,
+    read_table,
+    read_windows,
     stored_part,
     write_capture,
+    write_counts,
     write_dead_letters,
     write_parts,
+    write_table,
+    write_windows,
 )
-from eddyline.storage.store import Store, StoredFile
-from eddyline.storage.stored_tables import TableBlock, read_table, write_table
-from eddyline.storage.stored_windows import WindowBlock, read_windows, write_windows
 
-__all__ = ["CAPTURE", "DEAD", "GC_EVERY", "OUTBOX", "TABLE", "WINDOW", "Durable", "wall_clock_us"]
+__all__ = ["GC_EVERY", "Durable", "wall_clock_us"]
 
 GC_EVERY = 64  # rounds
 LEFT_US = 86_400_000_000  # after which a file no round lists belongs to no round that still runs
+HOME_ID = "home id"  # a setting
 CLOCK, REMOVED = "retention clock", "removed by retention"  # settings
-_WHAT = {OUTBOX: "results", DEAD: "dead letters", CAPTURE: "rows as they came"}
 
 
 def wall_clock_us() -> int:
@@ -77,7 +96,7 @@ def wall_clock_us() -> int:
 
 
 class Durable:
-    """Everything an engine with a home writes and reads."""
+    """Everything an engine with a home writes and reads: a `RoundStore` (round_store.py)."""
 
     def __init__(
         self,
@@ -88,7 +107,7 @@ class Durable:
         clock: Callable[[], int] | None = None,
         create: bool = True,
     ) -> None:
-        """Without `retention`, what the home was told last holds: opening it to look at it must not make it forget.
+        """Without `retention`, the setting stored in the home holds: opening it to look at it must not make it forget.
 
         `clock` says microseconds since 1970; without one it is the machine's.
         """
@@ -140,7 +159,7 @@ class Durable:
         self.rounds = RoundLog(self.database, self.epoch, self.stamp_us)
         self.versions = VersionLog(self.database)
         self.alerts = AlertLog(self.database)
-        self.n_cleared = self.store.clear_unlisted({file.name for file in self.rounds.files()})
+        self.n_cleared = self.store.clear_unlisted({file.name for file in self.rounds.files.all()})
         with contextlib.suppress(EddylineError):  # a full disk, say: rounds that come try again
             while any(self._forget()):
                 pass
@@ -162,9 +181,54 @@ class Durable:
         self.database.set(CLOCK, self.retention_clock.as_text())
         return now_us
 
+    @property
+    def folder(self) -> Path:
+        return self.home.folder
+
     def close(self) -> None:
         self.database.close()
         self.home.release()
+
+    # ----------------------------------------------------------------------------------------- what was
+
+    def by_token(self, token: str) -> CommittedRound | None:
+        return self.rounds.by_token(token)
+
+    def position(self, stream: str) -> Any:
+        return self.rounds.position(stream)
+
+    def reader_cursor(self, reader: str) -> int | None:
+        known = self.rounds.cursors.get(reader)
+        return None if known is None else known[0]
+
+    def set_reader_cursor(self, reader: str, number: int) -> None:
+        self.rounds.cursors.set(reader, number, 0)
+
+    def identity(self) -> str:
+        known = self.database.setting(HOME_ID)
+        if known is None:
+            known = uuid.uuid4().hex[:6]
+            with self.database.transaction():
+                self.database.set(HOME_ID, known)
+        return known
+
+    def past_query(self, query_id: int, generation: int) -> PastQuery | None:
+        return self.alerts.past_queries.find(query_id, generation)
+
+    def past_name_and_shape(self, query_id: int) -> tuple[str | None, Shape] | None:
+        return self.database.queries.past(query_id)
+
+    def past_owner(self, query_id: int) -> str | None:
+        return self.database.queries.past_owner(query_id)
+
+    def is_taken_over(self) -> bool:
+        return self.database.number("epoch") != self.epoch
+
+    def removed_counts(self) -> dict[str, int]:
+        return {kind: n for kind, (n, _) in self.removals.totals.items()}
+
+    def save_counts(self, last_round: int, results: ResultLog, dead_letters: DeadLetters) -> None:
+        write_counts(self.home.folder, last_round, results.produced_counts(), dead_letters.by_query)
 
     # ----------------------------------------------------------------------------------------- a round
 
@@ -179,12 +243,13 @@ class Durable:
     def write(
         self,
         round_: Round,
-        parts: Iterable[PartMatches],
+        outputs: Iterable[FilterOutput],
         letters: Sequence[DeadLetter],
-        generations: Callable[[npt.NDArray[np.int32], int], npt.NDArray[np.int32]],
+        generations: Generations,
     ) -> tuple[list[ListedFile], list[StoredPart]]:
         """Step 3: results and dead letters; the results as they can be read back."""
         files: list[ListedFile] = []
+        parts = (part for output in outputs for part in output.all_parts())
         stored = [stored_part(part, lambda ids: generations(ids, round_.version)) for part in parts]
         if stored:
             files.append(self._put(OUTBOX, round_.number, lambda file: write_parts(file, stored)))
@@ -210,16 +275,26 @@ class Durable:
         if not letters:
             return []
         return [
-            self._put(DEAD, round_.number, lambda file: write_dead_letters(file, letters), suffix="jsonl")
+            self._put(
+                DEAD_LETTERS, round_.number, lambda file: write_dead_letters(file, letters), suffix="jsonl"
+            )
         ]
+
+    def put_letters(self, letters: Sequence[DeadLetter]) -> StoredFile | None:
+        return self.store.put(DEAD_LETTERS, lambda file: write_dead_letters(file, letters), suffix="jsonl")
+
+    def list_letters(self, round_number: int, stored: StoredFile | None, n_letters: int) -> None:
+        if stored is not None:
+            file = ListedFile(stored.name, DEAD_LETTERS, round_number, stored.nbytes, stored.checksum)
+            self.rounds.list_letters(file, n_letters)
 
     def write_windows(self, round_number: int, blocks: Sequence[WindowBlock]) -> ListedFile:
         """Rows that joins keep."""
-        return self._put(WINDOW, round_number, lambda file: write_windows(file, blocks))
+        return self._put(WINDOWS, round_number, lambda file: write_windows(file, blocks))
 
     def window_files(self) -> list[ListedFile]:
         """Files of rows that joins keep, in order."""
-        return self.rounds.files(WINDOW)
+        return self.rounds.files.all(WINDOWS)
 
     def windows(self, file: ListedFile) -> list[WindowBlock]:
         """The rows of such a file; none if it is damaged."""
@@ -228,11 +303,11 @@ class Durable:
 
     def write_table(self, round_number: int, blocks: Sequence[TableBlock]) -> ListedFile:
         """Changes of a table."""
-        return self._put(TABLE, round_number, lambda file: write_table(file, blocks))
+        return self._put(TABLES, round_number, lambda file: write_table(file, blocks))
 
     def table_files(self) -> list[ListedFile]:
         """Files of changes of tables, in order."""
-        return self.rounds.files(TABLE)
+        return self.rounds.files.all(TABLES)
 
     def table(self, file: ListedFile) -> list[TableBlock]:
         """The changes in such a file; none if it is damaged."""
@@ -249,7 +324,7 @@ class Durable:
 
     @property
     def in_use(self) -> set[str]:
-        """Files that no round lists and somebody needs."""
+        """Files that no round lists and a plan or a worker needs."""
         return set[str]().union(*(names for both in self._in_use.values() for names in both))
 
     def abort(self) -> None:
@@ -260,7 +335,7 @@ class Durable:
     def remove_unlisted(self, names: Sequence[str]) -> None:
         """Remove files that no committed round lists."""
         if names:
-            listed = {file.name for file in self.rounds.files()}
+            listed = {file.name for file in self.rounds.files.all()}
             self.store.remove(name for name in names if name not in listed)
 
     def collect_garbage(self, *, read_to: int | None = None) -> dict[str, int]:
@@ -270,10 +345,10 @@ class Durable:
         """
         removed: dict[str, int] = {}
         now_us = self.retention_clock.now_us()
-        for kind in (OUTBOX, DEAD, CAPTURE):
+        for kind in (OUTBOX, DEAD_LETTERS, CAPTURE):
             age_us, max_bytes = self.retention.of(kind)
-            old = {file.name for file in self.rounds.listed_before(kind, now_us - age_us)}
-            files = self.rounds.files(kind)
+            old = {file.name for file in self.rounds.files.listed_before(kind, now_us - age_us)}
+            files = self.rounds.files.all(kind)
             if kind == OUTBOX and read_to is not None:
                 old -= {file.name for file in files if file.round_number > read_to}
                 files = [file for file in files if file.round_number <= read_to]
@@ -295,7 +370,7 @@ class Durable:
             removed["left behind"] = n_left
         forgotten, n_rounds = self._forget()
         if forgotten:
-            self.catalog.forgot(forgotten.templates)
+            self.catalog.forget_templates(forgotten.templates)
         since = self.rounds.first_to_keep(now_us - self.retention.results_us, sys.maxsize)
         until_us = self.rounds.now_of(since - 1)  # of the newest round that is too old
         n_messages = self.alerts.forget(since, self.retention.message_count)
@@ -307,12 +382,14 @@ class Durable:
 
     def _remove_old(self, kind: str, files: Sequence[ListedFile]) -> None:
         """Unlist and remove files past retention, and note what was in them."""
-        removal = Removal(_WHAT[kind], until_us=self.rounds.now_of(max(file.round_number for file in files)))
+        removal = Removal(
+            KIND_WORDS[kind], until_us=self.rounds.now_of(max(file.round_number for file in files))
+        )
         for file in files:
             removal.of.update(self._contents(kind, file))
         removal.n = removal.of.total()
         names, totals = [file.name for file in files], self.removals.with_(removal)
-        self.rounds.unlist(names, {REMOVED: totals})
+        self.rounds.files.unlist(names, {REMOVED: totals})
         self.removals.add(removal, totals)
         self._remove_files(names)
 
@@ -327,7 +404,7 @@ class Durable:
             for part in read_parts(buffer):
                 ids, counts = np.unique(part.query_ids, return_counts=True)
                 found.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
-        elif kind == DEAD:
+        elif kind == DEAD_LETTERS:
             found.update(letter.stream for letter in read_dead_letters(buffer))
         else:
             for stream, rows in read_capture(buffer):
@@ -335,7 +412,7 @@ class Durable:
         return found
 
     def removed(self) -> Iterator[tuple[Removal, list[tuple[str, int]]]]:
-        """What is to be told now of what retention removed, each with the queries or streams that had most of it, by name."""
+        """What to announce now of what retention removed, each with the queries or streams that had most of it, by name."""
         for removal in self.removals.due(self.retention_clock.now_us()):
             most = [
                 (each if isinstance(each, str) else self.name_of(each) or f"q{each}", n)
@@ -345,17 +422,17 @@ class Durable:
 
     def _remove_left(self, now_us: int) -> int:
         """Remove what tasks that failed, or ran twice, have left: files no round lists that have been there for long."""
-        listed = {file.name for file in self.rounds.files()}
+        listed = {file.name for file in self.rounds.files.all()}
         needed = listed | self.in_use | self._postponed | set(self._written)
         self._left = {name: self._left.get(name, now_us) for name in self.store.names() if name not in needed}
         return self.store.remove([name for name, since in self._left.items() if now_us - since > LEFT_US])
 
-    def _forget(self) -> tuple[Forgotten, int]:
+    def _forget(self) -> tuple[RemovedVersions, int]:
         """Forget versions and rounds past retention, some of them if there are many; returns what, and how many rounds."""
         now, keep = self.retention_clock.now_us(), self.retention
         version = self.versions.first_to_keep(now - keep.versions_us, keep.version_count)
         number = self.rounds.first_to_keep(now - keep.rounds_us, keep.round_count)
-        results_from = self.rounds.oldest_version(OUTBOX, DEAD)
+        results_from = self.rounds.oldest_version(OUTBOX, DEAD_LETTERS)
         until_us = self.rounds.now_of(number - 1)
         n_rounds = self.rounds.forget(number)
         forgotten = self.versions.forget(version, results_from=results_from)
@@ -363,9 +440,9 @@ class Durable:
         self.removals.add(Removal("versions", forgotten.n_versions))
         return forgotten, n_rounds
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Files and bytes of each kind that are kept now."""
-        return dict.fromkeys((OUTBOX, DEAD, CAPTURE), (0, 0)) | self.rounds.kept_files()
+    def file_counts(self) -> dict[str, tuple[int, int]]:
+        """Files and bytes of each kind that the store has now."""
+        return dict.fromkeys((OUTBOX, DEAD_LETTERS, CAPTURE), (0, 0)) | self.rounds.files.counts()
 
     def pin(self) -> None:
         """From now on files that are listed stay, also if they are unlisted, until `unpin`. With the engine's lock held."""
@@ -389,7 +466,7 @@ class Durable:
 
     def results(self, *, after_round: int = 0) -> Iterator[tuple[int, StoredPart]]:
         """Kept results of later rounds, oldest first; without those of damaged files, see `damaged`."""
-        for file in self.rounds.files(OUTBOX):
+        for file in self.rounds.files.all(OUTBOX):
             if file.round_number > after_round:
                 for part in self.parts(file):
                     yield file.round_number, part
@@ -397,7 +474,7 @@ class Durable:
     def newest(self, kind: str, max_bytes: int) -> list[ListedFile]:
         """The newest files of a kind that fit, oldest first."""
         taken: list[ListedFile] = []
-        for file in reversed(self.rounds.files(kind)):
+        for file in reversed(self.rounds.files.all(kind)):
             max_bytes -= file.nbytes
             if max_bytes < 0:
                 break
@@ -409,7 +486,7 @@ class Durable:
         return [] if buffer is None else list(read_parts(buffer, file.first_arrival))
 
     def new_parts(self, file: ListedFile) -> list[StoredPart]:
-        """The parts of a file a task wrote just now: mapped, and not read before somebody wants them."""
+        """The parts of a file a task wrote just now: mapped, and read when they are first used."""
         stored = StoredFile(file.name, file.nbytes, file.checksum)
         return list(read_parts(self.store.read(stored, is_new=True), file.first_arrival))
 
@@ -433,7 +510,7 @@ class Durable:
 
     def name_of(self, query_id: int) -> str | None:
         """The name a query has or had."""
-        past = self.database.past_query(query_id)
+        past = self.database.queries.past(query_id)
         return None if past is None else past[0] or f"q{query_id}"
 
     def numbered_rows(self, file: ListedFile) -> list[NumberedRows] | None:
@@ -448,14 +525,14 @@ class Durable:
     def find_damaged(self) -> dict[str, str]:
         """Read every listed file; returns those that are damaged or gone, and why."""
         self.damaged.clear()  # what was found before may have been restored since
-        for file in self.rounds.files():
+        for file in self.rounds.files.all():
             self._read(file)
         return dict(self.damaged)
 
     def forget_damaged(self) -> list[str]:
         """Unlist damaged files, so that they are no longer asked for; returns their names."""
         names = sorted(self.damaged)
-        self.rounds.unlist(names)
+        self.rounds.files.unlist(names)
         self._remove_files(names)
         self.damaged.clear()
         return names

@@ -9,7 +9,7 @@
 A stream without joins is a group of its own. The clock is now() of the round, which is committed with what follows from it.
 
 Silent is not unread: a stream of which rows lie ready, or whose source cannot be asked, is waited for. Nor is it silent at once
-after a home is opened, since nobody knows what would have come meanwhile: for that it has to be silent while it is watched.
+after a home is opened, since what would have come meanwhile is not known: for that it has to be silent while it is watched.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.expressions.stream_times import read_times
+from eddyline.expressions import read_times
 from eddyline.model import LaneProgress, Stream, StreamProgress
-from eddyline.sources.ingest import PUSHED, Lanes
+from eddyline.sources import PUSHED, Lanes
 from eddyline.stream_properties import idle_us
 
 # other lanes wait so long for one that falls silent where the stream says nothing itself: longer than a producer pauses as a

@@ -1,9 +1,9 @@
-"""A lock that is handed on to whoever waits longest.
+"""A lock that is handed on to the thread that waits longest.
 
-Python's own locks go to whoever asks at the right moment, which is hardly ever a thread that has slept: a few that let go and ask
-again at once keep all others waiting for seconds. To hand the lock on each time would be fair and slow, for every turn then waits
-until another thread gets to run. So a lock that somebody waits for may be taken by others some times, and is then handed on:
-it is never free in between.
+Python's own locks go to the thread that asks at the right moment, which is hardly ever one that has slept: a few that let
+go and ask again at once keep all others waiting for seconds. To hand the lock on each time would be fair and slow, for every
+hand-over then waits until another thread gets to run. So a lock that a thread waits for may be taken by others some times, and
+is then handed on: it is never free in between.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 
-BURST = 8  # turns that others may take before the one who waits longest gets the next
+BURST = 8  # times that others may take it before the thread that waits longest gets it
 
 
 @dataclass(eq=False, slots=True)
@@ -30,22 +30,22 @@ class _Waiter:
 class FairLock:
     """A reentrant lock for `with`, and for a `threading.Condition` over it.
 
-    With a `turn`, whoever has that gets it next, at once: all those who wait for their turn wait for it. It lets go between its
-    steps, so that others come to theirs.
+    With a `round_lock`, the thread that holds that one gets this one next, at once: all threads that wait for their round wait
+    for it. It lets go between its steps, so that others get theirs.
     """
 
-    def __init__(self, turn: FairLock | None = None, *, burst: int = BURST) -> None:
-        self._turn = turn
+    def __init__(self, round_lock: FairLock | None = None, *, burst: int = BURST) -> None:
+        self._round_lock = round_lock
         self._burst = burst
         self._guard = threading.Lock()  # of what stands below; held for a few instructions only
         self._owner: int | None = None
         self._depth = 0
-        self._n_passed = 0  # how often others took it since somebody waits
+        self._n_passed = 0  # how often others took it since a thread waits
         self._waiting: deque[_Waiter] = deque()
 
     def acquire(self, blocking: bool = True) -> bool:
         me = threading.get_ident()
-        if self._owner == me:  # nobody else can make it so, or not so
+        if self._owner == me:  # no other thread can change that
             self._depth += 1
             return True
         with self._guard:
@@ -57,7 +57,7 @@ class FairLock:
                 return False
             waiter = _Waiter(me)
             waiter.gate.acquire()
-            if self._has_turn(me):
+            if self._holds_round_lock(me):
                 self._waiting.appendleft(waiter)
             else:
                 self._waiting.append(waiter)
@@ -81,11 +81,11 @@ class FairLock:
     def __exit__(self, *error: object) -> None:
         self.release()
 
-    def _has_turn(self, thread: int) -> bool:
-        return self._turn is not None and self._turn._owner == thread
+    def _holds_round_lock(self, thread: int) -> bool:
+        return self._round_lock is not None and self._round_lock._owner == thread
 
     def _is_taken(self, waiter: _Waiter) -> bool:
-        """Wait until woken; then it was handed on, or is free, or somebody else was quicker."""
+        """Wait until woken; then it was handed on, or is free, or another thread was quicker."""
         waiter.gate.acquire()
         with self._guard:
             if self._owner == waiter.thread:
@@ -102,7 +102,7 @@ class FairLock:
             self._owner = None
             if self._waiting:
                 first = self._waiting[0]
-                if self._n_passed >= self._burst or self._has_turn(first.thread):
+                if self._n_passed >= self._burst or self._holds_round_lock(first.thread):
                     self._waiting.popleft()
                     self._owner, self._depth, self._n_passed = first.thread, 1, 0
                 first.wake()

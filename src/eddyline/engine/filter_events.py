@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 from eddyline.events import Event, FilterDrifted, FiltersReordered, PolicySwitched
-from eddyline.filters.filter_pool import conditions_from
-from eddyline.routing.router import Decision
-from eddyline.sql.render import render
+from eddyline.filters import conditions_from
+from eddyline.routing import Decision
+from eddyline.sql import render
 
 
 @lru_cache(maxsize=4_096)
@@ -19,7 +18,7 @@ def filter_text(key: str) -> str:
 
 
 def filter_events(stream: str, decisions: Sequence[Decision], keys: Sequence[str]) -> Iterator[Event]:
-    """The decisions of a router as events; new filters that came with queries are nobody's news."""
+    """The decisions of a router as events; new filters that came with queries are no event."""
     for made in decisions:
         order = tuple(filter_text(keys[k]) for k in made.order)
         why = made.why
@@ -48,9 +47,3 @@ def filter_events(stream: str, decisions: Sequence[Decision], keys: Sequence[str
                 why["before"],
                 why["after"],
             )
-
-
-def with_texts(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """What a router says of itself, with the SQL of each filter."""
-    filters = [{**each, "text": filter_text(each["key"])} for each in snapshot["filters"]]
-    return {**snapshot, "filters": filters}

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from eddyline.catalog import Catalog
-from eddyline.catalog.suspensions import suspend_callers
+from eddyline.catalog import Catalog, suspend_callers
 from eddyline.errors import EddylineError
 from eddyline.events import Event, FunctionRestarted, FunctionSuspended
-from eddyline.functions import Breaker, FunctionKey, Functions, Observed, stopped_text
+from eddyline.functions import Breaker, FunctionActivity, FunctionKey, FunctionRegistry, stopped_text
 
 NAMED = 100  # queries in an event; all of them are in the catalog
 
@@ -21,16 +20,16 @@ NAMED = 100  # queries in an event; all of them are in the catalog
 class FunctionWatch:
     """Adds up what functions did, and suspends those who need one that only fails."""
 
-    def __init__(self, catalog: Catalog, functions: Functions) -> None:
+    def __init__(self, catalog: Catalog, functions: FunctionRegistry) -> None:
         self._catalog = catalog
         self._functions = functions
         self._breaker = Breaker()
 
     def after(
-        self, round_number: int, elsewhere: Iterable[Mapping[FunctionKey, Observed]], now_us: int
+        self, round_number: int, elsewhere: Iterable[Mapping[FunctionKey, FunctionActivity]], now_us: int
     ) -> list[Event]:
-        """A round has committed; `elsewhere` is what functions did for it in other processes. Returns what is to be told."""
-        every: list[Mapping[FunctionKey, Observed]] = [self._functions.drain()]
+        """A round has committed; `elsewhere` is what functions did for it in other processes. Returns the events to announce."""
+        every: list[Mapping[FunctionKey, FunctionActivity]] = [self._functions.drain()]
         for observed in elsewhere:
             self._functions.add(observed)
             every.append(observed)
@@ -47,10 +46,10 @@ class FunctionWatch:
                     restarted[key] = FunctionRestarted(
                         round_number, key[0], n_lost, what.counters.last_message
                     )
-        told: list[Event] = list(restarted.values())
+        events: list[Event] = list(restarted.values())
         for key, why in opened.items():
-            told += self._suspend(round_number, key, why, now_us)
-        return told
+            events += self._suspend(round_number, key, why, now_us)
+        return events
 
     def _suspend(self, round_number: int, key: FunctionKey, why: str, now_us: int) -> list[Event]:
         function, version = key
@@ -64,6 +63,8 @@ class FunctionWatch:
         self._functions.rest(key)
         if not ids:
             return []
-        named = tuple((self._catalog.name_of(i), self._catalog.owner_of(i)) for i in ids[:NAMED])
-        owners = tuple(sorted({*map(self._catalog.owner_of, ids)} - {""}))
+        named = tuple(
+            (self._catalog.queries.name_of(i), self._catalog.queries.owner_of(i)) for i in ids[:NAMED]
+        )
+        owners = tuple(sorted({*map(self._catalog.queries.owner_of, ids)} - {""}))
         return [FunctionSuspended(round_number, function, version, message, len(ids), named, owners)]

@@ -1,6 +1,6 @@
 """What functions gave on rows that joins keep, so that no row is shown to one twice, however many partners it meets.
 
-A call over columns of one input says something of a row of that input alone. Whoever makes it first, before the row is joined or
+A call over columns of one input says something of a row of that input alone. The first to make it, before the row is joined or
 on one of the rows it became part of, leaves what it gave here, by arrival number. Only calls that gave a value are kept.
 """
 
@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.expressions.frame import Called
-from eddyline.model import Column, Signature, StreamPlan, UserCall, joined_name
+from eddyline.expressions import CallResult
+from eddyline.model import Column, Signature, UserCall, joined_name
 
 Numbers = npt.NDArray[np.int64]
 
@@ -28,12 +28,12 @@ class _Given:
     arrival: Numbers
     values: pa.Array
 
-    def at(self, arrival: Numbers) -> Called:
+    def at(self, arrival: Numbers) -> CallResult:
         """On these rows, as far as it is known."""
         places = np.minimum(np.searchsorted(self.arrival, arrival), len(self.arrival) - 1)
         is_known = self.arrival[places] == arrival
         values = self.values.take(pa.array(places, mask=~is_known))
-        return Called(is_known, values, np.zeros(len(arrival), np.int32))
+        return CallResult(is_known, values, np.zeros(len(arrival), np.int32))
 
     def since(self, arrival: int) -> _Given:
         first = int(np.searchsorted(self.arrival, arrival))
@@ -46,10 +46,10 @@ class JoinCalls:
     def __init__(self) -> None:
         self._given: dict[str, dict[UserCall, _Given]] = {}
 
-    def known(self, signature: Signature, batch: TupleBatch) -> dict[UserCall, Called]:
+    def known(self, signature: Signature, batch: TupleBatch) -> dict[UserCall, CallResult]:
         """What is known of the rows of a signature, with columns named as they are there."""
         assert batch.components is not None
-        found: dict[UserCall, Called] = {}
+        found: dict[UserCall, CallResult] = {}
         for place, entry in enumerate(signature.inputs):
             for call, given in self._given.get(entry.stream.lower(), {}).items():
                 here = given.at(batch.components[:, place])
@@ -57,16 +57,16 @@ class JoinCalls:
                     found[_renamed(call, functools.partial(joined_name, place))] = here
         return found
 
-    def of_rows(self, stream: str, batch: TupleBatch) -> dict[UserCall, Called]:
+    def of_rows(self, stream: str, batch: TupleBatch) -> dict[UserCall, CallResult]:
         """What is known of rows of a stream as they came."""
         return {call: given.at(batch.arrival) for call, given in self._given.get(stream, {}).items()}
 
-    def keep_of_rows(self, stream: str, batch: TupleBatch, calls: Mapping[UserCall, Called]) -> None:
+    def keep_of_rows(self, stream: str, batch: TupleBatch, calls: Mapping[UserCall, CallResult]) -> None:
         """Keep what calls gave on rows of a stream as they came."""
         for call, called in calls.items():
             self._keep(stream, call, batch.arrival, called)
 
-    def keep(self, signature: Signature, batch: TupleBatch, calls: Mapping[UserCall, Called]) -> None:
+    def keep(self, signature: Signature, batch: TupleBatch, calls: Mapping[UserCall, CallResult]) -> None:
         """Keep what calls gave on rows of a signature, if they are about one input alone."""
         assert batch.components is not None
         for call, called in calls.items():
@@ -87,7 +87,7 @@ class JoinCalls:
                 kept = {call: given.since(first) for call, given in self._given[stream].items()}
                 self._given[stream] = {call: given for call, given in kept.items() if len(given.arrival)}
 
-    def _keep(self, stream: str, call: UserCall, arrival: Numbers, called: Called) -> None:
+    def _keep(self, stream: str, call: UserCall, arrival: Numbers, called: CallResult) -> None:
         rows = np.flatnonzero(called.rows & (called.errors == 0) & (arrival > 0))
         known = self._given.setdefault(stream, {}).get(call)
         if known is not None and len(rows):
@@ -102,11 +102,6 @@ class JoinCalls:
             distinct = together[order]
             values = pa.concat_arrays([known.values, values]).take(pa.array(order))
         self._given[stream][call] = _Given(distinct, values)
-
-
-def calls_functions(plan: StreamPlan) -> bool:
-    """Whether some query of a plan calls a function."""
-    return any(segment.shape.functions for segment in plan.segments)
 
 
 def _renamed(call: UserCall, name: Callable[[str], str]) -> UserCall:

@@ -1,7 +1,7 @@
 """Dead letters of joins.
 
 Those of a query are in its words: the streams it reads, and columns by its aliases. A row whose key is in error finds no partner
-and is found by none, whatever its queries ask besides; it is told once for all queries of the signature, if one wants it.
+and is found by none, whatever its queries ask besides; it is one letter for all queries of the signature, if one needs it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.engine.join_plans import WINDOW_MARKS
 from eddyline.expressions import Failure
-from eddyline.joins.plan import Arrived, JoinPlan
-from eddyline.model import AGE, BEHIND, OLDER, DeadLetter, Expression, Round, Shape, StreamPlan
+from eddyline.joins import ArrivedRows, JoinPlan
+from eddyline.model import DeadLetter, Expression, Round, Shape, StreamPlan
 from eddyline.types import python_rows
-
-_MARKS = (BEHIND, AGE, OLDER)
 
 
 def joined_letter(plan: StreamPlan, query_id: int, row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -27,7 +26,7 @@ def joined_letter(plan: StreamPlan, query_id: int, row: dict[str, Any]) -> tuple
     said: dict[str, Any] = {}
     for name, value in row.items():
         place, _, own = name.partition(".")
-        if own and own not in _MARKS:
+        if own and own not in WINDOW_MARKS:
             said[f"{shape.inputs[int(place)].alias}.{own}"] = value
     return ", ".join(dict.fromkeys(shape.inputs[place].stream for place in shape.written_order)), said
 
@@ -35,14 +34,14 @@ def joined_letter(plan: StreamPlan, query_id: int, row: dict[str, Any]) -> tuple
 def key_letters(
     round_: Round,
     plan: JoinPlan,
-    came: Mapping[str, Arrived],
+    came: Mapping[str, ArrivedRows],
     wanted: Mapping[tuple[str, int], npt.NDArray[np.bool_]],
     failures: Callable[[Expression, pa.RecordBatch], Mapping[int, Failure]],
 ) -> Iterator[DeadLetter]:
-    """Rows that came and whose key is in error, each once for every signature in which somebody wants it."""
+    """Rows that came and whose key is in error, each once for every signature with a query that needs it."""
     for name, rows in came.items():
         found: dict[Expression, Mapping[int, Failure]] = {}
-        told: set[tuple[str, int]] = set()
+        reported: set[tuple[str, int]] = set()
         batch = rows.batch
         is_meant = ~batch.is_late & (batch.sign > 0)
         for each, place in plan.inputs.get(name, ()):
@@ -53,8 +52,8 @@ def key_letters(
                 if key not in found:
                     found[key] = failures(key, batch.rows)
                 for row, failure in found[key].items():
-                    if is_meant[row] and is_wanted[row] and (each.name, row) not in told:
-                        told.add((each.name, row))
+                    if is_meant[row] and is_wanted[row] and (each.name, row) not in reported:
+                        reported.add((each.name, row))
                         yield DeadLetter(
                             round_.number,
                             signature.inputs[place].stream,

@@ -1,6 +1,6 @@
 """From the queries that stand on joins to what is to be done for them: what is kept of each input, and who wants which rows.
 
-A *local* plan is what the queries of a signature say of one input alone. Rows of its stream that nobody wants by it are neither
+A *local* plan is what the queries of a signature say of one input alone. Rows of its stream that no query needs by it are neither
 kept nor joined there. Outer joins have two more: what makes a match, and what is asked of matches.
 """
 
@@ -15,16 +15,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog import Catalog
-from eddyline.filters.filter_pool import is_dear
-from eddyline.joins.plan import JoinPlan, Need, SignaturePlan
+from eddyline.filters import is_dear
+from eddyline.joins import JoinPlan, Need, SignaturePlan
 from eddyline.model import (
     AGE,
     BEHIND,
     OLDER,
-    Changes,
     Condition,
     Input,
     Join,
+    PlanChanges,
     Role,
     Segment,
     Shape,
@@ -32,7 +32,7 @@ from eddyline.model import (
     StreamPlan,
 )
 
-_MARKS = (BEHIND, AGE, OLDER)
+WINDOW_MARKS = (BEHIND, AGE, OLDER)
 
 
 def join_plan(
@@ -49,7 +49,7 @@ def join_plan(
     signatures = [
         same.get(signature.name)
         or signature_plan(signature, plans[signature.name], catalog, before.get(signature.name))
-        for signature in catalog.signatures()
+        for signature in catalog.plans.signatures()
     ]
     streams = {name for each in signatures for name in each.signature.streams}
     schemas: dict[str, pa.Schema] = {name.lower(): catalog.stream(name).schema for name in streams}
@@ -64,10 +64,10 @@ def signature_plan(
     marks = [set(before.marks[at]) if before is not None else set() for at in range(len(signature))]
     for joined in plan.columns:
         place, _, name = joined.partition(".")
-        (marks if name in _MARKS else columns)[int(place)].add(name)
+        (marks if name in WINDOW_MARKS else columns)[int(place)].add(name)
     needs: list[dict[Need, None]] = [{} for _ in signature.inputs]
     for shape, segments in plan.by_shape.items():
-        since = [catalog.first_versions(each)[each.is_live] for each in segments if each.n_live]
+        since = [catalog.queries.first_versions(each)[each.is_live] for each in segments if each.n_live]
         if since:
             first = min(int(each.min()) for each in since)
             for at, need in _needs(shape, first):
@@ -190,10 +190,10 @@ def _derived(shape: Shape, variant: str) -> Shape:
     return replace(shape, key=key, inputs=inputs, projection=(), condition=condition, join=None)
 
 
-class _DerivedChanges(Changes):
+class _DerivedChanges(PlanChanges):
     """The same changes, of the shapes that follow."""
 
-    def __init__(self, changes: Changes, variant: str, plans: DerivedPlans) -> None:
+    def __init__(self, changes: PlanChanges, variant: str, plans: DerivedPlans) -> None:
         super().__init__(changes.since)
         self._of = changes
         self._variant = variant

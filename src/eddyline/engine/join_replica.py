@@ -27,16 +27,10 @@ from eddyline.engine.tables import fitted
 from eddyline.engine.window_files import stored_rows
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
-from eddyline.joins.joined_rows import Joined
-from eddyline.joins.plan import JoinPlan, Share, Standing
-from eddyline.joins.stage import JoinStage
-from eddyline.joins.table import Table
-from eddyline.joins.table_changes import Changes
+from eddyline.joins import JoinedRows, JoinPlan, JoinStage, KeyedTable, RoundProgress, Share, TableChanges
 from eddyline.model import Round, Stream
 from eddyline.nesting import deep_recursion
-from eddyline.storage.store import Store, StoredFile
-from eddyline.storage.stored_tables import read_table
-from eddyline.storage.stored_windows import WindowBlock, read_windows
+from eddyline.storage import Store, StoredFile, WindowBlock, read_table, read_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class ReplicaPlan:
     filters: dict[str, PlanNames]  # by signature that workers join
     first_versions: dict[str, FirstVersions]
     keyed: dict[str, Stream]  # by name in lower case
-    births: dict[str, int]  # how often a stream of a name was dropped
+    incarnations: dict[str, int]  # how often a stream of a name was dropped
     home: str  # what tells one home, and one life of it, from others
 
 
@@ -64,7 +58,7 @@ class ProbeTask:
     ends: Mapping[str, int]
     inputs: Mapping[str, tuple[tuple[str, int], ...]]
     round: Round
-    standing: Standing  # before the round
+    standing: RoundProgress  # before the round
     time_zone: str
     number: int  # which of `n_tasks` it is
     n_tasks: int
@@ -80,7 +74,7 @@ class _Replica:
 
     known: ReplicaPlan
     stage: JoinStage
-    tables: dict[str, Table]
+    tables: dict[str, KeyedTable]
     rules: RuleTables
     ready: dict[str, ReadyStage] = field(default_factory=dict)
     calls: JoinCalls = field(default_factory=JoinCalls)
@@ -106,19 +100,19 @@ def joined_share(task: ProbeTask) -> tuple[list[tuple[FilterOutput, ReadyStage]]
         found = [
             (_filtered(replica, made, task.round), replica.ready[made.signature])
             for made in stage.push(rows.came, rows.wanted, task.standing, task.round, share)
-            if isinstance(made, Joined)
+            if isinstance(made, JoinedRows)
         ]
-        return found, stage.n_made
+        return found, stage.n_derived
     finally:
         stage.rollback()
         replica.calls.forget(stage.first_arrivals())
 
 
-def _filtered(replica: _Replica, made: Joined, round_: Round) -> FilterOutput:
+def _filtered(replica: _Replica, made: JoinedRows, round_: Round) -> FilterOutput:
     signature = replica.known.plan.by_name[made.signature].signature
     stage = replica.ready[made.signature].stage
     output = stage.push(made.batch, round_, replica.calls.known(signature, made.batch))
-    replica.calls.keep(signature, made.batch, stage.called)
+    replica.calls.keep(signature, made.batch, stage.call_results)
     return visible(output, made.version, replica.known.first_versions[made.signature])
 
 
@@ -134,7 +128,7 @@ def _replica(store: Store, task: ProbeTask) -> _Replica:
     if replica is None:
         _replicas.clear()  # of a home that is no longer served
         stage = JoinStage(Context(0, task.time_zone, worker_functions.call))
-        tables: dict[str, Table] = {}
+        tables: dict[str, KeyedTable] = {}
         stage.tables = tables
 
         def make_filters() -> FilterStage:
@@ -154,7 +148,9 @@ def _adopt(replica: _Replica, known: ReplicaPlan, task: ProbeTask) -> None:
         for gone in replica.tables.keys() - known.keyed.keys():
             del replica.tables[gone]
             replica.changed.pop(gone, None)
-        born = [name for name, n in known.births.items() if replica.known.births.get(name, 0) != n]
+        born = [
+            name for name, n in known.incarnations.items() if replica.known.incarnations.get(name, 0) != n
+        ]
         replica.stage.forget(born)
         for name, stream in known.keyed.items():
             table = replica.tables.get(name)
@@ -197,7 +193,7 @@ def _catch_up_table(store: Store, name: str, files: Sequence[StoredFile], replic
         for block in read_table(store.read(file)):
             rows = fitted(block.rows, table.schema)
             marks = block.arrival, block.time_us, block.is_delete, block.round_version
-            changes = Changes(rows, *marks)
+            changes = TableChanges(rows, *marks)
             replica.rules.changed(name, changes, table.apply(changes))
             replica.rules.commit()
             table.commit()
@@ -205,7 +201,7 @@ def _catch_up_table(store: Store, name: str, files: Sequence[StoredFile], replic
 
 
 def _begin_table(replica: _Replica, name: str, stream: Stream) -> None:
-    replica.tables[name] = Table(stream.schema, stream.key, replica.stage.evaluate)
+    replica.tables[name] = KeyedTable(stream.schema, stream.key, replica.stage.evaluate)
     replica.changed.pop(name, None)
 
 

@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.engine.plan_files import PlanNames, ready_stage
-from eddyline.joins.plan import Arrived, times_of
+from eddyline.joins import ArrivedRows, times_of
 from eddyline.model import Round
-from eddyline.storage.store import Store, StoredFile
-from eddyline.storage.stored_windows import WindowBlock, read_windows, write_windows
+from eddyline.storage import Store, StoredFile, WindowBlock, read_windows, write_windows
 
 WANTED = "wanted"  # the kind of these files; none is ever listed
 
@@ -64,7 +63,9 @@ class WantedRows:
             if ready is not None:
                 output = ready.stage.push(batch, round_)
                 wanted = np.diff(output.offsets) > 0
-                wanted[output.dead.rows] = True  # not refuted: whoever meets it finds the error again
+                wanted[output.dead_pairs.rows] = (
+                    True  # not refuted: the join's own filters find the error again
+                )
             wants[:, bit // 64] |= wanted.astype(np.uint64) << np.uint64(bit % 64)
         counted = ~batch.is_late
         position = self.n_counted + np.cumsum(counted)
@@ -96,7 +97,7 @@ class WantedRows:
 class SharedRows:
     """What tasks found wanted, of all streams of a round."""
 
-    came: dict[str, Arrived]
+    came: dict[str, ArrivedRows]
     wanted: dict[tuple[str, int], npt.NDArray[np.bool_]]
 
 
@@ -118,7 +119,7 @@ def shared_rows(
     schemas: Mapping[str, pa.Schema],
 ) -> SharedRows:
     """The wanted rows of a round. `ends` are the arrival numbers behind each stream's rows, `inputs` those it is asked for."""
-    came: dict[str, Arrived] = {}
+    came: dict[str, ArrivedRows] = {}
     wanted: dict[tuple[str, int], npt.NDArray[np.bool_]] = {}
     for name, tasks in streams.items():
         blocks = [
@@ -136,7 +137,7 @@ def shared_rows(
         batch = TupleBatch(name, rows, arrival, np.ones(n, np.int8), np.zeros(n, dtype=bool))
         span = tasks[0].first_arrival, ends[name], tasks[0].n_before, tasks[-1].n_before + tasks[-1].n_counted
         times = np.concatenate([nothing, *(block.time_us for _, block in blocks)])
-        came[name] = Arrived(batch, times, position, span)
+        came[name] = ArrivedRows(batch, times, position, span)
         for bit, who in enumerate(inputs[name]):
             word, shift = bit // 64, np.uint64(bit % 64)
             bits = np.concatenate([np.empty(0, np.uint64), *(block.wants[:, word] for _, block in blocks)])

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from eddyline.batch import ListHits, PartMatches, QueryIds
 from eddyline.catalog import Catalog
 from eddyline.expressions import Failure
-from eddyline.filters import FilterOutput
-from eddyline.filters.matching import DeadPairs, merged
+from eddyline.filters import DeadPairs, FilterOutput, merged_hits
 from eddyline.model import StreamPlan
 
 Mask = npt.NDArray[np.bool_]
@@ -41,7 +40,7 @@ def first_versions(plan: StreamPlan, catalog: Catalog) -> FirstVersions:
     """The versions of all queries that stand on a plan."""
     live = [segment for segment in plan.segments if segment.n_live]
     ids = np.concatenate([np.empty(0, np.int32), *(each.ids[each.is_live] for each in live)])
-    versions = [catalog.first_versions(each)[each.is_live] for each in live]
+    versions = [catalog.queries.first_versions(each)[each.is_live] for each in live]
     order = np.argsort(ids)
     found = np.concatenate([np.empty(0, np.int64), *versions])[order]
     return FirstVersions(ids[order], found, int(found.max(initial=0)))
@@ -61,14 +60,14 @@ class Partners:
 
 def narrowed(output: FilterOutput, keeps: Callable[[Numbers, QueryIds], Mask]) -> FilterOutput:
     """The matches of which a function of rows and query ids says so."""
-    hits = merged(len(output.batch), output.hits)
+    hits = merged_hits(len(output.batch), output.hits)
     pairs = np.flatnonzero(keeps(hits.rows, hits.ids))
     kept: list[PartMatches] = []
     for part in output.parts:
         mine = np.flatnonzero(keeps(part.rows, part.query_ids))
         if len(mine):
             kept.append(part.take(mine))
-    dead = output.dead
+    dead = output.dead_pairs
     alive = np.flatnonzero(keeps(dead.rows, dead.query_ids))
     return FilterOutput(
         output.batch,
@@ -98,8 +97,8 @@ def partners(found: Sequence[tuple[FilterOutput, Numbers]]) -> Partners:
         offsets, ids = output.pairs()
         rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         matched.append(pair_numbers(about[rows], ids))
-        unknown.append(pair_numbers(about[output.dead.rows], output.dead.query_ids))
-        failures += output.dead.failures
+        unknown.append(pair_numbers(about[output.dead_pairs.rows], output.dead_pairs.query_ids))
+        failures += output.dead_pairs.failures
     is_matched = np.unique(np.concatenate(matched))
     is_unknown, first = np.unique(np.concatenate(unknown), return_index=True)
     is_left = ~np.isin(is_unknown, is_matched)
@@ -138,11 +137,11 @@ def alone(
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     why = np.searchsorted(partners.is_unknown, pair_numbers(rows, ids)).tolist()
     dead = DeadPairs(
-        np.concatenate((found.dead.rows, rows)),
-        np.concatenate((found.dead.query_ids, ids)),
-        (*found.dead.failures, *(partners.failures[at] for at in why)),
+        np.concatenate((found.dead_pairs.rows, rows)),
+        np.concatenate((found.dead_pairs.query_ids, ids)),
+        (*found.dead_pairs.failures, *(partners.failures[at] for at in why)),
     )
-    return replace(found, dead=dead)
+    return replace(found, dead_pairs=dead)
 
 
 def pair_numbers(rows: Numbers, ids: QueryIds) -> Numbers:

@@ -3,7 +3,7 @@
 plan      the plans of all signatures are pinned, with the version
 work      tables change; local filters say which rows each input wants (join_plans.py); the join stage builds and probes
           (joins/stage.py); what comes of it are rows of streams of their own, for the filters of these
-commit    what was built stays, and what nobody can want any more leaves
+commit    what was built stays, and rows that no join can need any more leave
 abort     what was built is undone
 """
 
@@ -19,8 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.catalog import Catalog
-from eddyline.catalog.rounds import ListedFile
+from eddyline.catalog import Catalog, ListedFile
 from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import event_times
 from eddyline.engine.join_calls import JoinCalls
@@ -42,14 +41,20 @@ from eddyline.engine.rule_tables import RuleTables
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.window_files import WindowFiles, stored_rows
 from eddyline.events import Event
-from eddyline.expressions import Context
-from eddyline.expressions.frame import Called
+from eddyline.expressions import CallResult, Context
 from eddyline.filters import FilterOutput, FilterStage
-from eddyline.joins.joined_rows import Joined
-from eddyline.joins.outer import Deciding
-from eddyline.joins.plan import WHOLE, Arrived, JoinPlan, Share, Standing, arrived
-from eddyline.joins.stage import JoinStage
-from eddyline.joins.table_changes import Deltas
+from eddyline.joins import (
+    WHOLE,
+    ArrivedRows,
+    Deltas,
+    JoinedRows,
+    JoinPlan,
+    JoinStage,
+    RoundProgress,
+    Share,
+    UndecidedRows,
+    arrived_rows,
+)
 from eddyline.model import DeadLetter, Round, Signature, Stream, StreamPlan, StreamProgress, UserCall
 
 Mask = npt.NDArray[np.bool_]
@@ -66,7 +71,7 @@ class PlannedJoins:
     progress: dict[str, StreamProgress]
     first_versions: dict[str, FirstVersions]  # by signature
     groups: list[frozenset[str]]  # streams that joins connect
-    births: dict[str, int]  # how often a stream of a name was dropped
+    incarnations: dict[str, int]  # how often a stream of a name was dropped
     tables: PlannedTables | None = None  # None: there are none
 
     def with_partners(self, names: list[str]) -> list[str]:
@@ -76,7 +81,7 @@ class PlannedJoins:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class DerivedBatch:
     """Rows that a round has made besides those that came, for the queries of a plan; `seen` narrows what they see of it."""
 
     stage: str  # whose filters decide
@@ -87,7 +92,7 @@ class Made:
 
 
 # rows of an input that is expensive to ask are asked only once they have found partners, if few of so many did
-FEW_LUCKY, JUDGED_BY = 0.5, 1_000
+FEW_MATCHED, JUDGED_BY = 0.5, 1_000
 
 
 class Joining:
@@ -115,9 +120,11 @@ class Joining:
         self._known: tuple[tuple[object, ...], PlannedJoins] | None = None
         self._locals: dict[tuple[str, str], FilterStage] = {}  # by signature and variant of its plan
         self._derived = DerivedPlans()
-        self._births: dict[str, int] = {}  # how often a stream of a name was dropped
-        self._built_births: dict[str, int] = {}  # as the stage and the tables know it
-        self.left: list[str] = []  # filters nobody needs any more (`Made.stage`), until they are closed
+        self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped
+        self._built_incarnations: dict[str, int] = {}  # as the stage and the tables know it
+        self.left: list[
+            str
+        ] = []  # filters that no query needs any more (`DerivedBatch.stage`), until they are closed
         # in the round that is running: rows without a key, or with one in error
         self.letters: list[DeadLetter] = []
         self.calls = JoinCalls()
@@ -128,7 +135,7 @@ class Joining:
         """What joins and tables want, as of now; None if there are none."""
         catalog = self._catalog
         tables = self.tables.plan()
-        signatures = catalog.signatures()
+        signatures = catalog.plans.signatures()
         is_any_kept = bool(self.stage.stems) or (self._files is not None and self._files.has_any)
         if not signatures and not is_any_kept and tables is None:
             return None
@@ -146,7 +153,7 @@ class Joining:
         """The next plan; of signatures in which nothing has changed, what the last one knew."""
         catalog, last = self._catalog, None if self._known is None else self._known[1]
         same = {} if last is None else {n: last for n, plan in plans.items() if last.plans.get(n) is plan}
-        signatures = catalog.signatures()
+        signatures = catalog.plans.signatures()
         return PlannedJoins(
             join_plan(
                 0 if last is None else last.plan.version + 1,
@@ -163,7 +170,7 @@ class Joining:
                 for name, plan in plans.items()
             },
             groups_of(signatures),
-            dict(self._births),
+            dict(self._incarnations),
         )
 
     # ----------------------------------------------------------------------------------------- step 3
@@ -178,27 +185,27 @@ class Joining:
         shared: SharedRows | None = None,
         share: Share = WHOLE,
         n_made: int = 0,
-    ) -> Iterator[Made]:
+    ) -> Iterator[DerivedBatch]:
         """What the round makes besides the rows that came; all of it must be taken. `plans` are those of the rows' streams.
 
         Rows that came through tasks are in `shared`, as far as they are wanted; `share` says what of the joins is done here.
         `n_made` rows were made elsewhere.
         """
         self._build(planned)
-        self.stage.begin(round_.first_made + n_made)
+        self.stage.begin(round_.first_derived + n_made)
         self.letters = []
-        before = Standing({name: _n_counted(at) for name, at in planned.progress.items()}, {})
+        before = RoundProgress({name: _n_counted(at) for name, at in planned.progress.items()}, {})
         if planned.tables is not None:
             yield from self._answers(planned, planned.tables, before, round_)
-        came: dict[str, Arrived] = {} if shared is None else dict(shared.came)
+        came: dict[str, ArrivedRows] = {} if shared is None else dict(shared.came)
         for name, batch in batches.items():
             if planned.tables is not None and name in planned.tables.streams:
                 deltas = self._change(round_, planned.tables.streams[name], batch, deletes.get(name))
                 came[name] = _as_rows(name, deltas)
-                yield Made(name, plans[name], self._changed(planned.tables.streams[name], deltas))
+                yield DerivedBatch(name, plans[name], self._changed(planned.tables.streams[name], deltas))
             elif name in planned.streams and len(batch):
                 times = event_times(planned.streams[name], batch.rows, self._time_zone)
-                came[name] = arrived(batch, times, _n_counted(planned.progress[name]))
+                came[name] = arrived_rows(batch, times, _n_counted(planned.progress[name]))
         came = {name: rows for name, rows in came.items() if name in planned.streams}
         if came:
             wanted = self._wanted(planned, came, round_) if shared is None else shared.wanted
@@ -209,7 +216,7 @@ class Joining:
 
     def decide(
         self, round_: Round, planned: PlannedJoins, progress: Mapping[str, StreamProgress]
-    ) -> Iterator[Made]:
+    ) -> Iterator[DerivedBatch]:
         """Rows of outer joins for which no partner can come any more, given where the streams of the round will stand."""
         after = {name: progress.get(name, at) for name, at in planned.progress.items()}
         for deciding in self.stage.decide(_standing(after), round_):
@@ -219,10 +226,12 @@ class Joining:
     def _build(self, planned: PlannedJoins) -> None:
         if planned.plan.version <= self.stage.plan.version:
             return  # a round that was planned earlier may work later: what stands since then stays
-        born = [name for name, n in planned.births.items() if self._built_births.get(name, 0) != n]
+        born = [
+            name for name, n in planned.incarnations.items() if self._built_incarnations.get(name, 0) != n
+        ]
         self.stage.forget(born)
         self.tables.forget(born)
-        self._built_births = planned.births
+        self._built_incarnations = planned.incarnations
         if planned.tables is not None:
             self.tables.fit(planned.tables)
         before = self.stage.plan.by_name.keys()
@@ -239,7 +248,7 @@ class Joining:
         self._derived.keep(planned.plans)
 
     def _wanted(
-        self, planned: PlannedJoins, came: Mapping[str, Arrived], round_: Round
+        self, planned: PlannedJoins, came: Mapping[str, ArrivedRows], round_: Round
     ) -> dict[tuple[str, int], Mask]:
         wanted: dict[tuple[str, int], Mask] = {}
         for name, rows in came.items():
@@ -254,9 +263,9 @@ class Joining:
             return np.ones(len(batch), dtype=bool)
         stream = batch.stream.lower()
         output = self._decided(plan, variant, batch, round_, self.calls.of_rows(stream, batch))
-        self.calls.keep_of_rows(stream, batch, self._stage(plan.stream, variant).called)
+        self.calls.keep_of_rows(stream, batch, self._stage(plan.stream, variant).call_results)
         wanted = np.diff(output.offsets) > 0
-        wanted[output.dead.rows] = True  # not refuted: whoever meets it finds the error again
+        wanted[output.dead_pairs.rows] = True  # not refuted: the join's own filters find the error again
         return wanted
 
     def _variant(self, plan: StreamPlan, place: int) -> str:
@@ -267,8 +276,8 @@ class Joining:
 
     def asks_later(self, signature: str, place: int) -> bool:
         """Whether expensive conditions on an input are asked only of rows that have found partners."""
-        n_rows, n_lucky = self.stage.luck(signature, place)
-        return n_rows >= JUDGED_BY and n_lucky < FEW_LUCKY * n_rows
+        n_rows, n_matched = self.stage.match_counts(signature, place)
+        return n_rows >= JUDGED_BY and n_matched < FEW_MATCHED * n_rows
 
     def _decided(
         self,
@@ -276,14 +285,14 @@ class Joining:
         variant: str,
         batch: TupleBatch,
         round_: Round,
-        known: Mapping[UserCall, Called] | None = None,
+        known: Mapping[UserCall, CallResult] | None = None,
     ) -> FilterOutput:
         """What the queries of a plan that follows from another say of rows."""
         stage = self._stage(plan.stream, variant)
         stage.build(self._derived.of(plan, variant))
         return stage.push(batch, round_, known)
 
-    def before(self, planned: PlannedJoins) -> Standing:
+    def before(self, planned: PlannedJoins) -> RoundProgress:
         """Where the streams stand before a round."""
         return _standing(planned.progress)
 
@@ -292,7 +301,7 @@ class Joining:
         return [] if self._files is None else self._files.files()
 
     def local_plan(self, planned: PlannedJoins, signature: str, place: int) -> StreamPlan | None:
-        """What the queries of a signature say of one input alone; None: somebody wants all of its rows."""
+        """What the queries of a signature say of one input alone; None: some query needs all of its rows."""
         plan = planned.plans[signature]
         if self._derived.wants_all(plan, local(place)):
             return None
@@ -308,16 +317,18 @@ class Joining:
             stage = self._locals[signature, variant] = self._make_filters()
         return stage
 
-    def _made(self, planned: PlannedJoins, made: Joined | Deciding, round_: Round) -> Iterator[Made]:
+    def _made(
+        self, planned: PlannedJoins, made: JoinedRows | UndecidedRows, round_: Round
+    ) -> Iterator[DerivedBatch]:
         """What the stage yields, as rows for filters."""
         name = made.signature
         plan, first = planned.plans[name], planned.first_versions[name]
         signature = planned.plan.by_name[name].signature
-        if isinstance(made, Joined):
+        if isinstance(made, JoinedRows):
             if signature.outer != "left anti":
                 shown = self._derived.of(plan, BOTH) if signature.outer else plan
                 seen = functools.partial(visible, versions=made.version, first=first)
-                yield Made(shown.stream.lower(), shown, made.batch, seen, signature)
+                yield DerivedBatch(shown.stream.lower(), shown, made.batch, seen, signature)
             return
         seen = functools.partial(
             alone,
@@ -326,10 +337,10 @@ class Joining:
             partners=self._partners(plan, first, made, round_),
             asked=with_reach(plan, made.reach_us),
         )
-        yield Made(name.lower(), plan, made.alone, seen, signature)
+        yield DerivedBatch(name.lower(), plan, made.unmatched_rows, seen, signature)
 
     def _partners(
-        self, plan: StreamPlan, first: FirstVersions, deciding: Deciding, round_: Round
+        self, plan: StreamPlan, first: FirstVersions, deciding: UndecidedRows, round_: Round
     ) -> Partners:
         """Which rows have a partner that the query sees."""
         return partners(
@@ -338,30 +349,30 @@ class Joining:
                     visible(self._decided(plan, MATCH, joined.batch, round_), joined.version, first),
                     joined.driver,
                 )
-                for joined in deciding.matched
+                for joined in deciding.matched_rows
             ]
         )
 
     # ----------------------------------------------------------------------------------------- tables
 
     def _answers(
-        self, planned: PlannedJoins, tables: PlannedTables, standing: Standing, round_: Round
-    ) -> Iterator[Made]:
+        self, planned: PlannedJoins, tables: PlannedTables, standing: RoundProgress, round_: Round
+    ) -> Iterator[DerivedBatch]:
         """The answers of queries that are new to tables, as these stood before the round."""
         for name, plan, ids in self.tables.unanswered(tables):
             seen = functools.partial(only, ids=ids)
             if name in tables.streams:
                 batch = self.tables.current(name)
                 if len(batch):
-                    yield Made(name, plan, self._numbered(tables.streams[name], batch), seen)
+                    yield DerivedBatch(name, plan, self._numbered(tables.streams[name], batch), seen)
             else:
                 signature = planned.plan.by_name[name]
                 first = signature.signature.inputs[0].stream.lower()
                 rows = self.tables.current(first)
                 if len(rows):
-                    came = Arrived(rows, self.tables.times(first), np.zeros(len(rows), np.int64))
+                    came = ArrivedRows(rows, self.tables.times(first), np.zeros(len(rows), np.int64))
                     for joined in self.stage.answer(signature, came, standing, round_):
-                        yield Made(name.lower(), plan, joined.batch, seen)
+                        yield DerivedBatch(name.lower(), plan, joined.batch, seen)
 
     def table_rows(self, planned: PlannedJoins, name: str) -> pa.RecordBatch:
         """The rows of a table as they stand, between rounds."""
@@ -438,7 +449,7 @@ class Joining:
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""
-        self._births[name] = self._births.get(name, 0) + 1
+        self._incarnations[name] = self._incarnations.get(name, 0) + 1
 
     # ----------------------------------------------------------------------------------------- looking at it
 
@@ -465,16 +476,16 @@ def _n_counted(at: StreamProgress) -> int:
     return at.n_rows - at.n_late
 
 
-def _standing(progress: Mapping[str, StreamProgress]) -> Standing:
+def _standing(progress: Mapping[str, StreamProgress]) -> RoundProgress:
     """What is still to come of a stream is bounded by its own watermark alone: that of its partners says nothing of it."""
-    return Standing(
+    return RoundProgress(
         {name: _n_counted(at) for name, at in progress.items()},
         {name: at.watermark_us for name, at in progress.items()},
     )
 
 
-def _as_rows(name: str, deltas: Deltas) -> Arrived:
+def _as_rows(name: str, deltas: Deltas) -> ArrivedRows:
     """What changed in a table, at the numbers of the changes."""
     n = len(deltas)
     batch = TupleBatch(name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool))
-    return Arrived(batch, deltas.time_us, np.zeros(n, np.int64))
+    return ArrivedRows(batch, deltas.time_us, np.zeros(n, np.int64))

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from eddyline.documents import size_text
 from eddyline.errors import MemoryLimitError
 
 SHARE = 0.9  # of what the machine or the container has, if no limit is given
@@ -94,16 +95,6 @@ class Memory:
             + ". Then push again.",
             holders=tuple((each.what, each.nbytes) for each in held),
         )
-
-
-def size_text(n_bytes: int) -> str:
-    """1.5 GB, not 1610612736 bytes."""
-    size, unit = float(n_bytes), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1024, larger
-    return f"{int(size)} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
 
 
 def resident_bytes() -> int:

@@ -22,17 +22,12 @@ import numpy.typing as npt
 
 from eddyline.catalog import codec
 from eddyline.expressions import Context
-from eddyline.filters import FilterStage
-from eddyline.filters.index_part import IndexPart
-from eddyline.filters.saved_index import read_parts, write_base, write_overlay
-from eddyline.functions import Functions
-from eddyline.functions.udf import UserFunction
-from eddyline.model import Changes, Segment, Shape, Stream, StreamPlan
+from eddyline.filters import FilterStage, IndexPart, read_parts, write_base, write_overlay
+from eddyline.functions import FunctionRegistry, UserFunction
+from eddyline.model import PlanChanges, Segment, Shape, Stream, StreamPlan
 from eddyline.nesting import deep
-from eddyline.storage.arrays import map_arrays, write_arrays
-from eddyline.storage.store import Store, StoredFile
+from eddyline.storage import INDEX, PLAN, Store, StoredFile, map_arrays, write_arrays
 
-PLAN, INDEX = "plan", "index"
 OVERLAY_SHARE = 1 / 4  # of the base in bytes, from which on a new base is written
 STAGES_KEPT = 32  # by a worker: versions, streams, and inputs of joins
 
@@ -41,7 +36,7 @@ Generations = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]  # ids ascendi
 
 @dataclass(frozen=True, slots=True)
 class PlanNames:
-    """The files of one version of what stands on a stream: all a worker is told."""
+    """The files of one version of what stands on a stream: all a worker gets."""
 
     base: StoredFile
     overlay: StoredFile
@@ -82,7 +77,7 @@ class PlanFiles:
         plan: StreamPlan,
         parts: tuple[IndexPart, ...],
         generations: Generations,
-        functions: Functions,
+        functions: FunctionRegistry,
     ) -> PlanNames:
         """The files of this version; those of the last time if nothing changed."""
         if self._last is not None:
@@ -148,7 +143,7 @@ class _Pickler(pickle.Pickler):
             return Segment, (obj.shape, obj.ids, obj.slots, obj.is_live)
         if isinstance(obj, StreamPlan):
             return StreamPlan, (obj.stream, obj.version, obj.segments)
-        assert not isinstance(obj, Changes), "a plan is written without its history"
+        assert not isinstance(obj, PlanChanges), "a plan is written without its history"
         return NotImplemented
 
 
@@ -218,7 +213,7 @@ class ReadyStage:
 
 _stages: dict[PlanNames, ReadyStage] = {}  # of this process, the last used last
 _bases: dict[StoredFile, StreamPlan] = {}
-worker_functions = Functions()  # of this process: whatever versions it reads, setup runs once
+worker_functions = FunctionRegistry()  # of this process: whatever versions it reads, setup runs once
 
 
 def ready_stage(folder: Path, names: PlanNames, time_zone: str) -> ReadyStage:

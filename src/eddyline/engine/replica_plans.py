@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +17,14 @@ from eddyline.batch import TupleBatch
 from eddyline.engine.join_replica import ReplicaPlan
 from eddyline.engine.joining import PlannedJoins
 from eddyline.engine.plan_files import PlanFiles, PlanNames
+from eddyline.engine.round_work import Planned
+from eddyline.engine.rounds import RoundEngine
 from eddyline.engine.tables import is_of_tables
-from eddyline.functions.udf import UserFunction
-from eddyline.joins.plan import SignaturePlan
+from eddyline.functions import UserFunction
+from eddyline.joins import SignaturePlan
 from eddyline.model import Signature, Stream, joined_name
 from eddyline.nesting import deep
-from eddyline.storage.store import StoredFile
-
-if TYPE_CHECKING:
-    from eddyline.engine.rounds import Planned, RoundEngine
-
-PLAN = "joins"
+from eddyline.storage import JOIN_PLAN, StoredFile
 
 
 def is_for_workers(signature: Signature) -> bool:
@@ -45,7 +42,10 @@ class ReplicaPlans:
         self._last: tuple[tuple[Any, ...], StoredFile] | None = None
 
     def plan(self, planned: Planned, streams: Iterable[str]) -> tuple[StoredFile, frozenset[str]]:
-        """The file of the plan, and the signatures workers join when rows of these streams come. The turn is held."""
+        """The file of the plan, and the signatures workers join when rows of these streams come.
+
+        The caller holds the round lock.
+        """
         joins, durable = planned.joins, self._rounds.durable
         assert joins is not None
         assert durable is not None
@@ -65,7 +65,7 @@ class ReplicaPlans:
                 names,
                 {name: joins.first_versions[name] for name in names},
                 {} if joins.tables is None else joins.tables.streams,
-                joins.births,
+                joins.incarnations,
                 f"{durable.store.folder.absolute()} {durable.epoch}",
             )
 
@@ -73,9 +73,9 @@ class ReplicaPlans:
             def write(file: BinaryIO) -> None:
                 pickle.dump(plan, file, protocol=5)
 
-            self._last = known, durable.store.put(PLAN, write)
+            self._last = known, durable.store.put(JOIN_PLAN, write)
         written = self._last[1]
-        durable.keep(PLAN, [written.name, *(name for each in names.values() for name in each.names())])
+        durable.keep(JOIN_PLAN, [written.name, *(name for each in names.values() for name in each.names())])
         return written, frozenset(names)
 
     def _filters(self, joins: PlannedJoins, each: SignaturePlan) -> PlanNames:

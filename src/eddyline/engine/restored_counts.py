@@ -10,19 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from eddyline.catalog.rounds import ListedFile
+from eddyline.catalog import ListedFile
 from eddyline.delivery import ResultLog
-from eddyline.engine.durable import DEAD, OUTBOX, Durable
-from eddyline.storage import DeadLetters
-from eddyline.storage.query_counts import QueryCounts, read_counts, write_counts
+from eddyline.engine.durable import Durable
+from eddyline.storage import DEAD_LETTERS, OUTBOX, DeadLetters, QueryCounts, read_counts
 
 COUNTS_EVERY = 512  # rounds, after which counts are saved: so many files are read at most after a kill
 MOST_BYTES = 256 << 20  # of files that are read only to count what they hold: no counts were saved
-
-
-def save_counts(durable: Durable, last_round: int, results: ResultLog, dead_letters: DeadLetters) -> None:
-    """Keep the counts as they are after this round."""
-    write_counts(durable.home.folder, last_round, results.produced_counts(), dead_letters.by_query)
 
 
 def restore_counts(
@@ -48,12 +42,12 @@ def restore_counts(
             if letter.query_id is not None:
                 dead_letters.by_query[letter.query_id] += sign
 
-    for kind in (OUTBOX, DEAD):
+    for kind in (OUTBOX, DEAD_LETTERS):
         names, n_bytes = {file.name for file in held[kind]}, MOST_BYTES
         for file in held[kind]:
             if file.round_number <= saved.round_number:
                 count(kind, file, -1)
-        for file in reversed(durable.rounds.files(kind)):
+        for file in reversed(durable.rounds.files.all(kind)):
             if file.round_number <= saved.round_number:
                 break
             if file.name not in names:

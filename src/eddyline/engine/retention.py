@@ -1,6 +1,6 @@
 """How long and how much a home keeps, by which time that is counted, and what was removed.
 
-A clock may jump: a machine starts with a wrong one, somebody sets it, a virtual machine is restored. What is kept must not go
+A clock may jump: a machine starts with a wrong one, it is set, a virtual machine is restored. What is kept must not go
 because of it. So retention counts the time that passes. Each look at the clocks is one step, and a step is as long as the wall
 clock says, but never negative, and
 
@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-CAPTURE, OUTBOX, DEAD, WINDOW, TABLE = "capture", "outbox", "dead", "window", "table"
+from eddyline.durations import DAY_US
+from eddyline.storage import CAPTURE, DEAD_LETTERS, OUTBOX
+
 LONGEST_STEP_US = 3_600_000_000
 TOLD_EVERY_US = 60_000_000  # what was removed of one kind
 MOST_NAMED = 5  # queries or streams
-_DAY_US = 86_400_000_000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -42,15 +43,15 @@ class Retention:
     size here as well.
     """
 
-    results_us: int = 7 * _DAY_US
+    results_us: int = 7 * DAY_US
     result_bytes: int = 4 << 30
-    dead_letters_us: int = 7 * _DAY_US
+    dead_letters_us: int = 7 * DAY_US
     dead_letter_bytes: int = 256 << 20
-    captures_us: int = 1 * _DAY_US
+    captures_us: int = 1 * DAY_US
     capture_bytes: int = 1 << 30
-    versions_us: int = 30 * _DAY_US  # since another took its place
+    versions_us: int = 30 * DAY_US  # since another took its place
     version_count: int = 10_000  # beside the one that stands now
-    rounds_us: int = 30 * _DAY_US  # a round of which a file is kept is kept too
+    rounds_us: int = 30 * DAY_US  # a round of which a file is kept is kept too
     round_count: int = 1_000_000
     message_count: int = 1_000_000  # of alerts; they go with results as to their age
 
@@ -67,7 +68,7 @@ class Retention:
     def of(self, kind: str) -> tuple[int, int]:
         return {
             OUTBOX: (self.results_us, self.result_bytes),
-            DEAD: (self.dead_letters_us, self.dead_letter_bytes),
+            DEAD_LETTERS: (self.dead_letters_us, self.dead_letter_bytes),
             CAPTURE: (self.captures_us, self.capture_bytes),
         }[kind]
 
@@ -116,7 +117,7 @@ class RetentionClock:
 
 @dataclass(slots=True)
 class Removal:
-    """What retention removed of one kind since it was last told."""
+    """What retention removed of one kind since it was last announced."""
 
     what: str  # results, dead letters, rows as they came, messages, versions, rounds
     n: int = 0
@@ -130,7 +131,7 @@ class Removal:
 
 
 class Removals:
-    """What was removed: since the home is there, and what has not been told yet."""
+    """What was removed: since the home exists, and what has not been announced yet."""
 
     def __init__(self, stored: str | None) -> None:
         self.totals: dict[str, tuple[int, int | None]] = {
@@ -153,7 +154,7 @@ class Removals:
             self._untold.setdefault(removal.what, Removal(removal.what)).add(removal)
 
     def due(self, now_us: int) -> Iterator[Removal]:
-        """What is to be told now: of each kind at once, then no more often than every minute, all that was removed since."""
+        """What is to be announced now: of each kind at once, then no more often than every minute, all that was removed since."""
         for what in list(self._untold):
             told_us = self._told_us.get(what)
             if told_us is None or now_us - told_us >= TOLD_EVERY_US:

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eddyline.catalog.rounds import ReadInput
-from eddyline.engine.durable import CAPTURE, Durable
+from eddyline.catalog import ReadInput
+from eddyline.durations import DAY_US
+from eddyline.engine.durable import Durable
 from eddyline.engine.rounds import RoundEngine
 from eddyline.errors import HomeError, ReceiptError
 from eddyline.model import Round
-from eddyline.sources.reading import read, reference_from
-from eddyline.sources.references import UnreadableReference
-from eddyline.storage.outbox import NumberedRows
-
-_DAY_US = 86_400_000_000
+from eddyline.sources import UnreadableReference, read, reference_from
+from eddyline.storage import CAPTURE, NumberedRows
 
 
 class RoundInputs:
@@ -29,8 +27,8 @@ class RoundInputs:
             rounds.check_open()
             log, database = self._durable.rounds, self._durable.database
             self._references = log.inputs(round_.number)
-            self._captures = [] if self._references else log.files_of(CAPTURE, round_.number)
-            self._streams = {stream.name.lower(): stream for stream in database.streams(round_.version)}
+            self._captures = [] if self._references else log.files.of_round(CAPTURE, round_.number)
+            self._streams = {stream.name.lower(): stream for stream in database.streams.at(round_.version)}
 
     def row(self, arrival: int) -> NumberedRows:
         """One row by its number. Raises ReceiptError if it is not there any more."""
@@ -50,7 +48,7 @@ class RoundInputs:
             age_us, nbytes = self._durable.retention.of(CAPTURE)
             raise ReceiptError(
                 f"the rows of round {self._round.number} are no longer kept",
-                detail=f"Rows that were pushed are kept for {age_us / _DAY_US:g} days, up to {nbytes / (1 << 30):g} GiB.",
+                detail=f"Rows that were pushed are kept for {age_us / DAY_US:g} days, up to {nbytes / (1 << 30):g} GiB.",
                 hint='To keep them as long as results: captures = "7 days" in [engine.retention] (docs/pipeline.md).',
             )
         for file in self._captures:
@@ -97,7 +95,7 @@ def round_holding(rounds: RoundEngine, arrival: int) -> Round:
     durable = home_of(rounds)
     with rounds.lock:
         rounds.check_open()
-        first, last = durable.rounds.kept().oldest, rounds.last_round
+        first, last = durable.rounds.retained_rounds().oldest, rounds.last_round
         before = durable.rounds.get(first) if first else None
         if before is None or arrival < before.round.first_arrival:
             raise ReceiptError(

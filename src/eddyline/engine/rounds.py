@@ -8,12 +8,12 @@ A push, or a tick, is a round. It walks through the same steps as on Spark:
   3 work      filters, then joins (joining.py) and the filters of what they make; what they build is held apart
   4 commit    the only point from which anything has happened: numbers advance, results and dead letters are kept
   4b alert    the results move alerts (alerting.py)
-  5 deliver   callbacks are told, readers are woken
+  5 deliver   callbacks are called, readers are woken
 
 A round that fails before step 4 leaves nothing behind.
 
-Rounds take turns, first come, first served (fair_lock.py). What is registered and kept is guarded by one lock, which a round
-holds only while it plans, commits and delivers: queries come and go while it works, and are in the next round's version.
+Rounds run one at a time, first come, first served (fair_lock.py). What is registered and kept is guarded by one lock, which a
+round holds only while it plans, commits and delivers: queries come and go while it works, and are in the next round's version.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.batch import PartMatches, TupleBatch
-from eddyline.catalog import Catalog
-from eddyline.catalog.rounds import CommittedRound, ListedFile, ReadInput
-from eddyline.catalog.suspensions import suspend_queries
+from eddyline.batch import TupleBatch
+from eddyline.catalog import CommittedRound, suspend_queries
 from eddyline.delivery import ResultLog
 from eddyline.engine.alerting import Alerting
-from eddyline.engine.durable import CAPTURE, DEAD, GC_EVERY, OUTBOX, Durable
+from eddyline.engine.announcements import Announcements
+from eddyline.engine.arrivals import arrival_numbers
+from eddyline.engine.callbacks import Callbacks
+from eddyline.engine.durable import GC_EVERY, Durable
 from eddyline.engine.event_clock import EventClock
 from eddyline.engine.event_time import LaneTimes, advanced, event_times, late_rows
 from eddyline.engine.fair_lock import FairLock
@@ -45,24 +47,24 @@ from eddyline.engine.filter_events import filter_events
 from eddyline.engine.function_watch import NAMED, FunctionWatch
 from eddyline.engine.join_letters import joined_letter
 from eddyline.engine.join_tasks import SharedRows
-from eddyline.engine.joining import Joining, Made, PlannedJoins
+from eddyline.engine.joining import DerivedBatch, Joining, PlannedJoins
 from eddyline.engine.memory import Holder, Memory
-from eddyline.engine.plausible_times import implausible
-from eddyline.engine.restored_counts import COUNTS_EVERY, restore_counts, save_counts
+from eddyline.engine.push_tokens import PushTokens
+from eddyline.engine.restored_counts import COUNTS_EVERY, restore_counts
+from eddyline.engine.round_store import RoundStore
+from eddyline.engine.round_work import Limits, Outcome, Planned, Work
 from eddyline.errors import (
     ClosedError,
     EddylineError,
     IndexBuildError,
     MemoryLimitError,
     RoundOvertakenError,
-    SchemaError,
     StreamChangedError,
 )
 from eddyline.events import (
     AlertsDelayed,
     CallbackFailed,
     CleanupFailed,
-    ColumnIgnored,
     Event,
     KernelsCompiling,
     MemoryRanOut,
@@ -71,18 +73,14 @@ from eddyline.events import (
     RetentionRemoved,
     RoundCommitted,
     StoreFileDamaged,
-    TimeImplausible,
 )
 from eddyline.expressions import Context
-from eddyline.filters import FilterOutput, FilterStage
-from eddyline.filters.stage import Counters
-from eddyline.functions import FunctionKey, Functions, Observed
-from eddyline.hit_matches import HitMatches
-from eddyline.joins.plan import WHOLE, Share
-from eddyline.kernels.warm import compile_if_cold, warm_up
+from eddyline.filters import FilterOutput, FilterStage, StageCounters
+from eddyline.functions import FunctionRegistry
+from eddyline.joins import WHOLE, Share
+from eddyline.kernels import compile_if_cold, warm_up
 from eddyline.model import (
-    END_OF_ARRIVALS,
-    FIRST_MADE,
+    FIRST_DERIVED,
     DeadLetter,
     Message,
     Round,
@@ -91,157 +89,67 @@ from eddyline.model import (
     StreamProgress,
     UserCall,
 )
-from eddyline.routing.router import ADAPTIVE, RoutingOptions
-from eddyline.routing.walked import Walked
-from eddyline.sources import Ingested
-from eddyline.sources.changes import as_changes
-from eddyline.sources.event_times import with_read_times
-from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChanged, shown_name
+from eddyline.routing import ADAPTIVE, RoutingOptions, WalkRecord
+from eddyline.sources import IngestedRows, SchemaChanged, as_changes, with_read_times
 from eddyline.sql import Shapes
 from eddyline.statistics import RoundRecord, RoundRecords, StageRecord
-from eddyline.storage import DeadLetters, RecentRows
-from eddyline.storage.outbox import StoredPart
-from eddyline.time_properties import time_format, time_unit
+from eddyline.storage import CAPTURE, DEAD_LETTERS, OUTBOX, DeadLetters, RecentRows
 from eddyline.types import python_rows
 
 if TYPE_CHECKING:
     from eddyline.engine.shared_work import SharedWork
 
-REMEMBERED_TOKENS = 10_000  # in memory; a home remembers those of all rounds it keeps
-REMEMBERED_OUTPUTS = 64  # rounds with a token whose pairs can be asked for again
-REMEMBERED_BYTES = 64 << 20  # which they may hold, unless the last alone holds more
-EVENTS_KEPT = 1_000
 MESSAGES_KEPT = 10_000  # of alerts, in memory; a home has its retention
 SAMPLE_ROWS = 1_024
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much is kept in memory."""
-
-    results_per_query: int = 100
-    result_bytes: int = 64 << 20
-    recent_rows: int = 10_000
-    recent_bytes: int = 64 << 20
-    dead_letters: int = 10_000
-    memory: int | None = None  # bytes of the process; None: a share of what the machine or the container has
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A committed round: what came in and what matched. `outputs` is None where it is no longer kept."""
-
-    round: Round
-    outputs: Mapping[str, FilterOutput] | None
-    n_results: int
-    n_dead: int
-    n_late: int
-    is_repeat: bool = False
-
-
-@dataclass(slots=True)
-class Planned:
-    """Step 1: what a round works with."""
-
-    version: int
-    now_us: int
-    seed: int
-    progress: dict[str, StreamProgress]
-    streams: dict[str, Stream]
-    plans: dict[str, StreamPlan]
-    last_rounds: dict[str, int]  # of each stream, and of those it is joined with: no other may come between
-    births: dict[str, int]  # of each stream: one dropped and declared anew is another
-    timed: dict[str, Stream]  # all streams with a time and no key, whose rows others may wait for
-    joins: PlannedJoins | None = None  # None: there are none
-
-
-@dataclass(slots=True)
-class Work:
-    """Steps 2 and 3: all a round made, not yet visible to anybody."""
-
-    n_rows: dict[str, int]
-    progress: dict[str, StreamProgress] = field(default_factory=dict)
-    n_results: int = 0
-    n_dead: int = 0
-    n_late: int = 0
-    last_arrival: int = 0  # 0: there are no rows
-    n_made: int = 0  # rows that joins and tables made
-    recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
-    matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
-    letters: list[DeadLetter] = field(default_factory=list)  # to keep
-    more_dead: list[tuple[str, int | None, int]] = field(
-        default_factory=list
-    )  # error, query, how many: to count
-    files: list[ListedFile] = field(default_factory=list)
-    deletes: dict[str, npt.NDArray[np.bool_]] = field(
-        default_factory=dict
-    )  # by keyed stream: which rows delete
-    gone: list[str] = field(default_factory=list)  # files that are listed no longer
-    inputs: list[ReadInput] = field(default_factory=list)  # rows that were read where they lie
-    events: list[Event] = field(default_factory=list)
-    outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
-    ignored: dict[str, Mapping[str, str]] = field(default_factory=dict)  # by stream and column: why
-    times: dict[str, LaneTimes] = field(default_factory=dict)  # of the rows, by stream
-    functions: list[Mapping[FunctionKey, Observed]] = field(default_factory=list)  # what they did in workers
-    stages: list[StageRecord] = field(default_factory=list)
-    n_tasks: int = 0
-    waiting_s: float = 0.0
-    planned_at: float = 0.0  # when the steps ended, on the clock of performance
-    worked_at: float = 0.0
 
 
 class RoundEngine:
     """Catalog, stages and what they keep, driven round by round.
 
-    Whoever wants both takes the turn before the lock; so nobody who holds the lock may start a round.
+    A thread that needs both takes the round lock before the lock; so no thread that holds the lock may start a round.
     """
 
     def __init__(
         self,
         *,
-        time_zone: str,
+        store: RoundStore,
         limits: Limits,
         clock: Callable[[], int],
         seed: int,
-        durable: Durable | None = None,
         routing: RoutingOptions = ADAPTIVE,
     ) -> None:
-        self.turn = FairLock()  # one round at a time
-        self.lock = FairLock(self.turn)  # whatever is registered or kept
+        time_zone = store.time_zone
+        self.round_lock = FairLock()  # one round at a time
+        self.lock = FairLock(self.round_lock)  # whatever is registered or kept
         self.delivered = self.condition()
-        self.durable = durable
-        self.catalog = Catalog() if durable is None else durable.catalog
-        self.functions = Functions()
+        self.store = store
+        self.durable = durable = store if isinstance(store, Durable) else None
+        self.catalog = store.catalog
+        self.functions = FunctionRegistry()
         self.shapes = Shapes(time_zone=time_zone)
         self.limits = limits
         self.routing = routing
         self.time_zone = time_zone
         self.results = ResultLog(limits.results_per_query, limits.result_bytes)
         self.dead_letters = DeadLetters(limits.dead_letters)
-        self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
-        self.records = RoundRecords(None if durable is None else durable.home.folder)
+        self.announcements = Announcements()
+        self.records = RoundRecords(store.folder)
         self.n_results_before = 0  # of rounds before the home was opened
         self.recent: dict[str, RecentRows] = {}
         self.progress: dict[str, StreamProgress] = {}
-        self.callbacks: dict[int, list[Callable[[Round, PartMatches | StoredPart], None]]] = {}
-        self.listeners: list[Callable[[Event], None]] = []
+        self.callbacks = Callbacks()
+        self.on_dropped: list[Callable[[Iterable[int]], None]] = []  # called with the ids of dropped queries
         self.is_closed = False
         self._clock = clock
         self._seed = seed
         self._stages: dict[str, FilterStage] = {}
         self._last_round = 0
         self._last_rounds: dict[str, int] = {}  # by stream, of this process
-        self._births: dict[str, int] = {}  # how often a stream of a name was dropped in this process
+        self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped in this process
         self._last_arrival = 0
-        self._next_made = FIRST_MADE  # the number of the next row that joins and tables make
+        self._next_made = FIRST_DERIVED  # the number of the next row that joins and tables make
         self._last_now_us = 0
-        self._told: dict[str, set[str]] = {}  # by stream: columns of which it was said that they are not read
-        # of which streams, by how their time is read, it was said that it cannot be meant
-        self._told_times: set[tuple[str, str | None, str | None]] = set()
-        self.warnings: deque[str] = deque(maxlen=EVENTS_KEPT)  # for whoever pushes, until told
-        self._tokens: OrderedDict[str, Outcome] = OrderedDict()
-        self._tokens_with_outputs: deque[tuple[str, int]] = deque()  # and the bytes they hold
-        self._remembered_bytes = 0
+        self._tokens = PushTokens(store)
         self.alerting = Alerting(self.catalog, durable, time_zone)
         self.function_watch = FunctionWatch(self.catalog, self.functions)
         self.joining = Joining(
@@ -253,12 +161,14 @@ class RoundEngine:
             durable=durable,
         )
         self.event_clock = EventClock()
-        # streams of which rows may lie ready that no round has read, as whoever reads their sources knows
+        # streams of which rows may lie ready that no round has read, as the runner that reads their sources knows
         self.unread: Callable[[], AbstractSet[str]] = frozenset
         self._in_tasks: Counter[str] = Counter()  # streams of which rounds are worked on in tasks
         self._timed: tuple[int, dict[str, Stream]] = (-1, {})  # by catalog version
         self.memory = Memory(limits.memory, self._holders)
-        self.at_step: Callable[[str], None] = _no_step  # told before every step; tests end the process there
+        self.at_step: Callable[[str], None] = (
+            _no_step  # called before every step; tests end the process there
+        )
         if durable is not None:
             self._restore(durable)
 
@@ -266,7 +176,7 @@ class RoundEngine:
 
     def run_round(
         self,
-        inputs: Mapping[str, Ingested],
+        inputs: Mapping[str, IngestedRows],
         *,
         token: str | None = None,
         now_us: int | None = None,
@@ -277,7 +187,7 @@ class RoundEngine:
         Raises SchemaChanged if a query needs a column that was not written with the rows; then nothing has happened. A query
         with which the predicate index cannot be built is suspended before the round.
         """
-        with self.turn:
+        with self.round_lock:
             while True:
                 try:
                     return self._try_round(inputs, token, now_us, positions)
@@ -286,7 +196,7 @@ class RoundEngine:
 
     def _try_round(
         self,
-        inputs: Mapping[str, Ingested],
+        inputs: Mapping[str, IngestedRows],
         token: str | None,
         now_us: int | None,
         positions: Mapping[str, object] | None,
@@ -294,7 +204,7 @@ class RoundEngine:
         with self.lock:
             self.check_open()
             self.at_step("0 skip")
-            known = None if token is None else self.by_token(token)
+            known = None if token is None else self._tokens.find(token)
             if known is not None:
                 return replace(known, is_repeat=True)
             if inputs:  # a tick makes room rather than takes it
@@ -305,7 +215,7 @@ class RoundEngine:
             for name, stream in planned.streams.items():
                 if inputs[name].rows.schema != stream.schema:
                     raise StreamChangedError(f"stream {stream.name} has another schema than the rows")
-                lacking = inputs[name].change.lacking(planned.plans[name])
+                lacking = inputs[name].change.change_for(planned.plans[name])
                 if lacking is not None and inputs[name].rows.num_rows:
                     raise SchemaChanged(stream.name, lacking)
             inputs = {
@@ -336,13 +246,15 @@ class RoundEngine:
         """Suspend the queries with which the index cannot be built, and say so. Raises the error if it is no query's fault."""
         if not error.whys:
             raise error
-        with self.turn, self.lock:
+        with self.round_lock, self.lock:
             self.check_open()
             ids = suspend_queries(self.catalog, error.whys, self.now_us())
             if not ids:  # they were dropped, paused or suspended since the round was planned
                 return
-            named = tuple((self.catalog.name_of(i), self.catalog.owner_of(i)) for i in ids[:NAMED])
-            owners = tuple(sorted({*map(self.catalog.owner_of, ids)} - {""}))
+            named = tuple(
+                (self.catalog.queries.name_of(i), self.catalog.queries.owner_of(i)) for i in ids[:NAMED]
+            )
+            owners = tuple(sorted({*map(self.catalog.queries.owner_of, ids)} - {""}))
             why = error.whys[ids[0]]
             self.announce(QueriesNotIndexed(self._last_round, why, len(ids), named, owners))
 
@@ -358,22 +270,24 @@ class RoundEngine:
     ) -> Outcome:
         """Steps 4 to 7 of a round whose work was done in tasks. It gets its number only now: other rounds may have come between,
         but none of its own streams. Raises RoundOvertakenError if one did. `join` may join some signatures elsewhere."""
-        with self.turn:
+        with self.round_lock:
             with self.lock:
                 self.check_open()
                 for name, number in planned.last_rounds.items():
-                    if self._births.get(name, 0) != planned.births[name]:
+                    if self._incarnations.get(name, 0) != planned.incarnations[name]:
                         raise StreamChangedError(f"stream {name} was dropped while its rows were worked on")
                     if self._last_rounds.get(name, 0) != number:
                         raise RoundOvertakenError(f"another round of stream {name} came between")
                 round_ = self._numbered(planned, shared.n_rows(), token)
-                work = shared.numbered(round_, planned, self.catalog.find_name, self.event_clock.watch)
+                work = shared.numbered(
+                    round_, planned, self.catalog.queries.find_name, self.event_clock.watch
+                )
                 self._let_time_pass(round_, planned, work)
             if planned.joins is not None:
                 try:
                     done = join(round_, planned, shared)
                     with self.lock:
-                        shared.add_joined(work, round_, self.catalog.find_name)
+                        shared.add_joined(work, round_, self.catalog.queries.find_name)
                     self._join_shared(round_, planned, planned.joins, shared, work, Share(without=done))
                 except MemoryError as error:
                     raise self._out_of_memory(error) from None
@@ -391,7 +305,7 @@ class RoundEngine:
             first_arrival=self._last_arrival + 1,
             n_rows=n_rows,
             token=token,
-            first_made=self._next_made,
+            first_derived=self._next_made,
         )
 
     def _end(
@@ -423,8 +337,8 @@ class RoundEngine:
                 for event in self.function_watch.after(round_.number, work.functions, round_.now_us):
                     self.announce(event)
                 self.records.add(_record(outcome, work, began, ended))
-                if self.durable is not None and round_.number % COUNTS_EVERY == 0:
-                    save_counts(self.durable, self._last_round, self.results, self.dead_letters)
+                if round_.number % COUNTS_EVERY == 0:
+                    self.store.save_counts(self._last_round, self.results, self.dead_letters)
             if round_.number % GC_EVERY == 0:
                 self.at_step("7 gc")
                 with self._afterwards(round_.number, "cleanup"):
@@ -434,7 +348,7 @@ class RoundEngine:
 
     @contextlib.contextmanager
     def _afterwards(self, round_number: int, step: str) -> Iterator[None]:
-        """Around a step after the commit: if there is no memory for it, that is told."""
+        """Around a step after the commit: if there is no memory for it, that is an event."""
         try:
             yield
         except MemoryError as error:
@@ -456,8 +370,8 @@ class RoundEngine:
             streams={name: self.catalog.stream(name) for name in names},
             plans={name: self.catalog.plan(name) for name in names},
             last_rounds={name: self._last_rounds.get(name, 0) for name in group},
-            births={
-                name: self._births.get(name, 0)
+            incarnations={
+                name: self._incarnations.get(name, 0)
                 for name in (*group, *(() if joins is None else joins.streams), *timed)
             },
             timed=timed,
@@ -472,7 +386,7 @@ class RoundEngine:
         return self._timed[1]
 
     def _let_time_pass(self, round_: Round, planned: Planned, work: Work) -> None:
-        """Lift the watermarks of streams that are silent; with the turn and the lock held."""
+        """Lift the watermarks of streams that are silent; with the round lock and the lock held."""
         with_rows = {name for name, n in round_.n_rows.items() if n}
         unread = with_rows | self._in_tasks.keys() | self.unread()
         groups = [] if planned.joins is None else planned.joins.groups
@@ -493,9 +407,9 @@ class RoundEngine:
                 self._in_tasks -= Counter(names)
 
     def _capture(
-        self, round_: Round, planned: Planned, inputs: Mapping[str, Ingested]
+        self, round_: Round, planned: Planned, inputs: Mapping[str, IngestedRows]
     ) -> tuple[dict[str, TupleBatch], Work]:
-        arrivals = _arrival_numbers(inputs, round_.first_arrival)
+        arrivals = arrival_numbers(inputs, round_.first_arrival)
         batches: dict[str, TupleBatch] = {}
         work = Work(round_.n_rows)
         for name, ingested in inputs.items():
@@ -532,8 +446,7 @@ class RoundEngine:
             if ingested.is_delete is not None:
                 work.deletes[name] = ingested.is_delete
         work.n_dead = len(work.letters)
-        if self.durable is not None:
-            work.files += self.durable.capture(round_.number, batches)
+        work.files += self.store.capture(round_.number, batches)
         return batches, work
 
     def warm_up(self) -> None:
@@ -549,13 +462,27 @@ class RoundEngine:
             )
         )
 
+    def announce(self, event: Event) -> None:
+        """Announce something with the lock held."""
+        self.announcements.announce(event)
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Call `listener` with every event from now on."""
+        with self.lock:
+            self.announcements.listen(listener)
+
+    def unlisten(self, listener: Callable[[Event], None]) -> None:
+        """Call it no more."""
+        with self.lock:
+            self.announcements.unlisten(listener)
+
     def tell(self, event: Event) -> None:
         """Announce something from outside a round."""
         with self.lock:
             self.announce(event)
 
     def stage(self, name: str) -> FilterStage:
-        """The filters of a stream in this process; whoever uses them has the turn."""
+        """The filters of a stream in this process; the caller holds the round lock."""
         stage = self._stages.get(name)
         if stage is None:
             stage = self._stages[name] = self._new_stage()
@@ -573,9 +500,9 @@ class RoundEngine:
         declared = self.functions.find(call.function, call.version)
         return None if declared is None else declared.cost_s
 
-    def learn(self, name: str, walked: Sequence[Walked], round_number: int) -> None:
-        """Take in what rows told workers of expensive filters, and say what that changed."""
-        with self.turn:
+    def learn(self, name: str, walked: Sequence[WalkRecord], round_number: int) -> None:
+        """Take in what workers observed of expensive filters, and announce what that changed."""
+        with self.round_lock:
             stage = self._stages.get(name)
             if stage is None or not walked:  # the stream was dropped
                 return
@@ -593,15 +520,11 @@ class RoundEngine:
                 work.outputs[name] = self._filter(name, planned.plans[name], batch, round_, work)
         if planned.joins is not None:
             self._join(round_, planned, planned.joins, batches, work)
-        if self.durable is None:
-            work.matches = [each for output in work.outputs.values() for each in output.unread()]
-        else:
-            parts = (part for output in work.outputs.values() for part in output.all_parts())
-            files, work.matches = self.durable.write(round_, parts, work.letters, self._generations)
+        files, work.matches = self.store.write(round_, work.outputs.values(), work.letters, self._generations)
+        work.files += files
+        if planned.joins is not None:
+            files, work.gone = self.joining.save(round_.number)
             work.files += files
-            if planned.joins is not None:
-                files, work.gone = self.joining.save(round_.number)
-                work.files += files
 
     def _filter(
         self,
@@ -610,7 +533,7 @@ class RoundEngine:
         batch: TupleBatch,
         round_: Round,
         work: Work,
-        made: Made | None = None,
+        made: DerivedBatch | None = None,
     ) -> FilterOutput:
         """What the queries of a plan make of a batch, which joins or tables may have made."""
         stage = self.stage(name)
@@ -619,15 +542,15 @@ class RoundEngine:
         signature = None if made is None else made.signature
         known = None if signature is None else self.joining.calls.known(signature, batch)
         output = stage.push(batch, round_, known)
-        if signature is not None and stage.called:
-            self.joining.calls.keep(signature, batch, stage.called)
+        if signature is not None and stage.call_results:
+            self.joining.calls.keep(signature, batch, stage.call_results)
         if made is not None and made.seen is not None:
             output = made.seen(output)
         work.stages.append(_filtered(batch, output, before, stage.counters, time.thread_time() - cpu))
         work.events += stage.events()
         work.events += filter_events(batch.stream, stage.decisions(), stage.router.keys)
         work.n_results += output.n_matches
-        work.n_dead += len(output.dead.rows)
+        work.n_dead += len(output.dead_pairs.rows)
         with self.lock:
             self._add_letters(round_, batch, output, work)
         return output
@@ -650,7 +573,7 @@ class RoundEngine:
             self._take(made, round_, work)
         for made in self.joining.decide(round_, joins, work.progress):
             self._take(made, round_, work)
-        work.n_made = in_tasks + self.joining.stage.n_made
+        work.n_made = in_tasks + self.joining.stage.n_derived
         work.letters += self.joining.letters
         work.n_dead += len(self.joining.letters)
         work.events += self.joining.events()
@@ -669,17 +592,16 @@ class RoundEngine:
         share: Share,
     ) -> None:
         """The same for a round whose rows were filtered in tasks: what joins want of them, but for what tasks have joined."""
-        assert self.durable is not None
         n_letters = len(work.letters)
         work.outputs = {}
         self._join(round_, planned, joins, {}, work, shared.wanted(round_, planned), share)
-        parts = (part for output in work.outputs.values() for part in output.all_parts())
-        files, made = self.durable.write(round_, parts, work.letters[n_letters:], self._generations)
+        outputs = work.outputs.values()
+        files, made = self.store.write(round_, outputs, work.letters[n_letters:], self._generations)
         kept, work.gone = self.joining.save(round_.number)
         work.files += files + kept
         work.matches, work.outputs = [*work.matches, *made], None
 
-    def _take(self, made: Made, round_: Round, work: Work) -> None:
+    def _take(self, made: DerivedBatch, round_: Round, work: Work) -> None:
         assert work.outputs is not None
         output = self._filter(made.stage, made.plan, made.batch, round_, work, made)
         name = made.stage if made.stage not in work.outputs else f"{made.stage} ({len(work.outputs)})"
@@ -687,22 +609,25 @@ class RoundEngine:
 
     def _generations(self, ids: npt.NDArray[np.int32], version: int) -> npt.NDArray[np.int32]:
         with self.lock:
-            return self.catalog.generations(ids, version)
+            return self.catalog.queries.generations_at(ids, version)
 
     def _commit(
         self, round_: Round, planned: Planned, work: Work, positions: Mapping[str, object]
     ) -> Outcome:
         self.check_open()
         # a stream dropped meanwhile leaves nothing, also to another of its name
-        gone = {name for name, birth in planned.births.items() if self._births.get(name, 0) != birth}
+        gone = {
+            name
+            for name, incarnation in planned.incarnations.items()
+            if self._incarnations.get(name, 0) != incarnation
+        }
         progress = {name: after for name, after in work.progress.items() if name not in gone}
         positions = {name: at for name, at in positions.items() if name not in gone}
         last_arrival = max(self._last_arrival, work.last_arrival)
-        if self.durable is not None:
-            done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late, work.n_made)
-            self.durable.commit(done, progress, work.files, positions, work.inputs, work.gone)
+        done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late, work.n_made)
+        self.store.commit(done, progress, work.files, positions, work.inputs, work.gone)
         self._last_round, self._last_arrival = round_.number, last_arrival
-        self._next_made = round_.first_made + work.n_made
+        self._next_made = round_.first_derived + work.n_made
         self._last_now_us = max(self._last_now_us, round_.now_us)
         self._last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
@@ -718,43 +643,21 @@ class RoundEngine:
         for event in work.events:
             self.announce(event)
         for name, ignored in work.ignored.items():
-            self._tell_ignored(round_.number, planned.streams[name].name, ignored)
+            self.announcements.announce_ignored(round_.number, planned.streams[name].name, ignored)
         for name, times in work.times.items():
-            self._tell_implausible(round_, planned.streams[name], times)
+            self.announcements.announce_implausible(round_, planned.streams[name], times)
         if n_dropped:
             self.announce(ResultsDropped(round_.number, n_dropped))
         outcome = Outcome(round_, work.outputs, work.n_results, work.n_dead, work.n_late)
         if round_.token is not None:
-            self._remember(round_.token, outcome)
+            self._tokens.remember(round_.token, outcome)
         return outcome
-
-    def _tell_ignored(self, round_number: int, stream: str, ignored: Mapping[str, str]) -> None:
-        """Columns that are not read are told once, and no more of them than anybody would read."""
-        told = self._told.setdefault(stream.lower(), set())
-        for column, why in ignored.items():
-            if column not in told and len(told) < MOST_IGNORED:
-                told.add(column)
-                self.announce(ColumnIgnored(round_number, stream, shown_name(column), why))
-
-    def _tell_implausible(self, round_: Round, stream: Stream, times: LaneTimes) -> None:
-        """Times that cannot be meant are told once of a stream, as it is declared."""
-        said = (stream.name.lower(), time_unit(stream), time_format(stream))
-        if said in self._told_times:
-            return
-        found = implausible(stream, times.oldest_us, times.latest_us, round_.now_us)
-        if found is not None:
-            assert stream.time is not None
-            self._told_times.add(said)
-            self.announce(TimeImplausible(round_.number, stream.name, stream.time, found.message))
-            if found.likely_unit is not None:
-                self.warnings.append(found.message)
 
     def _abort(self) -> None:
         """A round that failed leaves nothing behind. What cannot be removed now is cleared at the next opening."""
         self.joining.rollback()
-        if self.durable is not None:
-            with self.lock, contextlib.suppress(EddylineError):  # the round's own error is the one to tell
-                self.durable.abort()
+        with self.lock, contextlib.suppress(EddylineError):  # the round's own error is the one to tell
+            self.store.abort()
 
     def _interrupted(self, error: MemoryError, round_: Round) -> ClosedError:
         """A round has happened, and memory ran out before this engine knew all of it: it cannot go on from there."""
@@ -771,14 +674,14 @@ class RoundEngine:
 
     def _out_of_memory(self, error: MemoryError) -> MemoryLimitError:
         """Undo a round for which there was no memory."""
-        told = self.memory.ran_out(error)  # first: undoing needs a little of what the round has taken
+        refusal = self.memory.ran_out(error)  # first: undoing needs a little of what the round has taken
         self._abort()
-        return told
+        return refusal
 
     def _holders(self) -> list[Holder]:
         """What holds memory. Rounds may change it meanwhile: these are estimates."""
         stems, tables = self.joining.stage.stems, self.joining.tables.tables
-        results, remembered = self.results.nbytes, self._remembered_bytes
+        results, remembered = self.results.nbytes, self._tokens.nbytes
         return [
             Holder("results kept in memory", results, "lower result_bytes"),
             Holder("what pushes with tokens gave", remembered, "push fewer rows at once"),
@@ -791,17 +694,17 @@ class RoundEngine:
                 for name, stem in list(stems.items())
             ),
             *(
-                Holder(f"table {name}", table.nbytes, "delete rows of tables that nobody needs")
+                Holder(f"table {name}", table.nbytes, "delete rows of tables that no query needs")
                 for name, table in list(tables.items())
             ),
             *(
-                Holder(f"the index of {name}", stage.index.nbytes, "drop queries that nobody needs")
+                Holder(f"the index of {name}", stage.index.nbytes, "drop queries that are not needed")
                 for name, stage in self.stages()
             ),
         ]
 
     def _collect_garbage(self, round_number: int) -> None:
-        """The round has happened: if its files cannot be cleared away, that is told, and tried again later."""
+        """The round has happened: if its files cannot be removed, that is an event, and tried again later."""
         if self.durable is None:
             while self.alerting.forget(MESSAGES_KEPT):
                 pass
@@ -822,7 +725,7 @@ class RoundEngine:
 
     def _add_letters(self, round_: Round, batch: TupleBatch, output: FilterOutput, work: Work) -> None:
         """Pairs in error as dead letters, no more than are kept; the others are counted."""
-        dead = output.dead
+        dead = output.dead_pairs
         n_older = max(0, len(dead.rows) - self.dead_letters.capacity)
         for at in range(n_older):
             work.more_dead.append((dead.failures[at].error, int(dead.query_ids[at]), 1))
@@ -839,7 +742,7 @@ class RoundEngine:
                     error=dead.failures[at].error,
                     message=dead.failures[at].message,
                     query_id=query_id,
-                    query=self.catalog.find_name(query_id),
+                    query=self.catalog.queries.find_name(query_id),
                     arrival=int(batch.arrival[row]),
                 )
             )
@@ -858,22 +761,11 @@ class RoundEngine:
             )
         )
         self.delivered.notify_all()
-        if not self.callbacks:
-            return
-        if work.outputs is None:
-            for part in work.matches:
-                assert isinstance(part, StoredPart), part
-                for query_id in sorted(set(part.query_ids.tolist()) & set(self.callbacks)):
-                    self._call_back(
-                        query_id, round_, part.narrowed(np.flatnonzero(part.query_ids == query_id))
-                    )
-            return
-        for output in work.outputs.values():
-            told = output.only(list(self.callbacks))
-            for query_id in told.query_ids().tolist():
-                part_of = told.part_of(query_id)
-                if part_of is not None:
-                    self._call_back(query_id, round_, part_of)
+        fault = partial(self._callback_failed, round_.number)
+        self.callbacks.deliver(round_, work.matches, work.outputs, self.catalog.queries.name_of, fault)
+
+    def _callback_failed(self, round_number: int, name: str, error: Exception) -> None:
+        self.announce(CallbackFailed(round_number, name, f"{type(error).__name__}: {error}"))
 
     def _alert(self, round_number: int, step: Callable[[], list[Message]]) -> list[Message]:
         """Step 4b. The round has happened: what cannot be written now is made up for by the next one."""
@@ -889,7 +781,7 @@ class RoundEngine:
     def say(
         self, query: str, text: str, *, row: Mapping[str, Any] | None = None, severity: str = "error"
     ) -> None:
-        """A message of the engine itself, under a name that is no query's; whoever takes messages gets it."""
+        """A message of the engine itself, under a name that is no query's; all subscribers of messages get it."""
         with self.lock:
             self.check_open()
             last, now = self._last_round, self._last_now_us
@@ -902,40 +794,13 @@ class RoundEngine:
             for listener in list(self.alerting.listeners):
                 try:
                     listener(message)
-                except Exception as error:  # a subscriber's fault is told, and never reaches another
+                except Exception as error:  # a subscriber's fault is an event, and never reaches another
                     said = f"{type(error).__name__}: {error}"
                     self.announce(CallbackFailed(message.round, message.query, said))
 
-    def _call_back(self, query_id: int, round_: Round, part: PartMatches | StoredPart) -> None:
-        callbacks = list(self.callbacks.get(query_id, ()))
-        if not callbacks:
-            return
-        name = self.catalog.name_of(query_id)
-        for callback in callbacks:
-            if query_id not in self.callbacks:  # an earlier one dropped the query
-                return
-            try:
-                callback(round_, part)
-            except Exception as error:  # a subscriber's fault is told, and never reaches another
-                self.announce(CallbackFailed(round_.number, name, f"{type(error).__name__}: {error}"))
-
-    def announce(self, event: Event) -> None:
-        self.events.append(event)
-        for listener in list(self.listeners):
-            try:
-                listener(event)
-            except Exception as error:  # the round has happened: a listener's fault is only kept
-                said = f"{type(error).__name__}: {error}"
-                self.events.append(CallbackFailed(event.round_number, "", said))
-
     def by_token(self, token: str) -> Outcome | None:
-        """The round a token belonged to."""
-        known = self._tokens.get(token)
-        if known is None and self.durable is not None:
-            done = self.durable.rounds.by_token(token)
-            if done is not None:
-                return Outcome(done.round, None, done.n_results, done.n_dead, done.n_late)
-        return known
+        """The round a token belonged to; with the lock held."""
+        return self._tokens.find(token)
 
     def _restore(self, durable: Durable) -> None:
         """After opening a home: go on where the last committed round ended."""
@@ -943,21 +808,21 @@ class RoundEngine:
         if last is not None:
             self._last_round, self._last_arrival = last.round.number, last.last_arrival
             self._last_now_us = last.round.now_us
-        self._next_made = durable.rounds.next_made()
+        self._next_made = durable.rounds.next_derived()
         self.progress = durable.rounds.progress()
         self.joining.restore(self.progress, 0 if last is None else last.round.version, self._last_now_us)
         newest = durable.newest(OUTBOX, self.limits.result_bytes)
-        if len(newest) < durable.rounds.n_listed(OUTBOX):
+        if len(newest) < durable.rounds.files.count(OUTBOX):
             self.results.begin_later(newest[0].round_number if newest else self._last_round)
         for file in newest:
             for part in durable.parts(file):
                 self.results.append(file.round_number, durable.rounds.version_of(file.round_number), part)
-        dead = durable.newest(DEAD, self.limits.recent_bytes)
+        dead = durable.newest(DEAD_LETTERS, self.limits.recent_bytes)
         for file in dead:
             self.dead_letters.add(durable.dead_letters(file))
         self.dead_letters.n_total = durable.rounds.n_dead()
         self.n_results_before = durable.rounds.n_results()
-        held = {OUTBOX: newest, DEAD: dead}
+        held = {OUTBOX: newest, DEAD_LETTERS: dead}
         restore_counts(durable, self._last_round, self.results, self.dead_letters, held)
         for file in durable.newest(CAPTURE, self.limits.recent_bytes):
             for name, rows in durable.rows(file):
@@ -970,23 +835,6 @@ class RoundEngine:
         for name, message in durable.damaged.items():
             self.announce(StoreFileDamaged(self._last_round, name, message))
 
-    def _remember(self, token: str, outcome: Outcome) -> None:
-        self._tokens[token] = outcome
-        if len(self._tokens) > REMEMBERED_TOKENS:
-            self._tokens.popitem(last=False)
-        nbytes = sum(output.nbytes for output in (outcome.outputs or {}).values())
-        self._tokens_with_outputs.append((token, nbytes))
-        self._remembered_bytes += nbytes
-        while len(self._tokens_with_outputs) > REMEMBERED_OUTPUTS or (
-            self._remembered_bytes > REMEMBERED_BYTES and len(self._tokens_with_outputs) > 1
-        ):
-            old, nbytes = self._tokens_with_outputs.popleft()
-            self._remembered_bytes -= nbytes
-            if self.durable is None:
-                self._tokens[old] = replace(self._tokens[old], outputs=None)
-            else:
-                del self._tokens[old]  # the home remembers it
-
     # ----------------------------------------------------------------------------------------- streams
 
     def forget_stream(self, name: str) -> None:
@@ -994,12 +842,20 @@ class RoundEngine:
         self._stages.pop(name, None)
         self.joining.forget_stream(name)
         self.event_clock.forget(name)
-        self._births[name] = self._births.get(name, 0) + 1
+        self._incarnations[name] = self._incarnations.get(name, 0) + 1
         self._last_rounds.pop(name, None)
-        self._told.pop(name, None)
+        self.announcements.forget_stream(name)
         self.progress.pop(name, None)
         self.recent.pop(name, None)
         self.results.forget_stream(name)
+
+    def forget_queries(self, query_ids: Sequence[int]) -> None:
+        """Dropped queries leave no results and no callbacks, and readers that wait for them are woken; with the lock held."""
+        for query_id in query_ids:
+            self.results.forget(query_id)
+        for forget in self.on_dropped:
+            forget(query_ids)
+        self.delivered.notify_all()
 
     def forget_times(self, name: str) -> None:
         """A stream says otherwise from now on when rows happened; with the lock held."""
@@ -1010,8 +866,8 @@ class RoundEngine:
         self._last_rounds[name] = -1  # a round in tasks that read it otherwise is planned again
 
     def table_rows(self, name: str) -> pa.RecordBatch:
-        """The rows of a keyed stream as they stand. To have them still so in the next round, take the turn before."""
-        with self.turn:
+        """The rows of a keyed stream as they stand. To have them unchanged in the next round, take the round lock before."""
+        with self.round_lock:
             with self.lock:
                 planned = self.joining.plan(self.progress)
             assert planned is not None, f"{name} is no table"
@@ -1027,7 +883,7 @@ class RoundEngine:
 
     def close(self) -> None:
         """End after the round in flight; readers that wait are woken."""
-        with self.turn, self.lock:
+        with self.round_lock, self.lock:
             if not self.is_closed:
                 for stage in self._stages.values():
                     stage.close()
@@ -1035,16 +891,15 @@ class RoundEngine:
                 self.records.close()
                 self.alerting.close()
                 self.functions.close()
-                if self.durable is not None:
-                    save_counts(self.durable, self._last_round, self.results, self.dead_letters)
-                    self.durable.close()
+                self.store.save_counts(self._last_round, self.results, self.dead_letters)
+                self.store.close()
             self.is_closed = True
             self.delivered.notify_all()
 
     def placed(self, stream: str, query_id: int) -> dict[str, Any] | None:
         """The structure of the predicate index that serves a query, as far as it is built."""
         stage = self._stages.get(stream.lower())
-        return None if stage is None else stage.placed(query_id)
+        return None if stage is None else stage.structure_of(query_id)
 
     def stages(self) -> Iterator[tuple[str, FilterStage]]:
         return iter(list(self._stages.items()))  # a round may add one meanwhile
@@ -1084,7 +939,7 @@ class RoundEngine:
 
 
 def _filtered(
-    batch: TupleBatch, output: FilterOutput, before: Counters, after: Counters, cpu_s: float
+    batch: TupleBatch, output: FilterOutput, before: StageCounters, after: StageCounters, cpu_s: float
 ) -> StageRecord:
     return StageRecord(
         stage="filters",
@@ -1118,48 +973,10 @@ def _record(outcome: Outcome, work: Work, began: float, ended: float) -> RoundRe
 
 
 def _no_step(step: str) -> None:
-    """Nobody is watching."""
+    """Without tests that end the process at a step."""
 
 
 def _old_rows(name: str, rows: pa.RecordBatch) -> TupleBatch:
     """Rows of an earlier round, to look back on; what numbers they had no longer matters."""
     n = rows.num_rows
     return TupleBatch(name, rows, np.zeros(n, np.int64), np.ones(n, np.int8), np.zeros(n, dtype=bool))
-
-
-def _arrival_numbers(inputs: Mapping[str, Ingested], first: int) -> dict[str, npt.NDArray[np.int64]]:
-    """The data's own numbers where it has them, else one after the other in the order the streams were given."""
-    given = [i.arrival for i in inputs.values() if i.arrival is not None and len(i.arrival)]
-    unnumbered = [name for name, i in inputs.items() if i.arrival is None and i.rows.num_rows]
-    if given and unnumbered:
-        raise SchemaError(
-            "some streams of this push have an _arrival column and some do not",
-            detail=f"Without: {', '.join(unnumbered)}.",
-            hint="Number the rows of all of them, or of none.",
-        )
-    if given:
-        together = np.sort(np.concatenate(given))
-        if together[0] < first:
-            raise SchemaError(
-                f"_arrival {int(together[0])} is not after the rows already seen",
-                detail=f"The last row had {first - 1}.",
-                hint="Arrival numbers only grow; leave the column out to have rows numbered as they come.",
-            )
-        if together[-1] >= END_OF_ARRIVALS:
-            raise SchemaError(
-                f"_arrival {int(together[-1])} is too large",
-                detail=f"Numbers from {END_OF_ARRIVALS} on are those of rows that joins make.",
-                hint="Number rows from 1, or leave the column out to have them numbered as they come.",
-            )
-        if (np.diff(together) == 0).any():
-            twice = int(together[np.flatnonzero(np.diff(together) == 0)[0]])
-            raise SchemaError(f"_arrival {twice} is there in two streams", hint="Every row needs its own.")
-    numbers: dict[str, npt.NDArray[np.int64]] = {}
-    for name, ingested in inputs.items():
-        n = ingested.rows.num_rows
-        if given:
-            numbers[name] = ingested.arrival if ingested.arrival is not None else np.empty(0, np.int64)
-        else:
-            numbers[name] = np.arange(first, first + n, dtype=np.int64)
-            first += n
-    return numbers

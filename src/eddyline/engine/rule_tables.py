@@ -20,13 +20,24 @@ from eddyline.batch import TupleBatch
 from eddyline.errors import IndexBuildError
 from eddyline.events import IndexBuildFailed
 from eddyline.filters import FilterStage
-from eddyline.joins.partners import TablePartner
-from eddyline.joins.plan import Drivers, JoinPlan, Numbers, SignaturePlan
-from eddyline.joins.probing import PartnerMarks
-from eddyline.joins.rules_index import RuleForm, Rules, rule_form
-from eddyline.joins.stem import Evaluate, Key, Matches
-from eddyline.joins.table import ALWAYS, Table
-from eddyline.joins.table_changes import Changes, Deltas
+from eddyline.joins import (
+    ALWAYS,
+    Deltas,
+    Drivers,
+    Evaluate,
+    JoinPlan,
+    Key,
+    KeyedTable,
+    Numbers,
+    PartnerMarks,
+    ProbeMatches,
+    RuleForm,
+    Rules,
+    SignaturePlan,
+    TableChanges,
+    TablePartner,
+    rule_form,
+)
 from eddyline.model import Clause, Column, Expression, Role, Round, StreamPlan
 
 _ROUND = Round(0, 0, 0, 0, 0, {})  # rules know no time
@@ -51,7 +62,7 @@ class RulePartner:
     found_by: RuleTable
     inner: TablePartner
 
-    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> Matches:
+    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         table, rules, filters = self.inner.table, self.found_by.rules, self.found_by.filters
         rows = drivers.rows if len(of) == len(drivers) else drivers.rows.take(pa.array(of))
         n = len(of)
@@ -65,9 +76,9 @@ class RulePartner:
             filters.index.events.append(IndexBuildFailed(0, rules.plan.stream, str(error)))
             return self.inner.find(key, values, drivers, of)
         probes = np.repeat(np.arange(n), np.diff(offsets))
-        found = table.rows_that_came(rules.came(ids.astype(np.int64)))
+        found = table.rows_by_arrival(rules.arrival_of(ids.astype(np.int64)))
         is_current = table.is_current_at(found, drivers.arrival[of][probes])
-        return Matches(probes[is_current], found[is_current])
+        return ProbeMatches(probes[is_current], found[is_current])
 
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
         return self.inner.values(rows, expressions)
@@ -83,7 +94,7 @@ class RuleTables:
     """The tables that are answered by an index."""
 
     def __init__(
-        self, tables: Mapping[str, Table], evaluate: Evaluate, make_filters: Callable[[], FilterStage]
+        self, tables: Mapping[str, KeyedTable], evaluate: Evaluate, make_filters: Callable[[], FilterStage]
     ) -> None:
         self._tables = tables
         self._evaluate = evaluate
@@ -102,7 +113,7 @@ class RuleTables:
             self._found.pop(gone).filters.close()
         for who, (stream, form) in forms.items():
             known = self._found.get(who)
-            if known is not None and known.rules.form.decided == form.decided:
+            if known is not None and known.rules.form.decided_clauses == form.decided_clauses:
                 continue
             signature = next(each.signature for each in plan.signatures if each.name == who[0])
             name = signature.inputs[who[1]].stream.lower()
@@ -126,7 +137,7 @@ class RuleTables:
         known = self._found.get((signature, place))
         return None if known is None or known.stream != origin else RulePartner(known, inner)
 
-    def changed(self, stream: str, changes: Changes, deltas: Deltas) -> None:
+    def changed(self, stream: str, changes: TableChanges, deltas: Deltas) -> None:
         """A table has changed in the running round."""
         table = self._tables[stream]
         mine = [known for known in self._found.values() if known.table == stream]
@@ -147,7 +158,7 @@ class RuleTables:
             if known.replaced or known.added:
                 table = self._tables[known.table]
                 touched = np.unique(np.concatenate([*known.replaced, *known.added]))
-                rows = table.rows_that_came(touched)
+                rows = table.rows_by_arrival(touched)
                 gone = touched[~table.is_current_at(rows, np.full(len(rows), ALWAYS, np.int64))]
                 known.rules.drop(gone)
                 known.replaced, known.added = [], []

@@ -2,7 +2,7 @@
 
   0 skip      as in rounds.py
   1 plan      the same, and the plan's files are written if it is a new version; references become tasks, by bytes
-  3 work      tasks read, filter and write; nobody holds a lock meanwhile, so rounds of other streams go on
+  3 work      tasks read, filter and write; no lock is held meanwhile, so rounds of other streams go on
   4 commit    the round gets its number and its arrival numbers; what the tasks wrote is listed; rows that joins want, which tasks
               have found, are joined here (join_tasks.py)
 
@@ -22,27 +22,25 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.catalog.rounds import ListedFile, ReadInput
-from eddyline.engine.durable import OUTBOX, Durable
+from eddyline.catalog import ListedFile, ReadInput
+from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import LaneTimes, advanced
 from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_replica import ProbeTask, n_shares
 from eddyline.engine.join_tasks import JoinedInputs, SharedRows, TaskRows, shared_rows
 from eddyline.engine.plan_files import Generations, PlanFiles, PlanNames
 from eddyline.engine.replica_plans import ReplicaPlans
-from eddyline.engine.rounds import Outcome, Planned, RoundEngine, Work
+from eddyline.engine.round_work import Outcome, Planned, Work
+from eddyline.engine.rounds import RoundEngine
 from eddyline.engine.task_size import TaskSize
 from eddyline.engine.tasks import Task, TaskResult, by_bytes
 from eddyline.errors import EddylineError, HomeError, IndexBuildError, RoundOvertakenError
 from eddyline.events import RoundMeasured
-from eddyline.functions.udf import UserFunction
+from eddyline.functions import UserFunction
 from eddyline.model import DeadLetter, Round, Stream
-from eddyline.sources.reading import reference_to
-from eddyline.sources.references import PlannedInput, Reference
-from eddyline.sources.schema_changes import SchemaChange
+from eddyline.sources import PlannedInput, Reference, SchemaChange, reference_to
 from eddyline.statistics import StageRecord
-from eddyline.storage.outbox import StoredPart
-from eddyline.storage.store import StoredFile
+from eddyline.storage import OUTBOX, StoredFile, StoredPart
 
 TASK_BYTES = 8 << 20
 MOST_TASKS = 256
@@ -274,7 +272,7 @@ class SharedWork:
     def add_joined(self, work: Work, round_: Round, find_name: Callable[[int], str | None]) -> None:
         """Take in what tasks that join came to: the rows they made follow each other."""
         for result in self.joined:
-            self._add(work, round_, result, round_.first_made + work.n_made, find_name)
+            self._add(work, round_, result, round_.first_derived + work.n_made, find_name)
             work.n_made += result.n_made
             work.functions += [result.functions] if result.functions else []
             work.n_tasks += 1
@@ -376,7 +374,7 @@ class SharedRounds:
     def _group_turn(self, inputs: Iterable[str]) -> Iterator[None]:
         """Rounds of streams that are joined with each other take turns, from plan to commit; others go side by side."""
         with self._rounds.lock:
-            groups = groups_of(self._rounds.catalog.signatures())
+            groups = groups_of(self._rounds.catalog.plans.signatures())
             mine = {name.lower() for name in inputs}
             joined = sorted("\n".join(sorted(group)) for group in groups if group & mine)
             locks = [self._turns.setdefault(name, threading.Lock()) for name in joined]
@@ -403,7 +401,7 @@ class SharedRounds:
         now_us: int | None,
     ) -> Outcome:
         rounds, began = self._rounds, time.perf_counter()
-        with rounds.turn:
+        with rounds.round_lock:
             with rounds.lock:
                 rounds.check_open()
                 rounds.at_step("0 skip")
@@ -435,12 +433,12 @@ class SharedRounds:
             work.forget_wanted()
         rounds.tell(work.measured(outcome.round.number, began, time.perf_counter()))
         for share in shares:
-            told = [result.walked for result in share.results if result.walked is not None]
-            rounds.learn(share.name, told, outcome.round.number)
+            profiles = [result.walked for result in share.results if result.walked is not None]
+            rounds.learn(share.name, profiles, outcome.round.number)
         return outcome
 
     def _share(self, planned: Planned, name: str, offered: PlannedInput, generations: Generations) -> _Share:
-        """The tasks of one stream, with the turn held."""
+        """The tasks of one stream, with the round lock held."""
         rounds, stream, plan = self._rounds, planned.streams[name], planned.plans[name]
         with rounds.lock:
             sample = rounds.sample(name)
@@ -486,7 +484,7 @@ class SharedRounds:
         inputs: list[tuple[tuple[str, int], PlanNames | None]] = []
         for each in planned.joins.plan.signatures:
             for place in each.signature.places(name):
-                columns |= each.kept_columns(place)
+                columns |= each.stored_columns(place)
                 local = joining.local_plan(planned.joins, each.name, place)
                 names = None
                 if local is not None:
@@ -501,7 +499,10 @@ class SharedRounds:
         return JoinedInputs(ordered, tuple(inputs))
 
     def _join(self, round_: Round, planned: Planned, work: SharedWork) -> frozenset[str]:
-        """Let workers join the rows of a round, if these are many; gives the signatures they have joined. The turn is held."""
+        """Let workers join the rows of a round, if these are many; gives the signatures they have joined.
+
+        The caller holds the round lock.
+        """
         if work.n_wanted < self._join_from_rows:
             return frozenset()
         plan, names = self._replicas.plan(planned, work.streams)

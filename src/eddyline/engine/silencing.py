@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from eddyline.catalog.alerts import AlertChanges, AlertLog
-from eddyline.catalog.silences import Silence
-from eddyline.delivery.alerts import FIRING, Told
-from eddyline.delivery.silences import left_to_say, silenced
+from eddyline.catalog import AlertChanges, AlertLog, Silence
+from eddyline.delivery import FIRING, AlertNotice, silenced_messages, unsent_messages
 from eddyline.model import AlertKey, Message, Round
 
 Released = dict[AlertKey, Message | None]  # what is said about keys that are silenced no longer
 
 
 class Silencing:
-    """The silences of an engine. Its lock is held by whoever calls."""
+    """The silences of an engine. The caller holds its lock."""
 
     def __init__(self, log: Callable[[], AlertLog], *, is_new: bool) -> None:
         self._log = log
@@ -52,7 +50,7 @@ class Silencing:
         kept = self._log().withheld()
         self._has_withheld = bool(kept)
         free = {
-            key: left_to_say(each)
+            key: unsent_messages(each)
             for key, each in sorted(kept.items())
             if not any(silence.has_message(each.last) for silence in holding)
         }
@@ -74,7 +72,7 @@ class Silencing:
     def withhold(
         self,
         changes: AlertChanges,
-        told: Sequence[Told],
+        told: Sequence[AlertNotice],
         holding: Sequence[Silence],
         released: Released,
         is_lasting: Callable[[AlertKey], bool],
@@ -84,7 +82,7 @@ class Silencing:
         if holding or self._has_withheld:
             before = self._log().withheld(each.key for each in told if each.key not in released)
             messages = [(each.key, m) for each, m in zip(told, changes.messages, strict=True)]
-            kept = silenced(messages, holding, before, is_lasting)
+            kept = silenced_messages(messages, holding, before, is_lasting)
             changes.messages = kept.messages
             changes.withheld.update(kept.withheld)
             changes.silences.update(kept.counts)

@@ -21,17 +21,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.catalog import Catalog
-from eddyline.catalog.rounds import ListedFile
+from eddyline.catalog import Catalog, ListedFile
 from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import event_times
 from eddyline.engine.join_visibility import FirstVersions, first_versions
-from eddyline.joins.plan import times_of
-from eddyline.joins.stem import Evaluate
-from eddyline.joins.table import Table
-from eddyline.joins.table_changes import Changes, Deltas
+from eddyline.joins import Deltas, Evaluate, KeyedTable, TableChanges, times_of
 from eddyline.model import NO_TIME, DeadLetter, Role, Round, Signature, Stream, StreamPlan
-from eddyline.storage.stored_tables import TableBlock
+from eddyline.storage import TableBlock
 from eddyline.types import python_rows
 
 NULL_KEY = "NULL_KEY"
@@ -70,9 +66,9 @@ class Tables:
         self._time_zone = time_zone
         self._evaluate = evaluate
         self._durable = durable
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, KeyedTable] = {}
         self._answered = 0  # queries of versions up to here have had their first answer
-        self._changes: dict[str, Changes] = {}  # by stream, in the round that is running
+        self._changes: dict[str, TableChanges] = {}  # by stream, in the round that is running
         self._files: dict[str, _Files] = {}
         self._stale: list[str] = []  # files of tables that are no more, still listed
         self._new: dict[
@@ -89,7 +85,7 @@ class Tables:
             return None
         newcomers: dict[str, tuple[StreamPlan, FirstVersions]] = {}
         if catalog.version > self._answered:
-            joined = [each.name for each in catalog.signatures() if is_of_tables(each)]
+            joined = [each.name for each in catalog.plans.signatures() if is_of_tables(each)]
             for name in (*streams, *joined):
                 plan = catalog.plan(name)
                 first = first_versions(plan, catalog)
@@ -116,7 +112,7 @@ class Tables:
         for name, stream in planned.streams.items():
             table = self.tables.get(name)
             if table is None or table.key != stream.key:
-                self.tables[name] = Table(stream.schema, stream.key, self._evaluate)
+                self.tables[name] = KeyedTable(stream.schema, stream.key, self._evaluate)
             elif table.schema != stream.schema:
                 table.reshape(stream.schema)
 
@@ -142,10 +138,10 @@ class Tables:
         name = stream.name.lower()
         times = times_of(event_times(stream, batch.rows, self._time_zone), len(batch))
         version = np.full(len(batch), round_.version, np.int64)
-        changes = self._changes[name] = Changes(batch.rows, batch.arrival, times, is_delete, version)
+        changes = self._changes[name] = TableChanges(batch.rows, batch.arrival, times, is_delete, version)
         return self.tables[name].apply(changes)
 
-    def changes_of(self, stream: Stream) -> Changes:
+    def changes_of(self, stream: Stream) -> TableChanges:
         """What the running round has brought to a table."""
         return self._changes[stream.name.lower()]
 
@@ -178,12 +174,12 @@ class Tables:
             is_whole = len(files.names) >= MOST_FILES or files.nbytes > max(LEAST_BYTES, 2 * table.nbytes)
             if is_whole:
                 gone += files.names
-            block = TableBlock(name, *_parts(table.saved() if is_whole else changes))
+            block = TableBlock(name, *_parts(table.stored_changes() if is_whole else changes))
             self._new[name] = self._durable.write_table(round_number, [block]), is_whole
         return [file for file, _ in self._new.values()], gone
 
     def commit(self, round_: Round, as_of: Mapping[str, int]) -> None:
-        """What was changed stays. `as_of` says below which event time nobody asks for a table any more, nor is there anything
+        """What was changed stays. `as_of` says below which event time no join asks for a table any more, nor is there anything
         to come that counts."""
         self._stale = []
         for name, (file, is_whole) in self._new.items():
@@ -216,7 +212,7 @@ class Tables:
                     continue
                 rows = fitted(block.rows, table.schema)
                 marks = block.arrival, block.time_us, block.is_delete, block.round_version
-                table.apply(Changes(rows, *marks))
+                table.apply(TableChanges(rows, *marks))
                 table.commit()
                 files = self._files.setdefault(block.stream, _Files())
                 if listed.name not in files.names:
@@ -235,7 +231,7 @@ def is_of_tables(signature: Signature) -> bool:
     return all(entry.role.is_table for entry in signature.inputs)
 
 
-def _parts(changes: Changes) -> tuple[Any, ...]:
+def _parts(changes: TableChanges) -> tuple[Any, ...]:
     return changes.rows, changes.arrival, changes.time_us, changes.is_delete, changes.round_version
 
 
@@ -252,7 +248,7 @@ def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def horizons(
     signatures: Iterable[Signature], watermarks: Mapping[str, int | None], own: Mapping[str, int | None]
 ) -> dict[str, int]:
-    """By stream: below which event time nobody will ask for its table, nor any row of it counts that is still to come.
+    """By stream: below which event time no join will ask for its table, nor any row of it counts that is still to come.
 
     `watermarks` are those of the streams that look tables up, `own` each stream's own.
     """

@@ -2,7 +2,7 @@
 
 A task has a price of its own, about ten milliseconds on Spark, so it should be worth some of them; and a round is as slow as its
 longest task, so it should not be worth many. How long a byte takes depends on the queries that stand and on how many of them it
-satisfies, which nobody knows before: it is measured.
+satisfies, which is not known before: it is measured.
 """
 
 from __future__ import annotations

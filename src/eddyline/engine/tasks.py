@@ -2,7 +2,7 @@
 
 A task knows the files of its plan, not the plan; it says what it wrote, not what is in it. It writes only new names, and numbers
 rows from 0: which numbers they get, and whether any of it has happened, is for the commit to say. So a task may be tried again,
-run twice, or outlive whoever started it.
+run twice, or outlive the process that started it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,30 @@ from eddyline.engine.join_tasks import JoinedInputs, WantedRows
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
 from eddyline.errors import IndexBuildError, StoreError
 from eddyline.filters import FilterOutput
-from eddyline.functions import FunctionKey, Observed
+from eddyline.functions import FunctionActivity, FunctionKey
 from eddyline.model import DeadLetter, Round
-from eddyline.routing.router import RoutingOptions
-from eddyline.routing.walked import Routing, Walked, together
-from eddyline.sources.ingest import Ingested
-from eddyline.sources.reading import read
-from eddyline.sources.references import ReadCount, Reference, UnreadableReference
-from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChange
-from eddyline.storage.outbox import stored_part, write_dead_letters, write_parts
-from eddyline.storage.store import NewFile, Store, StoredFile
+from eddyline.routing import Routing, RoutingOptions, WalkRecord, combined_record
+from eddyline.sources import (
+    MOST_IGNORED,
+    IngestedRows,
+    ReadCount,
+    Reference,
+    SchemaChange,
+    UnreadableReference,
+    read,
+)
+from eddyline.storage import (
+    DEAD_LETTERS,
+    OUTBOX,
+    NewFile,
+    Store,
+    StoredFile,
+    stored_part,
+    write_dead_letters,
+    write_parts,
+)
 from eddyline.types import python_rows
 
-CAPTURE, OUTBOX, DEAD = "capture", "outbox", "dead"
 LETTERS_PER_TASK = 10_000  # written; the others are counted
 RECENT_ROWS = 1_000  # handed back, to be looked at and judged by
 RECENT_BYTES = 1 << 20  # of the last references: enough to find them in
@@ -91,8 +102,8 @@ class TaskResult:
     ignored: dict[str, str] = field(default_factory=dict)  # columns that were not read, and why
     n_candidates: int = 0
     n_waiting_pairs: int = 0
-    walked: Walked | None = None  # what rows told of expensive filters
-    functions: dict[FunctionKey, Observed] = field(default_factory=dict)  # what they did
+    walked: WalkRecord | None = None  # what was observed of expensive filters
+    functions: dict[FunctionKey, FunctionActivity] = field(default_factory=dict)  # what they did
     wanted: StoredFile | None = None  # rows for joins
     n_wanted: int = 0  # how many of them
     n_counted: int = 0  # rows that are not late, where joins ask
@@ -165,8 +176,8 @@ def _run_probe(task: ProbeTask) -> TaskResult:
             outbox = None
         if result.letters:
             letters = result.letters
-            file = store.put(DEAD, lambda file: write_dead_letters(file, letters), suffix="jsonl")
-            result.files.append((DEAD, file))
+            file = store.put(DEAD_LETTERS, lambda file: write_dead_letters(file, letters), suffix="jsonl")
+            result.files.append((DEAD_LETTERS, file))
     except BaseException:
         if outbox is not None:
             outbox.discard()
@@ -177,7 +188,7 @@ def _run_probe(task: ProbeTask) -> TaskResult:
 
 
 def _bury_pairs(result: TaskResult, output: FilterOutput, round_number: int) -> None:
-    dead, batch = output.dead, output.batch
+    dead, batch = output.dead_pairs, output.batch
     for row, query_id, failure in zip(
         dead.rows.tolist(), dead.query_ids.tolist(), dead.failures, strict=True
     ):
@@ -214,7 +225,7 @@ class _Part:
     reference: Reference
     first_row: int
     end_row: int
-    is_cut: bool  # read without the columns nobody needs
+    is_cut: bool  # read without the columns no query needs
     unfit: list[int]  # places of its letters of rows that do not fit
 
 
@@ -257,7 +268,7 @@ class _Work:
         for ingested in read(reference, self._ready.stream, self._task.time_zone, needed):
             if ingested.arrival is not None and len(ingested.arrival):
                 raise _Numbered
-            lacking = ingested.change.lacking(self._ready.standing.plan)
+            lacking = ingested.change.change_for(self._ready.standing.plan)
             if lacking is not None and ingested.rows.num_rows:
                 raise UnreadableReference("; ".join(lacking.missing.values()), lacking)
             part.unfit += self._add(ingested, reference.lane, keeps_recent=keeps_recent)
@@ -267,7 +278,7 @@ class _Work:
         self._parts.append(part)
         self._result.counts.append(ReadCount(part.end_row - first, n_units=n_units))
 
-    def _add(self, ingested: Ingested, lane: str, *, keeps_recent: bool) -> list[int]:
+    def _add(self, ingested: IngestedRows, lane: str, *, keeps_recent: bool) -> list[int]:
         """Take rows to be filtered; gives the places of the letters of those that do not fit."""
         result, rows, stream = self._result, ingested.rows, self._ready.stream
         if len(result.ignored) < MOST_IGNORED:
@@ -342,7 +353,7 @@ class _Work:
                 self._outbox = self._store.create(OUTBOX)
             parts = (stored_part(part, self._ready.generations_of) for part in output.all_parts())
             write_parts(self._outbox, parts)  # type: ignore[arg-type]
-        dead = output.dead
+        dead = output.dead_pairs
         for row, query_id, failure in zip(
             dead.rows.tolist(), dead.query_ids.tolist(), dead.failures, strict=True
         ):
@@ -379,9 +390,9 @@ class _Work:
             result.files.append((OUTBOX, outbox.finish()))
         if result.letters:
             file = self._store.put(
-                DEAD, lambda file: write_dead_letters(file, result.letters), suffix="jsonl"
+                DEAD_LETTERS, lambda file: write_dead_letters(file, result.letters), suffix="jsonl"
             )
-            result.files.append((DEAD, file))
+            result.files.append((DEAD_LETTERS, file))
         if self._wanted is not None:
             result.wanted, result.n_wanted = self._wanted.finish(self._store), self._wanted.n_wanted
             result.n_counted = self._wanted.n_counted
@@ -390,8 +401,8 @@ class _Work:
             last = newest.slice(max(0, newest.num_rows - RECENT_ROWS))
             result.recent = last.take(pa.array(np.arange(last.num_rows)))  # a slice would carry all of it
         result.functions = worker_functions.drain()
-        walked = self._ready.stage.walked()
-        result.walked = together(walked) if walked else None
+        walked = self._ready.stage.take_walk_records()
+        result.walked = combined_record(walked) if walked else None
         after = self._ready.stage.counters
         result.n_candidates = after.n_candidates - self._before.n_candidates
         result.n_waiting_pairs = after.n_waiting_pairs - self._before.n_waiting_pairs

@@ -5,7 +5,7 @@
   abort     the file is removed with all others of the round
   recover   the listed files, in order, are what the SteMs hold
 
-Rows leave SteMs without a word on disk: which rows nobody wants any more follows from watermarks, which are committed.
+Rows leave SteMs without a word on disk: which rows no join needs any more follows from watermarks, which are committed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.catalog.rounds import ListedFile
+from eddyline.catalog import ListedFile
 from eddyline.engine.durable import Durable
-from eddyline.joins.stage import JoinStage
-from eddyline.joins.stem import StoredRows
-from eddyline.storage.stored_windows import WindowBlock
+from eddyline.joins import JoinStage, StoredRows
+from eddyline.storage import WindowBlock
 
 SMALLEST = 1 << 16  # bytes: files below are all alike
 TIER = 8  # so many files of a size are merged, and are about this much larger then
@@ -82,14 +81,14 @@ class WindowFiles:
     def write(self, round_number: int, stage: JoinStage) -> list[ListedFile]:
         """Step 3: a file of what the round has stored, if there is anything."""
         self._new, self._gone = None, self._empty(stage)
-        built = {stream: rows for stream, rows in stage.built.items() if len(rows)}
+        built = {stream: rows for stream, rows in stage.built_rows.items() if len(rows)}
         if not built:
             return []
         kept = [file for file in self._files if file.name not in self._gone]
         n_merged = n_to_merge([file.nbytes for file in kept], sum(_nbytes(rows) for rows in built.values()))
         if n_merged:
             since = kept[-n_merged].first_arrival
-            built = {stream: stage.stored(stream, since) for stream in stage.stems}
+            built = {stream: stage.stored_rows(stream, since) for stream in stage.stems}
         blocks = [_block(stream, rows, stage) for stream, rows in built.items() if len(rows)]
         listed = self._durable.write_windows(round_number, blocks)
         first, last = _range(blocks)
@@ -142,7 +141,7 @@ def _block(stream: str, rows: StoredRows, stage: JoinStage) -> WindowBlock:
 
 
 def stored_rows(block: WindowBlock, bits: Mapping[tuple[str, int], int]) -> StoredRows:
-    """The rows of a block with bits as they are given now; what nobody knows any more is left out."""
+    """The rows of a block with bits as they are given now; bits of queries that were dropped are left out."""
     n_words = max(bits.values(), default=0) // 64 + 1
     wants = np.zeros((len(block), n_words), np.uint64)
     for old, who in enumerate(block.inputs):

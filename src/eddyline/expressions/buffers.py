@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame
+from eddyline.expressions.frame import ErrorCodes, Evaluation, Frame
 from eddyline.types import DATE, INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 
 Mask = npt.NDArray[np.bool_]
@@ -24,6 +24,18 @@ def numbers(array: pa.Array) -> npt.NDArray[Any]:
     if data is None:
         return np.zeros(len(array), dtype)
     return np.frombuffer(data, dtype)[array.offset : array.offset + len(array)]
+
+
+def bitmap_bits(buffer: Any, offset: int, n: int) -> npt.NDArray[np.uint8]:
+    """Bits of an Arrow bitmap, one byte each."""
+    skipped, first = divmod(offset, 8)
+    packed = np.frombuffer(buffer, np.uint8, (first + n + 7) // 8, skipped)
+    return np.unpackbits(packed, count=first + n, bitorder="little")[first:]
+
+
+def mask_of(array: pa.Array) -> Mask:
+    """The truth values of an array that has no NULL."""
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def valid(*arrays: pa.Array) -> Mask | None:
@@ -55,7 +67,7 @@ def arrow(values: npt.NDArray[Any], mask: Mask | None, to: pa.DataType) -> pa.Ar
     return built if stored is to else built.view(to)
 
 
-def operands(arguments: Sequence[Evaluated], frame: Frame) -> tuple[list[npt.NDArray[Any]], Mask | None]:
+def operands(arguments: Sequence[Evaluation], frame: Frame) -> tuple[list[npt.NDArray[Any]], Mask | None]:
     """The numbers of all arguments, and the rows where all have one. A scalar stays one number for all rows."""
     views, mask = [], None
     for argument in arguments:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 Int64Vector = npt.NDArray[np.int64]
 
-DAY_US = 86_400_000_000
 _EPOCH_DAYS = 719_468  # from 0000-03-01, where the years of the arithmetic below begin, to 1970-01-01
 ERA_DAYS = 146_097  # 400 years
 

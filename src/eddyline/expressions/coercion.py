@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from eddyline.errors import Span, TypeMismatchError
-from eddyline.expressions.fold import fold
+from eddyline.expressions.folding import fold
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import (
     BINARY,

@@ -44,7 +44,7 @@ def nines(digits: int, scale: int = 0) -> Decimal:
     return Decimal((0, (9,) * digits, -scale))
 
 
-def relabelled(array: pa.Array, precision: int, scale: int) -> pa.Array:
+def relabelled_decimals(array: pa.Array, precision: int, scale: int) -> pa.Array:
     """The same stored integers under another precision and scale. Nothing is checked."""
     t = pa.decimal256 if pa.types.is_decimal256(array.type) else pa.decimal128
     return pa.Array.from_buffers(t(precision, scale), len(array), array.buffers(), offset=array.offset)
@@ -57,7 +57,7 @@ def wide(array: pa.Array) -> pa.Array:
 
 def whole(array: pa.Array, scale: int) -> pa.Array:
     """The stored integers of the values at a scale at least their own."""
-    return relabelled(wide(array).cast(pa.decimal256(WIDE, scale)), WIDE, 0)
+    return relabelled_decimals(wide(array).cast(pa.decimal256(WIDE, scale)), WIDE, 0)
 
 
 # ------------------------------------------------------------------------------------- fitting a type
@@ -73,15 +73,17 @@ def fit(array: pa.Array, to: pa.DataType, *, rounding: str = HALF_UP) -> tuple[p
         if drop <= 0 and to.precision - to.scale >= t.precision - t.scale:
             return array.cast(to), None
         if drop > 0 and t.precision < MAX_PRECISION:  # rounding up may need one digit more
-            roomy = pc.round(relabelled(array, MAX_PRECISION, t.scale), ndigits=to.scale, round_mode=rounding)
-            return _checked(roomy.cast(pa.decimal128(MAX_PRECISION, to.scale)), to)
+            roomy = pc.round(
+                relabelled_decimals(array, MAX_PRECISION, t.scale), ndigits=to.scale, round_mode=rounding
+            )
+            return _checked_range(roomy.cast(pa.decimal128(MAX_PRECISION, to.scale)), to)
     if drop <= 0:
-        return _checked(wide(array).cast(pa.decimal256(WIDE, to.scale)), to)
-    cut = rounded_quotient(relabelled(wide(array), WIDE, 0), _power_of_ten(drop), rounding)
-    return _checked(relabelled(cut, WIDE, to.scale), to)
+        return _checked_range(wide(array).cast(pa.decimal256(WIDE, to.scale)), to)
+    cut = rounded_quotient(relabelled_decimals(wide(array), WIDE, 0), _power_of_ten(drop), rounding)
+    return _checked_range(relabelled_decimals(cut, WIDE, to.scale), to)
 
 
-def _checked(array: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask | None]:
+def _checked_range(array: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask | None]:
     outside = beyond(array, nines(to.precision, to.scale))
     if outside is None:
         return array.cast(to), None
@@ -99,16 +101,16 @@ def beyond(array: pa.Array, limit: Decimal | int, low: Decimal | int | None = No
     return mask if mask.any() else None
 
 
-def truncated(array: pa.Array) -> pa.Array:
+def truncated_decimals(array: pa.Array) -> pa.Array:
     """What stands before the point, as DECIMAL(38, 0)."""
     to = pa.decimal128(MAX_PRECISION, 0)
     if array.type.scale == MAX_PRECISION:  # nothing does, and Arrow refuses to say so
         return pc.if_else(array.is_valid(), pa.scalar(Decimal(0), to), pa.scalar(None, to))
-    roomy = relabelled(array, MAX_PRECISION, array.type.scale)
+    roomy = relabelled_decimals(array, MAX_PRECISION, array.type.scale)
     return pc.round(roomy, ndigits=0, round_mode=TOWARDS_ZERO).cast(to)
 
 
-def rounded(value: Decimal, to: pa.DataType) -> Decimal | None:
+def rounded_decimal(value: Decimal, to: pa.DataType) -> Decimal | None:
     """One Python decimal rounded half up to DECIMAL `to`, or None if it does not fit."""
     if value.adjusted() >= to.precision - to.scale and value:
         return None
@@ -130,7 +132,7 @@ def quotient(x: pa.Array, by: pa.Array | pa.Scalar) -> tuple[pa.Array, pa.Array]
     divisor = pa.repeat(by, len(x)) if isinstance(by, pa.Scalar) else by
     fits = beyond(x, nines(_DIVIDEND))
     dividend = x if fits is None else pc.if_else(pa.array(fits), pa.scalar(None, _WHOLE), x)
-    guarded = pc.divide(relabelled(dividend, _DIVIDEND, 0), relabelled(divisor, 1, 0))
+    guarded = pc.divide(relabelled_decimals(dividend, _DIVIDEND, 0), relabelled_decimals(divisor, 1, 0))
     q = pc.round(guarded, ndigits=0, round_mode=TOWARDS_ZERO).cast(_WHOLE)  # by 10⁴, which Arrow does rightly
     rest = _product_rest(x, q, divisor)
     wrong = _not_a_rest(rest, x, divisor)
@@ -146,8 +148,10 @@ def quotient(x: pa.Array, by: pa.Array | pa.Scalar) -> tuple[pa.Array, pa.Array]
 
 
 def _product_rest(x: pa.Array, q: pa.Array, divisor: pa.Array) -> pa.Array:
-    product = pc.multiply(relabelled(q, 1, 0), relabelled(divisor, 1, 0))
-    return relabelled(pc.subtract(relabelled(x, WIDE - 1, 0), relabelled(product, WIDE - 1, 0)), WIDE, 0)
+    product = pc.multiply(relabelled_decimals(q, 1, 0), relabelled_decimals(divisor, 1, 0))
+    return relabelled_decimals(
+        pc.subtract(relabelled_decimals(x, WIDE - 1, 0), relabelled_decimals(product, WIDE - 1, 0)), WIDE, 0
+    )
 
 
 def _not_a_rest(rest: pa.Array, x: pa.Array, divisor: pa.Array) -> Mask | None:
@@ -187,7 +191,9 @@ def rounded_quotient(x: pa.Array, by: pa.Array | pa.Scalar, rounding: str) -> pa
     elif rounding == DOWN:
         away = pc.and_(pc.not_equal(rest, zero), is_negative)
     else:
-        other = pc.subtract(relabelled(_abs(divisor), WIDE - 1, 0), relabelled(_abs(rest), WIDE - 1, 0))
+        other = pc.subtract(
+            relabelled_decimals(_abs(divisor), WIDE - 1, 0), relabelled_decimals(_abs(rest), WIDE - 1, 0)
+        )
         size = _abs(rest)
         away = pc.greater(size, other)
         is_half = pc.equal(size, other)
@@ -195,7 +201,9 @@ def rounded_quotient(x: pa.Array, by: pa.Array | pa.Scalar, rounding: str) -> pa
             is_half = pc.and_(is_half, pa.array(_is_odd(q)))
         away = pc.or_(away, is_half)
     step = pc.if_else(away, pc.if_else(is_negative, pa.scalar(Decimal(-1), _WHOLE), one), zero)
-    return relabelled(pc.add(relabelled(q, WIDE - 1, 0), relabelled(step, WIDE - 1, 0)), WIDE, 0)
+    return relabelled_decimals(
+        pc.add(relabelled_decimals(q, WIDE - 1, 0), relabelled_decimals(step, WIDE - 1, 0)), WIDE, 0
+    )
 
 
 def _is_odd(array: pa.Array) -> Mask:
@@ -221,17 +229,19 @@ def add(a: pa.Array, b: pa.Array, to: pa.DataType, *, subtract: bool = False) ->
     scale = max(a.type.scale, b.type.scale)
     if max(a.type.precision - a.type.scale, b.type.precision - b.type.scale) + scale + 1 <= MAX_PRECISION:
         return combine(a, b), None  # Arrow has Spark's rule for the type of a sum that is not cut
-    total = combine(relabelled(whole(a, scale), WIDE - 1, 0), relabelled(whole(b, scale), WIDE - 1, 0))
-    return fit(relabelled(total, WIDE, scale), to)
+    total = combine(
+        relabelled_decimals(whole(a, scale), WIDE - 1, 0), relabelled_decimals(whole(b, scale), WIDE - 1, 0)
+    )
+    return fit(relabelled_decimals(total, WIDE, scale), to)
 
 
 def multiply(a: pa.Array, b: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask | None]:
     """The product, rounded to 38 digits and then to `to`, as Spark does."""
     if a.type.precision + b.type.precision + 1 <= MAX_PRECISION:
         return pc.multiply(a, b), None
-    x, y = (relabelled(wide(v), WIDE // 2 - 1, 0) for v in (a, b))
-    product = _to_38_digits(relabelled(pc.multiply(x, y), WIDE, 0))
-    return fit(relabelled(product, WIDE, a.type.scale + b.type.scale), to)
+    x, y = (relabelled_decimals(wide(v), WIDE // 2 - 1, 0) for v in (a, b))
+    product = _to_38_digits(relabelled_decimals(pc.multiply(x, y), WIDE, 0))
+    return fit(relabelled_decimals(product, WIDE, a.type.scale + b.type.scale), to)
 
 
 def _to_38_digits(product: pa.Array) -> pa.Array:
@@ -246,9 +256,9 @@ def _to_38_digits(product: pa.Array) -> pa.Array:
             power = _power_of_ten(drop)
             cut = rounded_quotient(product.filter(pa.array(is_here)), power, HALF_UP)
             restored = pc.multiply(
-                relabelled(cut, 1, 0), pa.scalar(power.as_py(), pa.decimal256(WIDE - 2, 0))
+                relabelled_decimals(cut, 1, 0), pa.scalar(power.as_py(), pa.decimal256(WIDE - 2, 0))
             )
-            product = pc.replace_with_mask(product, pa.array(is_here), relabelled(restored, WIDE, 0))
+            product = pc.replace_with_mask(product, pa.array(is_here), relabelled_decimals(restored, WIDE, 0))
     return product
 
 
@@ -257,7 +267,7 @@ def divide(a: pa.Array, b: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask | 
     shift = MAX_PRECISION + b.type.scale - a.type.scale
     if a.type.precision + shift <= WIDE:
         q = rounded_quotient(whole(a, a.type.scale + shift), whole(b, b.type.scale), HALF_UP)
-        return fit(relabelled(q, WIDE, MAX_PRECISION), to)
+        return fit(relabelled_decimals(q, WIDE, MAX_PRECISION), to)
     # The dividend needs more than 76 digits, which only Python's integers have.
     scaled = [
         None
@@ -285,7 +295,7 @@ def remainder(a: pa.Array, b: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask
     """What the whole quotient leaves of `a`, with the sign of `a`. `b` is not zero."""
     scale = max(a.type.scale, b.type.scale)
     rest = quotient(whole(a, scale), whole(b, scale))[1]
-    return fit(relabelled(rest, WIDE, scale), to)
+    return fit(relabelled_decimals(rest, WIDE, scale), to)
 
 
 def positive_remainder(a: pa.Array, b: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask | None]:
@@ -293,19 +303,19 @@ def positive_remainder(a: pa.Array, b: pa.Array, to: pa.DataType) -> tuple[pa.Ar
     scale = max(a.type.scale, b.type.scale)
     divisor = whole(b, scale)
     rest = quotient(whole(a, scale), divisor)[1]
-    moved = pc.add(relabelled(rest, WIDE - 1, 0), relabelled(divisor, WIDE - 1, 0))
-    again = quotient(relabelled(moved, WIDE, 0), divisor)[1]
+    moved = pc.add(relabelled_decimals(rest, WIDE - 1, 0), relabelled_decimals(divisor, WIDE - 1, 0))
+    again = quotient(relabelled_decimals(moved, WIDE, 0), divisor)[1]
     rest = pc.if_else(pc.less(rest, pa.scalar(Decimal(0), _WHOLE)), again, rest)
-    return fit(relabelled(rest, WIDE, scale), to)
+    return fit(relabelled_decimals(rest, WIDE, scale), to)
 
 
 def _integers(array: pa.Array) -> list[int | None]:
-    return [None if v is None else int(v) for v in relabelled(array, MAX_PRECISION, 0).to_pylist()]
+    return [None if v is None else int(v) for v in relabelled_decimals(array, MAX_PRECISION, 0).to_pylist()]
 
 
 def _from_integers(values: list[int | None], to: pa.DataType) -> tuple[pa.Array, Mask | None]:
     limit = 10**to.precision
     outside = np.array([v is not None and abs(v) >= limit for v in values], dtype=bool)
     kept = [None if v is None or bad else Decimal(v) for v, bad in zip(values, outside, strict=True)]
-    built = relabelled(pa.array(kept, pa.decimal128(MAX_PRECISION, 0)), to.precision, to.scale)
+    built = relabelled_decimals(pa.array(kept, pa.decimal128(MAX_PRECISION, 0)), to.precision, to.scale)
     return built, outside if outside.any() else None

@@ -58,7 +58,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class Evaluation:
     """The value of an expression on every row of a frame, and the rows that have none."""
 
     values: pa.Array | pa.Scalar
@@ -82,17 +82,17 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CallResult:
     """What a user's function gave on some rows of a frame, so that no row is shown to it twice. NULL on the others."""
 
     rows: npt.NDArray[np.bool_]
     values: pa.Array
     errors: ErrorCodes
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Called:
-        return Called(self.rows[rows], self.values.take(pa.array(rows)), self.errors[rows])
+    def take(self, rows: npt.NDArray[np.int64]) -> CallResult:
+        return CallResult(self.rows[rows], self.values.take(pa.array(rows)), self.errors[rows])
 
-    def wherever_alike(self, numbers: npt.NDArray[np.int64]) -> Called:
+    def wherever_alike(self, numbers: npt.NDArray[np.int64]) -> CallResult:
         """The same, known also on rows that have the number of one on which it is known."""
         known = np.flatnonzero(self.rows)
         if not len(known):
@@ -109,15 +109,15 @@ class TakenArrays(Mapping[_Key, pa.Array]):
     def __init__(self, arrays: Any, rows: npt.NDArray[np.int64]) -> None:
         self._arrays = arrays
         self._rows = pa.array(rows)
-        self._taken: dict[_Key, pa.Array | pa.Scalar] = {}
+        self._taken_arrays: dict[_Key, pa.Array | pa.Scalar] = {}
 
     def __getitem__(self, key: _Key) -> pa.Array | pa.Scalar:
-        found = self._taken.get(key)
+        found = self._taken_arrays.get(key)
         if found is None:
             found = self._arrays[key]
             if not isinstance(found, pa.Scalar):
                 found = found.take(self._rows)
-            self._taken[key] = found
+            self._taken_arrays[key] = found
         return found
 
     def __iter__(self) -> Iterator[_Key]:
@@ -148,9 +148,9 @@ class Frame:
     slots: Sequence[pa.Array | pa.Scalar] | Mapping[int, pa.Array | pa.Scalar] = ()
     context: Context = field(default_factory=Context)
     failures: list[Failure] = field(default_factory=list)
-    computed: dict[Expression, Evaluated] = field(default_factory=dict)
+    computed_values: dict[Expression, Evaluation] = field(default_factory=dict)
     _codes: dict[Failure, int] = field(default_factory=dict)
-    called: dict[UserCall, Called] = field(default_factory=dict)
+    call_results: dict[UserCall, CallResult] = field(default_factory=dict)
     alike: Alike | None = None  # where several rows may give a call the same arguments
     budget: Budget | None = None  # of constants; rows have none
     variables: dict[int, pa.Array] = field(default_factory=dict)  # inside a function that is an argument
@@ -167,9 +167,9 @@ class Frame:
     def failure(self, code: int) -> Failure:
         return self.failures[code - 1]
 
-    def array(self, value: Evaluated | pa.Array | pa.Scalar) -> pa.Array:
+    def array(self, value: Evaluation | pa.Array | pa.Scalar) -> pa.Array:
         """The value spread over all rows."""
-        values = value.values if isinstance(value, Evaluated) else value
+        values = value.values if isinstance(value, Evaluation) else value
         if isinstance(values, pa.Scalar):
             if self.n_rows == 0:  # Arrow repeats no list or struct zero times
                 return pa.array([], values.type)
@@ -209,7 +209,7 @@ class Frame:
         """A frame over these rows only; of the functions that were called it knows `calls` (None: all). Its failures are
         numbered as in this one."""
         alike = self.alike
-        calls = self.called if calls is None else [call for call in calls if call in self.called]
+        calls = self.call_results if calls is None else [call for call in calls if call in self.call_results]
         return Frame(
             len(rows),
             TakenArrays(self.columns, rows),
@@ -218,7 +218,7 @@ class Frame:
             self.failures,
             {},
             self._codes,
-            {call: self.called[call].take(rows) for call in calls},
+            {call: self.call_results[call].take(rows) for call in calls},
             None if alike is None else lambda call: alike(call)[rows],
             self.budget,
             {number: column.take(pa.array(rows)) for number, column in self.variables.items()},

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from eddyline.errors import Span, TypeMismatchError, UnknownNameError, UnsupportedError, did_you_mean
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluation, Frame
 from eddyline.model import Call, Expression, Literal, Slot
 
 # Takes the bound arguments, returns them coerced, and the type of the result; raises TypeMismatchError.
 Typing = Callable[[Sequence[Expression]], tuple[Sequence[Expression], pa.DataType]]
 # Takes the evaluated arguments; errors of the arguments are merged in by the caller afterwards.
-Lowering = Callable[[Sequence[Evaluated], Call, Frame], Evaluated]
+Lowering = Callable[[Sequence[Evaluation], Call, Frame], Evaluation]
 # Takes unevaluated arguments and the function that evaluates them; owns all error handling (CASE, AND, coalesce …).
-LazyLowering = Callable[[Call, Frame, Callable[[Expression, Frame], Evaluated]], Evaluated]
+LazyLowering = Callable[[Call, Frame, Callable[[Expression, Frame], Evaluation]], Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ def function(
     null_propagates: bool = True,
     asked_first: tuple[int, ...] = (),
     lazy: bool = False,
-) -> Callable[[Callable[..., Evaluated]], Callable[..., Evaluated]]:
+) -> Callable[[Callable[..., Evaluation]], Callable[..., Evaluation]]:
     """Register a lowering under one or more names; the first is the one explain and docs show."""
     low, high = (arguments, arguments) if isinstance(arguments, int) else arguments
 
-    def register(lowering: Callable[..., Evaluated]) -> Callable[..., Evaluated]:
+    def register(lowering: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
         entry = Function(
             names[0],
             typing,

@@ -12,7 +12,7 @@ from eddyline.expressions.buffers import Mask
 Vector = npt.NDArray[Any]
 
 
-def wrapped(operator: str, a: Vector, b: Vector) -> tuple[Vector, Mask]:
+def wrapped_result(operator: str, a: Vector, b: Vector) -> tuple[Vector, Mask]:
     """a operator b modulo the width of the type, and where that is not the true result."""
     if operator == "+":
         values = a + b

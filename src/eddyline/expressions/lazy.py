@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.expressions.evaluate import remember_calls, spread
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.evaluation import remember_calls, spread
+from eddyline.expressions.frame import Evaluation, Frame
 from eddyline.model import Expression, UserCall
 
-Evaluate = Callable[[Expression, Frame], Evaluated]
+Evaluate = Callable[[Expression, Frame], Evaluation]
 Rows = npt.NDArray[np.bool_] | OneOf[True]
 
 
@@ -22,23 +22,23 @@ def needs_care(expression: Expression) -> bool:
     return expression.facts.has_user_calls
 
 
-def evaluate_where(expression: Expression, rows: Rows, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def evaluate_where(expression: Expression, rows: Rows, frame: Frame, evaluate: Evaluate) -> Evaluation:
     """The value on the rows in `rows` (True: all). Elsewhere the value is NULL, or real if it comes at no cost."""
-    if rows is True or rows.all() or not needs_care(expression) or expression in frame.computed:
+    if rows is True or rows.all() or not needs_care(expression) or expression in frame.computed_values:
         result = evaluate(expression, frame)
         if rows is True or result.errors is None:
             return result
         errors = np.where(rows, result.errors, np.int32(0))
-        return Evaluated(result.values, errors if errors.any() else None)
+        return Evaluation(result.values, errors if errors.any() else None)
     positions = np.flatnonzero(rows)
     if not len(positions):
-        return Evaluated(pa.scalar(None, expression.type))
+        return Evaluation(pa.scalar(None, expression.type))
     some = frame.take(positions, {node for node in expression.walk() if isinstance(node, UserCall)})
     result = evaluate(expression, some)
     remember_calls(frame, some, positions)
     values = spread(some.array(result), positions, frame.n_rows)
     if result.errors is None:
-        return Evaluated(values)
+        return Evaluation(values)
     errors = np.zeros(frame.n_rows, np.int32)
     errors[positions] = result.errors
-    return Evaluated(values, errors)
+    return Evaluation(values, errors)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.expressions.frame import MADE_AT_ONCE, ErrorCodes, Evaluated, Frame, RowError, scalar_bytes
+from eddyline.expressions.frame import MADE_AT_ONCE, ErrorCodes, Evaluation, Frame, RowError, scalar_bytes
 
 # Characters that repeat, space, lpad and rpad make out of a few.
 LONGEST_REPEATED = 1 << 20
@@ -132,7 +132,7 @@ def where_fine(values: pa.Array | pa.Scalar, errors: ErrorCodes | None, frame: F
     return pc.if_else(pa.array(errors == 0), frame.array(values), pa.scalar(None, values.type))
 
 
-def check_collected(function: str, arguments: Iterable[Evaluated], frame: Frame) -> ErrorCodes | None:
+def check_collected(function: str, arguments: Iterable[Evaluation], frame: Frame) -> ErrorCodes | None:
     """The error of a row whose values are too much for an array, a map or a struct of them.
 
     Raises TooMuchAtOnce where several rows are.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.errors import EddylineError, PropertyError
-from eddyline.expressions.evaluate import evaluate
+from eddyline.expressions.evaluation import evaluate
 from eddyline.expressions.frame import Context, Frame
 from eddyline.expressions.function import call
 from eddyline.model import Column, Expression, Literal, Stream

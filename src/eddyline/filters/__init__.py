@@ -4,22 +4,39 @@ Enters: a `TupleBatch` and the plan of its stream. Leaves: `FilterOutput`, the (
 of query ids, and the pairs that could not be decided. Nothing is projected or copied per query.
 """
 
-from eddyline.filters.matching import DeadPairs, FilterOutput
-from eddyline.filters.stage import FilterStage
-from eddyline.filters.trial import Trial, TrialError, TrialInput, trial
-from eddyline.filters.why import ClauseVerdict, Why, WhyNot, why, why_not
+from eddyline.documents import ClauseVerdict, Trial, TrialError, TrialInput, Why, WhyNot
+from eddyline.filters.batch_evaluation import with_constants
+from eddyline.filters.filter_pool import FilterPool, conditions_from, filter_key, is_dear
+from eddyline.filters.index_part import IndexPart
+from eddyline.filters.matching import DeadPairs, FilterOutput, merged_hits
+from eddyline.filters.saved_index import read_parts, write_base, write_overlay
+from eddyline.filters.stage import FilterStage, StageCounters
+from eddyline.filters.trials import trial
+from eddyline.filters.verdicts import evaluated_expression, why, why_not
 
 __all__ = [
     "ClauseVerdict",
     "DeadPairs",
     "FilterOutput",
+    "FilterPool",
     "FilterStage",
+    "IndexPart",
+    "StageCounters",
     "Trial",
     "TrialError",
     "TrialInput",
     "Why",
     "WhyNot",
+    "conditions_from",
+    "evaluated_expression",
+    "filter_key",
+    "is_dear",
+    "merged_hits",
+    "read_parts",
     "trial",
     "why",
     "why_not",
+    "with_constants",
+    "write_base",
+    "write_overlay",
 ]

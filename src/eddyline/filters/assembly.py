@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from eddyline.batch import Positions, QueryIds
 from eddyline.filters.bitset_blocks import BitsetBlocks, Nulls, Ranges
-from eddyline.filters.boxes import Asked, KeyOption
+from eddyline.filters.boxes import KeyOption, QueryBoxes
 from eddyline.filters.choice import BITSETS, KEYS, LEAVES, SMALL_GROUP, Choice
 from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import HIGHEST, LOWEST, Keys, Mask
@@ -38,7 +38,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedStructure:
     """A structure in its place: what it looks at, and what its hits mean."""
 
     kind: str
@@ -61,7 +61,7 @@ class _Place(NamedTuple):
 class _Piece(NamedTuple):
     """Lanes of one segment that go to the same place."""
 
-    block: Asked
+    block: QueryBoxes
     lanes: Positions
     is_plain: bool  # exact once boxes and planes are decided
     option: KeyOption | None
@@ -77,38 +77,38 @@ class Assembly:
     def __init__(self, n_attributes: int) -> None:
         self._n_attributes = n_attributes
         self._places: dict[_Place, list[_Piece]] = {}
-        self._open: list[tuple[Shape, QueryIds]] = []
+        self._open_groups: list[tuple[Shape, QueryIds]] = []
 
-    def place(self, block: Asked, is_plain: Mask, choice: Choice) -> None:
+    def place(self, block: QueryBoxes, is_plain: Mask, choice: Choice) -> None:
         """Put the queries of one segment where they were chosen to go; those that can never match go nowhere."""
         for plain in (True, False):
             here = block.can_match & (is_plain == plain)
             void, lanes = np.flatnonzero(here & block.is_void), np.flatnonzero(here & ~block.is_void)
             if len(void):
-                self._put(_Piece(block, void, plain, None), BITSETS)
+                self._add(_Piece(block, void, plain, None), BITSETS)
             if not len(lanes):
                 continue
             if choice.option is not None:
-                self._put(_Piece(block, lanes, plain, choice.option), KEYS)
+                self._add(_Piece(block, lanes, plain, choice.option), KEYS)
                 continue
             narrow = choice.is_narrow[lanes]
             for kind, chosen in ((LEAVES, lanes[narrow]), (BITSETS, lanes[~narrow])):
                 if len(chosen):
-                    self._put(_Piece(block, chosen, plain, None), kind)
+                    self._add(_Piece(block, chosen, plain, None), kind)
 
-    def build(self) -> tuple[Placed, ...]:
+    def build(self) -> tuple[PlacedStructure, ...]:
         for place in list(self._places):
             if place.kind != BITSETS and _size(self._places[place]) < SMALL_GROUP[place.kind]:
                 for piece in self._places.pop(place):
-                    self._put(piece, BITSETS)
+                    self._add(piece, BITSETS)
         self._mix_keys()
-        return tuple(self._placed(place, pieces) for place, pieces in self._places.items())
+        return tuple(self._placed_structure(place, pieces) for place, pieces in self._places.items())
 
     def open_queries(self) -> tuple[tuple[Shape, ...], QueryIds, npt.NDArray[np.int32]]:
         """Shapes of queries in open structures, their ids ascending, and which shape each has."""
         numbers: dict[Shape, int] = {}
         ids, shapes = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for shape, of_shape in self._open:
+        for shape, of_shape in self._open_groups:
             ids.append(of_shape)
             shapes.append(np.full(len(of_shape), numbers.setdefault(shape, len(numbers)), np.int32))
         together = np.concatenate(ids)
@@ -117,7 +117,7 @@ class Assembly:
 
     # ----------------------------------------------------------------------------------------- inside
 
-    def _put(self, piece: _Piece, kind: str) -> None:
+    def _add(self, piece: _Piece, kind: str) -> None:
         block, option = piece.block, piece.option
         attributes = tuple(sorted(block.boxes))
         served = 0
@@ -145,23 +145,23 @@ class Assembly:
                 pieces = [piece for place in places for piece in self._places.pop(place)]
                 self._places[_Place(KEYS, key, union, is_exact)] = pieces
 
-    def _placed(self, place: _Place, pieces: list[_Piece]) -> Placed:
+    def _placed_structure(self, place: _Place, pieces: list[_Piece]) -> PlacedStructure:
         if not place.is_exact:
-            self._open += [(piece.block.segment.shape, piece.ids) for piece in pieces]
+            self._open_groups += [(piece.block.segment.shape, piece.ids) for piece in pieces]
         if place.kind == BITSETS:
             blocks, used = self._bitsets(pieces)
-            return Placed(BITSETS, blocks, used, place.is_exact, serves_planes=True)
+            return PlacedStructure(BITSETS, blocks, used, place.is_exact, serves_planes=True)
         ids, lows, highs, keys, asked = _boxes(place, pieces)
         if place.kind == LEAVES:
             leaves = LeafBlocks.build(ids, place.attributes, lows, highs)
-            return Placed(LEAVES, leaves, place.attributes, place.is_exact, serves_planes=False)
+            return PlacedStructure(LEAVES, leaves, place.attributes, place.is_exact, serves_planes=False)
         lists: Structure
         if len(asked) and asked.min() != asked.max():
             lists = MixedKeyLists.build(ids, place.key_attribute, keys, place.attributes, lows, highs, asked)
         else:
             lists = KeyLists.build(ids, place.key_attribute, keys, place.attributes, lows, highs)
         looked_at = tuple(sorted({place.key_attribute, *place.attributes}))
-        return Placed(KEYS, lists, looked_at, place.is_exact, serves_planes=False)
+        return PlacedStructure(KEYS, lists, looked_at, place.is_exact, serves_planes=False)
 
     def _bitsets(self, pieces: list[_Piece]) -> tuple[BitsetBlocks, tuple[int, ...]]:
         ranges, nulls = _Flat(), _Flat()

@@ -23,9 +23,32 @@ import numpy.typing as npt
 from eddyline.batch import BitmapHits
 from eddyline.filters.keys import HIGHEST, LOWEST, KeyColumn, Keys
 from eddyline.filters.large_arrays import large_array
-from eddyline.kernels import bitsets as kernels
-from eddyline.kernels.bitsets import LANE_BITS, LANES, LINE_NUMBERS, Int32s, Int64s, Words
-from eddyline.kernels.lanes import LINE_WORDS
+from eddyline.kernels import (
+    ATTRIBUTE,
+    BUCKETS,
+    CLOSES,
+    COLUMN,
+    FEW_STEPS,
+    IS_DIRECT,
+    LANE_BITS,
+    LANES,
+    LINE_NUMBERS,
+    LINE_WORDS,
+    N_CUTS,
+    N_STEPS,
+    SHIFT,
+    TABLE,
+    TERM_COLUMNS,
+    THRESHOLDS,
+    Int32s,
+    Int64s,
+    Words,
+    evaluate_blocks,
+    fill_terms,
+    global_ranks,
+    measure_terms,
+    put_bits,
+)
 
 _NO_NULLS = np.empty(0, np.bool_)
 _SCALE_COLUMNS = 8
@@ -81,14 +104,14 @@ class BitsetBlocks:
         """Blocks where lane k of the input is query `ids[k]`; a query without ranges and nulls matches every row."""
         assert bool(np.all(ranges.low <= ranges.high)), "an interval ends before it begins"
         assert bool(np.all(ids > 0)), "ids begin at 1"
-        scales, conditions = _ranked(ranges, nulls, n_attributes)
+        scales, conditions = _ranked_conditions(ranges, nulls, n_attributes)
         n_cuts = np.array([scale.n_cuts for scale in scales], np.int64)
         order = _lane_order(len(ids), conditions, n_cuts)
         n_blocks = -(-len(ids) // LANES)
         lane_ids = np.zeros(n_blocks * LANES, np.int32)
         lane_ids[: len(ids)] = ids[order]
         by_id = np.argsort(lane_ids[: len(ids)]).astype(np.int32)
-        block_terms, terms, bitsets = _tables(conditions.moved(order), n_blocks, n_cuts)
+        block_terms, terms, bitsets = _tables(conditions.with_order(order), n_blocks, n_cuts)
         cuts_at = np.cumsum([0, *(len(scale.cuts) for scale in scales)]).tolist()
         buckets_at = np.cumsum([0, *(len(scale.buckets) for scale in scales)]).tolist()
         rows = [scale.row(cuts_at[k], buckets_at[k]) for k, scale in enumerate(scales)]
@@ -115,7 +138,7 @@ class BitsetBlocks:
             scale.put_ranks(columns[scale.attribute], ranks[k * n_rows : (k + 1) * n_rows])
         words, counts = _lines(n_rows * n_blocks), np.zeros(n_rows, np.int32)
         numbers = self.bitsets.view(np.int32)
-        kernels.evaluate_blocks(
+        evaluate_blocks(
             self.live, self.block_terms, self.terms, self.bitsets, numbers, ranks, n_scales, words, counts
         )
         return BitmapHits(words.reshape(n_rows, n_blocks * LINE_WORDS), self.ids, counts)
@@ -126,7 +149,7 @@ class BitsetBlocks:
         at, ids = at[at < len(self.known_ids)], ids[at < len(self.known_ids)]
         lanes = self.known_lanes[at[self.known_ids[at] == ids]].astype(np.int64)
         live = self.live.copy()
-        kernels.put_bits(live, lanes >> LANE_BITS, lanes & (LANES - 1), False)
+        put_bits(live, lanes >> LANE_BITS, lanes & (LANES - 1), False)
         return replace(self, live=live)
 
     @property
@@ -149,7 +172,7 @@ class BitsetBlocks:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """What `arrays` gave; the arrays may be read-only maps of files and are not copied."""
-        return cls(**{field.name: _unlocked(arrays[field.name]) for field in fields(cls)})
+        return cls(**{field.name: _writable_view(arrays[field.name]) for field in fields(cls)})
 
     def check(self) -> None:
         """Assert what must hold among the arrays."""
@@ -162,18 +185,18 @@ class BitsetBlocks:
         assert self.block_terms[[0, -1]].tolist() == [0, len(self.terms)], self.block_terms
         assert bool(np.all(np.diff(self.block_terms) >= 0)), self.block_terms
         assert len(self.bitsets) % LINE_WORDS == 0, len(self.bitsets)
-        begins = np.append(self.terms[:, kernels.TABLE], len(self.bitsets) // LINE_WORDS)
+        begins = np.append(self.terms[:, TABLE], len(self.bitsets) // LINE_WORDS)
         for term, (begin, end) in enumerate(zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True)):
             row = self.terms[term].tolist()
             n_lines, n_buckets, n_thresholds = _term_sizes(
-                self.terms[term : term + 1], self.scales[row[kernels.ATTRIBUTE], 1:2]
+                self.terms[term : term + 1], self.scales[row[ATTRIBUTE], 1:2]
             )
             n_numbers = int(n_buckets[0] + n_thresholds[0])
             assert begin + int(n_lines[0]) + -(-n_numbers // LINE_NUMBERS) == end, (term, row, begin, end)
-            thresholds = self.bitsets.view(np.int32)[row[kernels.THRESHOLDS] :][: row[kernels.N_CUTS]]
-            assert row[kernels.SHIFT] == kernels.IS_DIRECT or bool(np.all(np.diff(thresholds) > 0)), row
+            thresholds = self.bitsets.view(np.int32)[row[THRESHOLDS] :][: row[N_CUTS]]
+            assert row[SHIFT] == IS_DIRECT or bool(np.all(np.diff(thresholds) > 0)), row
         last_terms = self.block_terms[1:][np.diff(self.block_terms) > 0] - 1
-        assert bool(np.all(self.terms[last_terms, kernels.CLOSES])), "a clause goes on in the next block"
+        assert bool(np.all(self.terms[last_terms, CLOSES])), "a clause goes on in the next block"
         for row in self.scales.tolist():
             scale = _Scale.from_row(row, self.cuts, self.buckets)
             cuts = scale.cuts[: scale.n_cuts]
@@ -212,7 +235,7 @@ class _Scale:
         behind = np.searchsorted(cuts, begins, side="right")
         upto = np.append(np.searchsorted(cuts, begins[1:], side="left"), len(cuts))
         n_steps = int((upto - behind).max()).bit_length()
-        n_steps = max(n_steps, kernels.FEW_STEPS) if n_steps else 0
+        n_steps = max(n_steps, FEW_STEPS) if n_steps else 0
         padding = np.full((1 << n_steps) - 1, HIGHEST)
         buckets = behind.astype(np.int32)
         return cls(attribute, len(cuts), first, shift, n_steps, np.concatenate([cuts, padding]), buckets)
@@ -233,9 +256,7 @@ class _Scale:
         """Write the number of cuts <= each key to `ranks`, -1 for NULL."""
         keys = _plain(column.keys, np.int64)
         is_null = _NO_NULLS if column.is_null is None else _plain(column.is_null, np.bool_)
-        kernels.global_ranks(
-            keys, is_null, self.cuts, self.buckets, self.first, self.shift, self.n_steps, ranks
-        )
+        global_ranks(keys, is_null, self.cuts, self.buckets, self.first, self.shift, self.n_steps, ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +269,14 @@ class _Conditions:
     begin: Int64s
     end: Int64s
 
-    def moved(self, order: Int64s) -> _Conditions:
+    def with_order(self, order: Int64s) -> _Conditions:
         """The same where lane k is the one that was order[k]."""
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         return replace(self, lane=place[self.lane])
 
 
-def _ranked(ranges: Ranges, nulls: Nulls, n_attributes: int) -> tuple[list[_Scale], _Conditions]:
+def _ranked_conditions(ranges: Ranges, nulls: Nulls, n_attributes: int) -> tuple[list[_Scale], _Conditions]:
     """The scales of the attributes in use, and all conditions on them."""
     attribute = np.concatenate([ranges.attribute, nulls.attribute])
     is_used = np.zeros(n_attributes, np.bool_)
@@ -353,25 +374,25 @@ def _tables(conditions: _Conditions, n_blocks: int, n_cuts: Int64s) -> tuple[Int
     """Which terms each block has, the terms, and their bitsets."""
     n_ranges, lane = len(conditions.begin), conditions.lane & (LANES - 1)
     block_terms, terms, term_of, before = _terms(conditions, n_blocks, n_scales=len(n_cuts))
-    n_all = n_cuts[terms[:, kernels.ATTRIBUTE]]
+    n_all = n_cuts[terms[:, ATTRIBUTE]]
     rank_bits = int(n_cuts.max(initial=0) + 1).bit_length()
     assert len(terms).bit_length() + rank_bits + LANE_BITS < 64, (len(terms), rank_bits)
     toggles = _toggles(term_of[:n_ranges], lane[:n_ranges], conditions, n_all, rank_bits)
-    kernels.measure_terms(toggles, rank_bits, n_cuts, terms)
+    measure_terms(toggles, rank_bits, n_cuts, terms)
     n_lines, n_buckets, n_thresholds = _term_sizes(terms, n_all)
     sizes = n_lines + -(-(n_buckets + n_thresholds) // LINE_NUMBERS)
-    terms[:, kernels.TABLE] = np.cumsum(sizes) - sizes
-    terms[:, kernels.BUCKETS] = (terms[:, kernels.TABLE] + n_lines) * LINE_NUMBERS
-    terms[:, kernels.THRESHOLDS] = terms[:, kernels.BUCKETS] + n_buckets
-    is_direct = terms[:, kernels.SHIFT] == kernels.IS_DIRECT
+    terms[:, TABLE] = np.cumsum(sizes) - sizes
+    terms[:, BUCKETS] = (terms[:, TABLE] + n_lines) * LINE_NUMBERS
+    terms[:, THRESHOLDS] = terms[:, BUCKETS] + n_buckets
+    is_direct = terms[:, SHIFT] == IS_DIRECT
     own_column = len(n_cuts) + np.arange(len(terms)) - np.repeat(block_terms[:-1], np.diff(block_terms))
-    terms[:, kernels.COLUMN] = np.where(is_direct, terms[:, kernels.ATTRIBUTE], own_column)
+    terms[:, COLUMN] = np.where(is_direct, terms[:, ATTRIBUTE], own_column)
     bitsets = _lines(int(sizes.sum()))
-    kernels.fill_terms(toggles, rank_bits, n_cuts, terms, before, bitsets, bitsets.view(np.int32))
-    null_lines, null_lanes = terms[term_of[n_ranges:], kernels.TABLE], lane[n_ranges:]
+    fill_terms(toggles, rank_bits, n_cuts, terms, before, bitsets, bitsets.view(np.int32))
+    null_lines, null_lanes = terms[term_of[n_ranges:], TABLE], lane[n_ranges:]
     is_allowed = conditions.plane[n_ranges:] > 0
     for bit in (False, True):
-        kernels.put_bits(bitsets, null_lines[is_allowed == bit], null_lanes[is_allowed == bit], bit)
+        put_bits(bitsets, null_lines[is_allowed == bit], null_lanes[is_allowed == bit], bit)
     return block_terms, terms, bitsets
 
 
@@ -385,25 +406,25 @@ def _terms(conditions: _Conditions, n_blocks: int, n_scales: int) -> tuple[Int64
     clause = keys // n_scales
     is_first = np.append(True, clause[1:] != clause[:-1])[: len(keys)]
     is_first |= clause % n_planes == 0  # in plane 0 each term is a clause of its own
-    terms = np.zeros((len(keys), kernels.TERM_COLUMNS), np.int64)
-    terms[:, kernels.ATTRIBUTE] = keys % n_scales
-    terms[:, kernels.CLOSES] = np.append(is_first, True)[1:]
+    terms = np.zeros((len(keys), TERM_COLUMNS), np.int64)
+    terms[:, ATTRIBUTE] = keys % n_scales
+    terms[:, CLOSES] = np.append(is_first, True)[1:]
     # lanes of which the clause says nothing pass by its first term
     before = np.where(is_first, ~np.uint64(0), np.uint64(0)).repeat(LINE_WORDS)
     first_of_clause = np.maximum.accumulate(np.where(is_first, np.arange(len(keys)), 0))
     in_clause = np.flatnonzero(conditions.plane > 0)
     lanes = conditions.lane[in_clause] & (LANES - 1)
-    kernels.put_bits(before, first_of_clause[term_of[in_clause]], lanes, False)
+    put_bits(before, first_of_clause[term_of[in_clause]], lanes, False)
     return np.searchsorted(clause // n_planes, np.arange(n_blocks + 1)), terms, term_of, before
 
 
 def _term_sizes(terms: Int64s, n_all: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """How many lines, buckets and thresholds each term has; `n_all` counts all cuts of its attribute."""
-    shift, n_cuts = terms[:, kernels.SHIFT], terms[:, kernels.N_CUTS]
-    is_direct = shift == kernels.IS_DIRECT
+    shift, n_cuts = terms[:, SHIFT], terms[:, N_CUTS]
+    is_direct = shift == IS_DIRECT
     n_lines = np.where(is_direct, n_all, n_cuts) + 2
     n_buckets = np.where(is_direct, 0, (n_all >> np.maximum(shift, 0)) + 2)
-    return n_lines, n_buckets, np.where(is_direct, 0, n_cuts + (1 << terms[:, kernels.N_STEPS]))
+    return n_lines, n_buckets, np.where(is_direct, 0, n_cuts + (1 << terms[:, N_STEPS]))
 
 
 def _toggles(term: Int64s, lane: Int64s, conditions: _Conditions, n_all: Int64s, rank_bits: int) -> Int64s:
@@ -457,7 +478,7 @@ def _plain(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
     return array if is_plain else np.require(array, dtype, ["C", "W"])
 
 
-class _Unlocked:
+class _WritableMemory:
     """The memory of an array that is marked read-only, without the mark."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
@@ -465,7 +486,7 @@ class _Unlocked:
         self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
 
 
-def _unlocked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _writable_view(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The array as kernels take it, not copied if it is contiguous; the caller must not write to it."""
     array = np.ascontiguousarray(array)
-    return array if array.flags.writeable else np.asarray(_Unlocked(array))
+    return array if array.flags.writeable else np.asarray(_WritableMemory(array))

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import Positions
-from eddyline.filters.grouped import GroupedAtom, GroupedClause, GroupedFilter, list_lengths
+from eddyline.filters.grouped_filters import GroupedAtom, GroupedClause, GroupedFilter, list_lengths
 from eddyline.filters.keys import HIGHEST, LOWEST, Domain, KeyColumn, Keys, Mask, is_direct
 from eddyline.filters.patterns import prefix_bounds
 from eddyline.model import AtomKind, Column, Expression, Segment
@@ -31,14 +31,14 @@ class Attributes:
         self.expressions: list[Expression] = []
         self.domains: list[Domain | None] = []
         self._numbers: dict[Expression, int] = {}
-        self._met: list[list[pa.Array]] = []
+        self._sampled_values: list[list[pa.Array]] = []
 
     def number(self, attribute: Expression) -> int:
         found = self._numbers.get(attribute)
         if found is None:
             found = self._numbers[attribute] = len(self.expressions)
             self.expressions.append(attribute)
-            self._met.append([])
+            self._sampled_values.append([])
         return found
 
     def meet(self, clauses: Iterable[GroupedClause]) -> None:
@@ -46,7 +46,7 @@ class Attributes:
         for clause in clauses:
             for atom in clause.atoms:
                 assert atom.atom.attribute is not None
-                met = self._met[self.number(atom.atom.attribute)]
+                met = self._sampled_values[self.number(atom.atom.attribute)]
                 if atom.constants is None or (met and is_direct(met[0].type)):
                     continue
                 if atom.atom.kind is AtomKind.LIKE:
@@ -55,8 +55,8 @@ class Attributes:
                     met.append(atom.constants.flatten() if atom.atom.kind is AtomKind.IN else atom.constants)
 
     def settle(self) -> None:
-        self.domains = [Domain.over(met) if met else None for met in self._met]
-        self._met = []
+        self.domains = [Domain.over(met) if met else None for met in self._sampled_values]
+        self._sampled_values = []
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class KeyOption:
 
 
 @dataclass(slots=True)
-class Asked:
+class QueryBoxes:
     """What some queries of a segment ask: lane k is the query at `positions[k]`."""
 
     segment: Segment
@@ -130,22 +130,22 @@ class Asked:
         return {*self.boxes, *in_planes}
 
 
-def asked(
+def query_boxes(
     segment: Segment,
     positions: Positions,
     grouped: GroupedFilter,
     attributes: Attributes,
     *,
     columns_only: bool = False,
-) -> Asked:
+) -> QueryBoxes:
     """The boxes and planes of these queries. With `columns_only`, clauses that look at a computed attribute are left out."""
-    found = Asked(
+    found = QueryBoxes(
         segment,
         positions,
         can_match=grouped.is_open[positions],
         is_void=np.zeros(len(positions), dtype=bool),
     )
-    for clause in grouped.grouped:
+    for clause in grouped.grouped_clauses:
         if columns_only and any(is_computed(atom) for atom in clause.atoms):
             continue
         single = clause.single
@@ -153,7 +153,7 @@ def asked(
             _add_interval(found, single, attributes)
         else:
             _add_plane(found, clause, attributes)
-    for clause in grouped.bounded:
+    for clause in grouped.bounded_clauses:
         (atom,) = clause.atoms
         if not (columns_only and is_computed(atom)):
             _add_pattern(found, atom, attributes)
@@ -200,42 +200,42 @@ def _bounds(operator: str, keys: Keys) -> list[tuple[Keys, Keys, Mask | None]]:
     return {"<": [below], ">": [above], "!=": [below, above]}[operator]
 
 
-def _add_interval(found: Asked, atom: GroupedAtom, attributes: Attributes) -> None:
-    n = len(found)
+def _add_interval(boxes: QueryBoxes, atom: GroupedAtom, attributes: Attributes) -> None:
+    n = len(boxes)
     if atom.constants is None:  # IS NOT NULL
         assert atom.atom.attribute is not None
         number = attributes.number(atom.atom.attribute)
         low, high = np.full(n, LOWEST), np.full(n, HIGHEST)
     else:
-        number, keys = _keys(atom, found.positions, attributes)
+        number, keys = _keys(atom, boxes.positions, attributes)
         ((low, high, is_some),) = _bounds(atom.atom.operator, keys.keys)
         if is_some is not None:
-            found.require(is_some, is_computed=is_computed(atom))
+            boxes.require(is_some, is_computed=is_computed(atom))
         if keys.is_null is not None:
-            found.require(~keys.is_null, is_computed=is_computed(atom))
+            boxes.require(~keys.is_null, is_computed=is_computed(atom))
         if atom.atom.operator == "=":
-            found.options.append(KeyOption(number, np.arange(n), keys.keys))
-    _intersect(found, number, low, high)
+            boxes.options.append(KeyOption(number, np.arange(n), keys.keys))
+    _intersect(boxes, number, low, high)
 
 
-def _intersect(found: Asked, attribute: int, low: Keys, high: Keys) -> None:
-    known = found.boxes.get(attribute)
+def _intersect(boxes: QueryBoxes, attribute: int, low: Keys, high: Keys) -> None:
+    known = boxes.boxes.get(attribute)
     if known is not None:
         low, high = np.maximum(known[0], low), np.minimum(known[1], high)
-    found.boxes[attribute] = low, high
+    boxes.boxes[attribute] = low, high
 
 
-def _add_plane(found: Asked, clause: GroupedClause, attributes: Attributes) -> None:
+def _add_plane(boxes: QueryBoxes, clause: GroupedClause, attributes: Attributes) -> None:
     plane = Plane()
-    everyone = np.arange(len(found))
+    everyone = np.arange(len(boxes))
     for atom in clause.atoms:
         assert atom.atom.attribute is not None
         number = attributes.number(atom.atom.attribute)
         if atom.atom.kind is AtomKind.IN:
-            lanes, keys = _list_entries(atom, found.positions, attributes)
+            lanes, keys = _list_entries(atom, boxes.positions, attributes)
             plane.allow(number, lanes, keys, keys)
         elif atom.constants is not None:
-            number, column = _keys(atom, found.positions, attributes)
+            number, column = _keys(atom, boxes.positions, attributes)
             for low, high, is_some in _bounds(atom.atom.operator, column.keys):
                 lanes = everyone
                 if column.is_null is not None:
@@ -246,13 +246,13 @@ def _add_plane(found: Asked, clause: GroupedClause, attributes: Attributes) -> N
         elif atom.atom.operator == "is null":
             plane.allow_null(number, everyone)
         else:
-            plane.allow(number, everyone, np.full(len(found), LOWEST), np.full(len(found), HIGHEST))
+            plane.allow(number, everyone, np.full(len(boxes), LOWEST), np.full(len(boxes), HIGHEST))
     may_err = any(is_computed(atom) for atom in clause.atoms)
-    found.require(plane.lanes_with_any(len(found)), is_computed=may_err)
+    boxes.require(plane.lanes_with_any(len(boxes)), is_computed=may_err)
     single = clause.single
     if single is not None and single.atom.kind is AtomKind.IN:
-        found.options.append(KeyOption(plane.attributes[0], plane.lanes[0], plane.lows[0], len(found.planes)))
-    found.planes.append(plane)
+        boxes.options.append(KeyOption(plane.attributes[0], plane.lanes[0], plane.lows[0], len(boxes.planes)))
+    boxes.planes.append(plane)
 
 
 def _list_entries(atom: GroupedAtom, positions: Positions, attributes: Attributes) -> tuple[Positions, Keys]:
@@ -276,16 +276,16 @@ def _list_entries(atom: GroupedAtom, positions: Positions, attributes: Attribute
     return lanes[is_first], values[is_first]
 
 
-def _add_pattern(found: Asked, atom: GroupedAtom, attributes: Attributes) -> None:
+def _add_pattern(boxes: QueryBoxes, atom: GroupedAtom, attributes: Attributes) -> None:
     """A pattern asks for its prefix; whether it asks for more differs from query to query."""
     assert atom.atom.attribute is not None
     assert atom.constants is not None
-    patterns = atom.constants.take(pa.array(found.positions))
+    patterns = atom.constants.take(pa.array(boxes.positions))
     number = attributes.number(atom.atom.attribute)
     domain = attributes.domains[number]
     assert domain is not None
     bounds = prefix_bounds(patterns, atom.atom.operator)
-    _intersect(found, number, *bounds.intervals(domain))
+    _intersect(boxes, number, *bounds.intervals(domain))
     if not bounds.is_exact.all():
         inexact = ~bounds.is_exact
-        found.is_inexact = inexact if found.is_inexact is None else found.is_inexact | inexact
+        boxes.is_inexact = inexact if boxes.is_inexact is None else boxes.is_inexact | inexact

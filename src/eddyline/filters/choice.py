@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.filters.boxes import Asked, KeyOption
+from eddyline.filters.boxes import KeyOption, QueryBoxes
 from eddyline.filters.keys import HIGHEST, LOWEST, Keys, Mask
 
 SELECTIVE_KEYS = 16
@@ -41,28 +41,28 @@ class Choice:
     option: KeyOption | None
 
 
-def choose(asked: Sequence[Asked], sample: Callable[[int], Keys | None]) -> list[Choice]:
+def choose(queries: Sequence[QueryBoxes], sample: Callable[[int], Keys | None]) -> list[Choice]:
     """Choose for the queries of each segment. `sample` gives the sorted keys of an attribute on some rows, or None."""
-    rarity = _key_rarity(asked)
+    rarity = _key_rarity(queries)
     sorted_keys: dict[int, Keys] = {}
     chosen = []
-    for block in asked:
+    for block in queries:
         option = _best_option(block, rarity)
         is_narrow = np.zeros(len(block), dtype=bool)
         if option is None and block.boxes:
             for attribute in block.boxes:
                 if attribute not in sorted_keys:
                     seen = sample(attribute)
-                    sorted_keys[attribute] = _sorted_bounds(asked, attribute) if seen is None else seen
+                    sorted_keys[attribute] = _sorted_bounds(queries, attribute) if seen is None else seen
             is_narrow = _share(block, sorted_keys) <= NARROW_SHARE
         chosen.append(Choice(is_narrow, option))
     return chosen
 
 
-def _key_rarity(asked: Sequence[Asked]) -> dict[int, float]:
+def _key_rarity(queries: Sequence[QueryBoxes]) -> dict[int, float]:
     """For each attribute with keys: the chance that two of them are equal."""
     keys: dict[int, list[Keys]] = {}
-    for block in asked:
+    for block in queries:
         for option in block.options:
             keys.setdefault(option.attribute, []).append(option.keys)
     found = {}
@@ -75,7 +75,7 @@ def _key_rarity(asked: Sequence[Asked]) -> dict[int, float]:
     return found
 
 
-def _best_option(block: Asked, rarity: dict[int, float]) -> KeyOption | None:
+def _best_option(block: QueryBoxes, rarity: dict[int, float]) -> KeyOption | None:
     best: KeyOption | None = None
     for option in block.options:
         if rarity[option.attribute] > 1 / SELECTIVE_KEYS:
@@ -85,15 +85,15 @@ def _best_option(block: Asked, rarity: dict[int, float]) -> KeyOption | None:
     return best
 
 
-def _sorted_bounds(asked: Sequence[Asked], attribute: int) -> Keys:
+def _sorted_bounds(queries: Sequence[QueryBoxes], attribute: int) -> Keys:
     """Where the boxes begin and end on an attribute."""
-    boxes = [block.boxes[attribute] for block in asked if attribute in block.boxes]
+    boxes = [block.boxes[attribute] for block in queries if attribute in block.boxes]
     bounds = np.concatenate([bound for box in boxes for bound in box])
     bounds = bounds[(bounds > LOWEST) & (bounds < HIGHEST)]
     return np.sort(bounds[:: len(bounds) // BOUNDS_LOOKED_AT + 1])
 
 
-def _share(block: Asked, sorted_keys: dict[int, Keys]) -> npt.NDArray[np.float64]:
+def _share(block: QueryBoxes, sorted_keys: dict[int, Keys]) -> npt.NDArray[np.float64]:
     """The share of rows each box lets through, attributes taken as independent."""
     share = np.ones(len(block))
     for attribute, (low, high) in block.boxes.items():

@@ -20,24 +20,24 @@ Built = TypeVar("Built")
 
 
 @dataclass(slots=True)
-class Isolated(Generic[Built]):
+class FaultIsolation(Generic[Built]):
     """What was built, and the places at fault with the reason of each."""
 
-    built: list[Built] = field(default_factory=list)
+    built_parts: list[Built] = field(default_factory=list)
     faults: dict[int, Exception] = field(default_factory=dict)
 
 
-def isolated(n: int, build: Callable[[int, int], Built]) -> Isolated[Built]:
+def isolate_faults(n: int, build: Callable[[int, int], Built]) -> FaultIsolation[Built]:
     """Build places `first` to `until` of n apart, in groups as large as can be, until only those at fault are left.
 
     Raises IndexBuildError without names if there is too little memory to tell.
     """
-    found: Isolated[Built] = Isolated()
+    found: FaultIsolation[Built] = FaultIsolation()
     waiting = [(0, n)]
     while waiting:
         first, until = waiting.pop()
         try:
-            found.built.append(_again(build, first, until))
+            found.built_parts.append(_again(build, first, until))
         except Exception as error:
             if until - first == 1 or len(found.faults) >= MOST_FAULTS:
                 found.faults |= dict.fromkeys(range(first, until), error)
@@ -68,7 +68,7 @@ def _has_memory() -> bool:
     return True
 
 
-def cannot_be_built(whys: Mapping[int, Exception]) -> IndexBuildError:
+def unbuildable_error(whys: Mapping[int, Exception]) -> IndexBuildError:
     """The error that names queries, by id, and says of each why."""
     said = {
         query_id: f"the predicate index cannot be built with it: {type(error).__name__}{f': {error}' if str(error) else ''}"

@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from eddyline.catalog import codec
 from eddyline.expressions import Context
-from eddyline.filters.grouped import grouped_filter
-from eddyline.filters.shared import combinations, with_constants
+from eddyline.filters.batch_evaluation import combinations, with_constants
+from eddyline.filters.grouped_filters import grouped_filter
 from eddyline.model import Call, Clause, Expression, Segment, Slot, UserCall
 from eddyline.nesting import deep
 
@@ -42,7 +42,7 @@ Ids = npt.NDArray[np.int64]
 DeclaredCost = Callable[[UserCall], float | None]
 
 
-def nothing_declared(call: UserCall) -> float | None:
+def no_declared_cost(call: UserCall) -> float | None:
     return None
 
 
@@ -71,7 +71,7 @@ class FilterPool:
     """All filters of a stream."""
 
     context: Context
-    declared: DeclaredCost = nothing_declared
+    declared_cost: DeclaredCost = no_declared_cost
     name: str = "filters"  # under which segments remember what they have in it
     filters: list[Filter] = field(default_factory=list)
     classes: list[frozenset[int]] = field(default_factory=list)
@@ -142,7 +142,7 @@ class FilterPool:
     # ----------------------------------------------------------------------------------------- inside
 
     def _enter(self, segment: Segment) -> SegmentFilters:
-        waiting = grouped_filter(segment, self.context).waiting
+        waiting = grouped_filter(segment, self.context).residual_clauses
         columns: list[Ids] = []
         alone, last = [], []
         for clause in waiting:
@@ -208,7 +208,7 @@ class FilterPool:
 
     def _declared_s(self, conditions: Sequence[Expression]) -> float:
         calls = [node for each in conditions for node in each.walk() if isinstance(node, UserCall)]
-        declared = [self.declared(call) for call in calls]
+        declared = [self.declared_cost(call) for call in calls]
         return sum(OTHER_S if cost is None else cost for cost in declared) if calls else REGEX_S
 
 

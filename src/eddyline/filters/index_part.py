@@ -22,16 +22,16 @@ import numpy.typing as npt
 from eddyline.batch import BitmapHits, ListHits, Positions, QueryIds
 from eddyline.catalog import codec
 from eddyline.expressions import Context
-from eddyline.filters.assembly import Assembly, Placed
+from eddyline.filters.assembly import Assembly, PlacedStructure
+from eddyline.filters.batch_evaluation import BatchEvaluation
 from eddyline.filters.bitset_blocks import BitsetBlocks
-from eddyline.filters.boxes import Asked, Attributes, asked
+from eddyline.filters.boxes import Attributes, QueryBoxes, query_boxes
 from eddyline.filters.choice import choose
-from eddyline.filters.grouped import GroupedFilter, grouped_filters
+from eddyline.filters.grouped_filters import GroupedFilter, grouped_filters
 from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import Domain, KeyColumn, Keys, Mask
 from eddyline.filters.leaf_blocks import LeafBlocks
 from eddyline.filters.mixed_key_lists import MixedKeyLists
-from eddyline.filters.shared import BatchEvaluation
 from eddyline.model import Column, Expression, Literal, Segment, Shape, Slot
 from eddyline.types import type_name
 
@@ -50,7 +50,7 @@ class IndexPart:
 
     attributes: tuple[Expression, ...]
     domains: tuple[Domain | None, ...]
-    placed: tuple[Placed, ...]
+    structures: tuple[PlacedStructure, ...]
     shapes: tuple[Shape, ...]  # of queries in open structures
     open_ids: QueryIds  # ascending
     open_shapes: npt.NDArray[np.int32]  # beside them: which of `shapes`
@@ -75,10 +75,10 @@ class IndexPart:
         attributes = Attributes()
         filters = grouped_filters((segment for segment, _ in members), context)
         for each in filters:
-            attributes.meet((*each.grouped, *each.bounded))
+            attributes.meet((*each.grouped_clauses, *each.bounded_clauses))
         attributes.settle()
         blocks = [
-            asked(segment, positions, each, attributes, columns_only=columns_only)
+            query_boxes(segment, positions, each, attributes, columns_only=columns_only)
             for (segment, positions), each in zip(members, filters, strict=True)
         ]
         exact = [
@@ -104,15 +104,15 @@ class IndexPart:
     # ----------------------------------------------------------------------------------------- use
 
     @cached_property
-    def _used(self) -> list[tuple[int, Expression, Domain | None]]:
+    def _used_attributes(self) -> list[tuple[int, Expression, Domain | None]]:
         """The attributes that some structure looks at."""
-        numbers = sorted({number for placed in self.placed for number in placed.attributes})
+        numbers = sorted({number for placed in self.structures for number in placed.attributes})
         return [(number, self.attributes[number], self.domains[number]) for number in numbers]
 
     def columns(self, evaluation: BatchEvaluation) -> list[KeyColumn]:
         """Keys of the attributes on all rows. A row in error counts as NULL: no comparison is true there."""
         columns = [_NO_COLUMN] * len(self.attributes)
-        for number, attribute, domain in self._used:
+        for number, attribute, domain in self._used_attributes:
             column, wrong = evaluation.keys(attribute, domain)
             if wrong is not None:
                 is_null = wrong != 0 if column.is_null is None else column.is_null | (wrong != 0)
@@ -120,10 +120,10 @@ class IndexPart:
             columns[number] = column
         return columns
 
-    def probe(self, columns: Sequence[KeyColumn], n_rows: int) -> list[tuple[Placed, Hits]]:
+    def probe(self, columns: Sequence[KeyColumn], n_rows: int) -> list[tuple[PlacedStructure, Hits]]:
         """The hits of every structure."""
         found = []
-        for placed in self.placed:
+        for placed in self.structures:
             began = time.perf_counter()
             hits = placed.structure.probe(columns, n_rows)
             placed.cost.seconds += time.perf_counter() - began
@@ -141,11 +141,11 @@ class IndexPart:
     def without(self, ids: QueryIds) -> IndexPart:
         """The part without these queries; those it does not have do not matter."""
         placed = []
-        for each in self.placed:
+        for each in self.structures:
             structure = each.structure.without(ids)
             if structure.n_queries:
                 placed.append(each if structure is each.structure else replace(each, structure=structure))
-        return replace(self, placed=tuple(placed))
+        return replace(self, structures=tuple(placed))
 
     # ----------------------------------------------------------------------------------------- look
 
@@ -155,17 +155,17 @@ class IndexPart:
 
     @property
     def n_queries(self) -> int:
-        return sum(placed.structure.n_queries for placed in self.placed)
+        return sum(placed.structure.n_queries for placed in self.structures)
 
     @property
     def nbytes(self) -> int:
-        structures = sum(placed.structure.nbytes for placed in self.placed)
+        structures = sum(placed.structure.nbytes for placed in self.structures)
         domains = sum(domain.nbytes for domain in self.domains if domain is not None)
         return int(structures + domains + self.open_ids.nbytes + self.open_shapes.nbytes)
 
     def check(self) -> None:
         seen: list[QueryIds] = []
-        for placed in self.placed:
+        for placed in self.structures:
             placed.structure.check()
             seen.append(placed.structure.live_ids())
         ids = np.concatenate(seen) if seen else np.empty(0, np.int32)
@@ -179,7 +179,7 @@ class IndexPart:
         for k, domain in enumerate(self.domains):
             if domain is not None:
                 arrays |= {f"domain{k}.{name}": array for name, array in domain.arrays().items()}
-        for k, placed in enumerate(self.placed):
+        for k, placed in enumerate(self.structures):
             arrays |= {f"placed{k}.{name}": array for name, array in placed.structure.arrays().items()}
         description = {
             "attributes": [codec.expression_to(attribute) for attribute in self.attributes],
@@ -192,7 +192,7 @@ class IndexPart:
                     placed.is_exact,
                     placed.serves_planes,
                 ]
-                for placed in self.placed
+                for placed in self.structures
             ],
             "shapes": [codec.shape_to(shape) for shape in self.shapes],
         }
@@ -215,7 +215,7 @@ class IndexPart:
             for k, t in enumerate(description["domains"])
         )
         placed = tuple(
-            Placed(
+            PlacedStructure(
                 kind,
                 _CLASSES[name].from_arrays(under(f"placed{k}.")),
                 tuple(attributes),
@@ -231,35 +231,35 @@ class IndexPart:
             tuple(shape_of(body) for body in description["shapes"]),
             arrays["open_ids"],
             arrays["open_shapes"],
-            (),  # what it was built of matters only to whoever builds the next
+            (),  # what it was built of matters only when the next is built
         )
 
 
-def structure_facts(number: int, part: IndexPart, placed: Placed) -> dict[str, Any]:
+def structure_facts(number: int, part: IndexPart, placed_structure: PlacedStructure) -> dict[str, Any]:
     """What there is to say about a structure of a part, the first of which is the base."""
-    structure = placed.structure
+    structure = placed_structure.structure
     key = structure.key_attribute if isinstance(structure, KeyLists | MixedKeyLists) else None
     return {
         "where": "the base" if number == 0 else f"overlay {number}",
-        "kind": placed.kind,
+        "kind": placed_structure.kind,
         "key": None if key is None else part.attributes[key],
-        "attributes": [part.attributes[attribute] for attribute in placed.attributes],
-        "is_exact": placed.is_exact,
-        "serves_planes": placed.serves_planes,
-        "n_queries": placed.structure.n_queries,
-        "nbytes": placed.structure.nbytes,
-        "n_rows": placed.cost.n_rows,
-        "ns_per_row": placed.cost.ns_per_row,
-        "hits_per_row": placed.cost.n_hits / max(placed.cost.n_rows, 1),
+        "attributes": [part.attributes[attribute] for attribute in placed_structure.attributes],
+        "is_exact": placed_structure.is_exact,
+        "serves_planes": placed_structure.serves_planes,
+        "n_queries": placed_structure.structure.n_queries,
+        "nbytes": placed_structure.structure.nbytes,
+        "n_rows": placed_structure.cost.n_rows,
+        "ns_per_row": placed_structure.cost.ns_per_row,
+        "hits_per_row": placed_structure.cost.n_hits / max(placed_structure.cost.n_rows, 1),
     }
 
 
-def _is_exact(block: Asked, grouped: GroupedFilter) -> Mask:
+def _is_exact(block: QueryBoxes, grouped: GroupedFilter) -> Mask:
     """Queries whose conditions are all boxes, planes and prefixes, and whose result rows are plain columns and constants."""
     shape = block.segment.shape
     is_plain = all(isinstance(p.expression, (Column, Slot, Literal)) for p in shape.projection)
-    bounded = {clause.clause for clause in grouped.bounded}
-    if not is_plain or any(clause not in bounded for clause in grouped.waiting):
+    bounded = {clause.clause for clause in grouped.bounded_clauses}
+    if not is_plain or any(clause not in bounded for clause in grouped.residual_clauses):
         return np.zeros(len(block), dtype=bool)
     exact = np.ones(len(block), dtype=bool)
     if block.is_inexact is not None:

@@ -20,17 +20,17 @@ from eddyline.batch import ListHits, QueryIds
 from eddyline.filters.keys import KeyColumn, Keys
 from eddyline.filters.leaf_blocks import null_rows, passing_shares
 from eddyline.filters.live_lanes import LiveLanes, differs_from_last
-from eddyline.kernels.interval_masks import QUAD
-from eddyline.kernels.key_lists import (
+from eddyline.kernels import (
     LONG_LIST,
+    QUAD,
     fill_reach,
     fill_table,
     find_dense_lists,
     find_lists,
     gather_rows,
     match_lists,
+    read_only,
 )
-from eddyline.kernels.places import read_only
 
 Int64s = npt.NDArray[np.int64]
 

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.kernels.places import ascending, byte_places, float_places, read_only, wide_places, word_tree
+from eddyline.expressions import bitmap_bits
+from eddyline.kernels import ascending, byte_places, float_places, read_only, wide_places, word_tree
 from eddyline.types import (
     BIGINT,
     BINARY,
@@ -35,6 +36,7 @@ from eddyline.types import (
     TIMESTAMP_NTZ,
     TINYINT,
     is_decimal,
+    is_wide_decimal,
 )
 
 Keys = npt.NDArray[np.int64]
@@ -43,7 +45,6 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 Buffers = Sequence[Any]  # of an Arrow array: validity first
 
 LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)  # of all keys
-NARROW_DIGITS = 18  # of a decimal whose unscaled value fits 64 bits
 _AS_STORED = {
     TINYINT: np.int8,
     SMALLINT: np.int16,
@@ -151,7 +152,7 @@ class Domain:
 
 def is_direct(t: pa.DataType) -> bool:
     """Whether a value of the type is its own key, whatever it is compared with."""
-    return not (_is_bytes(t) or _is_wide(t))
+    return not (_is_bytes(t) or is_wide_decimal(t))
 
 
 def float_keys(numbers: npt.NDArray[np.float64]) -> Keys:
@@ -184,20 +185,16 @@ def _is_bytes(t: pa.DataType) -> bool:
     return t in (STRING, BINARY)
 
 
-def _is_wide(t: pa.DataType) -> bool:
-    return is_decimal(t) and t.precision > NARROW_DIGITS
-
-
 def _conversion(t: pa.DataType, arrays: Arrays) -> Callable[[pa.Array, Buffers], Keys]:
     """What makes keys of one value or more."""
     stored = _AS_STORED.get(t)
     if stored is not None:
-        return lambda values, buffers: _stored(values, buffers, stored).astype(np.int64)
+        return lambda values, buffers: _stored_numbers(values, buffers, stored).astype(np.int64)
     if _is_bytes(t):
         names = ("offsets", "data", "words", "children", "nodes")
         constants = [arrays[name] for name in names]
         return lambda values, buffers: _byte_keys(values, buffers, constants)
-    if _is_wide(t):
+    if is_wide_decimal(t):
         halves = arrays["halves"]
         return lambda values, buffers: _wide_keys(values, buffers, halves)
     if is_decimal(t):
@@ -212,7 +209,7 @@ def _conversion(t: pa.DataType, arrays: Arrays) -> Callable[[pa.Array, Buffers],
     return others[t]
 
 
-def _stored(values: pa.Array, buffers: Buffers, dtype: Any) -> npt.NDArray[Any]:
+def _stored_numbers(values: pa.Array, buffers: Buffers, dtype: Any) -> npt.NDArray[Any]:
     """The numbers of a fixed-width array as they lie in memory; any number where it is NULL."""
     numbers = np.frombuffer(buffers[1], dtype, len(values), values.offset * np.dtype(dtype).itemsize)
     numbers.flags.writeable = False
@@ -221,17 +218,17 @@ def _stored(values: pa.Array, buffers: Buffers, dtype: Any) -> npt.NDArray[Any]:
 
 def _double_keys(values: pa.Array, buffers: Buffers) -> Keys:
     keys = np.empty(len(values), np.int64)
-    float_places(_stored(values, buffers, np.int64), keys)
+    float_places(_stored_numbers(values, buffers, np.int64), keys)
     return keys
 
 
 def _float_keys(values: pa.Array, buffers: Buffers) -> Keys:
     with np.errstate(invalid="ignore"):  # a signalling NaN is NaN like any other
-        return float_keys(_stored(values, buffers, np.float32).astype(np.float64))
+        return float_keys(_stored_numbers(values, buffers, np.float32).astype(np.float64))
 
 
 def _boolean_keys(values: pa.Array, buffers: Buffers) -> Keys:
-    return _bits(buffers[1], values.offset, len(values)).astype(np.int64)
+    return bitmap_bits(buffers[1], values.offset, len(values)).astype(np.int64)
 
 
 def _no_keys(values: pa.Array, buffers: Buffers) -> Keys:
@@ -273,14 +270,7 @@ def _strings(values: pa.Array, buffers: Buffers) -> tuple[npt.NDArray[np.int32],
 def _null_mask(values: pa.Array, buffers: Buffers) -> Mask:
     if buffers[0] is None:  # of type VOID
         return np.ones(len(values), dtype=bool)
-    return _bits(buffers[0], values.offset, len(values)) == 0
-
-
-def _bits(buffer: Any, offset: int, n: int) -> npt.NDArray[np.uint8]:
-    """Bits of an Arrow bitmap, one byte each."""
-    skipped, first = divmod(offset, 8)
-    packed = np.frombuffer(buffer, np.uint8, (first + n + 7) // 8, skipped)
-    return np.unpackbits(packed, count=first + n, bitorder="little")[first:]
+    return bitmap_bits(buffers[0], values.offset, len(values)) == 0
 
 
 # ----------------------------------------------------------------------------------------------- constants
@@ -289,7 +279,7 @@ def _bits(buffer: Any, offset: int, n: int) -> npt.NDArray[np.uint8]:
 def _sorted_constants(constants: pa.Array) -> dict[str, npt.NDArray[Any]]:
     if _is_bytes(constants.type):
         return _sorted_strings(constants)
-    return {"halves": _sorted_halves(constants)} if _is_wide(constants.type) else {}
+    return {"halves": _sorted_halves(constants)} if is_wide_decimal(constants.type) else {}
 
 
 def _sorted_halves(constants: pa.Array) -> Keys:

@@ -1,7 +1,7 @@
 """Large arrays in memory that was used before.
 
 The system clears memory before it hands it out, which takes about as long as filling it. So arrays of megabytes, such as the
-pairs of a round or its bitmap, are cut from memory that earlier ones had, as soon as nobody holds those any more.
+pairs of a round or its bitmap, are cut from memory that earlier ones had, as soon as no reference to those is left.
 """
 
 from __future__ import annotations

@@ -26,15 +26,15 @@ from eddyline.batch import ListHits, QueryIds
 from eddyline.filters.keys import HIGHEST, LOWEST, KeyColumn, Keys, Mask
 from eddyline.filters.large_arrays import large_array
 from eddyline.filters.live_lanes import LiveLanes, Words
-from eddyline.kernels.leaves import (
+from eddyline.kernels import (
     BLOCK_LEAVES,
     LEAF_LANES,
     MAX_ATTRIBUTES,
     WORD_RECORDS,
     find_records,
     put_ids,
+    read_only,
 )
-from eddyline.kernels.places import read_only
 
 Ranks = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ class LeafBlocks:
             high = _in_blocks(highs[k, order], n_blocks, block_lanes, filler=LOWEST)
             boxes[:, k, 0] = low.min(axis=1)
             boxes[:, k, 1] = high.max(axis=1)
-            points[:, k], low_ranks, high_ranks = _ranked(low, high)
+            points[:, k], low_ranks, high_ranks = _ranked_cuts(low, high)
             low_ranks.reshape(-1)[n:], high_ranks.reshape(-1)[n:] = _NEVER_LOW, _NEVER_HIGH
             for side, ranks, widest in ((0, low_ranks, np.minimum), (1, high_ranks, np.maximum)):
                 by_leaf = ranks.reshape(n_blocks, block_lanes // LEAF_LANES, LEAF_LANES)
@@ -217,7 +217,7 @@ def _in_blocks(bounds: Keys, n_blocks: int, block_lanes: int, filler: int) -> Ke
     return blocks.reshape(n_blocks, block_lanes)
 
 
-def _ranked(low: Keys, high: Keys) -> tuple[Keys, Ranks, Ranks]:
+def _ranked_cuts(low: Keys, high: Keys) -> tuple[Keys, Ranks, Ranks]:
     """The cuts of each block, and the ranks of values from where on and up to where a lane holds them.
 
     A lane begins to hold values at the cut `low` and ceases at the cut `high` + 1. With r cuts <= a value, and the lane's own
@@ -260,7 +260,7 @@ def _packed_order(lows: Keys, highs: Keys) -> Order:
     middles = [_middles(low, high) for low, high in zip(lows, highs, strict=True)]
     order = np.argsort(middles[0])
     tile = block_lanes * int(slabs[1:].prod())
-    order = np.concatenate([order, np.full(-n % tile, n)])  # whole tiles, filled up with nobody
+    order = np.concatenate([order, np.full(-n % tile, n)])  # whole tiles, filled up with no query
     for k in range(1, n_attributes):
         order = _sorted_tiles(order, middles[k], tile)
         tile //= int(slabs[k])
@@ -292,7 +292,7 @@ def _middles(low: Keys, high: Keys) -> Keys:
 
 
 def _sorted_tiles(order: Order, middles: Keys, tile: int) -> Order:
-    """Each tile's queries by their middles; nobody (a number behind the last query) comes last."""
+    """Each tile's queries by their middles; no query (a number behind the last one) comes last."""
     keys = np.append(np.minimum(middles, HIGHEST - 1), HIGHEST)[order].reshape(-1, tile)
     return np.take_along_axis(order.reshape(-1, tile), np.argsort(keys, axis=1), axis=1).reshape(-1)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.batch import QueryIds
-from eddyline.kernels.places import read_only
+from eddyline.kernels import read_only
 from eddyline.model import ascending
 
 Words = npt.NDArray[np.uint64]

@@ -13,7 +13,7 @@ from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, QueryId
 from eddyline.expressions import Failure
 from eddyline.filters.large_arrays import large_array
 from eddyline.hit_matches import HitMatches, Hits, distinct_ids, parts_by_segment
-from eddyline.kernels.bitsets import copy_rows_at, count_lanes, decode_rows, decode_rows_at
+from eddyline.kernels import copy_rows_at, count_lanes, decode_rows, decode_rows_at
 from eddyline.model import StreamPlan
 
 
@@ -36,14 +36,14 @@ class FilterOutput:
 
     `hits` are pairs of row and query as the index gave them; `parts` those that had to be looked at one by one, because the query
     computes what it shows or has a residual condition. A query is in one of the two. Nothing is decoded, grouped or projected
-    until somebody asks.
+    until they are read.
     """
 
     batch: TupleBatch
     plan: StreamPlan
     hits: tuple[Hits, ...] = ()
     parts: tuple[PartMatches, ...] = ()
-    dead: DeadPairs = field(default_factory=no_dead_pairs)
+    dead_pairs: DeadPairs = field(default_factory=no_dead_pairs)
 
     @property
     def n_matches(self) -> int:
@@ -68,7 +68,7 @@ class FilterOutput:
     def pairs(self) -> tuple[npt.NDArray[np.int64], QueryIds]:
         """Row i matched the queries `ids[offsets[i]:offsets[i + 1]]`, in no particular order."""
         lists = [*self.hits, *(_by_row(part) for part in self.parts)]
-        one = merged(len(self.batch), lists)
+        one = merged_hits(len(self.batch), lists)
         return one.offsets, one.ids
 
     def query_ids(self) -> QueryIds:
@@ -76,8 +76,8 @@ class FilterOutput:
         found = [_ids_in(hits) for hits in self.hits] + [part.query_ids for part in self.parts]
         return distinct_ids(np.concatenate(found)) if found else np.empty(0, np.int32)
 
-    def unread(self) -> Iterator[HitMatches | PartMatches]:
-        """All matches as they are, to be looked up by whoever keeps them."""
+    def all_matches(self) -> Iterator[HitMatches | PartMatches]:
+        """All matches, not looked up yet."""
         for hits in self.hits:
             if len(hits):
                 yield HitMatches(self.batch, self.plan, hits)
@@ -85,7 +85,7 @@ class FilterOutput:
 
     def late_parts(self) -> Iterator[PartMatches]:
         """The hits by segment, ready to be projected."""
-        yield from parts_by_segment(self.batch, self.plan, merged(len(self.batch), self.hits))
+        yield from parts_by_segment(self.batch, self.plan, merged_hits(len(self.batch), self.hits))
 
     def all_parts(self) -> list[PartMatches]:
         """All matches by segment, in the order of the plan, ready to be projected."""
@@ -105,7 +105,7 @@ class FilterOutput:
                 pairs = np.flatnonzero(part.positions == position)
                 if len(pairs):
                     found.append(part.take(pairs))
-        return _joined(found) if found else None
+        return _joined_parts(found) if found else None
 
     def only(self, query_ids: Sequence[int]) -> FilterOutput:
         """The matches of these queries alone, as small as they are."""
@@ -118,7 +118,7 @@ class FilterOutput:
         )
 
 
-def merged(n_rows: int, lists: Sequence[Hits]) -> ListHits:
+def merged_hits(n_rows: int, lists: Sequence[Hits]) -> ListHits:
     """Hits of the same rows as one list."""
     lists = [hits for hits in lists if len(hits)]
     if len(lists) == 1 and isinstance(lists[0], ListHits):
@@ -165,28 +165,30 @@ def _ids_in(hits: Hits) -> QueryIds:
     return hits.ids[by_lane > 0]
 
 
-def _is_in(ids: QueryIds, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _is_in(ids: QueryIds, wanted_mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Which ids are wanted; the last place of `wanted` stands for all above."""
-    return np.take(wanted, ids, mode="clip")
+    return np.take(wanted_mask, ids, mode="clip")
 
 
-def _only(hits: Hits, wanted: npt.NDArray[np.bool_]) -> ListHits:
+def _only(hits: Hits, wanted_mask: npt.NDArray[np.bool_]) -> ListHits:
     if isinstance(hits, ListHits):
-        pairs = np.flatnonzero(_is_in(hits.ids, wanted))
+        pairs = np.flatnonzero(_is_in(hits.ids, wanted_mask))
         return ListHits(np.searchsorted(pairs, hits.offsets), hits.ids[pairs])
-    lanes = np.flatnonzero(_is_in(hits.ids, wanted))
+    lanes = np.flatnonzero(_is_in(hits.ids, wanted_mask))
     bits = hits.words[:, lanes // 64] >> (lanes % 64).astype(np.uint64) & np.uint64(1)
     rows, columns = np.nonzero(bits)
     return ListHits(np.searchsorted(rows, np.arange(len(bits) + 1)), hits.ids[lanes[columns]])
 
 
-def _joined(parts: Sequence[PartMatches]) -> PartMatches:
+def _joined_parts(parts: Sequence[PartMatches]) -> PartMatches:
     """Parts of one query, rows ascending."""
     first = parts[0]
     if len(parts) > 1:
         rows = np.concatenate([part.rows for part in parts])
         positions = np.concatenate([part.positions for part in parts])
-        computed = {e: pa.concat_arrays([part.computed[e] for part in parts]) for e in first.computed}
+        computed = {
+            e: pa.concat_arrays([part.computed_values[e] for part in parts]) for e in first.computed_values
+        }
         first = PartMatches(first.batch, first.segment, rows, positions, computed)
     rows = first.rows
     return first.take(np.argsort(rows, kind="stable")) if (rows[1:] < rows[:-1]).any() else first

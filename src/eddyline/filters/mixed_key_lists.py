@@ -28,7 +28,7 @@ class MixedKeyLists:
     lists: KeyLists
     attributes: tuple[int, ...]
     known_ids: QueryIds  # ascending
-    asked: AskedBits  # beside them
+    asked_bits: AskedBits  # beside them
 
     @classmethod
     def build(
@@ -39,13 +39,13 @@ class MixedKeyLists:
         attributes: tuple[int, ...],
         lows: Keys,
         highs: Keys,
-        asked: AskedBits,
+        asked_bits: AskedBits,
     ) -> Self:
         """As for `KeyLists`; `asked[e]` has a bit for each attribute that the query of entry e asks about."""
         lists = KeyLists.build(ids, key_attribute, keys, attributes, lows, highs)
         known = ascending(ids)
         bits = np.zeros(len(known), np.uint8)
-        bits[np.searchsorted(known, ids)] = asked
+        bits[np.searchsorted(known, ids)] = asked_bits
         return cls(lists, attributes, known, bits)
 
     @property
@@ -67,7 +67,7 @@ class MixedKeyLists:
                 filled[self.attributes[k]] = KeyColumn(np.where(column.is_null, LOWEST, column.keys), None)
         found = self.lists.probe(filled, n_rows)
         rows = found.rows
-        asked = self.asked[np.searchsorted(self.known_ids, found.ids)]
+        asked = self.asked_bits[np.searchsorted(self.known_ids, found.ids)]
         passes = (is_missing[rows] & asked) == 0
         offsets = np.zeros(n_rows + 1, np.int64)
         np.cumsum(np.bincount(rows[passes], minlength=n_rows), out=offsets[1:])
@@ -85,13 +85,13 @@ class MixedKeyLists:
 
     @property
     def nbytes(self) -> int:
-        return int(self.lists.nbytes + self.known_ids.nbytes + self.asked.nbytes)
+        return int(self.lists.nbytes + self.known_ids.nbytes + self.asked_bits.nbytes)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         arrays = self.lists.arrays()
         arrays["mixed.attributes"] = np.array(self.attributes, np.int64)
         arrays["mixed.ids"] = self.known_ids
-        arrays["mixed.asked"] = self.asked
+        arrays["mixed.asked"] = self.asked_bits
         return arrays
 
     @classmethod
@@ -103,4 +103,4 @@ class MixedKeyLists:
     def check(self) -> None:
         self.lists.check()
         assert (np.diff(self.known_ids) > 0).all(), "known ids are not ascending"
-        assert len(self.asked) == len(self.known_ids), (len(self.asked), len(self.known_ids))
+        assert len(self.asked_bits) == len(self.known_ids), (len(self.asked_bits), len(self.known_ids))

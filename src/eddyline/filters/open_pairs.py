@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from eddyline.batch import PartMatches, Positions, QueryIds, TupleBatch
 from eddyline.errors import IndexBuildError
-from eddyline.expressions import Context, Failure
-from eddyline.expressions.frame import ErrorCodes
+from eddyline.expressions import Context, ErrorCodes, Failure
+from eddyline.filters.batch_evaluation import BatchEvaluation, internal_failure
 from eddyline.filters.boxes import is_computed
 from eddyline.filters.filter_pool import FilterPool
-from eddyline.filters.grouped import GroupedClause, GroupedFilter, grouped_filter
+from eddyline.filters.grouped_filters import GroupedClause, GroupedFilter, grouped_filter
 from eddyline.filters.matching import DeadPairs, no_dead_pairs
-from eddyline.filters.shared import BatchEvaluation, internal_failure
 from eddyline.model import AtomKind, Clause, Column, Expression, Literal, Segment, Slot
 
 
@@ -52,7 +51,7 @@ class OpenPairs:
         return replace(self, errors=first).keep(true | (errors != 0))
 
 
-class Dead:
+class DeadPairBuilder:
     """Collects pairs in error."""
 
     def __init__(self) -> None:
@@ -70,13 +69,13 @@ class Dead:
         self._ids.append(ids)
         self._failures += [failures[code - 1] for code in codes.tolist()]
 
-    def extend(self, other: Dead) -> None:
+    def extend(self, other: DeadPairBuilder) -> None:
         self.n += other.n
         self._rows += other._rows
         self._ids += other._ids
         self._failures += other._failures
 
-    def at(self, rows: Positions) -> Dead:
+    def at(self, rows: Positions) -> DeadPairBuilder:
         """The same pairs where row k of a smaller batch is row `rows[k]`."""
         self._rows = [rows[part] for part in self._rows]
         return self
@@ -88,32 +87,34 @@ class Dead:
 
 
 @dataclass(slots=True)
-class Decided:
+class DecidedPairs:
     """What became of open pairs."""
 
     parts: list[PartMatches]
-    dead: Dead
+    dead_pairs: DeadPairBuilder
     n_waiting: int = 0  # pairs that residual conditions and functions were asked about
 
-    def extend(self, other: Decided) -> None:
+    def extend(self, other: DecidedPairs) -> None:
         self.parts += other.parts
-        self.dead.extend(other.dead)
+        self.dead_pairs.extend(other.dead_pairs)
         self.n_waiting += other.n_waiting
 
 
-def opened(
+def opened_pairs(
     pairs: OpenPairs, evaluation: BatchEvaluation, pool: FilterPool, *, serves_planes: bool, is_strict: bool
-) -> tuple[OpenPairs | None, Decided]:
+) -> tuple[OpenPairs | None, DecidedPairs]:
     """What is left of pairs whose boxes hold, and also their planes if the structure serves those, for the filters of the pool.
 
     None: everything is decided already, because a fault of ours in an expression left it to `decide`.
     """
     try:
-        found = Decided([], Dead())
+        found = DecidedPairs([], DeadPairBuilder())
         grouped = grouped_filter(pairs.segment, evaluation.context)
         pairs = _with_constant_errors(pairs, grouped, evaluation)
         if not serves_planes:
-            for clause in _planes(grouped.grouped):  # pairs in error there are found by `decide_in_error`
+            for clause in _planes(
+                grouped.grouped_clauses
+            ):  # pairs in error there are found by `decide_in_error`
                 true, _ = clause.on_pairs(evaluation, pairs.rows, pairs.positions)
                 pairs = pairs.keep(true)
         if is_strict:
@@ -125,13 +126,15 @@ def opened(
         return None, decide(pairs, evaluation, serves_planes=serves_planes)
 
 
-def closed(pairs: OpenPairs, evaluation: BatchEvaluation, pool: FilterPool, *, is_strict: bool) -> Decided:
+def closed_pairs(
+    pairs: OpenPairs, evaluation: BatchEvaluation, pool: FilterPool, *, is_strict: bool
+) -> DecidedPairs:
     """Settle pairs that all filters of the pool have let through."""
     try:
-        found = Decided([], Dead())
+        found = DecidedPairs([], DeadPairBuilder())
         rest = pairs if is_strict else _after(pool.of(pairs.segment).last, pairs, evaluation, found)
         if len(rest):
-            part = _project(rest, evaluation, found.dead)
+            part = _project(rest, evaluation, found.dead_pairs)
             if len(part):
                 found.parts.append(part)
         return found
@@ -143,7 +146,7 @@ def closed(pairs: OpenPairs, evaluation: BatchEvaluation, pool: FilterPool, *, i
         )
 
 
-def decide(pairs: OpenPairs, evaluation: BatchEvaluation, *, serves_planes: bool) -> Decided:
+def decide(pairs: OpenPairs, evaluation: BatchEvaluation, *, serves_planes: bool) -> DecidedPairs:
     """Settle pairs without sharing anything, so that a fault of ours in one expression does not stop the other queries: the rows
     at fault become dead letters."""
     rows, row_of = np.unique(pairs.rows, return_inverse=True)
@@ -151,18 +154,18 @@ def decide(pairs: OpenPairs, evaluation: BatchEvaluation, *, serves_planes: bool
     return _without_faulty_rows(own, evaluation.batch, rows, evaluation.context, serves_planes)
 
 
-def decide_in_error(pairs: OpenPairs, evaluation: BatchEvaluation, *, is_strict: bool) -> Decided:
+def decide_in_error(pairs: OpenPairs, evaluation: BatchEvaluation, *, is_strict: bool) -> DecidedPairs:
     """Settle pairs of rows on which a computed attribute is in error: which of them no condition refutes.
 
     Pairs that match are found elsewhere; here only the dead are. In the order of the text no condition that waits is asked
     behind one in error.
     """
-    found = Decided([], Dead())
+    found = DecidedPairs([], DeadPairBuilder())
     grouped = grouped_filter(pairs.segment, evaluation.context)
-    for clause in grouped.grouped:
+    for clause in grouped.grouped_clauses:
         pairs = pairs.apply(*clause.on_pairs(evaluation, pairs.rows, pairs.positions))
     is_wrong = pairs.errors != 0
-    for clause in grouped.bounded:
+    for clause in grouped.bounded_clauses:
         (atom,) = clause.atoms
         assert atom.atom.attribute is not None
         if is_computed(atom):
@@ -176,22 +179,22 @@ def decide_in_error(pairs: OpenPairs, evaluation: BatchEvaluation, *, is_strict:
     else:
         constant = _with_constant_errors(pairs, grouped, evaluation).errors
         pairs = replace(pairs, errors=np.where(constant != 0, constant, pairs.errors))
-        pairs = _after(grouped.waiting, pairs, evaluation, found)
+        pairs = _after(grouped.residual_clauses, pairs, evaluation, found)
     _bury(pairs, evaluation, found)
     return found
 
 
-def _decide(pairs: OpenPairs, evaluation: BatchEvaluation, serves_planes: bool) -> Decided:
+def _decide(pairs: OpenPairs, evaluation: BatchEvaluation, serves_planes: bool) -> DecidedPairs:
     grouped = grouped_filter(pairs.segment, evaluation.context)
     pairs = _with_constant_errors(pairs, grouped, evaluation)
-    found = Decided([], Dead())
+    found = DecidedPairs([], DeadPairBuilder())
     if not serves_planes:
-        for clause in _planes(grouped.grouped):  # pairs in error there are found by `decide_in_error`
+        for clause in _planes(grouped.grouped_clauses):  # pairs in error there are found by `decide_in_error`
             true, _ = clause.on_pairs(evaluation, pairs.rows, pairs.positions)
             pairs = pairs.keep(true)
-    pairs = _after(grouped.waiting, pairs, evaluation, found)
+    pairs = _after(grouped.residual_clauses, pairs, evaluation, found)
     if len(pairs):
-        part = _project(pairs, evaluation, found.dead)
+        part = _project(pairs, evaluation, found.dead_pairs)
         if len(part):
             found.parts.append(part)
     return found
@@ -199,20 +202,20 @@ def _decide(pairs: OpenPairs, evaluation: BatchEvaluation, serves_planes: bool) 
 
 def _without_faulty_rows(
     pairs: OpenPairs, batch: TupleBatch, rows: Positions, context: Context, serves_planes: bool
-) -> Decided:
+) -> DecidedPairs:
     """Halve the rows until those an expression cannot take stand alone. `pairs.rows` are places in `rows`."""
     try:
         found = _decide(pairs, BatchEvaluation(batch.take(rows), context), serves_planes)
         parts = [replace(part, batch=batch, rows=rows[part.rows]) for part in found.parts]
-        return Decided(parts, found.dead.at(rows), found.n_waiting)
+        return DecidedPairs(parts, found.dead_pairs.at(rows), found.n_waiting)
     except IndexBuildError:
         raise
     except Exception as error:
         if len(rows) == 1:
-            lost = Dead()
+            lost = DeadPairBuilder()
             ids = pairs.segment.ids[pairs.positions]
             lost.add(np.repeat(rows, len(ids)), ids, np.ones(len(ids), np.int32), [internal_failure(error)])
-            return Decided([], lost)
+            return DecidedPairs([], lost)
     middle = len(rows) // 2
     is_low = pairs.rows < middle
     low, high = pairs.keep(is_low), pairs.keep(~is_low)
@@ -239,13 +242,13 @@ def _with_constant_errors(pairs: OpenPairs, grouped: GroupedFilter, evaluation: 
 
 
 def _after(
-    clauses: Iterable[Clause], pairs: OpenPairs, evaluation: BatchEvaluation, found: Decided
+    clauses: Iterable[Clause], pairs: OpenPairs, evaluation: BatchEvaluation, decided: DecidedPairs
 ) -> OpenPairs:
     """Pairs that clauses leave, one after the other."""
     for clause in clauses:
         if not len(pairs):
             break
-        found.n_waiting += len(pairs)
+        decided.n_waiting += len(pairs)
         pairs = pairs.apply(*_waiting_clause(clause, pairs, evaluation))
     return pairs
 
@@ -254,7 +257,7 @@ def _in_text_order(
     pairs: OpenPairs,
     grouped: GroupedFilter,
     evaluation: BatchEvaluation,
-    found: Decided,
+    decided: DecidedPairs,
     *,
     with_grouped: bool = False,
 ) -> OpenPairs:
@@ -262,25 +265,25 @@ def _in_text_order(
 
     Grouped clauses hold on the pairs, unless some may be in error.
     """
-    waiting = set(grouped.waiting)
-    by_clause = {each.clause: each for each in grouped.grouped} if with_grouped else {}
-    pairs = _bury(pairs, evaluation, found)
+    waiting = set(grouped.residual_clauses)
+    by_clause = {each.clause: each for each in grouped.grouped_clauses} if with_grouped else {}
+    pairs = _bury(pairs, evaluation, decided)
     for clause in pairs.segment.shape.condition.clauses:
         if clause in waiting:
-            pairs = _after([clause], pairs, evaluation, found)
+            pairs = _after([clause], pairs, evaluation, decided)
         elif clause in by_clause:
             pairs = pairs.apply(*by_clause[clause].on_pairs(evaluation, pairs.rows, pairs.positions))
-        pairs = _bury(pairs, evaluation, found)
+        pairs = _bury(pairs, evaluation, decided)
     return pairs
 
 
-def _bury(pairs: OpenPairs, evaluation: BatchEvaluation, found: Decided) -> OpenPairs:
+def _bury(pairs: OpenPairs, evaluation: BatchEvaluation, decided: DecidedPairs) -> OpenPairs:
     """Pairs in error go to the dead; gives the others."""
     wrong = pairs.errors != 0
     if not wrong.any():
         return pairs
     dead = pairs.keep(wrong)
-    found.dead.add(dead.rows, dead.segment.ids[dead.positions], dead.errors, evaluation.failures)
+    decided.dead_pairs.add(dead.rows, dead.segment.ids[dead.positions], dead.errors, evaluation.failures)
     return pairs.keep(~wrong)
 
 
@@ -302,7 +305,7 @@ def _waiting_clause(
     return true, errors if errors.any() else None
 
 
-def _project(pairs: OpenPairs, evaluation: BatchEvaluation, dead: Dead) -> PartMatches:
+def _project(pairs: OpenPairs, evaluation: BatchEvaluation, dead_pairs: DeadPairBuilder) -> PartMatches:
     """Matches with the expressions they project, and what is recorded of them; pairs in error go to the dead."""
     segment, errors = pairs.segment, pairs.errors
     computed: dict[Expression, pa.Array] = {}
@@ -319,10 +322,10 @@ def _project(pairs: OpenPairs, evaluation: BatchEvaluation, dead: Dead) -> PartM
                 errors[fine] = wrong
     if errors.any():
         bad = errors != 0
-        dead.add(pairs.rows[bad], segment.ids[pairs.positions[bad]], errors[bad], evaluation.failures)
+        dead_pairs.add(pairs.rows[bad], segment.ids[pairs.positions[bad]], errors[bad], evaluation.failures)
         fine = np.flatnonzero(~bad)
         computed = {expression: values.take(pa.array(fine)) for expression, values in computed.items()}
         pairs = pairs.keep(~bad)
     for call in segment.recorded_calls:
-        computed[call] = evaluation.recorded.values(call, segment, pairs.rows, pairs.positions)
+        computed[call] = evaluation.recorded_calls.values(call, segment, pairs.rows, pairs.positions)
     return PartMatches(evaluation.batch, segment, pairs.rows, pairs.positions, computed)

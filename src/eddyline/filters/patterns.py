@@ -23,8 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.expressions.frame import RowError
-from eddyline.expressions.lowerings.like import like_parts
+from eddyline.expressions import RowError, like_parts
 from eddyline.filters.keys import HIGHEST, LOWEST, Domain, Keys, Mask
 from eddyline.types import BINARY
 
@@ -80,12 +79,12 @@ def prefix_bounds(patterns: pa.Array, operator: str = "like") -> PrefixBounds:
         anything = np.flatnonzero(data == ord("%"))
         n_anything = np.searchsorted(anything, ends) - np.searchsorted(anything, stops)
         is_exact = ~is_known | (n_anything == ends - stops)
-        low = _cut(patterns, begins, stops, data)
+        low = _text_slices(patterns, begins, stops, data)
         escaped = np.flatnonzero(is_known & (_next(data == ord(_ESCAPE), begins) < ends))
         if len(escaped):
             prefixes = []
             for k, pattern in zip(escaped, patterns.take(pa.array(escaped)).to_pylist(), strict=True):
-                prefix, is_point[k], is_exact[k] = _parsed(pattern)
+                prefix, is_point[k], is_exact[k] = _parsed_pattern(pattern)
                 prefixes.append(prefix)
             is_replaced = np.zeros(len(patterns), dtype=bool)
             is_replaced[escaped] = True
@@ -93,7 +92,7 @@ def prefix_bounds(patterns: pa.Array, operator: str = "like") -> PrefixBounds:
     return PrefixBounds(low, _above(low, is_point), is_point, is_exact)
 
 
-def _parsed(pattern: str) -> tuple[bytes, bool, bool]:
+def _parsed_pattern(pattern: str) -> tuple[bytes, bool, bool]:
     """Prefix, whether it is all, and whether it decides, of a pattern with escapes."""
     (anything,) = like_parts("%", _ESCAPE)
     try:
@@ -120,7 +119,7 @@ def _next(is_wanted: Mask, begins: Keys) -> Keys:
     return wanted[np.searchsorted(wanted, begins)]
 
 
-def _cut(texts: pa.Array, begins: Keys, stops: Keys, data: npt.NDArray[np.uint8]) -> pa.Array:
+def _text_slices(texts: pa.Array, begins: Keys, stops: Keys, data: npt.NDArray[np.uint8]) -> pa.Array:
     """The bytes from `begins` to `stops`, NULL where the text is."""
     steps = np.zeros(len(data) + 1, np.int8)  # may wrap around where many texts are empty, and back again
     np.add.at(steps, begins, 1)

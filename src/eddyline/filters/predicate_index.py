@@ -22,12 +22,12 @@ from eddyline.batch import Positions, QueryIds
 from eddyline.errors import IndexBuildError
 from eddyline.events import Event, IndexBuildFailed, IndexBuilt
 from eddyline.expressions import Context
-from eddyline.filters.assembly import Placed
+from eddyline.filters.assembly import PlacedStructure
+from eddyline.filters.batch_evaluation import BatchEvaluation
 from eddyline.filters.boxes import is_computed
-from eddyline.filters.faults import cannot_be_built, isolated
-from eddyline.filters.grouped import grouped_filter
+from eddyline.filters.faults import isolate_faults, unbuildable_error
+from eddyline.filters.grouped_filters import grouped_filter
 from eddyline.filters.index_part import FEW_ROWS, IndexPart
-from eddyline.filters.shared import BatchEvaluation
 from eddyline.model import Segment, Shape, StreamPlan, ascending
 
 SMALL = 512  # queries up to which the whole index is built anew at every change
@@ -86,7 +86,7 @@ class PredicateIndex:
             self._n_sampled = len(evaluation.batch)
             self.plan, self.parts = plan, parts
             return
-        parts = self._changed(plan, changed, sample) if changed else self.parts
+        parts = self._changed_parts(plan, changed, sample) if changed else self.parts
         self.plan, self.parts = plan, parts
         if changed or is_adopted:
             self._maintain(plan, sample, round_number)
@@ -94,7 +94,7 @@ class PredicateIndex:
     def adopt(self, plan: StreamPlan, parts: tuple[IndexPart, ...]) -> None:
         """Stand where the plan does, with parts that were built for it elsewhere."""
         self.plan, self.parts, self._build = plan, parts, None
-        self._n_sampled = FEW_ROWS  # whoever built them has seen to it
+        self._n_sampled = FEW_ROWS  # the builder has sampled them
 
     def _reconsider(self, evaluation: BatchEvaluation, round_number: int) -> None:
         """A base built before there were rows to judge by is built again when they have come."""
@@ -117,11 +117,11 @@ class PredicateIndex:
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self.parts)
 
-    def find(self, query_id: int) -> tuple[int, IndexPart, Placed] | None:
+    def find(self, query_id: int) -> tuple[int, IndexPart, PlacedStructure] | None:
         """Where a query stands: the number of its part, the part, and its structure there. None if it can never match."""
         for number in reversed(range(len(self.parts))):
             part = self.parts[number]
-            for placed in part.placed:
+            for placed in part.structures:
                 if query_id in placed.structure.live_ids():
                     return number, part, placed
         return None
@@ -129,7 +129,7 @@ class PredicateIndex:
     def check(self) -> None:
         for part in self.parts:
             part.check()
-        live = [placed.structure.live_ids() for part in self.parts for placed in part.placed]
+        live = [placed.structure.live_ids() for part in self.parts for placed in part.structures]
         ids = np.concatenate([np.empty(0, np.int32), *live])
         assert len(np.unique(ids)) == len(ids), "a query is live in two parts of the index"
 
@@ -140,7 +140,7 @@ class PredicateIndex:
         """How many parts stay as they are, because what is being built will take their place."""
         return 0 if self._build is None else self._build.until
 
-    def _changed(
+    def _changed_parts(
         self, plan: StreamPlan, changed: dict[Shape, QueryIds], sample: BatchEvaluation
     ) -> tuple[IndexPart, ...]:
         """The parts without what went, and one for what came, together with the newest part while that is small."""
@@ -182,7 +182,7 @@ class PredicateIndex:
             began = time.perf_counter()
             try:
                 build.part = self._part(self._members(build.plan, wanted), own)
-            except Exception as error:  # the rounds go on with what they have; told when they come by
+            except Exception as error:  # the rounds go on with what they have; the next round reports it
                 build.error = error
             build.seconds = time.perf_counter() - began
 
@@ -248,11 +248,11 @@ class PredicateIndex:
             ]
             return self._part([each for each in some if len(each[1])], sample)
 
-        found = isolated(int(ends[-1]), build)
+        found = isolate_faults(int(ends[-1]), build)
         if found.faults:
             ids = np.concatenate([segment.ids[positions] for segment, positions in members])
-            raise cannot_be_built({int(ids[at]): error for at, error in found.faults.items()})
-        return tuple(found.built)
+            raise unbuildable_error({int(ids[at]): error for at, error in found.faults.items()})
+        return tuple(found.built_parts)
 
     def _part(self, members: Sequence[tuple[Segment, Positions]], sample: BatchEvaluation) -> IndexPart:
         return IndexPart.build(members, self._context, sample, columns_only=self._columns_only)
@@ -279,7 +279,9 @@ class PredicateIndex:
     def _has_computed(self, segment: Segment) -> bool:
         grouped = grouped_filter(segment, self._context)
         return any(
-            is_computed(atom) for clause in (*grouped.grouped, *grouped.bounded) for atom in clause.atoms
+            is_computed(atom)
+            for clause in (*grouped.grouped_clauses, *grouped.bounded_clauses)
+            for atom in clause.atoms
         )
 
 

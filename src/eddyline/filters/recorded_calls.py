@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import Positions
-from eddyline.expressions import Frame
-from eddyline.expressions.frame import Called, ErrorCodes
+from eddyline.expressions import CallResult, ErrorCodes, Frame
 from eddyline.model import Segment, UserCall
 
 
@@ -28,7 +27,7 @@ class _Piece(NamedTuple):
 
 
 class RecordedCalls:
-    """What calls gave in one batch, as far as nobody has forgotten it."""
+    """What calls gave in one batch, as far as it is still held."""
 
     def __init__(self) -> None:
         self.n = 0  # values that are kept
@@ -39,19 +38,19 @@ class RecordedCalls:
     ) -> None:
         """Let a frame over these pairs know what is known of the calls, so that it does not make them again."""
         for call in calls:
-            called = self._known(call, segment, rows, positions)
+            called = self._known_values(call, segment, rows, positions)
             if called is not None:
-                frame.called[call] = called
+                frame.call_results[call] = called
 
     def learn(
         self, frame: Frame, calls: Iterable[UserCall], segment: Segment, rows: Positions, positions: Positions
     ) -> None:
         """Keep what the calls gave on those pairs of the frame on which they were made and nothing was known."""
         for call in dict.fromkeys(calls):
-            called = frame.called.get(call)
+            called = frame.call_results.get(call)
             if called is None:
                 continue
-            before = self._known(call, segment, rows, positions)
+            before = self._known_values(call, segment, rows, positions)
             new = np.flatnonzero(called.rows if before is None else called.rows & ~before.rows)
             if len(new):
                 keys = _keys(segment, rows[new], positions[new])
@@ -63,7 +62,7 @@ class RecordedCalls:
 
     def values(self, call: UserCall, segment: Segment, rows: Positions, positions: Positions) -> pa.Array:
         """What the call gave on each pair; NULL where it failed or was not made."""
-        called = self._known(call, segment, rows, positions)
+        called = self._known_values(call, segment, rows, positions)
         return pa.nulls(len(rows), call.type) if called is None else called.values
 
     def forget(self) -> None:
@@ -71,9 +70,9 @@ class RecordedCalls:
         self._pieces.clear()
         self.n = 0
 
-    def _known(
+    def _known_values(
         self, call: UserCall, segment: Segment, rows: Positions, positions: Positions
-    ) -> Called | None:
+    ) -> CallResult | None:
         """What is known of the call on these pairs; None if nothing is."""
         pieces = self._pieces.get((segment, call))
         if not pieces or not len(rows):
@@ -97,7 +96,7 @@ class RecordedCalls:
             return None
         values = pa.concat_arrays([piece.values for piece in found])
         errors = np.concatenate([piece.errors for piece in found])
-        return Called(
+        return CallResult(
             is_known,
             values.take(pa.array(places, mask=~is_known)),
             np.where(is_known, errors[places], 0).astype(np.int32),

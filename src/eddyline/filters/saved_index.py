@@ -15,7 +15,7 @@ import pyarrow as pa
 from eddyline.catalog import codec
 from eddyline.filters.index_part import IndexPart
 from eddyline.model import Shape
-from eddyline.storage.arrays import map_arrays, write_arrays
+from eddyline.storage import map_arrays, write_arrays
 
 
 def write_base(file: BinaryIO, part: IndexPart, stream: str, version: int) -> None:

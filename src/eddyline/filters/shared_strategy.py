@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.batch import Positions
-from eddyline.expressions.frame import ErrorCodes
+from eddyline.expressions import ErrorCodes
 from eddyline.filters.filter_pool import FilterPool
-from eddyline.kernels.shared_levels import (
+from eddyline.kernels import (
     are_open,
     close_where_dropped,
     count_open,
@@ -38,11 +38,8 @@ from eddyline.kernels.shared_levels import (
     open_pairs,
     rows_needing,
 )
-from eddyline.routing.decision_tree import after, settled
-from eddyline.routing.learner import Learner
-from eddyline.routing.policy import FilterSet, Group
-from eddyline.routing.walked import Routing, Walked
-from eddyline.statistics.change_detection import places_of
+from eddyline.routing import FilterSet, Group, Learner, Routing, WalkRecord, after, settled_group
+from eddyline.statistics import places_of
 
 UNKNOWN, FALSE, TRUE, ERROR = 0, 1, 2, 3
 SMALL_GROUP = 64  # rows; fewer are not worth a decision of their own, if a filter takes
@@ -60,7 +57,7 @@ Ask: TypeAlias = Callable[
 ]  # filter, rows of the batch: true, errors
 
 
-class Node:
+class DecisionNode:
     """A group of rows, the filter it runs next, and what follows. `yes` and `no` are None where nothing does."""
 
     __slots__ = ("filter", "group", "n_rows", "no", "yes")
@@ -69,8 +66,8 @@ class Node:
         self.group = group
         self.filter = filter_
         self.n_rows = 0.0
-        self.yes: Node | bool | None = False  # False: nobody has got there yet
-        self.no: Node | bool | None = False
+        self.yes: DecisionNode | bool | None = False  # False: no row has got there yet
+        self.no: DecisionNode | bool | None = False
 
 
 class DecisionTree:
@@ -81,9 +78,9 @@ class DecisionTree:
         self.filters: FilterSet = policy.filters
         self.n_nodes = 0
         self._most = most_nodes
-        self._roots: dict[int, Node | None] = {}
+        self._roots: dict[int, DecisionNode | None] = {}
 
-    def root(self, open_classes: int, *, is_worth_it: bool = True) -> Node | bool | None:
+    def root(self, open_classes: int, *, is_worth_it: bool = True) -> DecisionNode | bool | None:
         """Where rows begin; False if nothing is decided for them yet, and is not worth it."""
         if open_classes not in self._roots:
             if not is_worth_it:
@@ -91,14 +88,16 @@ class DecisionTree:
             if len(self._roots) >= MOST_ROOTS:
                 self._roots.clear()
                 self.n_nodes = 0
-            self._roots[open_classes] = self._made(settled(self.filters, Group(0, 0, open_classes)))
+            self._roots[open_classes] = self._new_node(settled_group(self.filters, Group(0, 0, open_classes)))
         return self._roots[open_classes]
 
-    def child(self, node: Node, *, passes: bool, is_worth_it: bool = True) -> Node | bool | None:
+    def child(
+        self, node: DecisionNode, *, passes: bool, is_worth_it: bool = True
+    ) -> DecisionNode | bool | None:
         """What follows a node; False as above."""
         known = node.yes if passes else node.no
         if isinstance(known, bool) and is_worth_it:
-            known = self._made(after(self.filters, node.group, node.filter, passes=passes))
+            known = self._new_node(after(self.filters, node.group, node.filter, passes=passes))
             if passes:
                 node.yes = known
             else:
@@ -114,7 +113,7 @@ class DecisionTree:
         for node in nodes:
             for side in ("yes", "no"):
                 child = getattr(node, side)
-                if isinstance(child, Node) and child.n_rows <= least:
+                if isinstance(child, DecisionNode) and child.n_rows <= least:
                     setattr(node, side, False)
         self._roots = {k: node for k, node in self._roots.items() if node is None or node.n_rows > least}
         kept = list(self._all())
@@ -122,19 +121,19 @@ class DecisionTree:
             node.n_rows /= 2
         self.n_nodes = len(kept)
 
-    def _made(self, group: Group) -> Node | None:
-        if not self.filters.needed(group):
+    def _new_node(self, group: Group) -> DecisionNode | None:
+        if not self.filters.needed_filters(group):
             return None
         self.n_nodes += 1
-        return Node(group, self.policy.next(group))
+        return DecisionNode(group, self.policy.next(group))
 
-    def _all(self) -> list[Node]:
-        found: list[Node] = []
+    def _all(self) -> list[DecisionNode]:
+        found: list[DecisionNode] = []
         waiting = [node for node in self._roots.values() if node is not None]
         while waiting:
             node = waiting.pop()
             found.append(node)
-            waiting += [child for child in (node.yes, node.no) if isinstance(child, Node)]
+            waiting += [child for child in (node.yes, node.no) if isinstance(child, DecisionNode)]
         return found
 
 
@@ -142,27 +141,27 @@ class DecisionTree:
 class _Tally:
     """Work done, by filter."""
 
-    asked: npt.NDArray[np.int64]
-    passed: npt.NDArray[np.int64]
+    asked_rows: npt.NDArray[np.int64]
+    passed_rows: npt.NDArray[np.int64]
     seconds: npt.NDArray[np.float64]
-    follow_asked: npt.NDArray[np.int64]
+    follow_rows: npt.NDArray[np.int64]
     follow_seconds: npt.NDArray[np.float64]
     extra: npt.NDArray[np.int64]
     first: npt.NDArray[np.int64]  # of `asked`: rows on which nothing had run
-    first_passed: npt.NDArray[np.int64]
+    first_passed_rows: npt.NDArray[np.int64]
     extra_s: float = 0.0
 
     @classmethod
     def of(cls, n: int) -> _Tally:
         return cls(
-            asked=np.zeros(n, np.int64),
-            passed=np.zeros(n, np.int64),
+            asked_rows=np.zeros(n, np.int64),
+            passed_rows=np.zeros(n, np.int64),
             seconds=np.zeros(n),
-            follow_asked=np.zeros(n, np.int64),
+            follow_rows=np.zeros(n, np.int64),
             follow_seconds=np.zeros(n),
             extra=np.zeros(n, np.int64),
             first=np.zeros(n, np.int64),
-            first_passed=np.zeros(n, np.int64),
+            first_passed_rows=np.zeros(n, np.int64),
         )
 
 
@@ -193,7 +192,7 @@ class SharedWalk:
         self._n_pairs = np.zeros(len(pool.classes), np.int64)
         for rows, classes in pairs:
             open_pairs(rows, classes, self._local, self._words, self._n_pairs)
-        self._n_open = self._counted()
+        self._n_open = self._open_counts()
         n = len(pool.filters)
         self._cores = pool.cores()
         self._is_shared = np.bincount(self._cores, minlength=n) > 1
@@ -201,14 +200,14 @@ class SharedWalk:
         self._codes: dict[int, ErrorCodes] = {}
         self._core_known: dict[int, Mask] = {}
         self._tally = _Tally.of(n)
-        self._needing = np.empty(len(self.rows), np.int64)
-        self._noted: Positions | None = None  # rows whose verdicts are kept; None: all
+        self._needing_rows = np.empty(len(self.rows), np.int64)
+        self._noted_rows: Positions | None = None  # rows whose verdicts are kept; None: all
         self._is_tree = False
         self._firsts: dict[int, list[int]] = {}  # open classes of the roots that begin with a filter
         self._seconds = 0.0
 
-    def _counted(self) -> npt.NDArray[np.float64]:
-        """On how many rows each class is open, told from some."""
+    def _open_counts(self) -> npt.NDArray[np.float64]:
+        """On how many rows each class is open, estimated from some."""
         step = max(1, len(self.rows) // COUNTED_ROWS)
         some = np.ascontiguousarray(self._words[:, ::step])
         counts = np.zeros(64 * len(self._words), np.int64)
@@ -221,26 +220,26 @@ class SharedWalk:
         self,
         routing: Routing,
         tree: DecisionTree | None,
-        sampled: Mask | None,
+        sampled_mask: Mask | None,
         *,
         small_group: int = SMALL_GROUP,
-    ) -> Walked:
+    ) -> WalkRecord:
         """Decide all open pairs; `sampled` says which rows of the batch to sample."""
         began = self._clock()
         some = (
-            np.flatnonzero(sampled[self.rows])[:MOST_SAMPLED]
-            if sampled is not None
+            np.flatnonzero(sampled_mask[self.rows])[:MOST_SAMPLED]
+            if sampled_mask is not None
             else np.empty(0, np.int64)
         )
         at_first = np.ascontiguousarray(self._words[:, some].T)
-        order = routing.policy.standing
+        order = routing.policy.current_order
         n_known = len(routing.keys)
         rest = tuple(range(n_known, len(self._pool.filters)))
         places: Sequence[Hashable] = places_of((*order, *rest))
         if tree is None:  # a filter is met once, so only sampled rows are asked about again
-            self._noted = some
+            self._noted_rows = some
             self._by_levels((*order, *rest), None)
-            self._noted = None
+            self._noted_rows = None
         else:
             self._by_tree(tree, order, small_group)
             if self._is_tree:
@@ -250,7 +249,7 @@ class SharedWalk:
         self._seconds = self._clock() - began
         walked_s = float(self._tally.seconds.sum())
         dropped, known = self._sample(some, at_first)
-        return Walked(
+        return WalkRecord(
             keys=self._pool.keys,
             cores=tuple(each.core for each in self._pool.filters),
             declared_s=tuple(each.declared_s for each in self._pool.filters),
@@ -258,26 +257,26 @@ class SharedWalk:
             n_rows=len(self.rows),
             n_pairs=self._n_pairs,
             n_open=self._n_open,
-            asked=self._tally.asked,
-            passed=self._tally.passed,
-            compared=self._tally.first if self._is_tree else self._tally.asked,
-            compared_passed=self._tally.first_passed if self._is_tree else self._tally.passed,
+            asked_rows=self._tally.asked_rows,
+            passed_rows=self._tally.passed_rows,
+            compared_rows=self._tally.first if self._is_tree else self._tally.asked_rows,
+            compared_passed_rows=self._tally.first_passed_rows if self._is_tree else self._tally.passed_rows,
             seconds=self._tally.seconds,
-            follow_asked=self._tally.follow_asked,
+            follow_rows=self._tally.follow_rows,
             follow_seconds=self._tally.follow_seconds,
             extra=self._tally.extra,
             extra_s=self._tally.extra_s,
             overhead_s=max(0.0, self._seconds - walked_s),
             is_tree=self._is_tree,
             places=tuple(places),
-            dropped=dropped,
-            known=known,
-            open=tuple(int.from_bytes(words.tobytes(), "little") for words in at_first),
+            dropped_mask=dropped,
+            known_mask=known,
+            open_classes=tuple(int.from_bytes(words.tobytes(), "little") for words in at_first),
         )
 
     def _by_levels(self, order: Sequence[int], among: Positions | None) -> None:
         """One filter after the other, on the rows that need it."""
-        words, needing = self._words, self._needing
+        words, needing = self._words, self._needing_rows
         for k in order:
             members = self._members[k]
             if among is None:
@@ -289,14 +288,14 @@ class SharedWalk:
 
     def _by_tree(self, tree: DecisionTree, order: Sequence[int], small_group: int) -> None:
         """Groups of rows, each by what the policy says for it."""
-        waiting: dict[int, dict[Node, list[Positions]]] = {}
+        waiting: dict[int, dict[DecisionNode, list[Positions]]] = {}
         n_waiting: dict[int, int] = {}
 
         small: list[Positions] = []
         cost_s = max(SMALL_COST_S, *tree.policy.statistics.cost_s.tolist(), SMALL_COST_S)
         least = small_group * SMALL_COST_S / cost_s
 
-        def join(node: Node | bool | None, rows: Positions) -> None:
+        def join(node: DecisionNode | bool | None, rows: Positions) -> None:
             if isinstance(node, bool):
                 small.append(rows)
             elif node is not None:
@@ -313,7 +312,7 @@ class SharedWalk:
         for open_classes, rows in roots:
             root = tree.root(open_classes & known_classes, is_worth_it=len(rows) >= least)
             join(root, rows)
-            if isinstance(root, Node):
+            if isinstance(root, DecisionNode):
                 self._firsts.setdefault(root.filter, []).append(open_classes & known_classes)
         most_nodes = tree.n_nodes + MOST_NODES
         while waiting:
@@ -330,9 +329,9 @@ class SharedWalk:
             for node, rows in zip(nodes, together, strict=True):
                 mine = passes[first : first + len(rows)]
                 first += len(rows)
-                if not node.group.evaluated:
+                if not node.group.evaluated_filters:
                     self._tally.first[k] += len(rows)
-                    self._tally.first_passed[k] += int(np.count_nonzero(mine))
+                    self._tally.first_passed_rows[k] += int(np.count_nonzero(mine))
                 for is_passing, part in ((True, rows[mine]), (False, rows[~mine])):
                     if len(part):
                         child = tree.child(node, passes=is_passing, is_worth_it=len(part) >= least)
@@ -362,10 +361,10 @@ class SharedWalk:
         for rows, is_followed in self._by_core(k, missing) if len(missing) else ():
             elapsed, n_passed = self._run(k, rows)
             tally.seconds[k] += elapsed
-            tally.passed[k] += n_passed
-            tally.asked[k] += len(rows)
+            tally.passed_rows[k] += n_passed
+            tally.asked_rows[k] += len(rows)
             if is_followed:
-                tally.follow_asked[k] += len(rows)
+                tally.follow_rows[k] += len(rows)
                 tally.follow_seconds[k] += elapsed
         return verdicts
 
@@ -400,8 +399,8 @@ class SharedWalk:
         return elapsed, close_where_dropped(self._words, local, true | is_wrong, self._members[k])
 
     def _note(self, k: int, local: Positions, passes: Mask) -> None:
-        """Keep the verdicts that somebody will ask for: of these rows, ascending, or of sampled ones alone."""
-        verdicts, some = self._verdicts[k], self._noted
+        """Keep the verdicts that will be read: of these rows, ascending, or of sampled ones alone."""
+        verdicts, some = self._verdicts[k], self._noted_rows
         if some is None:
             note(verdicts, local, passes)
         elif len(some):

@@ -7,7 +7,7 @@ serves all queries and carries which of them it still concerns; here a batch doe
   2. cheap residual conditions are asked about pairs still undecided;
   3. expensive ones are filters: each at most once per row for all queries, in an order that follows the data
      (shared_strategy.py);
-  4. projected expressions are computed for the pairs that match; plain columns and constants wait until somebody reads.
+  4. projected expressions are computed for the pairs that match; plain columns and constants wait until they are read.
 
 Rows on which a computed attribute is in error walk a second, looser index, to find the pairs no decided condition settles.
 """
@@ -25,34 +25,47 @@ import numpy.typing as npt
 
 from eddyline.batch import BitmapHits, ListHits, Positions, QueryIds, TupleBatch
 from eddyline.events import Event
-from eddyline.expressions import Context
-from eddyline.expressions.frame import Called
+from eddyline.expressions import CallResult, Context
+from eddyline.filters.batch_evaluation import BatchEvaluation
 from eddyline.filters.bitset_blocks import BitsetBlocks
-from eddyline.filters.filter_pool import DeclaredCost, FilterPool, SegmentFilters, nothing_declared
+from eddyline.filters.filter_pool import DeclaredCost, FilterPool, SegmentFilters, no_declared_cost
 from eddyline.filters.index_part import Hits, IndexPart, structure_facts
-from eddyline.filters.matching import FilterOutput, merged
-from eddyline.filters.open_pairs import Dead, Decided, OpenPairs, closed, decide_in_error, opened
+from eddyline.filters.matching import FilterOutput, merged_hits
+from eddyline.filters.open_pairs import (
+    DeadPairBuilder,
+    DecidedPairs,
+    OpenPairs,
+    closed_pairs,
+    decide_in_error,
+    opened_pairs,
+)
 from eddyline.filters.predicate_index import PredicateIndex
-from eddyline.filters.shared import BatchEvaluation
 from eddyline.filters.shared_strategy import DecisionTree, SharedWalk
 from eddyline.model import Round, Shape, StreamPlan, UserCall
-from eddyline.routing.in_order import InOrder
-from eddyline.routing.router import ADAPTIVE, Decision, Router, RoutingOptions
-from eddyline.routing.walked import Routing, Walked, together
-from eddyline.statistics.sampling import sampled, uniform_of
+from eddyline.routing import (
+    ADAPTIVE,
+    Decision,
+    InOrder,
+    Router,
+    Routing,
+    RoutingOptions,
+    WalkRecord,
+    combined_record,
+)
+from eddyline.statistics import sampled_mask, uniform_of
 
 PAIRS_AT_ONCE = 1 << 22  # of open pairs
 ID_BYTES = 4
 BITMAP_BYTES = 64 << 20
 LEAST_ROWS, MOST_ROWS = 1 << 9, 1 << 17  # at once: what a batch costs besides its rows is spread over many
-LEAST_WORN = 128  # filters and classes; fewer are not worth looking for those that nobody has any more
+LEAST_WORN = 128  # filters and classes; fewer are not worth looking for those that no query has any more
 FULL_VERSIONS = 64  # of the plan, between two looks at a full pool
 LEAST_SAMPLED = 32  # rows of a batch that is sampled at all
-FEW_PAIRS = 1 << 18  # copied in less time than each further list costs whoever keeps it
+FEW_PAIRS = 1 << 18  # copied in less time than each further list costs to keep
 
 
 @dataclass(slots=True)
-class Counters:
+class StageCounters:
     """Work done, for explain and benchmarks."""
 
     n_rows: int = 0
@@ -71,7 +84,7 @@ class FilterStage:
         *,
         in_background: bool = False,
         options: RoutingOptions = ADAPTIVE,
-        declared_cost: DeclaredCost = nothing_declared,
+        declared_cost: DeclaredCost = no_declared_cost,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._context = context
@@ -79,25 +92,27 @@ class FilterStage:
         self._declared_cost = declared_cost
         self._clock = clock
         self.router = Router(options.policy, profile_rate=options.profile_rate)
-        self.learning = threading.Lock()  # held while the router learns, or another thread looks at it
+        self.learning_lock = threading.Lock()  # held while the router learns, or another thread looks at it
         self._routing: Routing | None = None  # of another process, which learns instead
         self._pool = FilterPool(context, declared_cost)
-        self._worn_at, self._looked_at = LEAST_WORN, 0  # size, version of the plan
+        self._worn_at, self._worn_version = LEAST_WORN, 0  # size, version of the plan
         self._tree: tuple[object, DecisionTree] | None = None
-        self._walked: list[Walked] = []
+        self._walk_records: list[WalkRecord] = []
         self._decisions: list[Decision] = []
         self._plan: StreamPlan | None = None
         self._in_background = in_background
         self.index = PredicateIndex(context, in_background=in_background)
         self._looser: PredicateIndex | None = None  # made when a computed attribute is first in error
-        self.counters = Counters()
-        self.called: Mapping[UserCall, Called] = {}  # what functions gave on the rows of the last batch
+        self.counters = StageCounters()
+        self.call_results: Mapping[
+            UserCall, CallResult
+        ] = {}  # what functions gave on the rows of the last batch
 
     def build(self, plan: StreamPlan) -> None:
         self._plan = plan
 
     def prepare(self, plan: StreamPlan, sample: TupleBatch, round_number: int) -> tuple[IndexPart, ...]:
-        """Let the index stand where the plan does, judged by some rows, for whoever filters elsewhere; gives its parts."""
+        """The parts of the index at the plan's version, built by some rows, for workers that filter elsewhere."""
         self._plan = plan
         self._forget_unused_filters(plan)
         self.index.follow(plan, BatchEvaluation(sample, self._context), round_number)
@@ -109,22 +124,22 @@ class FilterStage:
         self.index.adopt(plan, parts)
 
     def push(
-        self, batch: TupleBatch, round_: Round, known: Mapping[UserCall, Called] | None = None
+        self, batch: TupleBatch, round_: Round, known_calls: Mapping[UserCall, CallResult] | None = None
     ) -> FilterOutput:
         """What queries match, by row. `known` is what calls gave on these rows elsewhere; `called` says it afterwards."""
         assert self._plan is not None, f"no plan for stream {batch.stream}"
-        self.called = {}
+        self.call_results = {}
         self.counters.n_rows += len(batch)
         if not len(batch):
             return FilterOutput(batch, self._plan)
         self._forget_unused_filters(self._plan)
         context = Context(round_.now_us, self._context.time_zone, self._context.call_function)
         evaluation = BatchEvaluation(batch, context)
-        self.called = evaluation.called
-        evaluation.called.update(known or {})
+        self.call_results = evaluation.call_results
+        evaluation.call_results.update(known_calls or {})
         self.index.follow(self._plan, evaluation, round_.number)
         hits: list[Hits] = []
-        decided = Decided([], Dead())
+        decided = DecidedPairs([], DeadPairBuilder())
         waiting: list[OpenPairs] = []
         n_waiting = 0
         for part in self.index.parts:
@@ -133,8 +148,8 @@ class FilterStage:
                 if placed.is_exact:
                     hits.append(_smaller(found, len(batch)))
                     continue
-                for pairs in self._open(part, found, None):
-                    left, settled = opened(
+                for pairs in self._open_pairs(part, found, None):
+                    left, settled = opened_pairs(
                         pairs,
                         evaluation,
                         self._pool,
@@ -145,40 +160,40 @@ class FilterStage:
                     if left is not None and len(left):
                         waiting.append(left)
                         n_waiting += len(left)
-                    if max(n_waiting, evaluation.recorded.n) > PAIRS_AT_ONCE:
-                        decided.extend(self._filtered(waiting, evaluation, round_))
+                    if max(n_waiting, evaluation.recorded_calls.n) > PAIRS_AT_ONCE:
+                        decided.extend(self._decide(waiting, evaluation, round_))
                         waiting, n_waiting = [], 0
-                        evaluation.recorded.forget()
-        decided.extend(self._filtered(waiting, evaluation, round_))
+                        evaluation.recorded_calls.forget()
+        decided.extend(self._decide(waiting, evaluation, round_))
         rows = evaluation.rows_in_error()
         if len(rows):
             decided.extend(self._in_error(rows, evaluation, round_.number))
         output = FilterOutput(
-            batch, self._plan, _as_few(hits, len(batch)), tuple(decided.parts), decided.dead.pairs()
+            batch, self._plan, _as_few(hits, len(batch)), tuple(decided.parts), decided.dead_pairs.pairs()
         )
         self.counters.n_waiting_pairs += decided.n_waiting
         self.counters.n_matches += output.n_matches
-        self.counters.n_dead += decided.dead.n
+        self.counters.n_dead += decided.dead_pairs.n
         return output
 
     def rows_at_once(self) -> int:
         """How many rows should be pushed at a time where there are more: bitmaps grow with rows times queries."""
-        structures = [placed.structure for part in self.index.parts for placed in part.placed]
+        structures = [placed.structure for part in self.index.parts for placed in part.structures]
         widest = max((len(each.ids) for each in structures if isinstance(each, BitsetBlocks)), default=1)
         return max(LEAST_ROWS, min(MOST_ROWS, 8 * BITMAP_BYTES // widest))
 
     def events(self) -> list[Event]:
         """What happened since this was last asked."""
-        told = []
+        events = []
         for index in filter(None, (self.index, self._looser)):
-            told += index.events
+            events += index.events
             index.events = []
-        return told
+        return events
 
     def snapshot(self) -> dict[str, Any]:
         """Version and counters, and the index: its size, its structures, and whether a new base is being built."""
         parts = self.index.parts
-        with self.learning:
+        with self.learning_lock:
             filters = self.router.snapshot()
         return {
             "filters": filters,
@@ -188,7 +203,7 @@ class FilterStage:
             "nbytes": self.index.nbytes,
             "rebuilding": self.index.is_building,
             "structures": self.structures(),
-            **{name: getattr(self.counters, name) for name in Counters.__slots__},
+            **{name: getattr(self.counters, name) for name in StageCounters.__slots__},
         }
 
     def structures(self) -> list[dict[str, Any]]:
@@ -196,10 +211,10 @@ class FilterStage:
         return [
             structure_facts(number, part, placed)
             for number, part in enumerate(self.index.parts)
-            for placed in part.placed
+            for placed in part.structures
         ]
 
-    def placed(self, query_id: int) -> dict[str, Any] | None:
+    def structure_of(self, query_id: int) -> dict[str, Any] | None:
         """The structure that serves a query, or None if the index does not hold it: not built yet, or it can never match."""
         found = self.index.find(query_id)
         return None if found is None else structure_facts(*found)
@@ -237,17 +252,17 @@ class FilterStage:
             self._number_as(routing.keys, routing.classes)
         self._routing, self._options = routing, options
 
-    def walked(self) -> list[Walked]:
-        """What rows told of filters since this was last asked, where another process learns."""
-        told, self._walked = self._walked, []
-        return told
+    def take_walk_records(self) -> list[WalkRecord]:
+        """Records of the walks since the last call, where another process learns; they are removed."""
+        records, self._walk_records = self._walk_records, []
+        return records
 
-    def learn(self, walked: Sequence[Walked], round_number: int) -> None:
-        """Take in what rows told elsewhere."""
-        told = [each for each in walked if each.keys]
-        if told:
-            with self.learning:
-                self._decisions += self.router.learn(together(told), round_number)
+    def learn(self, records: Sequence[WalkRecord], round_number: int) -> None:
+        """Take in what workers recorded."""
+        with_filters = [each for each in records if each.keys]
+        if with_filters:
+            with self.learning_lock:
+                self._decisions += self.router.learn(combined_record(with_filters), round_number)
             if not self._pool.begins_with(self.router.keys, self.router.classes):
                 self._number_as(self.router.keys, self.router.classes)
 
@@ -263,46 +278,50 @@ class FilterStage:
         self._pool, self._tree = pool, None
 
     def _forget_unused_filters(self, plan: StreamPlan) -> None:
-        """Make room where most filters were of queries that are gone. Whoever follows a routing leaves that to who made it."""
+        """Make room where most filters were of dropped queries. A stage that follows a routing leaves that to its router."""
         pool, router = self._pool, self.router
         size = max(len(pool.filters) + len(pool.classes), len(router.keys) + len(router.classes))
-        is_due = size >= self._worn_at and plan.version != self._looked_at
-        is_due |= pool.is_full and plan.version >= self._looked_at + FULL_VERSIONS
+        is_due = size >= self._worn_at and plan.version != self._worn_version
+        is_due |= pool.is_full and plan.version >= self._worn_version + FULL_VERSIONS
         if self._routing is not None or not is_due:
             return
-        self._looked_at = plan.version
+        self._worn_version = plan.version
         used = FilterPool(self._context, self._declared_cost, name="filters in use")
         for segment in plan.segments:
             if segment.n_live:
                 used.of(segment)
         n_used = len(used.filters) + len(used.classes)
-        self._worn_at, self._looked_at = max(LEAST_WORN, 2 * n_used), plan.version
+        self._worn_at, self._worn_version = max(LEAST_WORN, 2 * n_used), plan.version
         if 2 * n_used <= size or (pool.is_full and n_used < size):
-            with self.learning:
+            with self.learning_lock:
                 router.keep(used.keys, used.classes)
             self._number_as(router.keys, router.classes)
 
-    def _filtered(self, waiting: Sequence[OpenPairs], evaluation: BatchEvaluation, round_: Round) -> Decided:
+    def _decide(
+        self, open_pairs: Sequence[OpenPairs], evaluation: BatchEvaluation, round_: Round
+    ) -> DecidedPairs:
         """Pairs through the filters of the pool, then to their end."""
-        decided = Decided([], Dead())
+        decided = DecidedPairs([], DeadPairBuilder())
         is_strict, pool = self._options.is_strict, self._pool
-        mine = [] if is_strict else [pairs for pairs in waiting if pool.of(pairs.segment).filters]
+        mine = [] if is_strict else [pairs for pairs in open_pairs if pool.of(pairs.segment).filters]
         walk = self._walk(mine, evaluation, round_) if mine else None
-        for pairs in waiting:
+        for pairs in open_pairs:
             entry = None if is_strict else pool.of(pairs.segment)
             if walk is not None and entry is not None and entry.filters:
                 decided.n_waiting += len(pairs)
                 pairs = _let_through(pairs, walk, entry)
             if len(pairs):
-                decided.extend(closed(pairs, evaluation, pool, is_strict=is_strict))
+                decided.extend(closed_pairs(pairs, evaluation, pool, is_strict=is_strict))
         return decided
 
-    def _walk(self, waiting: Sequence[OpenPairs], evaluation: BatchEvaluation, round_: Round) -> SharedWalk:
+    def _walk(
+        self, open_pairs: Sequence[OpenPairs], evaluation: BatchEvaluation, round_: Round
+    ) -> SharedWalk:
         batch, pool = evaluation.batch, self._pool
         walk = SharedWalk(
             pool,
             len(batch),
-            [(pairs.rows, pool.of(pairs.segment).classes[pairs.positions]) for pairs in waiting],
+            [(pairs.rows, pool.of(pairs.segment).classes[pairs.positions]) for pairs in open_pairs],
             lambda k, rows: evaluation.truth_on_rows(pool.filters[k].conditions, rows),
             clock=self._clock,
         )
@@ -314,10 +333,10 @@ class FilterStage:
             small_group=self._options.small_group,
         )
         if self._routing is None:
-            with self.learning:
+            with self.learning_lock:
                 self._decisions += self.router.learn(walked, round_.number)
         else:
-            self._walked.append(walked)
+            self._walk_records.append(walked)
         return walk
 
     def _tree_for(self, routing: Routing) -> DecisionTree | None:
@@ -330,7 +349,7 @@ class FilterStage:
 
     # ----------------------------------------------------------------------------------------- open pairs
 
-    def _open(self, part: IndexPart, hits: Hits, row_numbers: Positions | None) -> Iterator[OpenPairs]:
+    def _open_pairs(self, part: IndexPart, hits: Hits, row_numbers: Positions | None) -> Iterator[OpenPairs]:
         """Pairs by segment, in pieces of bounded size. Row k of the hits is row `row_numbers[k]` of the batch."""
         assert self._plan is not None
         for first, rows, ids in _pieces(hits):
@@ -355,19 +374,19 @@ class FilterStage:
             elif here.any():
                 yield OpenPairs.of(segment, rows[here], positions[here])
 
-    def _in_error(self, rows: Positions, evaluation: BatchEvaluation, round_number: int) -> Decided:
+    def _in_error(self, rows: Positions, evaluation: BatchEvaluation, round_number: int) -> DecidedPairs:
         """The pairs of these rows that are in error and not refuted."""
         assert self._plan is not None
         if self._looser is None:
             self._looser = PredicateIndex(self._context, in_background=self._in_background, columns_only=True)
         self._looser.follow(self._plan, evaluation, round_number)
-        found = Decided([], Dead())
+        found = DecidedPairs([], DeadPairBuilder())
         for part in self._looser.parts:
             columns = [
                 column.take(rows) if len(column.keys) else column for column in part.columns(evaluation)
             ]
             for _, hits in part.probe(columns, len(rows)):
-                for pairs in self._open(part, hits, rows):
+                for pairs in self._open_pairs(part, hits, rows):
                     found.extend(decide_in_error(pairs, evaluation, is_strict=self._options.is_strict))
         return found
 
@@ -386,7 +405,7 @@ def coins(
         if uniform_of(seed, int(arrival_numbers[0])) >= expected / LEAST_SAMPLED:
             return None
         rate = min(1.0, LEAST_SAMPLED / n_rows)
-    return sampled(arrival_numbers, seed, rate)
+    return sampled_mask(arrival_numbers, seed, rate)
 
 
 def _let_through(pairs: OpenPairs, walk: SharedWalk, entry: SegmentFilters) -> OpenPairs:
@@ -403,20 +422,20 @@ def _let_through(pairs: OpenPairs, walk: SharedWalk, entry: SegmentFilters) -> O
 def _smaller(hits: Hits, n_rows: int) -> Hits:
     """A bitmap in which less than about 3 % of the bits are set takes less room as a list."""
     if isinstance(hits, BitmapHits) and ID_BYTES * len(hits) < hits.words.nbytes:
-        return merged(n_rows, [hits])
+        return merged_hits(n_rows, [hits])
     return hits
 
 
 def _as_few(hits: Sequence[Hits], n_rows: int) -> tuple[Hits, ...]:
-    """All lists as one, which whoever wants the pairs would make of them anyway; bitmaps as they are.
+    """All lists as one, which readers of the pairs would make of them anyway; bitmaps as they are.
 
-    Long lists stay as they are beside a bitmap: whoever wants the pairs copies them into one with what it has.
+    Long lists stay as they are beside a bitmap: a reader of the pairs copies them into one with what it has.
     """
     lists = [each for each in hits if isinstance(each, ListHits)]
     bitmaps = [each for each in hits if isinstance(each, BitmapHits)]
     if len(lists) < 2 or (bitmaps and sum(map(len, lists)) > FEW_PAIRS):
         return tuple(hits)
-    return merged(n_rows, lists), *bitmaps
+    return merged_hits(n_rows, lists), *bitmaps
 
 
 def _pieces(hits: Hits) -> Iterator[tuple[int, Positions, QueryIds]]:
@@ -431,7 +450,7 @@ def _pieces(hits: Hits) -> Iterator[tuple[int, Positions, QueryIds]]:
             ids = hits.ids[before : int(ends[stop - 1])]
         else:
             some = replace(hits, words=hits.words[first:stop], counts=hits.counts[first:stop])
-            ids = merged(stop - first, [some]).ids
+            ids = merged_hits(stop - first, [some]).ids
         if len(ids):
             yield first, np.repeat(np.arange(stop - first), counts[first:stop]), ids
         first = stop

@@ -7,16 +7,17 @@ An isolated function runs in a process of its own, one that only fails is not ca
 """
 
 from eddyline.functions.breaker import Breaker, FunctionKey
-from eddyline.functions.counters import FunctionCounters, Observed
-from eddyline.functions.registry import Functions, load_modules, stopped_text
-from eddyline.functions.udf import UserFunction, from_pandas_udf, udf
+from eddyline.functions.counters import FunctionActivity, FunctionCounters
+from eddyline.functions.declarations import DECLARED, UserFunction, from_pandas_udf, udf
+from eddyline.functions.registry import FunctionRegistry, load_modules, stopped_text
 
 __all__ = [
+    "DECLARED",
     "Breaker",
+    "FunctionActivity",
     "FunctionCounters",
     "FunctionKey",
-    "Functions",
-    "Observed",
+    "FunctionRegistry",
     "UserFunction",
     "from_pandas_udf",
     "load_modules",

@@ -9,7 +9,7 @@ It opens after
 The reason is read by the owners of all queries that call the function, so it has the kind of the last failure ("function f raised
 ValueError"), not its text, which may quote a row of another owner. A row's dead letters have the text.
 
-Whoever owns the queries suspends those that need the function and lets the breaker start from zero, so resuming a query tries
+The owner of the queries suspends those that need the function and lets the breaker start from zero, so resuming a query tries
 again.
 
 Workers each watch what they see. Their streaks are added in the order of their tasks; what a task saw before something in it went
@@ -36,16 +36,16 @@ class Streaks:
     n_setups: int = 0  # since one worked
     n_rows: int = 0  # since one did not fail
     n_calls: int = 0  # that asked about those
-    came_back: bool = False  # a call did: `n_lost` and `n_setups` count from there
+    has_returned: bool = False  # a call did: `n_lost` and `n_setups` count from there
     was_good: bool = False  # a row was: `n_rows` and `n_calls` count from there
     message: str = ""  # the last
-    opened: str = ""  # why, the first time a streak was too long
+    opening_reason: str = ""  # why, the first time a streak was too long
 
     def then(self, later: Streaks) -> Streaks:
         """Both, one after the other."""
         message = later.message or self.message
-        n_lost = later.n_lost + (0 if later.came_back else self.n_lost)
-        n_setups = later.n_setups + (0 if later.came_back else self.n_setups)
+        n_lost = later.n_lost + (0 if later.has_returned else self.n_lost)
+        n_setups = later.n_setups + (0 if later.has_returned else self.n_setups)
         n_rows = later.n_rows + (0 if later.was_good else self.n_rows)
         n_calls = later.n_calls + (0 if later.was_good else self.n_calls)
         return Streaks(
@@ -53,22 +53,22 @@ class Streaks:
             n_setups,
             n_rows,
             n_calls,
-            self.came_back or later.came_back,
+            self.has_returned or later.has_returned,
             self.was_good or later.was_good,
             message,
-            self.opened or later.opened or _why(n_lost, n_setups, n_rows, n_calls, message),
+            self.opening_reason or later.opening_reason or _why(n_lost, n_setups, n_rows, n_calls, message),
         )
 
 
 NOTHING_FAILED = Streaks()
 
 
-def came_back() -> Streaks:
+def returned_streaks() -> Streaks:
     """A call came back, whatever it brought."""
-    return Streaks(came_back=True)
+    return Streaks(has_returned=True)
 
 
-def lost(message: str) -> Streaks:
+def lost_streaks(message: str) -> Streaks:
     """A call of a single row did not come back."""
     return Streaks(n_lost=1, message=message)
 
@@ -77,7 +77,7 @@ def setup_failed(message: str) -> Streaks:
     return Streaks(n_setups=1, message=message)
 
 
-def asked(n_rows: int, n_failed: int, message: str = "") -> Streaks:
+def failure_streaks(n_rows: int, n_failed: int, message: str = "") -> Streaks:
     """The function was asked about rows and failed on some."""
     if n_failed < n_rows:
         return Streaks(was_good=True, message=message)
@@ -101,11 +101,11 @@ class Breaker:
     def __init__(self) -> None:
         self._streaks: dict[FunctionKey, Streaks] = {}
 
-    def add(self, function: FunctionKey, observed: Streaks) -> str:
+    def add(self, function: FunctionKey, observed_streaks: Streaks) -> str:
         """Why the function is no longer to be called, or nothing."""
-        streaks = self._streaks.get(function, NOTHING_FAILED).then(observed)
+        streaks = self._streaks.get(function, NOTHING_FAILED).then(observed_streaks)
         self._streaks[function] = streaks
-        return streaks.opened
+        return streaks.opening_reason
 
     def close(self, function: FunctionKey) -> None:
         """Start from zero."""

@@ -77,7 +77,7 @@ def call_with_rows(
     on_row: Callable[[int], None] | None = None,
     is_fatal: Callable[[BaseException], bool] = lambda error: False,
 ) -> tuple[list[Any], dict[int, str]]:
-    """What the function returns for each row, and by row what it raised; `on_row` is told before each."""
+    """What the function returns for each row, and by row what it raised; `on_row` is called before each."""
     values = [column.to_pylist() for column in columns]
     results: list[Any] = []
     wrong: dict[int, str] = {}
@@ -187,7 +187,7 @@ class Progress:
         _PROGRESS.pack_into(self._page, 0, row, time.monotonic(), False)
 
     def out_of_memory(self) -> None:
-        """Told without allocating anything."""
+        """Report the row without allocating anything."""
         self._page[_PROGRESS.size - 1] = 1
 
     def read(self) -> tuple[int, float, bool]:
@@ -222,7 +222,7 @@ class _Process:
         self._is_limited = False
 
     def serve(self) -> None:
-        """Load the function, then answer calls until nobody asks any more."""
+        """Load the function, then answer calls until the other end closes."""
         hello = pickle.loads(receive(self._read)[1])
         self._name = name = hello["name"]
         try:
@@ -254,7 +254,7 @@ class _Process:
                 columns = columns_from_bytes(body)
                 answer, values = self._call(function, first, hello, columns, head["n_rows"])
                 given = columns_to_bytes(() if values is None else [values])
-            except BaseException as error:  # memory apart, whatever a user's function raises is told
+            except BaseException as error:  # memory apart, whatever a user's function raises is reported
                 self._end_if_out_of_memory(error)
                 answer, given = {"failed": message_of(name, error)}, b""
             self._answer(answer, given)
@@ -342,7 +342,7 @@ def _end_with(lifeline: int) -> None:
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([lifeline], [], [], 0)[0]:  # it was closed before anybody listened
+    if select.select([lifeline], [], [], 0)[0]:  # it was closed before this process listened
         os._exit(1)
 
 
@@ -354,7 +354,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         _Process(socket.socket(fileno=connection), Progress(progress)).serve()
     except (BrokenPipeError, ConnectionResetError, EOFError):
-        return  # nobody is there to be told
+        return  # no process is left to report to
 
 
 if __name__ == "__main__":

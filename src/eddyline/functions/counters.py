@@ -30,8 +30,8 @@ class FunctionCounters:
 
 
 @dataclass(slots=True)
-class Observed:
-    """What a function, in one version, did since somebody last asked, and what failed in a row."""
+class FunctionActivity:
+    """What a function, in one version, did since the last call, and what failed in a row."""
 
     counters: FunctionCounters = field(default_factory=FunctionCounters)
     streaks: Streaks = NOTHING_FAILED

@@ -45,7 +45,7 @@ class CallLost(Exception):
         self.is_first = is_first  # the process had served nothing before
 
 
-class Caller(Protocol):
+class FunctionCaller(Protocol):
     """A function that can be called, wherever it runs."""
 
     most_rows: int  # what one call can bear, as far as is known
@@ -57,12 +57,12 @@ class Caller(Protocol):
         """Values of the declared type for all rows, and by row what is wrong. Raises CallFailed or CallLost."""
 
 
-class Halving:
+class HalvingCall:
     """One question to a function: these columns, these many rows."""
 
     def __init__(
         self,
-        caller: Caller,
+        caller: FunctionCaller,
         columns: Sequence[pa.Array],
         n_rows: int,
         returns: pa.DataType,
@@ -80,9 +80,9 @@ class Halving:
         self._is_by_row = is_by_row
         self._n_losses_left = 2 * n_rows.bit_length() + LOSSES_BESIDE
         self._n_more_left = LOSSES_AFTER_SERVING
-        self._given_up = ""
+        self._refusal = ""
         self._parts: dict[int, pa.Array] = {}  # by first row
-        self._failed: dict[int, str] = {}
+        self._failures: dict[int, str] = {}
         self.streaks: Streaks = NOTHING_FAILED
 
     def answer(self, batch: int | None) -> tuple[pa.Array, list[tuple[int, str]]]:
@@ -94,11 +94,11 @@ class Halving:
         parts = [self._parts[start] for start in sorted(self._parts)]
         values = pa.concat_arrays(parts) if parts else pa.array([], self._returns)
         assert len(values) == self._n_rows, f"{len(values)} values for {self._n_rows} rows"
-        failed = sorted(self._failed.items())
+        failed = sorted(self._failures.items())
         self._counters.n_failed += len(failed)
         message = failed[-1][1] if failed else ""
         self._counters.last_message = message or self._counters.last_message
-        self._note(breaker.asked(self._n_rows, len(failed), message))
+        self._note(breaker.failure_streaks(self._n_rows, len(failed), message))
         return values, failed
 
     def _settle(self, start: int, stop: int) -> bool:
@@ -106,33 +106,33 @@ class Halving:
         n = stop - start
         if not n:
             return True
-        if self._given_up:
-            return self._fail(start, stop, self._given_up)
+        if self._refusal:
+            return self._fail(start, stop, self._refusal)
         most = self._caller.most_rows
         if n > most:
             clean = [self._settle(at, min(at + most, stop)) for at in range(start, stop, most)]
             return all(clean)
         try:
             self._caller.prepare()
-            values, wrong = self._called(start, n)
+            values, wrong = self._call(start, n)
         except SetupFailed as error:
             self._note(breaker.setup_failed(str(error)))
-            self._given_up = str(error)
-            return self._fail(start, stop, self._given_up)
+            self._refusal = str(error)
+            return self._fail(start, stop, self._refusal)
         except CallFailed as error:
             if n > 1:
                 return self._settle_halves(start, stop)
-            self._note(breaker.came_back())
+            self._note(breaker.returned_streaks())
             self._fail(start, stop, str(error))
             return True
         except CallLost as error:
-            return self._lost(error, start, stop)
-        self._note(breaker.came_back())
+            return self._note_loss(error, start, stop)
+        self._note(breaker.returned_streaks())
         self._parts[start] = values
-        self._failed.update({start + at: why for at, why in wrong.items()})
+        self._failures.update({start + at: why for at, why in wrong.items()})
         return True
 
-    def _called(self, start: int, n: int) -> tuple[pa.Array, dict[int, str]]:
+    def _call(self, start: int, n: int) -> tuple[pa.Array, dict[int, str]]:
         began = self._clock()
         try:
             return self._caller.call([column.slice(start, n) for column in self._columns], n)
@@ -145,7 +145,7 @@ class Halving:
         middle = (start + stop) // 2
         return all([self._settle(start, middle), self._settle(middle, stop)])
 
-    def _lost(self, error: CallLost, start: int, stop: int) -> bool:
+    def _note_loss(self, error: CallLost, start: int, stop: int) -> bool:
         n = stop - start
         self._counters.n_lost += 1
         self._counters.last_message = str(error)
@@ -155,11 +155,11 @@ class Halving:
         else:
             self._n_more_left -= 1
         if not (self._n_losses_left and self._n_more_left):
-            self._given_up = str(error)
+            self._refusal = str(error)
         if is_judged and n == 1:
-            self._note(breaker.lost(str(error)))
+            self._note(breaker.lost_streaks(str(error)))
             return self._fail(start, stop, str(error))
-        if self._given_up:
+        if self._refusal:
             return self._fail(start, stop, str(error))
         if not is_judged:
             return self._settle(start, stop)
@@ -178,7 +178,7 @@ class Halving:
         assert error.row is not None
         at = start + error.row
         if error.is_slow:  # it had the clock for itself
-            self._note(breaker.lost(str(error)))
+            self._note(breaker.lost_streaks(str(error)))
             is_clean = self._fail(at, at + 1, str(error))
         else:
             is_clean = self._settle(at, at + 1)
@@ -186,7 +186,7 @@ class Halving:
 
     def _fail(self, start: int, stop: int, message: str) -> bool:
         self._parts[start] = pa.nulls(stop - start, self._returns)
-        self._failed.update(dict.fromkeys(range(start, stop), message))
+        self._failures.update(dict.fromkeys(range(start, stop), message))
         return False
 
     def _note(self, streaks: Streaks) -> None:

@@ -29,9 +29,9 @@ import pyarrow as pa
 from eddyline.errors import FunctionError
 from eddyline.functions import calls
 from eddyline.functions.calls import PROGRESS_BYTES, READING, Progress, receive, send
+from eddyline.functions.declarations import UserFunction
 from eddyline.functions.halving import ANY_NUMBER, CallFailed, CallLost, SetupFailed
-from eddyline.functions.sending import Sent, sent
-from eddyline.functions.udf import UserFunction
+from eddyline.functions.sending import FunctionTransport, function_transport
 from eddyline.types import type_name
 
 START_LIMIT_S = 600.0  # for starting, loading and setup together: a model may be large
@@ -44,16 +44,16 @@ Fitted = Callable[[pa.Array, UserFunction, int], pa.Array]
 class IsolatedFunction:
     """A declared function, called in its own process, which is started when it is first needed and again after it was lost."""
 
-    def __init__(self, declared: UserFunction, fitted: Fitted) -> None:
+    def __init__(self, function: UserFunction, fit: Fitted) -> None:
         """`fitted` gives an array the declared type and checks its length, or raises WrongResult."""
-        assert declared.timeout_s is not None, declared.name
-        self.declared = declared
-        self.limits = declared.limits
+        assert function.timeout_s is not None, function.name
+        self.function = function
+        self.limits = function.limits
         self.most_rows = ANY_NUMBER
         self.used_at = time.monotonic()
-        self._fitted = fitted
-        self._timeout_s = declared.timeout_s
-        self._sent: Sent | None = None
+        self._fit = fit
+        self._timeout_s = function.timeout_s
+        self._transport: FunctionTransport | None = None
         self._process: _Process | None = None
         self._lock = threading.RLock()
 
@@ -66,18 +66,18 @@ class IsolatedFunction:
     def prepare(self) -> None:
         """Start the process and have it set up, if there is none. Raises SetupFailed."""
         with self._lock:
-            if self._process is not None and self._process.is_gone():
+            if self._process is not None and self._process.has_ended():
                 self._end()
             if self._process is None:
                 try:
-                    self._sent = self._sent or sent(self.declared)
-                    self._process = _Process(self.declared, self._sent)
+                    self._transport = self._transport or function_transport(self.function)
+                    self._process = _Process(self.function, self._transport)
                 except FunctionError as error:
                     raise SetupFailed(f"{error.problem}: {error.detail}") from None
                 except OSError as error:
                     said = f"{type(error).__name__}: {error}"
                     raise SetupFailed(
-                        f"function {self.declared.name} cannot have a process of its own: {said}"
+                        f"function {self.function.name} cannot have a process of its own: {said}"
                     ) from None
 
     def call(self, columns: Sequence[pa.Array], n_rows: int) -> tuple[pa.Array, dict[int, str]]:
@@ -93,10 +93,10 @@ class IsolatedFunction:
                 self._end()
                 raise
             try:
-                return self._fitted(values, self.declared, n_rows), wrong
+                return self._fit(values, self.function, n_rows), wrong
             except calls.WrongResult as error:
                 raise CallFailed(
-                    calls.message_of(self.declared.name, error) + self.declared.hint(error)
+                    calls.message_of(self.function.name, error) + self.function.hint(error)
                 ) from None
 
     def close(self) -> None:
@@ -113,9 +113,9 @@ class IsolatedFunction:
 class _Process:
     """One life of the process of a function."""
 
-    def __init__(self, declared: UserFunction, way: Sent) -> None:
+    def __init__(self, function: UserFunction, way: FunctionTransport) -> None:
         """Start it and wait until it is ready. Raises SetupFailed, or OSError if there can be no process."""
-        self._declared = declared
+        self._function = function
         self._n_calls = 0
         with contextlib.ExitStack() as opened:
             ours, theirs = socket.socketpair()
@@ -149,7 +149,7 @@ class _Process:
             self.end()
             raise
 
-    def is_gone(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it has ended by itself between two calls."""
         return self._popen.poll() is not None
 
@@ -164,13 +164,13 @@ class _Process:
             send(self._connection, {"n_rows": n_rows}, body)
             head, given = receive(lambda n: self._read(n, timeout_s))
         except (TimeoutError, EOFError, ConnectionError) as error:
-            raise self._lost(error, is_first, n_rows) from None
+            raise self._call_lost(error, is_first, n_rows) from None
         if "failed" in head:
             raise CallFailed(head["failed"])
         return calls.columns_from_bytes(given)[0], {int(at): why for at, why in head["rows"].items()}
 
-    def _start(self, way: Sent) -> None:
-        declared = self._declared
+    def _start(self, way: FunctionTransport) -> None:
+        declared = self._function
         hello = {
             "name": declared.name,
             "version": declared.version,
@@ -179,7 +179,7 @@ class _Process:
             "returns_name": type_name(declared.returns),
             "memory_bytes": declared.memory_bytes,
             "path": [os.path.abspath(each) for each in sys.path],
-            "pickled": way.pickled,
+            "pickled": way.pickled_function,
             "module": way.module,
             "qualname": way.qualname,
         }
@@ -206,7 +206,7 @@ class _Process:
             try:
                 got = self._connection.recv_into(view[at:])
             except TimeoutError:
-                if self.is_gone():  # what it started may still hold the socket open
+                if self.has_ended():  # what it started may still hold the socket open
                     raise EOFError from None
                 continue
             if not got:
@@ -214,12 +214,12 @@ class _Process:
             at += got
         return found
 
-    def _lost(self, error: Exception, is_first: bool, n_rows: int) -> CallLost:
+    def _call_lost(self, error: Exception, is_first: bool, n_rows: int) -> CallLost:
         is_slow = isinstance(error, TimeoutError)
-        assert self._declared.timeout_s is not None
-        message = f"function {self._declared.name} {self._what_happened(error, self._declared.timeout_s)}"
+        assert self._function.timeout_s is not None
+        message = f"function {self._function.name} {self._what_happened(error, self._function.timeout_s)}"
         row = self._progress.read()[0]
-        is_known = self._declared.mode == "scalar" and 0 <= row < n_rows
+        is_known = self._function.mode == "scalar" and 0 <= row < n_rows
         return CallLost(message, row=row if is_known else None, is_slow=is_slow, is_first=is_first)
 
     def _what_happened(self, error: Exception, limit_s: float) -> str:
@@ -231,8 +231,8 @@ class _Process:
         except subprocess.TimeoutExpired:
             return "closed its connection to the engine"
         if self._progress.read()[2]:
-            assert self._declared.memory_bytes is not None
-            return f"needed more than {size_text(self._declared.memory_bytes)} of memory"
+            assert self._function.memory_bytes is not None
+            return f"needed more than {size_text(self._function.memory_bytes)} of memory"
         return f"ended its process ({_code_text(code)})"
 
 
@@ -247,7 +247,7 @@ def _end(
             popen.wait(GRACE_S if progress.read()[0] == READING else 0)
     os.close(lifeline)
     if is_owner:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody of its session is left
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # no process of its session is left
             os.killpg(popen.pid, signal.SIGKILL)
         popen.wait()
     progress.close()

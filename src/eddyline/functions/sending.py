@@ -13,34 +13,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from eddyline.errors import FunctionError
-from eddyline.functions.udf import UserFunction
+from eddyline.functions.declarations import UserFunction
 
 PICKLERS = ("cloudpickle", "pyspark.cloudpickle")
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class FunctionTransport:
     """How another process comes by a function."""
 
-    pickled: bytes | None  # the function and its setup
+    pickled_function: bytes | None  # the function and its setup
     module: str = ""
     qualname: str = ""
 
 
-def sent(declared: UserFunction) -> Sent:
+def function_transport(function: UserFunction) -> FunctionTransport:
     """A way to send the function. Raises FunctionError if there is none."""
     pickler = _pickler()
     trouble = "There is no cloudpickle here, and no module it could be imported from."
     if pickler is not None:
         try:
-            return Sent(pickler.dumps((declared.function, declared.setup)))
+            return FunctionTransport(pickler.dumps((function.function, function.setup)))
         except Exception as error:  # whatever it uses may refuse in its own way
             trouble = f"{type(error).__name__}: {error}"
-    module, qualname = declared.function.__module__, declared.function.__qualname__
-    if module != "__main__" and _at(module, qualname) is declared:
-        return Sent(None, module, qualname)
+    module, qualname = function.function.__module__, function.function.__qualname__
+    if module != "__main__" and _at(module, qualname) is function:
+        return FunctionTransport(None, module, qualname)
     raise FunctionError(
-        f"function {declared.name} cannot be sent to a process of its own",
+        f"function {function.name} cannot be sent to a process of its own",
         detail=trouble,
         hint="Declare it at the top of a module that can be imported, and let setup= make what it needs; or leave out isolated, "
         "timeout and memory." + ("" if pickler else " Installing cloudpickle helps too."),

@@ -24,7 +24,7 @@ Counter = Callable[[Numbers], Numbers]  # by arrival number: how many rows of a 
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedRows:
     """Rows that a signature made. Queries that first see a later version than `version` do not see the row."""
 
     signature: str
@@ -39,10 +39,10 @@ def joined_rows(
     drivers: Drivers,
     partners: Mapping[int, Partner],
     found: Combinations,
-    counted: Mapping[int, Counter],
+    counters: Mapping[int, Counter],
     round_: Round,
     first: int,
-) -> Joined:
+) -> JoinedRows:
     """These combinations; their numbers begin with `first`."""
     signature = plan.signature
     driver = found.rows[origin]
@@ -64,7 +64,7 @@ def joined_rows(
         mark = marks[place]
         for name in sorted(asked):
             if name == BEHIND:
-                values = pa.array(counted[place](drivers.arrival[driver]) - mark.position)
+                values = pa.array(counters[place](drivers.arrival[driver]) - mark.position)
             elif name == AGE:
                 values = pa.array(round_.now_us - mark.now_us)
             else:
@@ -76,10 +76,10 @@ def joined_rows(
     components = np.stack([marks[place].arrival for place in range(len(signature))], axis=1)
     batch = joined_batch(plan.name, names, columns, first, drivers.sign[driver], components)
     version = np.minimum.reduce([mark.version for mark in marks.values()])
-    return Joined(plan.name, batch, np.minimum(version, round_.version), driver)
+    return JoinedRows(plan.name, batch, np.minimum(version, round_.version), driver)
 
 
-def lonely_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, first: int) -> TupleBatch:
+def unmatched_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, first: int) -> TupleBatch:
     """Rows of input 0 as rows of the signature's stream, with nothing of input 1, whose columns are NULL."""
     n = len(drivers)
     names = [joined_name(0, name) for name in sorted(plan.columns[0])]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.joins.keys import Codes
-from eddyline.kernels.join_index import (
+from eddyline.kernels import (
     NO_PAIR,
     PADDING,
     SEGMENT_COLUMNS,
@@ -46,7 +46,7 @@ LOOK_AGAIN = 1 / 16  # of all rows are gone since `tidy` looked
 _NONE = np.empty(0, dtype=bool)
 
 
-class Held(NamedTuple):
+class PresentRows(NamedTuple):
     """Which of all rows ever numbered are there: from `first` on, and where `mask` says so, whose numbers begin at `origin`."""
 
     first: int
@@ -82,7 +82,7 @@ class KeyIndex:
         self._bucket_bits = bucket_bits  # None: so many that a bucket has one pair or less on average
         self._segments: list[_Segment] = []  # the oldest first
         self._matches_per_probe = 1.0  # of the last probe
-        self._due = 0  # when rows before this one are gone, `tidy` looks for what is due
+        self._next_tidy = 0  # when rows before this one are gone, `tidy` looks for what is due
         self._start_ring(0)
 
     def _start_ring(self, n_pairs: int) -> None:
@@ -114,7 +114,9 @@ class KeyIndex:
             pairs = np.empty(2 * n, np.int64)
             n = pair_up(codes.codes, is_null, row, pairs)
             if n:
-                self._segments.append(self._segment([(pairs, n)], Held(row), row, row + len(codes) - 1, n))
+                self._segments.append(
+                    self._segment([(pairs, n)], PresentRows(row), row, row + len(codes) - 1, n)
+                )
                 self._list_segments()
             return
         if self._n_ring + n > len(self._behind):
@@ -144,44 +146,48 @@ class KeyIndex:
         """The row numbered first + k is row numbers[k] from now on, or gone if that is negative. Their order stays."""
         kept = numbers[numbers >= 0]
         low, high = (int(kept[0]), int(kept[-1])) if len(kept) else (0, -1)
-        self._due = 0
+        self._next_tidy = 0
         for segment in self._segments:
             renumber_pairs(segment.pairs, segment.n_pairs, first, numbers)
         parts = [(segment.pairs, segment.n_pairs) for segment in self._segments]
-        self._segments = [self._segment(parts, Held(0), low, high, len(kept))] if parts and len(kept) else []
+        self._segments = (
+            [self._segment(parts, PresentRows(0), low, high, len(kept))] if parts and len(kept) else []
+        )
         renumber_pairs(self._ring, self._n_ring, first, numbers)
         self._renew_ring(0)
 
     # ------------------------------------------------------------------------------------------- upkeep
 
-    def tidy(self, held: Held) -> None:
+    def tidy(self, present: PresentRows) -> None:
         """Seal and merge what is due, and forget rows that are gone, where it pays."""
-        if self._n_ring < RING_PAIRS and held.first < self._due:
+        if self._n_ring < RING_PAIRS and present.first < self._next_tidy:
             return
-        n_gone = self._n_before(held.first)
+        n_gone = self._n_before(present.first)
         if n_gone > MOST_GONE * (self._n_ring - n_gone) + LEAST_PAIRS:
-            self._renew_ring(held.first)
+            self._renew_ring(present.first)
         n_segments = len(self._segments)
-        self._segments = [segment for segment in self._segments if segment.high >= held.first]
+        self._segments = [segment for segment in self._segments if segment.high >= present.first]
         is_changed = len(self._segments) < n_segments
         if self._n_ring >= RING_PAIRS:
-            low, high = max(int(self._ring[1]), held.first), int(self._ring[2 * self._n_ring - 1])
-            self._segments.append(self._segment([(self._ring, self._n_ring)], held, low, high, self._n_ring))
+            low, high = max(int(self._ring[1]), present.first), int(self._ring[2 * self._n_ring - 1])
+            self._segments.append(
+                self._segment([(self._ring, self._n_ring)], present, low, high, self._n_ring)
+            )
             self._start_ring(RING_PAIRS)
             is_changed = True
         for at, segment in enumerate(self._segments):
-            if LEAST_THERE * segment.n_pairs > segment.n_there(held.first):
-                self._segments[at] = self._merged([segment], held)
+            if LEAST_THERE * segment.n_pairs > segment.n_there(present.first):
+                self._segments[at] = self._merged([segment], present)
                 is_changed = True
         while len(self._segments) > 1:
             older, newer = self._segments[-2:]
-            if older.n_there(held.first) >= OLDER_LONGER * newer.n_there(held.first):
+            if older.n_there(present.first) >= OLDER_LONGER * newer.n_there(present.first):
                 break
-            self._segments[-2:] = [self._merged([older, newer], held)]
+            self._segments[-2:] = [self._merged([older, newer], present)]
             is_changed = True
         if is_changed:
             self._list_segments()
-        self._due = held.first + max(LEAST_PAIRS, int(LOOK_AGAIN * self.n_pairs))
+        self._next_tidy = present.first + max(LEAST_PAIRS, int(LOOK_AGAIN * self.n_pairs))
 
     def _n_before(self, row: int) -> int:
         """How many pairs of the ring have rows before this one."""
@@ -196,32 +202,32 @@ class KeyIndex:
         self._start_ring(len(pairs))
         self._extend_ring(pairs.ravel(), len(pairs))
 
-    def _merged(self, segments: Sequence[_Segment], held: Held) -> _Segment:
-        low = max(min(segment.low for segment in segments), held.first)
+    def _merged(self, segments: Sequence[_Segment], present: PresentRows) -> _Segment:
+        low = max(min(segment.low for segment in segments), present.first)
         high = max(segment.high for segment in segments)
-        n_about = sum(segment.n_there(held.first) for segment in segments)
+        n_about = sum(segment.n_there(present.first) for segment in segments)
         parts = [(segment.pairs, segment.n_pairs) for segment in segments]
-        return self._segment(parts, held, low, high, n_about)
+        return self._segment(parts, present, low, high, n_about)
 
     def _segment(
-        self, parts: Sequence[tuple[Ints, int]], held: Held, low: int, high: int, n_about: int
+        self, parts: Sequence[tuple[Ints, int]], present: PresentRows, low: int, high: int, n_about: int
     ) -> _Segment:
         """The pairs of all parts whose rows are there, about how many of them are."""
         shift = self._shift(n_about)
         offsets = np.zeros((1 << (64 - shift)) + 2, np.int32)
         n = 0
         for pairs, n_pairs in parts:
-            n += count_buckets(pairs, n_pairs, shift, held.first, held.mask, held.origin, offsets)
+            n += count_buckets(pairs, n_pairs, shift, present.first, present.mask, present.origin, offsets)
         add_up(offsets)
         placed = np.empty(2 * n + PADDING, np.int64)
         placed[2 * n :] = 0
         for pairs, n_pairs in parts:
-            place_pairs(pairs, n_pairs, shift, held.first, held.mask, held.origin, offsets, placed)
+            place_pairs(pairs, n_pairs, shift, present.first, present.mask, present.origin, offsets, placed)
         return _Segment(offsets, placed, n, shift, low, high)
 
     # ------------------------------------------------------------------------------------------- finding
 
-    def find(self, codes: Codes, held: Held) -> tuple[Ints, Ints]:
+    def find(self, codes: Codes, present: PresentRows) -> tuple[Ints, Ints]:
         """Pairs of a place in `codes`, ascending, and the number, less `held.first`, of a row there that has that code."""
         n = len(codes)
         is_null = _NONE if codes.is_null is None else codes.is_null
@@ -238,9 +244,9 @@ class KeyIndex:
                 self._ring_shift,
                 self._heads,
                 self._behind,
-                held.first,
-                held.mask,
-                held.origin,
+                present.first,
+                present.mask,
+                present.origin,
                 probes,
                 rows,
                 n_found,

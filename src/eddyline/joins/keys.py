@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.kernels.byte_codes import byte_codes, same_bytes
-from eddyline.kernels.places import float_places
+from eddyline.expressions import bitmap_bits
+from eddyline.kernels import byte_codes, float_places, same_bytes
 from eddyline.types import (
     BIGINT,
     BINARY,
@@ -33,12 +33,12 @@ from eddyline.types import (
     TIMESTAMP,
     TINYINT,
     is_decimal,
+    is_wide_decimal,
 )
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-NARROW_DIGITS = 18  # of a decimal whose unscaled value fits 64 bits
 _LEAST_BYTES = 8  # of the data of texts, so that a kernel may always load a word
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _TURN = np.uint64(32)
@@ -60,7 +60,7 @@ class Codes:
 
     codes: npt.NDArray[np.int64]
     is_null: Mask | None  # None: no row is
-    is_exact: bool  # whoever has one of these codes has the same values
+    is_exact: bool  # equal codes mean equal values
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -85,12 +85,7 @@ def codes_of(arrays: Sequence[pa.Array]) -> Codes:
 
 def can_be_hashed(types: Sequence[pa.DataType]) -> bool:
     """Whether codes of such a key may have to be compared further."""
-    return len(types) > 1 or types[0] in (STRING, BINARY) or is_wide(types[0])
-
-
-def is_wide(t: pa.DataType) -> bool:
-    """Whether values of a type are decimals that do not fit 64 bits."""
-    return is_decimal(t) and t.precision > NARROW_DIGITS
+    return len(types) > 1 or types[0] in (STRING, BINARY) or is_wide_decimal(types[0])
 
 
 def same(left: Sequence[pa.Array], i: Rows, right: Sequence[pa.Array], j: Rows) -> Mask:
@@ -122,7 +117,7 @@ def _column_codes(array: pa.Array) -> Codes:
         codes = np.empty(n, np.int64)
         n_hashed = byte_codes(*text_buffers(array), codes)
         return Codes(codes, null_mask(array), is_exact=n_hashed == 0)
-    if is_wide(t):
+    if is_wide_decimal(t):
         low, high = _halves(array)
         folded = low.view(np.uint64) ^ (high.view(np.uint64) * _ODD)
         return Codes(folded.view(np.int64), null_mask(array), is_exact=False)
@@ -135,7 +130,7 @@ def _exact_codes(array: pa.Array) -> npt.NDArray[np.int64]:
     if t in (DOUBLE, FLOAT):
         return _float_codes(array)
     if t == BOOLEAN:
-        return _bits(array.buffers()[1], array.offset, n).astype(np.int64)
+        return bitmap_bits(array.buffers()[1], array.offset, n).astype(np.int64)
     if t == NULL:
         return np.zeros(n, np.int64)
     low, _ = _halves(array)
@@ -194,7 +189,7 @@ def null_mask(array: pa.Array) -> Mask | None:
     validity = array.buffers()[0]
     if validity is None:  # of type VOID
         return np.ones(len(array), dtype=bool)
-    return _bits(validity, array.offset, len(array)) == 0
+    return bitmap_bits(validity, array.offset, len(array)) == 0
 
 
 def stored_numbers(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -232,10 +227,3 @@ def _halves(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
     """The low and the high 64 bits of decimals."""
     halves = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), 16 * array.offset)
     return halves[::2], halves[1::2]
-
-
-def _bits(buffer: Any, offset: int, n: int) -> npt.NDArray[np.uint8]:
-    """Bits of an Arrow bitmap, one byte each."""
-    skipped, first = divmod(offset, 8)
-    packed = np.frombuffer(buffer, np.uint8, (first + n + 7) // 8, skipped)
-    return np.unpackbits(packed, count=first + n, bitorder="little")[first:]

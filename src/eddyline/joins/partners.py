@@ -1,6 +1,6 @@
 """What an input holds, as partners: the window of a stream, or a table.
 
-Of a window, that is what the SteM finds less what came too late or lies in nobody's window. Of a table, the rows as they were
+Of a window, that is what the SteM finds less what came too late or lies in no window. Of a table, the rows as they were
 when the driver came, or as they were at its event time.
 """
 
@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.joins.plan import Drivers, Needs, Numbers, has_bit
-from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, crossed
+from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, cross_product
 from eddyline.joins.retention import near
-from eddyline.joins.stem import Evaluate, Key, Matches, Stem
-from eddyline.joins.table import ALWAYS, Table
+from eddyline.joins.stem import Evaluate, Key, ProbeMatches, Stem
+from eddyline.joins.table import ALWAYS, KeyedTable
 from eddyline.model import Column, Expression
 
 
@@ -34,19 +34,19 @@ class WindowPartner:
     now_us: int
     n_counted: Callable[[Numbers], Numbers]  # by arrival number of a driver: rows of the stream up to it
 
-    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> Matches:
+    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         if key:
             return self._usable(self.stem.probe(key, values), drivers, of)
         rows = self.stem.every_row()
         if not len(rows):
-            return Matches(np.empty(0, np.int64), np.empty(0, np.int64))
+            return ProbeMatches(np.empty(0, np.int64), np.empty(0, np.int64))
         step = max(1, MOST_PAIRS // len(rows))
         found = []
         for first in range(0, len(of), step):
             mine = of[first : first + step]
-            some = self._usable(crossed(len(mine), rows), drivers, mine)
-            found.append(Matches(some.probes + first, some.rows))
-        return Matches(
+            some = self._usable(cross_product(len(mine), rows), drivers, mine)
+            found.append(ProbeMatches(some.probes + first, some.rows))
+        return ProbeMatches(
             np.concatenate([each.probes for each in found]), np.concatenate([each.rows for each in found])
         )
 
@@ -66,7 +66,7 @@ class WindowPartner:
             stem.now_us[rows],
         )
 
-    def _usable(self, found: Matches, drivers: Drivers, of: Numbers) -> Matches:
+    def _usable(self, found: ProbeMatches, drivers: Drivers, of: Numbers) -> ProbeMatches:
         """Matches that came before their driver, that the signature wanted, and that some window may hold."""
         stem, rows = self.stem, found.rows
         if not len(rows):
@@ -88,19 +88,19 @@ class WindowPartner:
         )
         if in_window is not None:
             mask &= in_window
-        return found if mask.all() else Matches(found.probes[mask], rows[mask])
+        return found if mask.all() else ProbeMatches(found.probes[mask], rows[mask])
 
 
 @dataclass(slots=True)
 class TablePartner:
     """A table, as the drivers find it."""
 
-    table: Table
+    table: KeyedTable
     evaluate: Evaluate
     is_as_of: bool  # they find it as it was at their event time
     meets_own: bool  # changes of the table itself drive, and see it with these changes already made
 
-    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> Matches:
+    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         if self.is_as_of:
             return self.table.probe_as_of(key, values, drivers.time_us[of], drivers.arrival[of])
         return self.table.probe_at(key, values, drivers.arrival[of], includes_own=self.meets_own)
@@ -116,7 +116,7 @@ class TablePartner:
         none = np.zeros(len(rows), np.int64)
         seen = np.full(len(rows), ALWAYS, np.int64)
         if self.is_as_of:
-            seen = self.table.known_from(rows, drivers.time_us[of], drivers.arrival[of])
+            seen = self.table.known_versions(rows, drivers.time_us[of], drivers.arrival[of])
         return PartnerMarks(self.table.arrival[rows], self.table.time_us[rows], seen, none, none)
 
 

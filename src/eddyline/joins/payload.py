@@ -3,7 +3,8 @@
 Rows are appended in small batches, fetched from anywhere and forgotten from the oldest on. An Arrow column would be thousands of
 chunks by then, so numbers and texts are copied into arrays with room behind; nested values stay in Arrow, in few chunks.
 
-A column is told where to read and write. Rows are counted from the first one its arrays have room for, which only `move` changes.
+The caller says where a column reads and writes. Rows are counted from the first one its arrays have room for, which only `move`
+changes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.joins.keys import null_mask, stored_numbers, text_buffers
-from eddyline.kernels.byte_codes import gather_bytes, gathered_offsets
+from eddyline.kernels import gather_bytes, gathered_offsets
 from eddyline.types import BINARY, BOOLEAN, STRING, is_nested
 
 Ints = npt.NDArray[np.int64]
@@ -34,7 +35,7 @@ _BY_WIDTH: dict[int, Any] = {
 }
 
 
-class Column(Protocol):
+class StoredColumn(Protocol):
     """The values of one column."""
 
     type: pa.DataType
@@ -55,7 +56,7 @@ class Column(Protocol):
     def nbytes(self) -> int: ...
 
 
-def column_of(t: pa.DataType, room: int) -> Column:
+def column_of(t: pa.DataType, room: int) -> StoredColumn:
     """A column with room for so many rows."""
     if t in (STRING, BINARY):
         return TextColumn(t, room)
@@ -70,47 +71,38 @@ def _has_width(t: pa.DataType) -> bool:
     )
 
 
-def taken(values: pa.Array, rows: Ints) -> pa.Array:
-    """These rows of an array, in this order; of numbers without NULL, of which Arrow would take 20 us, in two."""
-    t = values.type
-    if not (pa.types.is_primitive(t) and t.bit_width in _BY_WIDTH) or values.null_count or not len(values):
-        return values.take(pa.array(rows))
-    found = stored_numbers(values, _BY_WIDTH[t.bit_width])[rows]
-    return pa.Array.from_buffers(t, len(rows), [None, pa.py_buffer(found)])
-
-
 class _Validity:
     """Which rows are not NULL; takes no memory until one is."""
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._is_known: npt.NDArray[np.uint8] | None = None
+        self._is_valid: npt.NDArray[np.uint8] | None = None
 
     def append(self, at: int, values: pa.Array) -> None:
         is_null = null_mask(values)
-        if is_null is not None and self._is_known is None:
-            self._is_known = np.ones(self._room, np.uint8)
-        if self._is_known is not None:
-            self._is_known[at : at + len(values)] = 1 if is_null is None else ~is_null
+        if is_null is not None and self._is_valid is None:
+            self._is_valid = np.ones(self._room, np.uint8)
+        if self._is_valid is not None:
+            self._is_valid[at : at + len(values)] = 1 if is_null is None else ~is_null
 
-    def taken(self, rows: Ints, start: int) -> pa.Buffer | None:
-        if self._is_known is None:
+    def validity_buffer(self, rows: Ints, start: int) -> pa.Buffer | None:
+        if self._is_valid is None:
             return None
-        return pa.py_buffer(np.packbits(self._is_known[start:][rows], bitorder="little"))
+        return pa.py_buffer(np.packbits(self._is_valid[start:][rows], bitorder="little"))
 
     def move(self, start: int, end: int, room: int) -> None:
         self._room = room
-        if self._is_known is not None:
-            self._is_known = moved(self._is_known, start, end, room)
+        if self._is_valid is not None:
+            self._is_valid = shifted_range(self._is_valid, start, end, room)
 
     def keep(self, rows: Ints, room: int) -> None:
         self._room = room
-        if self._is_known is not None:
-            self._is_known = gathered(self._is_known, rows, room)
+        if self._is_valid is not None:
+            self._is_valid = gathered_rows(self._is_valid, rows, room)
 
     @property
     def nbytes(self) -> int:
-        return 0 if self._is_known is None else self._is_known.nbytes
+        return 0 if self._is_valid is None else self._is_valid.nbytes
 
 
 class FixedColumn:
@@ -138,15 +130,15 @@ class FixedColumn:
         if self._is_boolean:
             found = np.packbits(found, bitorder="little")
         return pa.Array.from_buffers(
-            self.type, len(rows), [self._validity.taken(rows, start), pa.py_buffer(found)]
+            self.type, len(rows), [self._validity.validity_buffer(rows, start), pa.py_buffer(found)]
         )
 
     def move(self, start: int, end: int, room: int) -> None:
-        self._values = moved(self._values, start, end, room)
+        self._values = shifted_range(self._values, start, end, room)
         self._validity.move(start, end, room)
 
     def keep(self, rows: Ints, room: int) -> None:
-        self._values = gathered(self._values, rows, room)
+        self._values = gathered_rows(self._values, rows, room)
         self._validity.keep(rows, room)
 
     @property
@@ -161,7 +153,7 @@ class TextColumn:
         self.type = t
         self._ends = np.zeros(room + 1, np.int64)
         self._data = np.zeros(_LEAST_BYTES, np.uint8)
-        self._gone = 0
+        self._n_dropped_bytes = 0
         self._validity = _Validity(room)
 
     def append(self, at: int, values: pa.Array) -> None:
@@ -173,37 +165,39 @@ class TextColumn:
         start = int(self._ends[at])
         self._ends[at + 1 : at + n + 1] = offsets[1:]
         self._ends[at + 1 : at + n + 1] += start - begin
-        stop = start + end - begin - self._gone
+        stop = start + end - begin - self._n_dropped_bytes
         if stop > len(self._data):
             self._make_room(at, stop)
-            stop = start + end - begin - self._gone
-        self._data[start - self._gone : stop] = data[begin:end]
+            stop = start + end - begin - self._n_dropped_bytes
+        self._data[start - self._n_dropped_bytes : stop] = data[begin:end]
         self._validity.append(at, values)
 
     def _make_room(self, at: int, stop: int) -> None:
         """Texts before that of the first row are gone: let those of the rows up to `at` begin in memory, and room follow."""
         first, last = int(self._ends[0]), int(self._ends[at])
-        needed = stop - (first - self._gone)
+        needed = stop - (first - self._n_dropped_bytes)
         is_fitting = _MARGIN * needed <= len(self._data) <= _MOST_SPARE * needed
         room = len(self._data) if is_fitting else int(_MARGIN * needed) + _LEAST_BYTES
-        self._data = moved(self._data, first - self._gone, last - self._gone, room)
-        self._gone = first
+        self._data = shifted_range(
+            self._data, first - self._n_dropped_bytes, last - self._n_dropped_bytes, room
+        )
+        self._n_dropped_bytes = first
 
     def take(self, rows: Ints, start: int = 0) -> pa.Array:
         offsets, ends = np.empty(len(rows) + 1, np.int32), self._ends[start:]
         n_bytes = gathered_offsets(ends, rows, offsets)
         assert n_bytes <= MOST_TEXT, f"{n_bytes:,} bytes of text in one array"
         found = np.empty(n_bytes, np.uint8)
-        gather_bytes(ends, self._data, self._gone, rows, offsets, found)
-        buffers = [self._validity.taken(rows, start), pa.py_buffer(offsets), pa.py_buffer(found)]
+        gather_bytes(ends, self._data, self._n_dropped_bytes, rows, offsets, found)
+        buffers = [self._validity.validity_buffer(rows, start), pa.py_buffer(offsets), pa.py_buffer(found)]
         return pa.Array.from_buffers(self.type, len(rows), buffers)
 
     def move(self, start: int, end: int, room: int) -> None:
-        self._ends = moved(self._ends, start, end + 1, room + 1)
+        self._ends = shifted_range(self._ends, start, end + 1, room + 1)
         self._validity.move(start, end, room)
         n_bytes = int(self._ends[end - start] - self._ends[0])
         if len(self._data) > _MOST_SPARE * n_bytes + _LEAST_BYTES:
-            self._make_room(end - start, n_bytes + int(self._ends[0]) - self._gone)
+            self._make_room(end - start, n_bytes + int(self._ends[0]) - self._n_dropped_bytes)
 
     def keep(self, rows: Ints, room: int) -> None:
         lengths = np.diff(self._ends)[rows]
@@ -211,7 +205,7 @@ class TextColumn:
         self._ends = np.zeros(room + 1, np.int64)
         np.cumsum(lengths, out=self._ends[1 : len(rows) + 1])
         self._validity.keep(rows, room)
-        self._data, self._gone = np.zeros(int(_MARGIN * lengths.sum()) + _LEAST_BYTES, np.uint8), 0
+        self._data, self._n_dropped_bytes = np.zeros(int(_MARGIN * lengths.sum()) + _LEAST_BYTES, np.uint8), 0
         _, data = text_buffers(held)
         self._data[: self._ends[len(rows)]] = data[: self._ends[len(rows)]]
 
@@ -228,13 +222,13 @@ class ArrowColumn:
         self._chunks: list[pa.Array] = []
 
     def append(self, at: int, values: pa.Array) -> None:
-        self._cut(at)
+        self._truncate(at)
         if len(values):
             self._chunks.append(values)
         while len(self._chunks) > 1 and len(self._chunks[-2]) < 2 * len(self._chunks[-1]):
             self._chunks[-2:] = [pa.concat_arrays(self._chunks[-2:])]
 
-    def _cut(self, end: int) -> None:
+    def _truncate(self, end: int) -> None:
         n = sum(len(chunk) for chunk in self._chunks)
         assert end <= n, f"row {end} behind the last of {n}"
         while n > end:
@@ -249,7 +243,7 @@ class ArrowColumn:
         return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
 
     def move(self, start: int, end: int, room: int) -> None:
-        self._cut(end)
+        self._truncate(end)
         while start:
             first = self._chunks.pop(0)
             if len(first) > start:
@@ -265,14 +259,14 @@ class ArrowColumn:
         return sum(int(chunk.nbytes) for chunk in self._chunks)
 
 
-def moved(array: npt.NDArray[Any], start: int, end: int, room: int) -> npt.NDArray[Any]:
+def shifted_range(array: npt.NDArray[Any], start: int, end: int, room: int) -> npt.NDArray[Any]:
     """Elements `start` to `end` at the beginning of an array of that length; of the same one, if it is."""
     target = array if len(array) == room else np.empty((room, *array.shape[1:]), array.dtype)
     target[: end - start] = array[start:end]
     return target
 
 
-def gathered(array: npt.NDArray[Any], rows: Ints, room: int) -> npt.NDArray[Any]:
+def gathered_rows(array: npt.NDArray[Any], rows: Ints, room: int) -> npt.NDArray[Any]:
     """These elements at the beginning of a new array of that length."""
     target = np.empty((room, *array.shape[1:]), array.dtype)
     target[: len(rows)] = array[rows]

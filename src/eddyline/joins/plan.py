@@ -1,4 +1,4 @@
-"""What the joins that stand want of the streams: which rows, which columns, for how long.
+"""What the registered joins need of the streams: which rows, which columns, for how long.
 
 Windows differ from query to query and all queries of a signature share what is kept, so a *need* is said once for each shape:
 queries of one shape have the same window. A stored row stays as long as one need still covers it.
@@ -23,7 +23,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """For how long the queries of one shape want a row of one input, once it has come. What is None does not bound it."""
+    """For how long the queries of one shape need a row of one input, from its arrival on. None: no bound of that kind."""
 
     first_version: (
         int  # of the oldest of these queries: what came in rounds of earlier versions none of them sees
@@ -38,7 +38,7 @@ class Need:
 
 @dataclass(frozen=True, eq=False)
 class Needs:
-    """Needs that are bounded in the same ways, one entry each, so that however many windows there are, rows are asked at once."""
+    """Needs with the same kinds of bounds, as vectors: rows are compared with all of them at once."""
 
     first_version: Numbers
     n_rows: Numbers | None
@@ -48,7 +48,7 @@ class Needs:
 
     @classmethod
     def together(cls, needs: Sequence[Need]) -> Needs:
-        """These needs, which are bounded in the same ways."""
+        """These needs, which have the same kinds of bounds."""
         first = needs[0]
         return cls(
             _numbers(need.first_version for need in needs),
@@ -62,8 +62,8 @@ class Needs:
         )
 
 
-def grouped(needs: Iterable[Need]) -> tuple[Needs, ...]:
-    """Needs, those that are bounded in the same ways together."""
+def needs_by_bounds(needs: Iterable[Need]) -> tuple[Needs, ...]:
+    """Needs grouped by the kinds of bounds they have."""
     found: dict[tuple[object, ...], list[Need]] = {}
     for need in needs:
         partners = tuple(who for who, _ in need.reach_us), tuple(who for who, _ in need.back_us)
@@ -90,16 +90,16 @@ class SignaturePlan:
 
     @cached_property
     def first_version(self) -> int:
-        """What came in rounds of earlier versions nobody sees."""
+        """The first version of which some query sees rows."""
         return min((need.first_version for needs in self.needs for need in needs), default=0)
 
     @cached_property
     def grouped_needs(self) -> tuple[tuple[Needs, ...], ...]:
-        """The needs of each input, those that are bounded in the same ways together."""
-        return tuple(map(grouped, self.needs))
+        """The needs of each input, grouped by the kinds of bounds they have."""
+        return tuple(map(needs_by_bounds, self.needs))
 
-    def kept_columns(self, place: int) -> frozenset[str]:
-        """Columns of an input that have to be kept with its rows: also those its keys are computed from."""
+    def stored_columns(self, place: int) -> frozenset[str]:
+        """Columns of an input that are stored with its rows: also those its keys are computed from."""
         keys = [key.side(place) for key in self.signature.keys if place in (key.left, key.right)]
         return self.columns[place].union(
             node.name for key in keys for node in key.walk() if hasattr(node, "name")
@@ -128,8 +128,8 @@ class JoinPlan:
         return found
 
     @cached_property
-    def kept(self) -> Mapping[str, list[tuple[SignaturePlan, int]]]:
-        """By stream, in lower case: the inputs for which its rows are kept; streams without any are not there."""
+    def stored_inputs(self) -> Mapping[str, list[tuple[SignaturePlan, int]]]:
+        """By stream, in lower case: the inputs for which its rows are stored; streams without any are left out."""
         found = {
             stream: [
                 (plan, place) for plan, place in inputs if plan.signature.inputs[place].role is Role.WINDOW
@@ -171,7 +171,7 @@ class Drivers:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivedRows:
     """Rows of one stream in a round, as joins see them."""
 
     batch: TupleBatch
@@ -205,8 +205,8 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How far the streams of a round have come, by name in lower case."""
+class RoundProgress:
+    """Progress of the streams of a round, by name in lower case."""
 
     n_before: Mapping[str, int]  # rows that counted, before this round
     watermarks_us: Mapping[str, int | None]  # after it
@@ -225,19 +225,19 @@ class Share:
         is_meant = self.signatures is None or signature in self.signatures
         return is_meant and signature not in self.without
 
-    def of(self, wanted: Mask) -> Mask:
+    def of(self, mask: Mask) -> Mask:
         """Which of the wanted rows belong to it: every n-th."""
         if self.n == 1:
-            return wanted
-        return wanted & (np.cumsum(wanted) % self.n == self.number)
+            return mask
+        return mask & (np.cumsum(mask) % self.n == self.number)
 
 
 WHOLE = Share()
 
 
-def arrived(batch: TupleBatch, times: pa.Array | None, n_before: int) -> Arrived:
+def arrived_rows(batch: TupleBatch, times: pa.Array | None, n_before: int) -> ArrivedRows:
     """The rows of a batch; `times` are their event times in microseconds."""
-    return Arrived(batch, times_of(times, len(batch)), n_before + np.cumsum(~batch.is_late))
+    return ArrivedRows(batch, times_of(times, len(batch)), n_before + np.cumsum(~batch.is_late))
 
 
 def times_of(times: pa.Array | None, n_rows: int) -> Numbers:

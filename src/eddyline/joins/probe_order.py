@@ -37,13 +37,27 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.joins.join_tree import JoinTree
-from eddyline.routing.a_greedy import MIN_FILL, MIN_SUPPORT, SLACK, WINDOW_ROWS
-from eddyline.routing.dropped_rows import DroppedRows
-from eddyline.routing.pipeline import Costs, ratio
-from eddyline.routing.tickets import DECAY, DECAY_ROWS, FLOOR
-from eddyline.statistics.change_detection import ChangeDetector, Observed, places_of
-from eddyline.statistics.decayed import LONG_ROWS, UNKNOWN_S, DecayedCosts
-from eddyline.statistics.sampling import uniform_of
+from eddyline.routing import (
+    DECAY,
+    DECAY_ROWS,
+    FLOOR,
+    MIN_FILL,
+    MIN_SUPPORT,
+    SLACK,
+    WINDOW_ROWS,
+    Costs,
+    DroppedRows,
+    ratio,
+)
+from eddyline.statistics import (
+    LONG_ROWS,
+    UNKNOWN_S,
+    BatchObservation,
+    ChangeDetector,
+    DecayedCosts,
+    places_of,
+    uniform_of,
+)
 
 A_GREEDY = "a_greedy"
 OWN_POLICIES = frozenset(
@@ -59,9 +73,9 @@ BoolMatrix = npt.NDArray[np.bool_]
 # --------------------------------------------------------------------------------------------- orders under precedence
 
 
-def allowed(tree: JoinTree, waiting: Sequence[int]) -> list[int]:
+def next_inputs(tree: JoinTree, unprobed: Sequence[int]) -> list[int]:
     """Which of the inputs still to be probed may be next: those whose parent is not among them."""
-    return [place for place in waiting if tree.parents[place] not in waiting]
+    return [place for place in unprobed if tree.parents[place] not in unprobed]
 
 
 def has_choice(tree: JoinTree) -> bool:
@@ -73,7 +87,7 @@ def drawn_order(tree: JoinTree, chances: Sequence[float], draws: Sequence[float]
     """An order drawn input by input; `chances` are by input, `draws` numbers in [0, 1), one for each place of the order."""
     waiting, order = list(tree.others), list[int]()
     for draw in draws:
-        offered = allowed(tree, waiting)
+        offered = next_inputs(tree, waiting)
         upto = list(accumulate(chances[place] for place in offered))
         order.append(offered[min(bisect_right(upto, draw * upto[-1]), len(offered) - 1)])
         waiting.remove(order[-1])
@@ -84,7 +98,7 @@ def likeliest_order(tree: JoinTree, chances: Sequence[float]) -> tuple[int, ...]
     """The order in which each draw has the likeliest outcome."""
     waiting, order = list(tree.others), list[int]()
     while waiting:
-        order.append(max(allowed(tree, waiting), key=chances.__getitem__))
+        order.append(max(next_inputs(tree, waiting), key=chances.__getitem__))
         waiting.remove(order[-1])
     return tuple(order)
 
@@ -141,20 +155,20 @@ class ProbeOrder:
         self.policy = policy if policy in OWN_POLICIES else A_GREEDY
         self.seed = seed
         self.is_open = has_choice(tree)
-        self.standing = tree.first_order if start is None else tuple(start)
-        assert tree.is_order(self.standing), (self.standing, tree.parents)
+        self.current_order = tree.first_order if start is None else tuple(start)
+        assert tree.is_order(self.current_order), (self.current_order, tree.parents)
         self.n_reordered = 0
         self.n_drifted = 0
         self._others = np.array(tree.others, np.int64)
         self._weights = np.array([max(1, len(keys)) for keys in tree.child_keys], np.float64)
         self._n_drawn = self._n_sampled = 0
-        self._entered, self._passed = np.zeros(len(tree)), np.zeros(len(tree))  # by input, decayed
+        self._entered_rows, self._passed_rows = np.zeros(len(tree)), np.zeros(len(tree))  # by input, decayed
         self._costs = DecayedCosts(len(tree))
         self._is_timed = np.zeros(len(tree), bool)
         self._tickets = np.full(len(tree), FLOOR)
         self._window = DroppedRows(len(tree), WINDOW_ROWS)
         self._detector = ChangeDetector(len(self._others), window_rows=WINDOW_ROWS)
-        self._n_profiled = 0  # since the last batch told what it met
+        self._n_profiled = 0  # since the last batch was counted
 
     # ----------------------------------------------------------------------------------------- deciding
 
@@ -164,7 +178,7 @@ class ProbeOrder:
         Where orders are drawn, every call draws another: ask once for some hundred rows.
         """
         if not self.is_open or n_rows == 0 or self.policy not in ("random", "tickets"):
-            return self.standing
+            return self.current_order
         self._n_drawn += 1
         chances = self._chances if self.policy == "tickets" else [1.0] * len(self.tree)
         draws = [uniform_of(self.seed, self._n_drawn, at) for at in range(len(self._others))]
@@ -181,34 +195,34 @@ class ProbeOrder:
     # ----------------------------------------------------------------------------------------- learning
 
     def learn(
-        self, order: Sequence[int], entered: IntVector, passed: IntVector, seconds: FloatVector
+        self, order: Sequence[int], entered_rows: IntVector, passed_rows: IntVector, seconds: FloatVector
     ) -> None:
         """Take in what rows met that went by this order: how many came to each probe, how many had a partner, what it took.
 
         A sampled row counts until it is dropped, as any other does.
         """
-        n_rows = int(entered[order[0]]) if order else 0
+        n_rows = int(entered_rows[order[0]]) if order else 0
         if not self.is_open or n_rows == 0:
             return
-        kept = 0.5 ** (entered / RATE_ROWS)
-        self._entered = kept * self._entered + entered
-        self._passed = kept * self._passed + passed
+        kept = 0.5 ** (entered_rows / RATE_ROWS)
+        self._entered_rows = kept * self._entered_rows + entered_rows
+        self._passed_rows = kept * self._passed_rows + passed_rows
         for place in order:
-            if entered[place] >= LONG_ROWS:
-                self._costs.add(place, int(entered[place]), float(seconds[place]))
+            if entered_rows[place] >= LONG_ROWS:
+                self._costs.add(place, int(entered_rows[place]), float(seconds[place]))
                 self._is_timed[place] = True
         if self.policy == "tickets":
-            self._account(n_rows, entered - passed)
-            self.standing = likeliest_order(self.tree, self._chances)
+            self._account(n_rows, entered_rows - passed_rows)
+            self.current_order = likeliest_order(self.tree, self._chances)
         if self.policy == A_GREEDY:
-            self._watch(order, n_rows, entered, passed, seconds)
+            self._watch(order, n_rows, entered_rows, passed_rows, seconds)
             self._reorder()
 
-    def profile(self, matched: BoolMatrix) -> None:
+    def profile(self, matched_mask: BoolMatrix) -> None:
         """Take in sampled rows: for each whether every path had a match, all the way to the input at its end."""
         if not self.is_open or self.policy != A_GREEDY:
             return
-        dropped = ~matched
+        dropped = ~matched_mask
         dropped[:, self.tree.origin] = False
         self._n_profiled += self._window.append(dropped)
         self._reorder()
@@ -237,16 +251,21 @@ class ProbeOrder:
         self._tickets = np.maximum(FLOOR, kept * self._tickets + lasting * gained)
 
     def _watch(
-        self, order: Sequence[int], n_rows: int, entered: IntVector, passed: IntVector, seconds: FloatVector
+        self,
+        order: Sequence[int],
+        n_rows: int,
+        entered_rows: IntVector,
+        passed_rows: IntVector,
+        seconds: FloatVector,
     ) -> None:
         """Compare shares with what they were; after a move the sampled rows of before say nothing any more."""
         number_of = {place: number for number, place in enumerate(self._others.tolist())}
         useful_s = float(seconds[self._others].sum()) / n_rows
         advice = self._detector.observe(
-            Observed(
+            BatchObservation(
                 places=places_of([number_of[place] for place in order]),
-                asked=entered[self._others],
-                passed=passed[self._others],
+                asked_rows=entered_rows[self._others],
+                passed_rows=passed_rows[self._others],
                 cost_s=np.full(len(self._others), np.nan),  # costs decay by themselves
                 n_rows=n_rows,
                 n_profiled=self._n_profiled,
@@ -263,11 +282,11 @@ class ProbeOrder:
         if len(self._window) < MIN_FILL:
             return
         columns, rows, cost_s = self._window.columns, self._window.all, self.cost_s.tolist()
-        before = self.standing
-        self.standing = greedy_path_order(
+        before = self.current_order
+        self.current_order = greedy_path_order(
             self.tree, columns, rows, cost_s, before, slack=SLACK, min_support=MIN_SUPPORT
         )
-        self.n_reordered += before != self.standing
+        self.n_reordered += before != self.current_order
 
     # ----------------------------------------------------------------------------------------- telling
 
@@ -276,8 +295,8 @@ class ProbeOrder:
 
         Drop rates are those of the rows that came to a probe, in the orders taken.
         """
-        order, cost_s = self.standing, self.cost_s.tolist()
-        told: dict[str, Any] = {
+        order, cost_s = self.current_order, self.cost_s.tolist()
+        facts: dict[str, Any] = {
             "policy": self.policy,
             "origin": self.tree.origin,
             "order": list(order),
@@ -287,18 +306,18 @@ class ProbeOrder:
         }
         if self.policy == "tickets":
             total = float(self._tickets[self._others].sum())
-            told["share"] = [float(self._tickets[place]) / total for place in order]
+            facts["share"] = [float(self._tickets[place]) / total for place in order]
         if self.policy == A_GREEDY:
-            told |= {
+            facts |= {
                 "sampled_rows": len(self._window),
                 "reordered": self.n_reordered,
                 "drifted": self.n_drifted,
             }
-        return told
+        return facts
 
     def why(self, names: Sequence[str] = ()) -> str:
         """The order in words; `names` are what to call the inputs."""
-        called = {place: names[place] if names else f"input {place}" for place in self.standing}
+        called = {place: names[place] if names else f"input {place}" for place in self.current_order}
         if not self.is_open:
             return f"{', '.join(called.values())}: no other order is possible"
         steps = [f"{name} ({self._evidence(place)})" for place, name in called.items()]
@@ -311,14 +330,14 @@ class ProbeOrder:
         return f"{', '.join(steps)}: {reason}"
 
     def check(self) -> None:
-        assert self.tree.is_order(self.standing), (self.standing, self.tree.parents)
+        assert self.tree.is_order(self.current_order), (self.current_order, self.tree.parents)
         assert self._tickets.min() >= FLOOR, self._tickets
         self._window.check()
 
     def _drop_rate(self, place: int) -> float | None:
         """None: no row came there yet."""
-        n = float(self._entered[place])
-        return 1 - float(self._passed[place]) / n if n else None
+        n = float(self._entered_rows[place])
+        return 1 - float(self._passed_rows[place]) / n if n else None
 
     def _evidence(self, place: int) -> str:
         rate = self._drop_rate(place)

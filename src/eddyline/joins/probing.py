@@ -27,7 +27,7 @@ from eddyline.joins.join_tree import JoinTree
 from eddyline.joins.keys import same
 from eddyline.joins.plan import Drivers, Numbers
 from eddyline.joins.probe_order import ProbeOrder
-from eddyline.joins.stem import Key, Matches
+from eddyline.joins.stem import Key, ProbeMatches
 from eddyline.model import Expression
 
 MOST_COMBINATIONS = 1 << 17  # made at a time
@@ -47,7 +47,7 @@ class PartnerMarks(NamedTuple):
 class Partner(Protocol):
     """What an input holds, seen from one origin."""
 
-    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> Matches:
+    def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         """Rows that match `values` and may join: value k was asked for by driver `of[k]`. Pairs by value, ascending."""
 
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
@@ -75,7 +75,7 @@ class ProbeCounters:
     """Work done, for explain and benchmarks."""
 
     n_drivers: int = 0
-    n_lucky: int = 0  # of those, that found partners everywhere
+    n_matched_drivers: int = 0  # of those, the ones with partners in every input
     n_probes: int = 0  # rows with which an input was probed
     n_matches: int = 0  # partners found, before further conditions
     n_combinations: int = 0
@@ -91,7 +91,7 @@ class _Level:
 
 
 @dataclass(slots=True)
-class Origin:
+class ProbeOrigin:
     """Probes from one input of a signature."""
 
     tree: JoinTree
@@ -109,7 +109,7 @@ class Origin:
             self._profile(some, partners)
             order = self.order.order(len(some))
             alive, levels = self._probe(some, partners, order)
-            self.counters.n_lucky += len(alive)
+            self.counters.n_matched_drivers += len(alive)
             for found in self._expand(alive, levels, order, some, partners):
                 found.rows[self.tree.origin] += first
                 self.counters.n_combinations += len(found)
@@ -198,8 +198,8 @@ class Origin:
         while first < len(alive):
             before = int(totals[first - 1]) if first else 0
             stop = max(first + 1, int(np.searchsorted(totals, before + MOST_COMBINATIONS, side="right")))
-            found = self._combined(alive[first:stop], levels, order)
-            found = self._checked(found, drivers, partners)
+            found = self._combinations(alive[first:stop], levels, order)
+            found = self._checked_combinations(found, drivers, partners)
             if len(found):
                 yield found
             first = stop
@@ -217,7 +217,9 @@ class Origin:
             ways[parent] *= below.astype(np.int64)
         return ways[tree.origin][alive]
 
-    def _combined(self, drivers: Numbers, levels: dict[int, _Level], order: Sequence[int]) -> Combinations:
+    def _combinations(
+        self, drivers: Numbers, levels: dict[int, _Level], order: Sequence[int]
+    ) -> Combinations:
         tree = self.tree
         entries = {tree.origin: drivers}  # by input: which of its partners each combination has
         for place in order:
@@ -231,7 +233,9 @@ class Origin:
         rows = {place: levels[place].row[entries[place]] for place in order}
         return Combinations({tree.origin: entries[tree.origin], **rows})
 
-    def _checked(self, found: Combinations, drivers: Drivers, partners: dict[int, Partner]) -> Combinations:
+    def _checked_combinations(
+        self, found: Combinations, drivers: Drivers, partners: dict[int, Partner]
+    ) -> Combinations:
         """Those for which equalities that no probe has checked hold, too."""
         for key in self.tree.residual:
             sides = []
@@ -247,9 +251,9 @@ class Origin:
         return found
 
 
-def crossed(n_values: int, rows: Numbers) -> Matches:
+def cross_product(n_values: int, rows: Numbers) -> ProbeMatches:
     """Every value with every row."""
-    return Matches(np.repeat(np.arange(n_values), len(rows)), np.tile(rows, n_values))
+    return ProbeMatches(np.repeat(np.arange(n_values), len(rows)), np.tile(rows, n_values))
 
 
 def _distinct(numbers: Numbers, n: int) -> npt.NDArray[np.int64]:

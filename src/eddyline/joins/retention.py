@@ -12,15 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.joins.plan import Mask, Needs, Numbers, SignaturePlan, Standing
+from eddyline.joins.plan import Mask, Needs, Numbers, RoundProgress, SignaturePlan
 
 _NOTHING_LATER = 1 << 62  # beyond every time
 
 
-def covered(
+def covered_mask(
     plan: SignaturePlan,
     place: int,
-    standing: Standing,
+    progress: RoundProgress,
     now_us: int,
     marks: RowMarks,
     n_counted: int,
@@ -28,7 +28,7 @@ def covered(
     """Which of these rows of an input some query of the signature may still want."""
     found = np.zeros(len(marks), dtype=bool)
     for needs in plan.grouped_needs[place]:
-        found |= _covered(needs, plan, standing, now_us, marks, n_counted)
+        found |= _covered_mask(needs, plan, progress, now_us, marks, n_counted)
     return found
 
 
@@ -47,8 +47,8 @@ class RowMarks:
         return len(self.position)
 
 
-def _covered(
-    needs: Needs, plan: SignaturePlan, standing: Standing, now_us: int, marks: RowMarks, n_counted: int
+def _covered_mask(
+    needs: Needs, plan: SignaturePlan, progress: RoundProgress, now_us: int, marks: RowMarks, n_counted: int
 ) -> Mask:
     bounds: list[tuple[Numbers, Numbers]] = []  # what of the rows has to be above what, need by need
     if needs.n_rows is not None:
@@ -56,7 +56,7 @@ def _covered(
     if needs.age_us is not None:
         bounds.append((marks.now_us, now_us - needs.age_us))
     if needs.reach_us:
-        bounds.append((marks.time_us, _horizons(needs, plan, standing)))
+        bounds.append((marks.time_us, _horizons(needs, plan, progress)))
     if len(bounds) == 1:
         return _is_above(marks.version, needs.first_version, *bounds[0])
     found = np.zeros(len(marks), dtype=bool)
@@ -78,27 +78,27 @@ def _is_above(versions: Numbers, first_versions: Numbers, values: Numbers, limit
     return is_above
 
 
-def _horizons(needs: Needs, plan: SignaturePlan, standing: Standing) -> Numbers:
+def _horizons(needs: Needs, plan: SignaturePlan, progress: RoundProgress) -> Numbers:
     """Rows up to these times have no partner to come: for every partner, its watermark is above their time plus the reach."""
     horizons = np.full(len(needs.first_version), _NOTHING_LATER, np.int64)
     for partner, reach in needs.reach_us.items():
-        watermark = _watermark(plan, partner, standing)
+        watermark = _watermark(plan, partner, progress)
         if watermark is None:
             return np.full(len(horizons), -_NOTHING_LATER, np.int64)
         horizons = np.minimum(horizons, watermark - reach - 1)
     return horizons
 
 
-def _watermark(plan: SignaturePlan, place: int, standing: Standing) -> int | None:
+def _watermark(plan: SignaturePlan, place: int, progress: RoundProgress) -> int | None:
     """What is still to come of an input is not below this.
 
     Rows of input 0 of an outer join also come once more, when it is decided whether they have a partner.
     """
     signature = plan.signature
-    own = standing.watermarks_us.get(signature.inputs[place].stream.lower())
+    own = progress.watermarks_us.get(signature.inputs[place].stream.lower())
     if not signature.outer or place != 0 or own is None:
         return own
-    horizons = [decided_until(plan, reach, standing) for reach in reaches(plan)]
+    horizons = [decided_until(plan, reach, progress) for reach in reaches(plan)]
     return min([own, *(-_NOTHING_LATER if horizon is None else horizon + 1 for horizon in horizons)])
 
 
@@ -107,9 +107,9 @@ def reaches(plan: SignaturePlan) -> set[int]:
     return {reach for need in plan.needs[0] for partner, reach in need.reach_us if partner == 1}
 
 
-def decided_until(plan: SignaturePlan, reach: int, standing: Standing) -> int | None:
+def decided_until(plan: SignaturePlan, reach: int, progress: RoundProgress) -> int | None:
     """Up to which event time it is decided which rows of input 0 have no partner within this reach."""
-    watermark = standing.watermarks_us.get(plan.signature.inputs[1].stream.lower())
+    watermark = progress.watermarks_us.get(plan.signature.inputs[1].stream.lower())
     return None if watermark is None else watermark - reach - 1
 
 

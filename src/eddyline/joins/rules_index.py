@@ -6,7 +6,7 @@ Every row of watches asks for `sym = ?, price >= ?, price <= ?`. That is a query
 are a million queries of it, which is what filters are for. A probe by sym would find all watches of a symbol to throw most away.
 
 Which rows of the table were current when a row of the stream came, the index does not know. It holds all that were at some time
-during a round; whoever asks it then leaves out what was not (`Table.is_current_at`).
+during a round; the caller then leaves out what was not (`Table.is_current_at`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from eddyline.expressions import call, is_volatile
+from eddyline.expressions import FLIPPED, call, is_volatile
 from eddyline.joins.join_tree import join_tree
 from eddyline.joins.stem import Evaluate, Ints
-from eddyline.joins.table_rows import Growing
+from eddyline.joins.table_rows import GrowingArray
 from eddyline.model import (
     Atom,
     AtomKind,
     Call,
-    Changes,
     Clause,
     Column,
     Condition,
     Expression,
     Input,
+    PlanChanges,
     Role,
     Segment,
     Shape,
@@ -44,7 +44,6 @@ from eddyline.model import (
 
 MOST_IDS = (1 << 31) - 1
 RANGES = frozenset({"<", "<=", ">", ">="})
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 # --------------------------------------------------------------------------------------------- the form of a rule
@@ -60,7 +59,7 @@ class RuleForm:
 
     shape: Shape
     constants: tuple[Expression, ...]
-    decided: tuple[Clause, ...]
+    decided_clauses: tuple[Clause, ...]
 
 
 def rule_form(signature: Signature, stream: int, table: int, clauses: Iterable[Clause]) -> RuleForm | None:
@@ -85,7 +84,7 @@ def rule_form(signature: Signature, stream: int, table: int, clauses: Iterable[C
     said = [Clause((_atom(call("=", [ours, _slot(theirs, constants)])),)) for ours, theirs in equal]
     decided = []
     for clause in clauses:
-        tests = [_compared(atom.condition, stream, table) for atom in clause.atoms]
+        tests = [_comparison(atom.condition, stream, table) for atom in clause.atoms]
         if any(test is None for test in tests):
             continue
         atoms = [
@@ -108,9 +107,9 @@ def rule_form(signature: Signature, stream: int, table: int, clauses: Iterable[C
     return RuleForm(shape, tuple(constants), tuple(decided))
 
 
-def _compared(condition: Expression, stream: int, table: int) -> tuple[Expression, str, Expression] | None:
+def _comparison(condition: Expression, stream: int, table: int) -> tuple[Expression, str, Expression] | None:
     """What of the stream is compared with what of the table, each over its own columns; None if that is not what is said."""
-    if not isinstance(condition, Call) or condition.function not in _FLIPPED:
+    if not isinstance(condition, Call) or condition.function not in FLIPPED:
         return None
     if is_volatile(condition) or any(isinstance(node, (UserCall, Slot)) for node in condition.walk()):
         return None
@@ -119,7 +118,7 @@ def _compared(condition: Expression, stream: int, table: int) -> tuple[Expressio
     operator = condition.function
     if None in sides.values():
         sides = {stream: _over(right, stream), table: _over(left, table)}
-        operator = _FLIPPED[operator]
+        operator = FLIPPED[operator]
     ours, theirs = sides[stream], sides[table]
     return None if ours is None or theirs is None else (ours, operator, theirs)
 
@@ -160,11 +159,11 @@ class Rules:
     def __init__(self, form: RuleForm, evaluate: Evaluate) -> None:
         self.form = form
         self._evaluate = evaluate
-        self._came = Growing(np.int64)  # by id; 0 is nobody's
-        self._came.extend(np.full(1, -1))
+        self._arrival = GrowingArray(np.int64)  # by id; 0 belongs to no rule
+        self._arrival.extend(np.full(1, -1))
         self._segments: list[Segment] = []  # ids ascending, also from one to the next
         self._version = 0
-        self._changes = Changes()
+        self._changes = PlanChanges()
         self._n_noted = 0
 
     def __len__(self) -> int:
@@ -177,31 +176,31 @@ class Rules:
 
     @property
     def nbytes(self) -> int:
-        return self._came.nbytes + sum(segment.nbytes for segment in self._segments)
+        return self._arrival.nbytes + sum(segment.nbytes for segment in self._segments)
 
-    def add(self, rows: pa.RecordBatch, came: Ints) -> None:
+    def add(self, rows: pa.RecordBatch, arrival: Ints) -> None:
         """Rows of the table became rules. They came later than all that are there."""
         if not rows.num_rows:
             return
-        is_again = came[0] <= self._came.values[-1]  # numbers of a round that was undone
-        if is_again or len(self._came) + rows.num_rows > MOST_IDS:
+        is_again = arrival[0] <= self._arrival.values[-1]  # numbers of a round that was undone
+        if is_again or len(self._arrival) + rows.num_rows > MOST_IDS:
             self._number_anew()
-        last = self._came.values[-1:]
-        assert (np.diff(came, prepend=last) > 0).all(), f"{came} behind {last}"
-        first = len(self._came)
+        last = self._arrival.values[-1:]
+        assert (np.diff(arrival, prepend=last) > 0).all(), f"{arrival} behind {last}"
+        first = len(self._arrival)
         ids = np.arange(first, first + rows.num_rows, dtype=np.int32)
         slots = tuple(self._evaluate(constant, rows) for constant in self.form.constants)
-        self._came.extend(came)
+        self._arrival.extend(arrival)
         self._segments.append(Segment(self.form.shape, ids, slots, np.ones(len(ids), dtype=bool)))
         while len(self._segments) > 1 and len(self._segments[-2]) < 2 * len(self._segments[-1]):
-            self._segments[-2:] = [_merged(*self._segments[-2:])]
+            self._segments[-2:] = [_merged_segment(*self._segments[-2:])]
         self._note(ids)
 
-    def drop(self, came: Ints) -> None:
+    def drop(self, arrival: Ints) -> None:
         """The rows that came with these numbers are rules no more; numbers of others say nothing."""
-        ids = np.searchsorted(self._came.values, came)
-        ids = ids[ids < len(self._came)]
-        ids = np.unique(ids[np.isin(self._came.values[ids], came)]).astype(np.int32)
+        ids = np.searchsorted(self._arrival.values, arrival)
+        ids = ids[ids < len(self._arrival)]
+        ids = np.unique(ids[np.isin(self._arrival.values[ids], arrival)]).astype(np.int32)
         gone = []
         for k, segment in enumerate(self._segments):
             mine = ids[(ids >= segment.ids[0]) & (ids <= segment.ids[-1])]
@@ -217,16 +216,16 @@ class Rules:
         if gone:
             self._note(np.concatenate(gone))
 
-    def came(self, ids: Sequence[int] | Ints) -> Ints:
+    def arrival_of(self, ids: Sequence[int] | Ints) -> Ints:
         """The arrival numbers of the rows that these rules are."""
-        return self._came.values[ids]
+        return self._arrival.values[ids]
 
     def check(self) -> None:
         """Assert that ids and arrival numbers ascend, and that every rule has its constants."""
         ids = np.concatenate([np.empty(0, np.int32), *(segment.ids for segment in self._segments)])
         assert (np.diff(ids) > 0).all(), f"ids do not ascend: {ids}"
-        assert not len(ids) or 0 < ids[0] <= ids[-1] < len(self._came), f"ids {ids[0]} to {ids[-1]}"
-        assert (np.diff(self._came.values) > 0).all(), "arrival numbers do not ascend"
+        assert not len(ids) or 0 < ids[0] <= ids[-1] < len(self._arrival), f"ids {ids[0]} to {ids[-1]}"
+        assert (np.diff(self._arrival.values) > 0).all(), "arrival numbers do not ascend"
         for segment in self._segments:
             lengths = [len(column) for column in segment.slots]
             assert lengths == [len(segment)] * len(self.form.constants), f"{lengths} for {len(segment)} rules"
@@ -236,24 +235,24 @@ class Rules:
         self._version += 1
         self._n_noted += len(ids)
         if self._n_noted > 2 * len(self) + (1 << 16):  # notes of what is long gone: an index is built anew
-            self._changes, self._n_noted = Changes(self._version), 0
+            self._changes, self._n_noted = PlanChanges(self._version), 0
         else:
             self._changes.note(self._version, self.form.shape, np.sort(ids).astype(np.int32))
 
     def _number_anew(self) -> None:
         """Ids from 1 on for the rules there are."""
         if self._segments:
-            whole = _merged(*self._segments)
-            came = self._came.values[whole.ids]
-            self._came.replace(np.concatenate((self._came.values[:1], came)))
+            whole = _merged_segment(*self._segments)
+            came = self._arrival.values[whole.ids]
+            self._arrival.replace(np.concatenate((self._arrival.values[:1], came)))
             self._segments = [replace(whole, ids=np.arange(1, len(whole) + 1, dtype=np.int32), cache={})]
         else:
-            self._came.resize(1)
+            self._arrival.resize(1)
         self._version += 1
-        self._changes, self._n_noted = Changes(self._version), 0
+        self._changes, self._n_noted = PlanChanges(self._version), 0
 
 
-def _merged(*segments: Segment) -> Segment:
+def _merged_segment(*segments: Segment) -> Segment:
     """The rules of all of them that are still there."""
     live = [np.flatnonzero(segment.is_live) for segment in segments]
     ids = np.concatenate([segment.ids[rows] for segment, rows in zip(segments, live, strict=True)])

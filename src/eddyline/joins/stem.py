@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.joins.key_index import Held, KeyIndex
+from eddyline.joins.key_index import KeyIndex, PresentRows
 from eddyline.joins.keys import can_be_hashed, codes_of, same
-from eddyline.joins.payload import Column, column_of, gathered, moved
+from eddyline.joins.payload import StoredColumn, column_of, gathered_rows, shifted_range
 from eddyline.model import Column as ColumnOf
 from eddyline.model import Expression
 
@@ -59,7 +59,7 @@ class StoredRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class ProbeMatches:
     """Pairs: row `rows[k]` of the stem has the key of row `probes[k]` of what it was asked with."""
 
     probes: Ints  # ascending
@@ -87,13 +87,13 @@ class Stem:
         self._origin = 0  # the row at their beginning, as it is numbered since the stem began
         self._first = 0  # the first row that may be there
         self._end = 0  # behind the last row
-        self._committed = 0  # behind the last row of a committed round
+        self._committed_end = 0  # behind the last row of a committed round
         self._n_holes = 0  # rows from `_first` on that are gone
-        self._is_held = _NO_HOLES  # as many as there is room for, once there is a hole
+        self._is_present = _NO_HOLES  # as many as there is room for, once there is a hole
         self._marks = np.empty((len(_MARKS), self._room), np.int64)
         self._wants = np.empty((self._room, 1), np.uint64)
         # by name; the values of a key that is no column, and has to be compared because it is hashed, by its expression
-        self._columns: dict[str | Expression, Column] = {}
+        self._columns: dict[str | Expression, StoredColumn] = {}
         self._for_keys: Set[str | Expression] = frozenset()  # those that the schema does not name
         self._fit_columns()
 
@@ -135,7 +135,7 @@ class Stem:
         """The numbers of all rows that are there, ascending."""
         if not self._n_holes:
             return np.arange(self._end - self._first)
-        return np.flatnonzero(self._is_held[self._first - self._origin : self._end - self._origin])
+        return np.flatnonzero(self._is_present[self._first - self._origin : self._end - self._origin])
 
     # ------------------------------------------------------------------------------------------- what is kept
 
@@ -146,21 +146,21 @@ class Stem:
 
     def set_keys(self, keys: Iterable[Key]) -> None:
         """Have an index for each of these keys and no others. New ones are built over the rows held. Between rounds."""
-        self._assert_settled("keys are set")
+        self._assert_committed("keys are set")
         wanted = dict.fromkeys(keys)
         self._indexes = {key: index for key, index in self._indexes.items() if key in wanted}
         added = [key for key in wanted if key not in self._indexes]
         self._indexes.update({key: KeyIndex(bucket_bits=self._bucket_bits) for key in added})
         self._fit_columns()
         if added and self._end > self._first:
-            self._index_held(added)
+            self._index_present(added)
 
     def reshape(self, schema: pa.Schema) -> None:
         """Keep these columns from now on; those that are new are NULL on rows already held. Between rounds.
 
         A column that leaves is kept while an index needs it, until `set_keys` drops that.
         """
-        self._assert_settled("columns are chosen")
+        self._assert_committed("columns are chosen")
         if schema.equals(self.schema):
             return
         self.schema = schema
@@ -181,17 +181,17 @@ class Stem:
         for name, t in needed.items():
             column = held.get(name)
             if column is None or column.type != t:
-                column = self._added(t, column)
+                column = self._new_column(t, column)
             self._columns[name] = column
 
-    def _added(self, t: pa.DataType, before: Column | None) -> Column:
+    def _new_column(self, t: pa.DataType, before: StoredColumn | None) -> StoredColumn:
         """A column as it has to be now, given what it was."""
         column = column_of(t, self._room)
         n = self._end - self._origin
         column.append(0, pa.nulls(n, t) if before is None else before.take(np.arange(n)).cast(t))
         return column
 
-    def _index_held(self, keys: Sequence[Key]) -> None:
+    def _index_present(self, keys: Sequence[Key]) -> None:
         for start in range(self._first, self._end, INDEXED_AT_ONCE):
             end = min(start + INDEXED_AT_ONCE, self._end)
             rows = np.arange(start - self._first, end - self._first)
@@ -200,7 +200,7 @@ class Stem:
             for key in keys:
                 self._index(key, batch, given, start)
         for key in keys:
-            self._indexes[key].tidy(self._held)
+            self._indexes[key].tidy(self._present_rows)
 
     def _value(self, expression: Expression, rows: Ints) -> pa.Array:
         """A part of a key, of rows held."""
@@ -224,8 +224,8 @@ class Stem:
         marks[0], marks[1], marks[2] = stored.arrival, stored.position, stored.time_us
         marks[3], marks[4] = stored.version, stored.now_us
         self._want(at, stored.wants)
-        if len(self._is_held):
-            self._is_held[at : at + n] = True
+        if len(self._is_present):
+            self._is_present[at : at + n] = True
         given = dict(zip(stored.rows.schema.names, stored.rows.columns, strict=True))
         for name in self._names:
             self._append(name, at, given[name])
@@ -234,10 +234,10 @@ class Stem:
         for key in self._indexes:
             self._index(key, stored.rows, given, start)
 
-    def _index(self, key: Key, rows: pa.RecordBatch, given: Mapping[str, pa.Array], start: int) -> None:
+    def _index(self, key: Key, rows: pa.RecordBatch, columns: Mapping[str, pa.Array], start: int) -> None:
         """Let these rows, numbered from `start` on, be found by a key; `given` are their columns."""
         arrays = [
-            given[expression.name] if isinstance(expression, ColumnOf) else self._evaluate(expression, rows)
+            columns[expression.name] if isinstance(expression, ColumnOf) else self._evaluate(expression, rows)
             for expression in key
         ]
         if self._for_keys:
@@ -263,42 +263,38 @@ class Stem:
 
     def commit(self) -> None:
         """What was built stays."""
-        self._committed = self._end
+        self._committed_end = self._end
         for index in self._indexes.values():
-            index.tidy(self._held)
+            index.tidy(self._present_rows)
 
     def rollback(self) -> None:
         """As if nothing had been built since the last commit."""
-        if self._end > self._committed:
-            self._end = self._committed
+        if self._end > self._committed_end:
+            self._end = self._committed_end
             for index in self._indexes.values():
                 index.undo(self._end)
 
-    def _assert_settled(self, what: str) -> None:
-        assert self._committed == self._end, (
-            f"{what} while {self._end - self._committed} rows are uncommitted"
+    def _assert_committed(self, what: str) -> None:
+        assert self._committed_end == self._end, (
+            f"{what} while {self._end - self._committed_end} rows are uncommitted"
         )
 
     # ------------------------------------------------------------------------------------------- asking
 
     @property
-    def _held(self) -> Held:
-        return Held(self._first, self._is_held if self._n_holes else _NO_HOLES, self._origin)
+    def _present_rows(self) -> PresentRows:
+        return PresentRows(self._first, self._is_present if self._n_holes else _NO_HOLES, self._origin)
 
-    def probe(self, key: Key, arrays: Sequence[pa.Array]) -> Matches:
+    def probe(self, key: Key, arrays: Sequence[pa.Array]) -> ProbeMatches:
         """The rows whose key equals that of a row of these columns; those of one probe in no particular order."""
         codes = codes_of(arrays)
-        probes, rows = self._indexes[key].find(codes, self._held)
+        probes, rows = self._indexes[key].find(codes, self._present_rows)
         if not codes.is_exact and len(rows):
             values = [self._value(expression, rows) for expression in key]
             is_same = same(arrays, probes, values, np.arange(len(rows)))
             if not is_same.all():
                 probes, rows = probes[is_same], rows[is_same]
-        return Matches(probes, rows)
-
-    def count(self, key: Key, arrays: Sequence[pa.Array]) -> Ints:
-        """How many rows `probe` would find for each row of these columns."""
-        return np.bincount(self.probe(key, arrays).probes, minlength=len(arrays[0]))
+        return ProbeMatches(probes, rows)
 
     def take(self, rows: Ints, columns: Sequence[str]) -> list[pa.Array]:
         """These columns of the rows with these numbers, in this order."""
@@ -309,7 +305,7 @@ class Stem:
 
     def purge(self, is_kept: Mask) -> int:
         """Let rows go, given for every number whether its row stays; returns how many went. Between rounds, after the commit."""
-        self._assert_settled("rows are purged")
+        self._assert_committed("rows are purged")
         n = self._end - self._first
         assert len(is_kept) == n, f"{n} rows, and {len(is_kept)} words on them"
         n_before = self.n_rows
@@ -322,7 +318,7 @@ class Stem:
 
     def drop_oldest(self, n_numbers: int) -> int:
         """Let the rows of the first so many numbers go, however many are held, in little time; otherwise like `purge`."""
-        self._assert_settled("rows are dropped")
+        self._assert_committed("rows are dropped")
         assert n_numbers >= 0, n_numbers
         n_before = self.n_rows
         self._leave(min(n_numbers, self._end - self._first))
@@ -332,13 +328,13 @@ class Stem:
     def _leave(self, n_oldest: int) -> None:
         if self._n_holes:
             at = self._first - self._origin
-            self._n_holes -= n_oldest - int(np.count_nonzero(self._is_held[at : at + n_oldest]))
+            self._n_holes -= n_oldest - int(np.count_nonzero(self._is_present[at : at + n_oldest]))
         self._first += n_oldest
 
     def _make_holes(self, is_kept: Mask) -> None:
         if not self._n_holes:
-            self._is_held = np.ones(self._room, dtype=bool)
-        is_held = self._is_held[self._first - self._origin : self._end - self._origin]
+            self._is_present = np.ones(self._room, dtype=bool)
+        is_held = self._is_present[self._first - self._origin : self._end - self._origin]
         is_held &= is_kept
         self._n_holes = len(is_held) - int(np.count_nonzero(is_held))
 
@@ -348,11 +344,11 @@ class Stem:
         if self._n_holes and (n_numbers <= SMALL_ROWS or self._n_holes > MOST_HOLES * n_numbers):
             self._close_holes()
         if not self._n_holes:
-            self._is_held = _NO_HOLES
+            self._is_present = _NO_HOLES
         if self._room > LEAST_ROOM and n_numbers < self._room // 4:
             self._move(self._end - self._first)
         for index in self._indexes.values():
-            index.tidy(self._held)
+            index.tidy(self._present_rows)
 
     def _close_holes(self) -> None:
         kept = self.every_row()
@@ -365,11 +361,11 @@ class Stem:
         marks = np.empty((len(_MARKS), self._room), np.int64)
         marks[:, : len(rows)] = self._marks[:, rows]
         self._marks = marks
-        self._wants = gathered(self._wants, rows, self._room)
+        self._wants = gathered_rows(self._wants, rows, self._room)
         for column in self._columns.values():
             column.keep(rows, self._room)
         self._origin = self._first
-        self._end = self._committed = self._first + len(rows)
+        self._end = self._committed_end = self._first + len(rows)
         self._n_holes = 0
 
     # ------------------------------------------------------------------------------------------- room
@@ -386,14 +382,14 @@ class Stem:
         room = self._room if MARGIN * n_rows <= self._room < 4 * n_rows else _room(n_rows)
         if room == self._room:
             for mark in self._marks:
-                moved(mark, start, end, room)
+                shifted_range(mark, start, end, room)
         else:
             marks = np.empty((len(_MARKS), room), np.int64)
             marks[:, : end - start] = self._marks[:, start:end]
             self._marks = marks
-        self._wants = moved(self._wants, start, end, room)
-        if len(self._is_held):
-            self._is_held = moved(self._is_held, start, end, room)
+        self._wants = shifted_range(self._wants, start, end, room)
+        if len(self._is_present):
+            self._is_present = shifted_range(self._is_present, start, end, room)
         for column in self._columns.values():
             column.move(start, end, room)
         self._room, self._origin = room, self._first
@@ -403,7 +399,7 @@ class Stem:
     @property
     def nbytes(self) -> int:
         """Of all arrays, with the room they have."""
-        arrays = self._marks.nbytes + self._wants.nbytes + self._is_held.nbytes
+        arrays = self._marks.nbytes + self._wants.nbytes + self._is_present.nbytes
         columns = sum(column.nbytes for column in self._columns.values())
         return int(arrays + columns + sum(index.nbytes for index in self._indexes.values()))
 
@@ -420,7 +416,7 @@ class Stem:
 
     def check(self) -> None:
         """Assert that rows are where they should be, and every index has all of them whose key is not NULL."""
-        assert self._origin <= self._first <= self._committed <= self._end <= self._origin + self._room
+        assert self._origin <= self._first <= self._committed_end <= self._end <= self._origin + self._room
         assert (np.diff(self.arrival) > 0).all(), "rows are not in order of arrival"
         rows = self.every_row()
         assert len(rows) == self.n_rows, f"{len(rows)} rows are held, {self.n_rows} counted"
@@ -431,7 +427,7 @@ class Stem:
             index.check()
             codes = codes_of([self._value(expression, rows) for expression in key])
             is_found = np.zeros(len(rows), dtype=bool)
-            probes, found = index.find(codes, self._held)
+            probes, found = index.find(codes, self._present_rows)
             is_found[probes[found == rows[probes]]] = True
             n_null = 0 if codes.is_null is None else int(np.count_nonzero(codes.is_null))
             assert is_found.sum() == len(rows) - n_null, (

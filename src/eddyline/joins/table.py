@@ -4,7 +4,7 @@ The *latest* row of a key is the one with the largest event time and, of those, 
 last to arrive. So an older row that comes late does not replace a newer one. A delete is a version like any other, after which
 there is no row. One without a time comes just behind what it deletes.
 
-Versions stay as long as somebody can ask for them. All of a round are there until it commits, since each row of another stream
+Versions stay as long as a look-up can reach them. All of a round are there until it commits, since each row of another stream
 sees the table as it was when that row came. After that only the latest is kept, or also, for look-ups at an event time, what was
 the latest at some time that may still be asked for (`forget`).
 
@@ -25,20 +25,20 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.joins.keys import Codes, codes_of, same
-from eddyline.joins.stem import Evaluate, Ints, Key, Mask, Matches
-from eddyline.joins.table_changes import Changes, Deltas, Met, groups
+from eddyline.joins.stem import Evaluate, Ints, Key, Mask, ProbeMatches
+from eddyline.joins.table_changes import ComparedChanges, Deltas, TableChanges, groups
 from eddyline.joins.table_index import TableIndex
-from eddyline.joins.table_rows import Growing, HeldRows
-from eddyline.kernels.table_versions import (
+from eddyline.joins.table_rows import GrowingArray, HeldRows
+from eddyline.kernels import (
     NOTHING,
     cut_before,
     cut_superseded,
     hang_versions,
     mark_reachable,
-    rounds_known_from,
     unhang_versions,
     versions_as_of,
     versions_at,
+    versions_known_from,
 )
 from eddyline.model import NO_TIME, Column
 
@@ -47,7 +47,7 @@ ALWAYS = 1 << 62  # the version of a round that every query sees
 SMALL = 4096  # versions of a table that is looked through whenever some of it may be forgotten
 
 
-class Table:
+class KeyedTable:
     """The rows of a keyed stream.
 
     Versions have row numbers, by which `arrival` and `time_us` are indexed. They hold until the next apply, rollback, commit or
@@ -69,17 +69,17 @@ class Table:
         self._evaluate = evaluate
         self._history_us = keeps_history_us
         self._rows = HeldRows(schema)
-        self._arrival = Growing(np.int64)
-        self._time_us = Growing(np.int64)
-        self._is_delete = Growing(np.bool_)
-        self._round_version = Growing(np.int64)  # of the catalog in the round it came in
-        self._was_current = Growing(np.bool_)  # False: an older row that came late
-        self._owner = Growing(np.int64)
-        self._older = Growing(np.int64)
-        self._latest = Growing(np.int64)  # by owner
+        self._arrival = GrowingArray(np.int64)
+        self._time_us = GrowingArray(np.int64)
+        self._is_delete = GrowingArray(np.bool_)
+        self._round_version = GrowingArray(np.int64)  # of the catalog in the round it came in
+        self._was_current = GrowingArray(np.bool_)  # False: an older row that came late
+        self._owner = GrowingArray(np.int64)
+        self._older = GrowingArray(np.int64)
+        self._latest = GrowingArray(np.int64)  # by owner
         self._primary = TableIndex()
         self._indexes: dict[Key, TableIndex] = {}
-        self._n_gone = 0  # rows that hang in no chain any more
+        self._n_unreachable = 0  # rows that hang in no chain any more
         self._n_committed = 0
         self._n_owners_committed = 0
         self._n_swept = 0  # versions that were left when it was last swept
@@ -106,7 +106,7 @@ class Table:
     @property
     def n_versions(self) -> int:
         """Versions that may still be asked for, deletes among them."""
-        return len(self._arrival) - self._n_gone
+        return len(self._arrival) - self._n_unreachable
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -146,12 +146,12 @@ class Table:
         self._assert_committed()
         was_kept, self._history_us = self._history_us is not None, history_us
         if was_kept and history_us is None:
-            self._n_gone += self._cut_superseded(np.arange(len(self._latest)))
+            self._n_unreachable += self._cut_superseded(np.arange(len(self._latest)))
             self._clear_away()
 
     # ----------------------------------------------------------------------------------------- changes
 
-    def apply(self, changes: Changes) -> Deltas:
+    def apply(self, changes: TableChanges) -> Deltas:
         """Let changes happen: look-ups see them at once, and `rollback` undoes them."""
         assert changes.rows.schema.names == self.schema.names, f"{changes.rows.schema} for {self.schema}"
         last = self.arrival[-1:]
@@ -164,7 +164,7 @@ class Table:
             changes = changes.take(fitting)
             codes = Codes(codes.codes[fitting], None, codes.is_exact)
         group, owners = self._owners_of(codes, self._key_columns(changes.rows))
-        met = self._met(changes, group, owners)
+        met = self._compared_changes(changes, group, owners)
         stored = np.flatnonzero(met.is_change if self._history_us is None else met.is_change | ~met.is_latest)
         self._store(changes.take(stored), met.time_us[stored], codes, stored, group, owners)
         return met.deltas(misfits)
@@ -186,24 +186,24 @@ class Table:
         owners[probes] = candidates
         return group, owners
 
-    def _met(self, changes: Changes, group: Ints, owners: Ints) -> Met:
+    def _compared_changes(self, changes: TableChanges, group: Ints, owners: Ints) -> ComparedChanges:
         """The changes beside the versions they meet."""
         heads = np.full(len(owners), NOTHING, np.int64)
         known = np.flatnonzero(owners >= 0)
         heads[known] = self._latest.values[owners[known]]
         held = heads[known]
-        return Met(
+        return ComparedChanges(
             changes,
             group,
             heads,
-            Changes(
+            TableChanges(
                 self._rows.take(held), self.arrival[held], self.time_us[held], self._is_delete.values[held]
             ),
             len(self._arrival),
         )
 
     def _store(
-        self, changes: Changes, time_us: Ints, codes: Codes, places: Ints, group: Ints, owners: Ints
+        self, changes: TableChanges, time_us: Ints, codes: Codes, places: Ints, group: Ints, owners: Ints
     ) -> None:
         """Hang changes in; they stand at these places among all that came."""
         first, n = len(self._arrival), len(changes)
@@ -243,7 +243,7 @@ class Table:
     def commit(self) -> None:
         """What was applied stays; versions it superseded go, unless history is kept."""
         if self._history_us is None:
-            self._n_gone += self._cut_superseded(np.unique(self._owner.values[self._n_committed :]))
+            self._n_unreachable += self._cut_superseded(np.unique(self._owner.values[self._n_committed :]))
         self._n_committed = len(self._arrival)
         self._clear_away()
 
@@ -267,7 +267,7 @@ class Table:
         self._assert_committed()
         if SMALL < self.n_versions < self._n_swept + self._n_swept // 4:
             return
-        self._n_gone += cut_before(
+        self._n_unreachable += cut_before(
             max(horizon_us - (self._history_us or 0), NO_TIME),
             self._time_us.values,
             self._is_delete.values,
@@ -277,11 +277,11 @@ class Table:
         self._n_swept = self.n_versions
         self._clear_away()
 
-    def saved(self) -> Changes:
+    def stored_changes(self) -> TableChanges:
         """All versions that may still be asked for, what was applied included: applied to an empty table, they make this one."""
         rows = np.flatnonzero(self._is_held())
         rows = rows[np.argsort(self.arrival[rows])]
-        return Changes(
+        return TableChanges(
             self._rows.take(rows),
             self.arrival[rows],
             self.time_us[rows],
@@ -293,7 +293,7 @@ class Table:
 
     def probe_at(
         self, key: Key, arrays: Sequence[pa.Array], arrival: Ints, *, includes_own: bool = False
-    ) -> Matches:
+    ) -> ProbeMatches:
         """Rows with these keys as they were current just before an arrival number, or just after it (`includes_own`).
 
         The two differ only for numbers at which this table itself changes. An empty key asks for all rows. Pairs stand by probe,
@@ -301,11 +301,11 @@ class Table:
         """
         return self._probe(key, arrays, arrival, None, includes_own=includes_own)
 
-    def probe_as_of(self, key: Key, arrays: Sequence[pa.Array], time_us: Ints, arrival: Ints) -> Matches:
+    def probe_as_of(self, key: Key, arrays: Sequence[pa.Array], time_us: Ints, arrival: Ints) -> ProbeMatches:
         """Rows with these keys that were the latest at an event time, by what had come before an arrival number."""
         return self._probe(key, arrays, arrival, time_us, includes_own=False)
 
-    def known_from(self, rows: Ints, time_us: Ints, arrival: Ints) -> Ints:
+    def known_versions(self, rows: Ints, time_us: Ints, arrival: Ints) -> Ints:
         """The versions of queries up to which it is known that these were the latest rows of their keys at an event time.
 
         A query begins with the latest row of each key. What there was before that one's time is not known to it, since others
@@ -314,7 +314,7 @@ class Table:
         found = np.full(len(rows), ALWAYS, np.int64)
         chains = self._owner.values, self._latest.values, self._older.values
         marks = self._arrival.values, self._time_us.values, self._round_version.values
-        rounds_known_from(rows, time_us, arrival, *chains, *marks, found)
+        versions_known_from(rows, time_us, arrival, *chains, *marks, found)
         return found
 
     def current(self) -> Ints:
@@ -327,10 +327,12 @@ class Table:
         owners = self._owner.values[rows]
         return self._versions(owners, arrival, None, includes_own=includes_own) == rows
 
-    def rows_that_came(self, came: Ints) -> Ints:
+    def rows_by_arrival(self, arrival: Ints) -> Ints:
         """The numbers of the rows that came with these arrival numbers, all of which are there."""
-        rows = np.searchsorted(self.arrival, came)
-        assert (self.arrival[rows] == came).all(), f"no rows came as {came[self.arrival[rows] != came]}"
+        rows = np.searchsorted(self.arrival, arrival)
+        assert (self.arrival[rows] == arrival).all(), (
+            f"no rows came as {arrival[self.arrival[rows] != arrival]}"
+        )
         return rows
 
     def take(self, rows: Ints, columns: Sequence[str]) -> list[pa.Array]:
@@ -345,7 +347,7 @@ class Table:
         time_us: Ints | None,
         *,
         includes_own: bool,
-    ) -> Matches:
+    ) -> ProbeMatches:
         order = self._primary_order(key)
         if order is not None:  # look-up by its own key, perhaps with the columns in another order
             key, arrays = tuple(key[k] for k in order), [arrays[k] for k in order]
@@ -353,7 +355,7 @@ class Table:
         if index is None:
             wanted = None
             n, owners = len(arrival), np.flatnonzero(self._latest.values >= 0)
-            found = Matches(np.repeat(np.arange(n), len(owners)), np.tile(owners, n))
+            found = ProbeMatches(np.repeat(np.arange(n), len(owners)), np.tile(owners, n))
         else:
             wanted = codes_of(arrays)
             found = index.owners(wanted, self._owner.values)
@@ -386,15 +388,15 @@ class Table:
             versions_as_of(owners, time_us, arrival, latest, older, came, times, is_delete, NO_TIME, versions)
         return versions
 
-    def _in_order(self, probes: Ints, rows: Ints) -> Matches:
+    def _in_order(self, probes: Ints, rows: Ints) -> ProbeMatches:
         """Pairs by probe and arrival, each once: an owner that had a key, lost it and got it again is found twice."""
         if (np.diff(probes) > 0).all():
-            return Matches(probes, rows)
+            return ProbeMatches(probes, rows)
         order = np.lexsort((self.arrival[rows], probes))
         probes, rows = probes[order], rows[order]
         is_first = np.ones(len(rows), dtype=bool)
         is_first[1:] = (np.diff(probes) > 0) | (np.diff(rows) != 0)
-        return Matches(probes[is_first], rows[is_first])
+        return ProbeMatches(probes[is_first], rows[is_first])
 
     # ----------------------------------------------------------------------------------------- keys
 
@@ -421,7 +423,7 @@ class Table:
 
     # ----------------------------------------------------------------------------------------- what is held
 
-    def _marks(self) -> tuple[Growing[Any], ...]:
+    def _marks(self) -> tuple[GrowingArray[Any], ...]:
         return (
             self._arrival,
             self._time_us,
@@ -460,7 +462,7 @@ class Table:
         """Number what is held anew, if enough is gone or an index has far more entries than rows."""
         n = self.n_versions
         n_entries = max(index.n_entries for index in self._every_index())
-        if self._n_gone > max(FEW, n // 2) or n_entries > FEW + 2 * n:
+        if self._n_unreachable > max(FEW, n // 2) or n_entries > FEW + 2 * n:
             self._renumber()
         self._n_committed = len(self._arrival)
         self._n_owners_committed = len(self._latest)
@@ -482,7 +484,7 @@ class Table:
         self._rows.keep(is_held)
         for index in self._every_index():
             index.keep(rows, self._older.values)
-        self._n_gone = 0
+        self._n_unreachable = 0
 
     # ----------------------------------------------------------------------------------------- to look at
 

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.expressions import mask_of
 from eddyline.joins.keys import Codes, same
 from eddyline.joins.stem import Ints, Mask
-from eddyline.kernels.table_versions import NOTHING, meet_changes
+from eddyline.kernels import NOTHING, meet_changes
 from eddyline.model import NO_TIME
 from eddyline.types import is_floating
 
@@ -22,7 +23,7 @@ def _no_rows() -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class TableChanges:
     """What a round brings to a table, in order of arrival: rows that stand from now on, and deletes, of which the key counts."""
 
     rows: pa.RecordBatch
@@ -41,10 +42,10 @@ class Changes:
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
-    def take(self, places: Ints) -> Changes:
+    def take(self, places: Ints) -> TableChanges:
         rows = self.rows.take(pa.array(places))
         version = None if self.round_version is None else self.round_version[places]
-        return Changes(rows, self.arrival[places], self.time_us[places], self.is_delete[places], version)
+        return TableChanges(rows, self.arrival[places], self.time_us[places], self.is_delete[places], version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Deltas:
     arrival: Ints  # of the change
     sign: npt.NDArray[np.int8]
     time_us: Ints  # each row's own
-    came: Ints  # the arrival number each row itself came with, by which a row that leaves can be told
+    row_arrival: Ints  # the arrival number each row itself came with, which identifies a row that leaves
     misfits: Ints = field(
         default_factory=_no_rows
     )  # places of changes with a NULL in their key, which change nothing
@@ -80,18 +81,20 @@ def groups(codes: Codes, columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
         first = np.concatenate((first, rest[at]))
 
 
-class Met:
+class ComparedChanges:
     """Changes laid beside what they meet, one after the other, each with all before it done.
 
     `is_latest`: a change is not older than what its key had until then. `is_change`: besides, something is different afterwards.
     """
 
-    def __init__(self, changes: Changes, group: Ints, heads: Ints, held: Changes, first: int) -> None:
+    def __init__(
+        self, changes: TableChanges, group: Ints, heads: Ints, versions: TableChanges, first: int
+    ) -> None:
         """`heads`: the latest version of each group, or -1; `held`: those versions. Changes are versions from `first` on."""
-        n, n_held = len(changes), len(held)
+        n, n_held = len(changes), len(versions)
         there = heads >= 0
         latest_us = np.full(len(heads), NO_TIME, np.int64)
-        latest_us[there] = held.time_us
+        latest_us[there] = versions.time_us
         place_of = np.full(len(heads), NOTHING, np.int64)
         place_of[there] = np.arange(n_held)
         self.time_us = changes.time_us.copy()
@@ -105,11 +108,11 @@ class Met:
         )
         # all rows that are looked at: those held, then the changes
         self._rows = pa.concat_batches(
-            [held.rows, pa.RecordBatch.from_arrays(changes.rows.columns, schema=held.rows.schema)]
+            [versions.rows, pa.RecordBatch.from_arrays(changes.rows.columns, schema=versions.rows.schema)]
         )
-        self._times = np.concatenate((held.time_us, self.time_us))
-        self._is_delete = np.concatenate((held.is_delete, changes.is_delete))
-        self._came = np.concatenate((held.arrival, changes.arrival))
+        self._times = np.concatenate((versions.time_us, self.time_us))
+        self._is_delete = np.concatenate((versions.is_delete, changes.is_delete))
+        self._arrival = np.concatenate((versions.arrival, changes.arrival))
         self._own = n_held + np.arange(n)
         self._before = np.where(before < first, place_of[group], before - first + n_held)
         self.is_change = self._is_change()
@@ -138,13 +141,13 @@ class Met:
         places = np.concatenate((left, came))
         order = np.lexsort((sign, places))
         rows = np.concatenate((before[left], own[came]))[order]
-        arrival = self._came[self._own[changed[places[order]]]]
-        came = self._came[self._stored_as()[rows]]
+        arrival = self._arrival[self._own[changed[places[order]]]]
+        came = self._arrival[self._representatives()[rows]]
         return Deltas(self._rows.take(pa.array(rows)), arrival, sign[order], self._times[rows], came, misfits)
 
-    def _stored_as(self) -> Ints:
+    def _representatives(self) -> Ints:
         """Of all rows looked at: the one that stands for it. A change that changes nothing leaves what was there before."""
-        found = np.arange(len(self._came))
+        found = np.arange(len(self._arrival))
         is_nothing = self.is_latest & ~self.is_change & (self._before >= 0)
         found[self._own[is_nothing]] = self._before[is_nothing]
         while (found != found[found]).any():
@@ -162,8 +165,8 @@ def is_identical(left: pa.RecordBatch, right: pa.RecordBatch) -> Mask:
 
 def _is_identical(left: pa.Array, right: pa.Array) -> Mask:
     t = left.type
-    is_null = _mask(left.is_null())
-    alike = is_null == _mask(right.is_null())
+    is_null = mask_of(left.is_null())
+    alike = is_null == mask_of(right.is_null())
     if pa.types.is_null(t):
         return alike
     if pa.types.is_map(t) or pa.types.is_list(t):
@@ -175,7 +178,7 @@ def _is_identical(left: pa.Array, right: pa.Array) -> Mask:
     else:
         if is_floating(t):
             left, right = _bits(left), _bits(right)
-        same = _mask(pc.fill_null(pc.equal(left, right), False))
+        same = mask_of(pc.fill_null(pc.equal(left, right), False))
     return alike & (same | is_null)
 
 
@@ -210,7 +213,3 @@ def _bits(array: pa.Array) -> pa.Array:
     whole = pa.int64() if array.type.bit_width == 64 else pa.int32()
     nan = pa.scalar(float("nan"), array.type)
     return pc.if_else(pc.fill_null(pc.is_nan(array), False), nan, array).view(whole)
-
-
-def _mask(array: pa.Array) -> Mask:
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=bool)

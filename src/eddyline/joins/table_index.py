@@ -2,7 +2,7 @@
 
 It leads to *owners*, primary keys that have rows (kernels/table_versions.py), not to single versions: a version that follows
 another of the same code needs no entry of its own. Which version of an owner is meant, and whether that one has the code, is for
-whoever asks to see.
+the caller to check.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.joins.keys import Codes
-from eddyline.joins.stem import Ints, Mask, Matches
-from eddyline.joins.table_rows import Growing
-from eddyline.kernels.table_versions import NOTHING, find_owners, link_entries, unlink_entries
+from eddyline.joins.stem import Ints, Mask, ProbeMatches
+from eddyline.joins.table_rows import GrowingArray
+from eddyline.kernels import NOTHING, find_owners, link_entries, unlink_entries
 
 LEAST_BUCKETS = 64  # at least 2
 
@@ -21,10 +21,10 @@ class TableIndex:
     """The codes of one key, by row number, and the owners that have them."""
 
     def __init__(self) -> None:
-        self._codes = Growing(np.int64)
-        self._is_null = Growing(np.bool_)
-        self._rows = Growing(np.int64)  # by entry
-        self._chain = Growing(np.int64)  # by entry
+        self._codes = GrowingArray(np.int64)
+        self._is_null = GrowingArray(np.bool_)
+        self._rows = GrowingArray(np.int64)  # by entry
+        self._chain = GrowingArray(np.int64)  # by entry
         self._buckets = np.full(LEAST_BUCKETS, NOTHING, np.int64)
 
     def __len__(self) -> int:
@@ -83,10 +83,12 @@ class TableIndex:
         for name in ("_codes", "_is_null", "_rows", "_chain", "_buckets"):
             setattr(self, name, getattr(fresh, name))
 
-    def owners(self, wanted: Codes, owner: Ints) -> Matches:
+    def owners(self, wanted_codes: Codes, owner: Ints) -> ProbeMatches:
         """Owners that may have one of these codes, once or several times each; `owner` is that of each row."""
-        is_null = np.zeros(len(wanted), dtype=bool) if wanted.is_null is None else wanted.is_null
-        codes, room = wanted.codes, 2 * len(wanted) + 16
+        is_null = (
+            np.zeros(len(wanted_codes), dtype=bool) if wanted_codes.is_null is None else wanted_codes.is_null
+        )
+        codes, room = wanted_codes.codes, 2 * len(wanted_codes) + 16
         while True:
             probes, found = np.empty(room, np.int64), np.empty(room, np.int64)
             n = find_owners(
@@ -101,12 +103,12 @@ class TableIndex:
                 found,
             )
             if n <= room:
-                return Matches(probes[:n], found[:n])
+                return ProbeMatches(probes[:n], found[:n])
             room = n
 
-    def has_code(self, rows: Ints, wanted: Ints) -> Mask:
+    def has_code(self, rows: Ints, wanted_codes: Ints) -> Mask:
         """Which of these rows have the code beside them."""
-        return (self._codes.values[rows] == wanted) & ~self._is_null.values[rows]
+        return (self._codes.values[rows] == wanted_codes) & ~self._is_null.values[rows]
 
     def codes_of(self, rows: Ints) -> tuple[Ints, Mask]:
         """Codes of these rows, and which of them mean nothing."""

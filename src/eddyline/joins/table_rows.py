@@ -21,7 +21,7 @@ _LEAST = 64
 _Item = TypeVar("_Item", bound=np.generic)
 
 
-class Growing(Generic[_Item]):
+class GrowingArray(Generic[_Item]):
     """An array that grows at its end, with room ahead."""
 
     def __init__(self, dtype: type[_Item]) -> None:
@@ -73,10 +73,6 @@ class HeldRows:
     @property
     def nbytes(self) -> int:
         return sum(int(chunk.nbytes) for chunk in self._chunks)
-
-    @property
-    def n_chunks(self) -> int:
-        return len(self._chunks)
 
     def append(self, rows: pa.RecordBatch) -> None:
         assert rows.schema.names == self.schema.names, f"{rows.schema.names} for {self.schema.names}"

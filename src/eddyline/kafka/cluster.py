@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from eddyline.errors import EddylineError
-from eddyline.secrets import Secret, SecretError, Text, hidden, revealed, text_with_secrets
+from eddyline.secrets import Secret, SecretError, Text, hidden, revealed_text, text_with_secrets
 
 ANSWER_S = 10.0  # how long a cluster may be silent before it counts as gone
 SERVERS = "bootstrap.servers"
@@ -95,7 +95,7 @@ class Cluster:
         return dict(self.options)[SERVERS]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for whoever connects elsewhere; without secrets."""
+        """All of it, for connections from other processes; without secrets."""
         return {"options": dict(self.options), "folder": self.folder}
 
     @classmethod
@@ -106,10 +106,12 @@ class Cluster:
         """Secrets that are missing on this machine."""
         return [error for text in self._texts() if isinstance(text, Secret) for error in text.problems()]
 
-    def revealed(self) -> dict[str, str]:
+    def revealed_options(self) -> dict[str, str]:
         """The options themselves, looked up now. Raises KafkaFailure if a secret is missing."""
         try:
-            return {name: revealed(text) for (name, _), text in zip(self.options, self._texts(), strict=True)}
+            return {
+                name: revealed_text(text) for (name, _), text in zip(self.options, self._texts(), strict=True)
+            }
         except SecretError as error:
             raise KafkaFailure(error.problem, detail=error.detail, hint=error.hint) from None
 
@@ -132,20 +134,20 @@ class Complaints:
             self.last = error.str()
 
 
-def made(
+def new_client(
     cluster: Cluster, kind: Callable[..., Any], options: Mapping[str, Any], complaints: Complaints
 ) -> Any:
     """A client of one kind. Raises KafkaFailure if the options cannot be used."""
-    given = {"client.id": "eddyline", **cluster.revealed(), **options, "error_cb": complaints}
+    given = {"client.id": "eddyline", **cluster.revealed_options(), **options, "error_cb": complaints}
     try:
         return kind(given, logger=_logger)
     except library().KafkaException as error:
-        raise failed(cluster, "the options for Kafka cannot be used", error) from None
+        raise client_failure(cluster, "the options for Kafka cannot be used", error) from None
     except (TypeError, ValueError) as error:
         raise KafkaFailure("the options for Kafka cannot be used", detail=cluster.hide(str(error))) from None
 
 
-def failed(
+def client_failure(
     cluster: Cluster, problem: str, error: Exception, complaints: Complaints | None = None
 ) -> KafkaFailure:
     """What an exception of the client is for users: with the client's last complaint if it only ran out of time."""
@@ -165,17 +167,17 @@ def failed(
 # --------------------------------------------------------------------------------------------- processes
 
 
-class Holder(Protocol):
-    """Who holds clients."""
+class ClientHolder(Protocol):
+    """An object that holds clients."""
 
     clients: tuple[Any, ...]
 
 
-_holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+_holders: weakref.WeakSet[ClientHolder] = weakref.WeakSet()
 _at_fork: list[Callable[[], None]] = []
 
 
-def holds(holder: Holder) -> None:
+def holds(holder: ClientHolder) -> None:
     """Clients of this process, which a child of it is to leave alone."""
     _holders.add(holder)
 

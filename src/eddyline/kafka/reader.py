@@ -1,6 +1,6 @@
 """Reading a topic: what it holds, and its messages within bounds.
 
-A reader is one consumer, which is told what to read and belongs to no group, and one administrator, which is asked about the
+A reader is one consumer, which gets its ranges assigned and belongs to no group, and one administrator, which is asked about the
 topic. Both see only what committed transactions wrote: the end of a partition is its last stable offset. Messages have gaps
 where records of transactions stood, or what compaction removed. So a range is over when the consumer's position has passed
 its end, whatever the last message was.
@@ -24,10 +24,10 @@ from eddyline.kafka.cluster import (
     KafkaFailure,
     UnknownTopic,
     at_fork,
-    failed,
+    client_failure,
     holds,
     library,
-    made,
+    new_client,
 )
 
 MESSAGES_AT_ONCE = 10_000
@@ -86,12 +86,12 @@ class Reader:
         self._answer_s = answer_s
         self._complaints = Complaints()
         pace = {name: value for name, value in _PACE.items() if name not in dict(cluster.options)}
-        self._consumer = made(cluster, kafka.Consumer, {**pace, **_CONSUMER}, self._complaints)
+        self._consumer = new_client(cluster, kafka.Consumer, {**pace, **_CONSUMER}, self._complaints)
         self._renew_admin()
         holds(self)
 
     def _renew_admin(self) -> None:
-        self._admin = made(self.cluster, library().admin.AdminClient, {}, self._complaints)
+        self._admin = new_client(self.cluster, library().admin.AdminClient, {}, self._complaints)
         self.clients = (self._consumer, self._admin)
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class Reader:
         try:
             metadata = self._consumer.list_topics(topic, timeout=self._answer_s)
         except kafka.KafkaException as error:
-            raise self._failed(f"the Kafka cluster of topic {topic} does not answer", error) from None
+            raise self._failure(f"the Kafka cluster of topic {topic} does not answer", error) from None
         found = metadata.topics.get(topic)
         if found is None or found.error is not None:
             raise self._no_topic(topic, None if found is None else found.error)
@@ -115,20 +115,20 @@ class Reader:
         try:
             starts, ends = self._bounds(topic, partitions)
         except kafka.KafkaException as error:
-            raise self._failed(f"the offsets of topic {topic} cannot be asked for", error) from None
+            raise self._failure(f"the offsets of topic {topic} cannot be asked for", error) from None
         return TopicState(topic_id, starts, ends)
 
     def _bounds(self, topic: str, partitions: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
         """The first and the last stable offset of each partition."""
         try:
-            return self._asked_bounds(topic, partitions)
+            return self._queried_bounds(topic, partitions)
         except library().KafkaException as error:
             if error.args[0].name() != "_UNKNOWN_PARTITION":
                 raise
             self._renew_admin()  # it remembers how many partitions there were
-            return self._asked_bounds(topic, partitions)
+            return self._queried_bounds(topic, partitions)
 
-    def _asked_bounds(self, topic: str, partitions: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
+    def _queried_bounds(self, topic: str, partitions: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
         kafka = library()
         places = [kafka.TopicPartition(topic, number) for number in partitions]
         isolation = kafka.IsolationLevel.READ_COMMITTED
@@ -152,7 +152,7 @@ class Reader:
         except kafka.KafkaException as error:
             if error.args[0].name() in UNKNOWN_NAMES:
                 raise self._no_topic(topic, error.args[0]) from None
-            raise self._failed(f"topic {topic} cannot be asked for", error) from None
+            raise self._failure(f"topic {topic} cannot be asked for", error) from None
         return None if found == _NO_ID else found
 
     def topics(self) -> list[str]:
@@ -160,21 +160,21 @@ class Reader:
         try:
             found = self._admin.list_topics(timeout=self._answer_s).topics
         except library().KafkaException as error:
-            raise self._failed("the topics cannot be asked for", error) from None
+            raise self._failure("the topics cannot be asked for", error) from None
         return sorted(name for name in found if not name.startswith("__"))
 
     def _no_topic(self, topic: str, error: Any) -> KafkaFailure:
         if error is None or error.name() in UNKNOWN_NAMES:
             return UnknownTopic(topic, self.topics())
-        return self._failed(f"topic {topic} cannot be read", library().KafkaException(error))
+        return self._failure(f"topic {topic} cannot be read", library().KafkaException(error))
 
     def _answer(self, future: Any) -> Any:
         return future.result(timeout=2 * self._answer_s)
 
-    def _failed(self, problem: str, error: Exception) -> KafkaFailure:
-        self._consumer.poll(0)  # complaints are told when a client is polled
+    def _failure(self, problem: str, error: Exception) -> KafkaFailure:
+        self._consumer.poll(0)  # complaints arrive when a client is polled
         self._admin.poll(0)
-        return failed(self.cluster, problem, error, self._complaints)
+        return client_failure(self.cluster, problem, error, self._complaints)
 
     # ----------------------------------------------------------------------------------------- messages
 
@@ -204,14 +204,14 @@ class Reader:
                 if kept:
                     yield kept
                     heard_at = clock()
-                done = self._done(topic, unread, ended)
+                done = self._finished_partitions(topic, unread, ended)
                 for partition in done:
                     del unread[partition]
                 if done and unread:
                     self._consumer.incremental_unassign([kafka.TopicPartition(topic, p) for p in done])
                 if not (kept or done) and clock() - heard_at > self._answer_s:
                     silence = kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
-                    raise self._failed(f"messages of topic {topic} do not come", silence)
+                    raise self._failure(f"messages of topic {topic} do not come", silence)
         finally:
             self._consumer.unassign()
 
@@ -232,9 +232,11 @@ class Reader:
         where = f"partition {message.partition()} of topic {topic}"
         if name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
             raise OffsetsGone(f"{where} has no offset {message.offset()}", detail=error.str())
-        raise self._failed(f"{where} cannot be read", library().KafkaException(error))
+        raise self._failure(f"{where} cannot be read", library().KafkaException(error))
 
-    def _done(self, topic: str, unread: dict[int, MessageRange], ended: dict[int, int]) -> list[int]:
+    def _finished_partitions(
+        self, topic: str, unread: dict[int, MessageRange], ended: dict[int, int]
+    ) -> list[int]:
         """Partitions whose range is behind the consumer."""
         kafka = library()
         places = self._consumer.position([kafka.TopicPartition(topic, partition) for partition in unread])
@@ -273,7 +275,7 @@ def borrowed_reader(cluster: Cluster, *, answer_s: float = ANSWER_S) -> Iterator
 
 
 def let_go(cluster: Cluster | None = None) -> None:
-    """Close the readers of a cluster that nobody uses now; without one, of all."""
+    """Close the readers of a cluster that are not in use; without a cluster, of all."""
     with _lock:
         chosen = list(_idle) if cluster is None else [cluster]
         readers = [reader for each in chosen for reader in _idle.pop(each, [])]

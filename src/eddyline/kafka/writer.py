@@ -2,7 +2,7 @@
 
 A writer has a name of its own in the cluster. Opening it ends whatever an earlier writer of that name had begun: what that one
 had committed is there, the rest is not, and it cannot write any more. The mark is the committed offset of a consumer group of
-the same name, which nobody is a member of. It is written inside the transaction, so whoever opens the writer next reads from it
+the same name, which has no members. It is written inside the transaction, so the next writer reads from it
 exactly what is in the topic.
 """
 
@@ -20,10 +20,10 @@ from eddyline.kafka.cluster import (
     Complaints,
     KafkaFailure,
     UnknownTopic,
-    failed,
+    client_failure,
     holds,
     library,
-    made,
+    new_client,
 )
 
 PAUSE_S = 0.05  # before a step is tried again
@@ -49,7 +49,7 @@ class Writer:
             "socket.timeout.ms": int(answer_s * 1_000)
         }  # some steps of a transaction wait as long as this
         options = {"transactional.id": name, "enable.idempotence": True, **patience}
-        self._producer = made(cluster, kafka.Producer, options, self._complaints)
+        self._producer = new_client(cluster, kafka.Producer, options, self._complaints)
         self.clients: tuple[Any, ...] = (self._producer,)
         holds(self)
         self._try(self._producer.init_transactions, f"writing to topic {topic} cannot begin")
@@ -62,7 +62,7 @@ class Writer:
         try:
             producer.begin_transaction()
         except kafka.KafkaException as error:
-            raise self._failed("a transaction cannot begin", error) from None
+            raise self._failure("a transaction cannot begin", error) from None
         for key, value in messages:
             self._produce(key, value)
         self._await_delivery()
@@ -75,7 +75,7 @@ class Writer:
         self.mark = mark
 
     def close(self) -> None:
-        """What is under way and not committed never was; whoever opens the name next ends it."""
+        """What is under way and not committed never was; the next writer of the name ends it."""
         with contextlib.suppress(library().KafkaException):  # it tells again that it was fenced, say
             self._producer.purge()
             self._producer.flush(0)
@@ -93,10 +93,10 @@ class Writer:
             except BufferError as error:  # as many wait as may; some leave with every answer of the cluster
                 if time.monotonic() > given_up_at:
                     silence = kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT, str(error)))
-                    raise self._failed(f"topic {self._topic} does not take messages", silence) from None
+                    raise self._failure(f"topic {self._topic} does not take messages", silence) from None
                 self._producer.poll(0.1)
             except kafka.KafkaException as error:
-                raise self._failed(f"topic {self._topic} does not take a message", error) from None
+                raise self._failure(f"topic {self._topic} does not take a message", error) from None
 
     def _await_delivery(self) -> None:
         """Wait until the cluster has answered for every message, as long as one answer may take."""
@@ -105,22 +105,22 @@ class Writer:
         try:
             n_waiting = self._producer.flush(self._answer_s)
         except kafka.KafkaException as error:
-            raise self._failed(problem, error) from None
+            raise self._failure(problem, error) from None
         if n_waiting:
-            raise self._failed(problem, kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT)))
+            raise self._failure(problem, kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT)))
 
     def _read_mark(self, name: str) -> tuple[int | None, Any]:
         """The mark that is there, and what stands for its group in a transaction."""
         kafka = library()
         options = {"group.id": name, "enable.auto.commit": False, "isolation.level": "read_committed"}
-        consumer = made(self._cluster, kafka.Consumer, options, self._complaints)
+        consumer = new_client(self._cluster, kafka.Consumer, options, self._complaints)
         asked = f"how far topic {self._topic} was written cannot be asked for"
         try:
             self._check_topic(consumer)
-            (found,) = self._try(lambda left_s: _committed(consumer, self._topic, left_s), asked)
+            (found,) = self._try(lambda left_s: _committed_offsets(consumer, self._topic, left_s), asked)
             return (found.offset if found.offset >= 0 else None), consumer.consumer_group_metadata()
         except kafka.KafkaException as error:
-            raise self._failed(asked, error) from None
+            raise self._failure(asked, error) from None
         finally:
             consumer.close()
 
@@ -145,15 +145,15 @@ class Writer:
             except kafka.KafkaException as error:
                 fault = error.args[0]
                 if time.monotonic() >= until or not (fault.retriable() or fault.name() in _PASSING):
-                    raise self._failed(problem, error) from None
+                    raise self._failure(problem, error) from None
             time.sleep(PAUSE_S)
 
-    def _failed(self, problem: str, error: Exception) -> KafkaFailure:
+    def _failure(self, problem: str, error: Exception) -> KafkaFailure:
         with contextlib.suppress(
             library().KafkaException
         ):  # the client tells a fatal one again when it is polled
             self._producer.poll(0)
-        failure = failed(self._cluster, problem, error, self._complaints)
+        failure = client_failure(self._cluster, problem, error, self._complaints)
         fault = error.args[0]
         if fault.name() in ("_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"):
             failure.detail = "Another process writes under the same name."
@@ -161,7 +161,7 @@ class Writer:
         return failure
 
 
-def _committed(consumer: Any, topic: str, timeout_s: float) -> Any:
+def _committed_offsets(consumer: Any, topic: str, timeout_s: float) -> Any:
     """What the group has committed for the first partition, which stands for the mark."""
     kafka = library()
     found = consumer.committed([kafka.TopicPartition(topic, 0)], timeout=timeout_s)

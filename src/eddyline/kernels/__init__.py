@@ -1,2 +1,273 @@
 """Inner loops, compiled with Numba: arrays in, arrays out. A kernel knows nothing of queries, SQL or Arrow, and allocates little;
-what it means is said by the room that calls it, and a plain twin in `tests/oracles` says what it must give."""
+what it means is said by the room that calls it, and a plain twin in `tests/oracles` says what it must give.
+
+Kernels load with their first call, and Numba with them: an engine that was only opened has no use for either. `layouts` has the
+numbers that arrays for kernels are laid out by, and loads at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eddyline.kernels.deferred import Deferred
+from eddyline.kernels.layouts import (
+    ATTRIBUTE,
+    BLOCK_LEAVES,
+    BUCKETS,
+    CLOSES,
+    COLUMN,
+    FEW_STEPS,
+    HALF,
+    IS_DIRECT,
+    LANE_BITS,
+    LANES,
+    LEAF_LANES,
+    LINE_NUMBERS,
+    LINE_WORDS,
+    LONG_LIST,
+    MAX_ATTRIBUTES,
+    MOST_EVER,
+    N_CUTS,
+    N_STEPS,
+    NO_PAIR,
+    NOTHING,
+    ONE_HELD,
+    ONE_NEW,
+    PADDING,
+    QUAD,
+    SEGMENT_COLUMNS,
+    SHIFT,
+    TABLE,
+    TERM_COLUMNS,
+    THRESHOLDS,
+    WORD_RECORDS,
+    Int32s,
+    Int64s,
+    Words,
+    read_only,
+)
+
+if TYPE_CHECKING:
+    from eddyline.kernels.bitsets import (
+        copy_rows_at,
+        count_lanes,
+        decode_rows,
+        decode_rows_at,
+        evaluate_blocks,
+        fill_terms,
+        global_ranks,
+        measure_terms,
+        put_bits,
+    )
+    from eddyline.kernels.byte_coding import byte_codes, gather_bytes, gathered_offsets, same_bytes
+    from eddyline.kernels.counts import add_by_id, count_ids, mark_within
+    from eddyline.kernels.join_index import (
+        add_up,
+        count_buckets,
+        find_pairs,
+        link_pairs,
+        pair_up,
+        place_pairs,
+        push_pairs,
+        renumber_pairs,
+        unlink_pairs,
+    )
+    from eddyline.kernels.key_lists import (
+        fill_reach,
+        fill_table,
+        find_dense_lists,
+        find_lists,
+        gather_rows,
+        match_lists,
+    )
+    from eddyline.kernels.leaves import find_records, put_ids
+    from eddyline.kernels.places import (
+        ascending,
+        byte_places,
+        float_places,
+        wide_places,
+        word_tree,
+    )
+    from eddyline.kernels.shared_levels import (
+        are_open,
+        close_where_dropped,
+        count_open,
+        mark_rows,
+        needing_among,
+        note,
+        open_pairs,
+        rows_needing,
+    )
+    from eddyline.kernels.table_versions import (
+        cut_before,
+        cut_superseded,
+        find_owners,
+        hang_versions,
+        link_entries,
+        mark_reachable,
+        meet_changes,
+        unhang_versions,
+        unlink_entries,
+        versions_as_of,
+        versions_at,
+        versions_known_from,
+    )
+    from eddyline.kernels.warm import compile_if_cold, warm_up
+else:
+    copy_rows_at = Deferred("bitsets", "copy_rows_at")
+    count_lanes = Deferred("bitsets", "count_lanes")
+    decode_rows = Deferred("bitsets", "decode_rows")
+    decode_rows_at = Deferred("bitsets", "decode_rows_at")
+    evaluate_blocks = Deferred("bitsets", "evaluate_blocks")
+    fill_terms = Deferred("bitsets", "fill_terms")
+    global_ranks = Deferred("bitsets", "global_ranks")
+    measure_terms = Deferred("bitsets", "measure_terms")
+    put_bits = Deferred("bitsets", "put_bits")
+    byte_codes = Deferred("byte_coding", "byte_codes")
+    gather_bytes = Deferred("byte_coding", "gather_bytes")
+    gathered_offsets = Deferred("byte_coding", "gathered_offsets")
+    same_bytes = Deferred("byte_coding", "same_bytes")
+    add_by_id = Deferred("counts", "add_by_id")
+    count_ids = Deferred("counts", "count_ids")
+    mark_within = Deferred("counts", "mark_within")
+    add_up = Deferred("join_index", "add_up")
+    count_buckets = Deferred("join_index", "count_buckets")
+    find_pairs = Deferred("join_index", "find_pairs")
+    link_pairs = Deferred("join_index", "link_pairs")
+    pair_up = Deferred("join_index", "pair_up")
+    place_pairs = Deferred("join_index", "place_pairs")
+    push_pairs = Deferred("join_index", "push_pairs")
+    renumber_pairs = Deferred("join_index", "renumber_pairs")
+    unlink_pairs = Deferred("join_index", "unlink_pairs")
+    fill_reach = Deferred("key_lists", "fill_reach")
+    fill_table = Deferred("key_lists", "fill_table")
+    find_dense_lists = Deferred("key_lists", "find_dense_lists")
+    find_lists = Deferred("key_lists", "find_lists")
+    gather_rows = Deferred("key_lists", "gather_rows")
+    match_lists = Deferred("key_lists", "match_lists")
+    find_records = Deferred("leaves", "find_records")
+    put_ids = Deferred("leaves", "put_ids")
+    ascending = Deferred("places", "ascending")
+    byte_places = Deferred("places", "byte_places")
+    float_places = Deferred("places", "float_places")
+    wide_places = Deferred("places", "wide_places")
+    word_tree = Deferred("places", "word_tree")
+    are_open = Deferred("shared_levels", "are_open")
+    close_where_dropped = Deferred("shared_levels", "close_where_dropped")
+    count_open = Deferred("shared_levels", "count_open")
+    mark_rows = Deferred("shared_levels", "mark_rows")
+    needing_among = Deferred("shared_levels", "needing_among")
+    note = Deferred("shared_levels", "note")
+    open_pairs = Deferred("shared_levels", "open_pairs")
+    rows_needing = Deferred("shared_levels", "rows_needing")
+    cut_before = Deferred("table_versions", "cut_before")
+    cut_superseded = Deferred("table_versions", "cut_superseded")
+    find_owners = Deferred("table_versions", "find_owners")
+    hang_versions = Deferred("table_versions", "hang_versions")
+    link_entries = Deferred("table_versions", "link_entries")
+    mark_reachable = Deferred("table_versions", "mark_reachable")
+    meet_changes = Deferred("table_versions", "meet_changes")
+    versions_known_from = Deferred("table_versions", "versions_known_from")
+    unhang_versions = Deferred("table_versions", "unhang_versions")
+    unlink_entries = Deferred("table_versions", "unlink_entries")
+    versions_as_of = Deferred("table_versions", "versions_as_of")
+    versions_at = Deferred("table_versions", "versions_at")
+    compile_if_cold = Deferred("warm", "compile_if_cold")
+    warm_up = Deferred("warm", "warm_up")
+
+__all__ = [
+    "ATTRIBUTE",
+    "BLOCK_LEAVES",
+    "BUCKETS",
+    "CLOSES",
+    "COLUMN",
+    "FEW_STEPS",
+    "HALF",
+    "IS_DIRECT",
+    "LANES",
+    "LANE_BITS",
+    "LEAF_LANES",
+    "LINE_NUMBERS",
+    "LINE_WORDS",
+    "LONG_LIST",
+    "MAX_ATTRIBUTES",
+    "MOST_EVER",
+    "NOTHING",
+    "NO_PAIR",
+    "N_CUTS",
+    "N_STEPS",
+    "ONE_HELD",
+    "ONE_NEW",
+    "PADDING",
+    "QUAD",
+    "SEGMENT_COLUMNS",
+    "SHIFT",
+    "TABLE",
+    "TERM_COLUMNS",
+    "THRESHOLDS",
+    "WORD_RECORDS",
+    "Int32s",
+    "Int64s",
+    "Words",
+    "add_by_id",
+    "add_up",
+    "are_open",
+    "ascending",
+    "byte_codes",
+    "byte_places",
+    "close_where_dropped",
+    "compile_if_cold",
+    "copy_rows_at",
+    "count_buckets",
+    "count_ids",
+    "count_lanes",
+    "count_open",
+    "cut_before",
+    "cut_superseded",
+    "decode_rows",
+    "decode_rows_at",
+    "evaluate_blocks",
+    "fill_reach",
+    "fill_table",
+    "fill_terms",
+    "find_dense_lists",
+    "find_lists",
+    "find_owners",
+    "find_pairs",
+    "find_records",
+    "float_places",
+    "gather_bytes",
+    "gather_rows",
+    "gathered_offsets",
+    "global_ranks",
+    "hang_versions",
+    "link_entries",
+    "link_pairs",
+    "mark_reachable",
+    "mark_rows",
+    "mark_within",
+    "match_lists",
+    "measure_terms",
+    "meet_changes",
+    "needing_among",
+    "note",
+    "open_pairs",
+    "pair_up",
+    "place_pairs",
+    "push_pairs",
+    "put_bits",
+    "put_ids",
+    "read_only",
+    "renumber_pairs",
+    "rows_needing",
+    "same_bytes",
+    "unhang_versions",
+    "unlink_entries",
+    "unlink_pairs",
+    "versions_as_of",
+    "versions_at",
+    "versions_known_from",
+    "warm_up",
+    "wide_places",
+    "word_tree",
+]

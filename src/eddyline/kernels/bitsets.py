@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels.lanes import (
-    LINE_WORDS,
     PLACES_OF_ONES,
     compiles_for_avx2,
     count_line,
@@ -36,32 +35,31 @@ from eddyline.kernels.lanes import (
     put_chosen_ids,
     put_line,
 )
+from eddyline.kernels.layouts import (
+    ATTRIBUTE,
+    BUCKETS,
+    CLOSES,
+    COLUMN,
+    FEW_STEPS,
+    IS_DIRECT,
+    LANE_BITS,
+    LANES,
+    LINE_WORDS,
+    N_CUTS,
+    N_STEPS,
+    SHIFT,
+    TABLE,
+    TERM_COLUMNS,
+    THRESHOLDS,
+    Int32s,
+    Int64s,
+    Words,
+)
 
 Booleans = npt.NDArray[np.bool_]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
-LANES = 64 * LINE_WORDS  # of a block
-LANE_BITS = 9
-LINE_NUMBERS = 2 * LINE_WORDS  # int32 in the place of a line
-
-# columns of `terms`
-ATTRIBUTE = 0
-COLUMN = 1  # of `ranks`: where the term finds its own
-CLOSES = 2  # 1 where the term is the last of its clause
-TABLE = 3  # its first line: the one for NULL, rank 0 is next
-SHIFT = 4  # from a rank among all cuts to its bucket; IS_DIRECT where these ranks are the term's own
-N_STEPS = 5  # of the search in a bucket
-BUCKETS = 6  # place of the first; it is for NULL, the one of rank 0 is next
-THRESHOLDS = 7  # place of the first; behind the last are 2**n_steps that no rank reaches
-N_CUTS = 8
-TERM_COLUMNS = 9
-
-IS_DIRECT = -1
 DIRECT_CUTS = 1000  # with more, the tables of a block would not stay in the second cache
 BUCKETS_PER_CUT = 2
-FEW_STEPS = 3  # searches of no more steps are written out
 CHUNK_ROWS = 1024  # rows whose ranks stay near while a block looks at them
 MOST_FETCHED = 4  # lines of the next block brought near per row
 NEVER = np.int32(2**31 - 1)  # a threshold that no rank reaches

@@ -10,11 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels.lanes import kernel
-
-ONE_HELD = 1
-ONE_NEW = (1 << 32) + 1  # held, and there for the first time
-HALF = (1 << 32) - 1
-MOST_EVER = (1 << 31) - 1  # in the high half
+from eddyline.kernels.layouts import HALF, ONE_NEW
 
 _Ids = npt.NDArray[np.int32]
 _Counts = npt.NDArray[np.int64]

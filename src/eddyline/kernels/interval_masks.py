@@ -14,10 +14,9 @@ from numba import types
 from numba.core import cgutils
 
 from eddyline.kernels.lanes import primitive
+from eddyline.kernels.layouts import QUAD
 
 BOX_ROWS = 32  # rows that `rows_within` compares with one box
-QUAD = 4  # boxes that `keys_within_4` compares
-
 _INT16, _INT32, _INT64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _int64: Any = types.int64
 _uint64: Any = types.uint64

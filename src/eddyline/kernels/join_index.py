@@ -19,19 +19,11 @@ from llvmlite import ir
 from numba import types
 
 from eddyline.kernels.lanes import kernel, primitive
+from eddyline.kernels.layouts import NO_PAIR, PADDING, SEGMENT_OFFSETS, SEGMENT_PAIRS, SEGMENT_SHIFT
 
 Ints = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
-
-# columns of the table that tells `find_pairs` of segments
-OFFSETS = 0  # where they lie in memory
-PAIRS = 1
-SHIFT = 2  # a hash less so many bits is the bucket
-SEGMENT_COLUMNS = 3
-
-PADDING = 2  # integers behind the last pair of a segment, so that an empty bucket can be looked into
-NO_PAIR = -1  # the end of a list of the ring
 
 _BLOCK = 128  # keys whose loads do not wait for each other
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
@@ -212,13 +204,13 @@ def find_pairs(
             hashes[k] = _hash(codes[block + k])
             lists[k] = heads[np.int64(hashes[k] >> to_list)]
         for s in range(n_segments):
-            address, to_bucket = segments[s, OFFSETS], np.uint64(segments[s, SHIFT])
+            address, to_bucket = segments[s, SEGMENT_OFFSETS], np.uint64(segments[s, SEGMENT_SHIFT])
             for k in range(size):
                 bucket = np.int64(hashes[k] >> to_bucket)
                 starts[k, s] = _int32_at(address, bucket)
                 ends[k, s] = _int32_at(address, bucket + 1)
         for s in range(n_segments):
-            address = segments[s, PAIRS]
+            address = segments[s, SEGMENT_PAIRS]
             for k in range(size):
                 codes_there[k, s] = _int64_at(address, 2 * starts[k, s])
         for k in range(size):
@@ -226,7 +218,7 @@ def find_pairs(
                 continue
             code, complete = codes[block + k], n_found
             for s in range(n_segments):
-                address, there = segments[s, PAIRS], codes_there[k, s]
+                address, there = segments[s, SEGMENT_PAIRS], codes_there[k, s]
                 for at in range(starts[k, s], ends[k, s]):
                     if there == code:
                         row = _int64_at(address, 2 * at + 1)

@@ -13,15 +13,14 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 
-from eddyline.kernels.interval_masks import QUAD, chosen, keys_within_4
+from eddyline.kernels.interval_masks import chosen, keys_within_4
 from eddyline.kernels.lanes import kernel, lowest_one, primitive
+from eddyline.kernels.layouts import LONG_LIST, QUAD
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
-
-LONG_LIST = 256  # entries; a longer list is first cut by a search
 
 _AHEAD = 4  # rows whose entries are asked for before they are needed
 _LINE_KEYS = 8  # in a line of the cache
@@ -79,10 +78,10 @@ def find_dense_lists(
     keys: Int64s, is_null: Mask, first_key: int, list_starts: Int32s, starts: Int32s, ends: Int32s
 ) -> int:
     """Like `find_lists`, where key first_key + k has the entries from list_starts[k] to list_starts[k + 1], the last k none."""
-    nobody = np.uint64(len(list_starts) - 2)
+    no_query = np.uint64(len(list_starts) - 2)
     n_entries = 0
     for row in range(len(keys)):
-        at = np.int64(min(np.uint64(keys[row]) - np.uint64(first_key), nobody))
+        at = np.int64(min(np.uint64(keys[row]) - np.uint64(first_key), no_query))
         start, end = list_starts[at], list_starts[at + 1]
         if len(is_null) and is_null[row]:
             start = end

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic, models, register_model
 
-LINE_WORDS = 8
+from eddyline.kernels.layouts import LINE_WORDS
 
 _INT8, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _EIGHT_IDS = ir.VectorType(_INT32, 8)
@@ -39,7 +39,7 @@ def primitive(function: Callable[..., tuple[Any, _Emit]]) -> Any:
 def compiles_for_avx2() -> bool:
     """Whether kernels are compiled for a processor that can permute 8 ids at once."""
     settings: Any = config
-    if settings.CPU_NAME or settings.CPU_FEATURES:  # somebody chose another target than this machine
+    if settings.CPU_NAME or settings.CPU_FEATURES:  # another target than this machine was chosen
         return "+avx2" in (settings.CPU_FEATURES or "")
     return bool(settings.ENABLE_AVX and llvm.get_host_cpu_features().get("avx2", False))
 

@@ -14,16 +14,12 @@ import numpy.typing as npt
 
 from eddyline.kernels.interval_masks import BOX_ROWS, chosen, ranks_within_16, ranks_within_64, rows_within
 from eddyline.kernels.lanes import count_ones, kernel, lowest_one
+from eddyline.kernels.layouts import BLOCK_LEAVES, LEAF_LANES, WORD_RECORDS
 
 Int16s = npt.NDArray[np.int16]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-
-LEAF_LANES = 64
-BLOCK_LEAVES = 16
-MAX_ATTRIBUTES = 8
-WORD_RECORDS = 64 * BLOCK_LEAVES  # that the 64 rows of a word may make with a super-block
 
 _READ_AHEAD_ROWS = 16  # in a box, from which on it pays to read all of the super-block beforehand
 _LINE_KEYS, _LINE_RANKS = 8, 32  # in a line of the cache

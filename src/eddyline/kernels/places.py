@@ -11,13 +11,15 @@ times faster than one row after another once the constants are many. Hashing is 
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+
+from eddyline.kernels.layouts import read_only
 
 Bytes = npt.NDArray[np.uint8]  # eight at least, so that a word can always be loaded
 Offsets = npt.NDArray[np.int32]  # string k is data[offsets[k]:offsets[k + 1]]
@@ -41,14 +43,6 @@ _inlined = njit(
     cache=True, nogil=True, error_model="numpy", inline="always"
 )  # a call counts references to its arrays
 _NONE, _ONE = np.uint64(0), np.uint64(1)
-_T = TypeVar("_T", bound=npt.NDArray[Any])
-
-
-def read_only(array: _T) -> _T:
-    """A view that cannot be written to. Kernels are compiled apart for arrays that can; what they read here never can."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 # ----------------------------------------------------------------------------------------------- words

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels.lanes import kernel
-
-NOTHING = -1
+from eddyline.kernels.layouts import NOTHING
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -127,7 +126,7 @@ def versions_as_of(
 
 
 @kernel
-def rounds_known_from(
+def versions_known_from(
     rows: Numbers,
     time_us: Numbers,
     arrival: Numbers,
@@ -300,7 +299,7 @@ def warm_up() -> None:
     hang_versions(0, one, one, latest, older, flag.copy(), one.copy(), one.copy())
     versions_at(one, one, True, latest, older, one, flag, flag, one.copy())
     versions_as_of(one, one, one, latest, older, one, one, flag, -1, one.copy())
-    rounds_known_from(one, one, one, one, latest, older, one, one, one, one.copy())
+    versions_known_from(one, one, one, one, latest, older, one, one, one, one.copy())
     mark_reachable(latest, older, flag.copy())
     cut_before(0, one, flag, latest, older)
     cut_superseded(one, one, flag, -1, latest, older)

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from eddyline.kernels import (
     bitsets,
-    byte_codes,
+    byte_coding,
     counts,
     join_index,
     key_lists,
@@ -31,7 +31,7 @@ from eddyline.kernels import (
 
 # With the seconds of a free core that each takes, as measured: shares of the work, on any machine.
 _HERE = {bitsets: 4.1, key_lists: 1.6, join_index: 2.1}
-_BESIDE = {places: 2.9, leaves: 1.4, shared_levels: 1.9, byte_codes: 1.0, table_versions: 2.0}
+_BESIDE = {places: 2.9, leaves: 1.4, shared_levels: 1.9, byte_coding: 1.0, table_versions: 2.0}
 _N_PARTS = 1 + len(_HERE) + len(_BESIDE)
 _PROBE_S = 0.9  # of `counts`, which is compiled first
 _START_S = 2.0  # of the second process
@@ -63,7 +63,7 @@ Announce = Callable[[CompileProgress], None]
 
 
 def compile_if_cold(announce: Announce) -> bool:
-    """Make sure that kernels are in the cache; returns whether they had to be compiled, of which it is told how far that is."""
+    """Make sure that kernels are in the cache; returns whether they had to be compiled; progress is reported."""
     global _is_compiled
     if _is_compiled:
         return False
@@ -86,7 +86,7 @@ def warm_up() -> None:
 
 
 def compile_beside(tell: Callable[[str], None]) -> None:
-    """The second process's half; each part is told when it is done."""
+    """The second process's half; each finished part is reported."""
     for module in _BESIDE:
         module.warm_up()
         tell(module.__name__)

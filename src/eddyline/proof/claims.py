@@ -40,7 +40,7 @@ _TRANSCENDENTAL = frozenset(
         *["sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"],
     ]
 )
-EXAMPLES = 3  # of differences that are told
+EXAMPLES = 3  # of differences that are reported
 
 
 class JudgeStopped(Exception):
@@ -91,7 +91,7 @@ class Claim:
     functions: tuple[FunctionVersion, ...]
     matches: npt.NDArray[np.int64]  # ascending
     results: pa.Table
-    recorded: tuple[RecordedValue, ...] = ()  # on its one row
+    recorded_values: tuple[RecordedValue, ...] = ()  # on its one row
     inputs: tuple[
         InputRows, ...
     ] = ()  # a join: its inputs as they stand in the text; `rows` then has no columns
@@ -102,7 +102,7 @@ class Claim:
         tables = (self.rows, *(entry.rows for entry in self.inputs))
         return frozenset(name.lower() for table in tables for name in table.schema.names)
 
-    def called(self, arrival: int) -> str:
+    def row_label(self, arrival: int) -> str:
         """What messages call a row; of a join, the rows it is made of."""
         numbers = [str(entry.arrival) for entry in self.inputs if entry.arrival is not None]
         return f"Rows {', '.join(numbers)}" if numbers else f"Row {arrival}"
@@ -121,7 +121,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class JudgeFinding:
     """What a judge found: which rows match, and their results in that order."""
 
     matches: npt.NDArray[np.int64]
@@ -132,7 +132,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ClaimDifference:
     """Where a claim and a finding differ: rows by arrival number, and some of it in words."""
 
     n_pairs: int
@@ -209,7 +209,7 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
         }
         tables = [_table(row) for row in receipt["rows"]]
         results = rows_from_json([receipt["result"]], schema_from_text(receipt["columns"]))
-        recorded = tuple(_recorded(told) for told in receipt.get("recorded", ()))
+        recorded = tuple(_recorded_value(told) for told in receipt.get("recorded", ()))
     except ValueError as error:
         raise ProofError(f"result {receipt['id']} cannot be proven", detail=f"{error}.") from None
     stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
@@ -228,7 +228,7 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
         functions=tuple(FunctionVersion(**called) for called in receipt["functions"]),
         matches=arrivals,
         results=results,
-        recorded=recorded,
+        recorded_values=recorded,
         inputs=inputs,
     )
 
@@ -248,14 +248,14 @@ def no_columns(n_rows: int) -> pa.Table:
     return pa.table({"": pa.nulls(n_rows)}).select([])
 
 
-def _recorded(told: Mapping[str, Any]) -> RecordedValue:
+def _recorded_value(told: Mapping[str, Any]) -> RecordedValue:
     t = type_from(told["type"])
     return RecordedValue(told["function"], told["version"], told["call"], t, from_json(told["value"], t))
 
 
-def proof_of(result_id: str, claim: Claim, found: Found, seconds: float) -> Proof:
+def proof_of(result_id: str, claim: Claim, found: JudgeFinding, seconds: float) -> Proof:
     """What a finding about the one row of a receipt means for its result."""
-    outcome = compared(claim, found)
+    outcome = claim_difference(claim, found)
     notes = [*found.notes, *outcome.examples]
     if outcome.n_differences:
         notes.append('What differs on purpose is listed in docs/sql.md, "Where it differs from Spark".')
@@ -279,13 +279,13 @@ def _named_as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 # --------------------------------------------------------------------------------------------- comparing
 
 
-def compared(claim: Claim, found: Found) -> Compared:
+def claim_difference(claim: Claim, found: JudgeFinding) -> ClaimDifference:
     """Where the two differ. Columns are compared by their place: engines call unnamed ones differently."""
     missing = np.setdiff1d(found.matches, claim.matches)
     twice = np.unique(claim.matches[1:][np.diff(claim.matches) == 0])
     unexpected = np.setdiff1d(claim.matches, found.matches)
     shared = np.intersect1d(claim.matches, found.matches)
-    called = claim.called
+    called = claim.row_label
     do, have = ("do", "have") if claim.inputs else ("does", "has")
     examples = [
         f"{called(arrival)} {'match' if claim.inputs else 'matches'} and {have} no result."
@@ -305,7 +305,7 @@ def compared(claim: Claim, found: Found) -> Compared:
         told = _value_differences(ours, theirs, _ulps(claim.text))
         different = [int(shared[at]) for at in told]
         examples += [f"{called(int(shared[at]))}: {said}." for at, said in list(told.items())[:EXAMPLES]]
-    return Compared(
+    return ClaimDifference(
         len(claim.arrivals),
         tuple(missing.tolist()),
         tuple(np.concatenate([unexpected, twice]).tolist()),

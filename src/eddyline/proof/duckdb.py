@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import ProofError
-from eddyline.proof.claims import Claim, Found, JudgeStopped
+from eddyline.proof.claims import Claim, JudgeFinding, JudgeStopped
 from eddyline.proof.plain_sql import TIMES, Plain, plain, plain_join
-from eddyline.proof.recorded import replayed
+from eddyline.proof.recorded_values import replayed_claim
 
 _ARRIVAL = "eddyline arrival"
 _ROWS = "eddyline rows"
@@ -37,21 +37,21 @@ class DuckDbJudge:
         self._connection = duckdb.connect(":memory:", config=dict(_CLOSED))
         self._name = f"DuckDB {duckdb.__version__}"
 
-    def found(self, claim: Claim) -> Found:
+    def finding(self, claim: Claim) -> JudgeFinding:
         """What DuckDB makes of a claim's rows. Raises ProofError if it is not to be asked, JudgeStopped if it fails on a row."""
-        claim, notes = replayed(claim)
+        claim, notes = replayed_claim(claim)
         if claim.functions:
             raise ProofError("DuckDB does not judge functions", hint="pip install 'eddyline[spark]'")
         if claim.inputs:
-            return self._joined(claim, notes)
+            return self._join_finding(claim, notes)
         asked = plain(claim.text, claim.stream, claim.rows.schema, claim.params)
         rows = claim.rows.select(sorted(asked.columns)).append_column(_ARRIVAL, pa.array(claim.arrivals))
         text = f'SELECT "{_ARRIVAL}", {_items(asked)} FROM "{_ROWS}" WHERE {asked.condition} ORDER BY 1'
         found = self._run(text, {_ROWS: rows})
         matches = np.asarray(found.column(0).to_numpy()).astype(np.int64)
-        return Found(matches, _results(found.drop_columns([_ARRIVAL]), asked), self._name, text, notes)
+        return JudgeFinding(matches, _results(found.drop_columns([_ARRIVAL]), asked), self._name, text, notes)
 
-    def _joined(self, claim: Claim, notes: tuple[str, ...]) -> Found:
+    def _join_finding(self, claim: Claim, notes: tuple[str, ...]) -> JudgeFinding:
         """A join over the rows of one result: it gives one row, or none if they do not match."""
         asked = plain_join(
             claim.text, [(entry.stream, entry.rows.schema) for entry in claim.inputs], claim.params
@@ -66,7 +66,7 @@ class DuckDbJudge:
         found = self._run(text, tables)
         assert found.num_rows <= 1, f"{found.num_rows} results of one row of each stream"
         results = _results(found, asked)
-        return Found(claim.arrivals[: found.num_rows], results, self._name, text, notes)
+        return JudgeFinding(claim.arrivals[: found.num_rows], results, self._name, text, notes)
 
     def _run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from eddyline.errors import ProofError
-from eddyline.proof.words import Edit, Word, from_at, words_of
+from eddyline.proof.words import Edit, SqlWord, from_at, words_of
 
 _ENDS = ("WHERE", "GROUP", "HAVING", "QUALIFY", "ORDER", "LIMIT", "WINDOW", ";")
 _NO_ALIAS = frozenset(
@@ -48,7 +48,7 @@ def inputs_in(text: str, streams: Collection[str]) -> list[WrittenInput]:
     return found
 
 
-def _input(words: Sequence[Word], at: int, known: Collection[str], text: str) -> tuple[WrittenInput, int]:
+def _input(words: Sequence[SqlWord], at: int, known: Collection[str], text: str) -> tuple[WrittenInput, int]:
     first = words[at]
     if first.says("STREAM") and _names(words, at + 1, known):
         at += 1
@@ -56,7 +56,7 @@ def _input(words: Sequence[Word], at: int, known: Collection[str], text: str) ->
     name_at = at + 2 if is_recent else at
     if not _names(words, name_at, known):
         raise ProofError("this text reads something else than streams", text=text)
-    stream, last = words[name_at].named, name_at
+    stream, last = words[name_at].name, name_at
     if is_recent:
         while last < len(words) and not words[last].says(")"):
             last += 1
@@ -64,19 +64,19 @@ def _input(words: Sequence[Word], at: int, known: Collection[str], text: str) ->
     has_as = after < len(words) and words[after].says("AS")
     after += has_as
     if after < len(words) and words[after].is_name and not _starts_clause(words[after]):
-        alias, last, after = words[after].named, after, after + 1
+        alias, last, after = words[after].name, after, after + 1
     return WrittenInput(stream, alias, first.start, words[last].end), after
 
 
-def _names(words: Sequence[Word], at: int, known: Collection[str]) -> bool:
-    return at < len(words) and words[at].is_name and words[at].named.lower() in known
+def _names(words: Sequence[SqlWord], at: int, known: Collection[str]) -> bool:
+    return at < len(words) and words[at].is_name and words[at].name.lower() in known
 
 
-def _starts_clause(word: Word) -> bool:
+def _starts_clause(word: SqlWord) -> bool:
     return word.kind == "word" and word.text.upper() in _NO_ALIAS
 
 
-def _next_input(words: Sequence[Word], at: int) -> int:
+def _next_input(words: Sequence[SqlWord], at: int) -> int:
     """The word behind the next comma or JOIN of the FROM clause; the end of the text if there is none."""
     depth = 0
     while at < len(words):

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from eddyline.errors import ProofError
 from eddyline.nesting import deep
-from eddyline.proof.words import Word, words_of
+from eddyline.proof.words import SqlWord, words_of
 from eddyline.types import (
     BIGINT,
     BOOLEAN,
@@ -179,7 +179,7 @@ def _read(
 class _Reader:
     def __init__(
         self,
-        words: Sequence[Word],
+        words: Sequence[SqlWord],
         sources: Sequence[_Source],
         params: Mapping[str, tuple[pa.DataType, Any]],
     ) -> None:
@@ -248,7 +248,7 @@ class _Reader:
         source = self._sources[len(self._named)]
         name = self._name()
         if name.lower() == "stream" and (after := self._peek()) is not None and after.is_name:
-            name = self._name() if after.named.lower() == source.stream.lower() else name
+            name = self._name() if after.name.lower() == source.stream.lower() else name
         if name.lower() == "recent" and len(self._sources) > 1 and self._takes("("):
             name = self._name()
             while not self._takes(")"):
@@ -266,7 +266,7 @@ class _Reader:
             return [self._column(source, name) for source in self._named for name in source.fields]
         words = self._words[self._at : self._at + 3]
         if len(words) == 3 and words[0].is_name and words[1].says(".") and words[2].says("*"):
-            source = self._qualified(words[0].named)
+            source = self._qualified(words[0].name)
             if source is None:
                 raise _Refused(f"{words[0].text}.*")
             self._at += 3
@@ -467,13 +467,13 @@ class _Reader:
             return _Term(f"CAST('{sign}{text}' AS DOUBLE)", _FRACTIONAL)
         raise _Refused(text)
 
-    def _string(self, word: Word) -> _Term:
+    def _string(self, word: SqlWord) -> _Term:
         self._at += 1
         if not _PLAIN_STRING.fullmatch(word.text) or self._kind(0) == "string":
             raise _Refused(f"the string {word.text}")
         return self._constant(STRING, word.text[1:-1])
 
-    def _param(self, word: Word) -> tuple[pa.DataType, Any]:
+    def _param(self, word: SqlWord) -> tuple[pa.DataType, Any]:
         found = self._params.get(word.text[1:])
         if found is None:
             raise _Refused(f"parameter {word.text}")
@@ -516,7 +516,7 @@ class _Reader:
 
     # ----------------------------------------------------------------------------------------- words
 
-    def _peek(self) -> Word | None:
+    def _peek(self) -> SqlWord | None:
         return self._words[self._at] if self._at < len(self._words) else None
 
     def _kind(self, ahead: int) -> str | None:
@@ -548,7 +548,7 @@ class _Reader:
         if word is None or not self._at_name():
             raise _Refused("a text that ends here" if word is None else word.text)
         self._at += 1
-        return word.named
+        return word.name
 
 
 _FRACTIONAL = pa.decimal128(38, 18)  # of a literal such as 10.5, whatever its digits

@@ -28,7 +28,7 @@ _STEP = re.compile(r"""[:.](?:(\w+)|`((?:[^`]|``)+)`)|\[\s*(?:(\d+)|'([^']*)'|"(
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class SqlWord:
     """A piece of the text: a string, number, word, backquoted name, path, parameter or symbol."""
 
     kind: str
@@ -45,7 +45,7 @@ class Word:
         return self.kind in ("word", "name")
 
     @property
-    def named(self) -> str:
+    def name(self) -> str:
         """The name, without its backquotes."""
         return self.text[1:-1].replace("``", "`") if self.kind == "name" else self.text
 
@@ -59,24 +59,24 @@ class Edit:
     text: str
 
 
-def words_of(text: str) -> list[Word]:
+def words_of(text: str) -> list[SqlWord]:
     """All words of a text, in order."""
     found = []
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup
         if kind is not None:
-            found.append(Word(kind, match[kind], *match.span(kind)))
+            found.append(SqlWord(kind, match[kind], *match.span(kind)))
     return found
 
 
-def edited(text: str, edits: Iterable[Edit]) -> str:
+def edited_text(text: str, edits: Iterable[Edit]) -> str:
     """The text with these parts replaced."""
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
 
 
-def from_at(words: Sequence[Word]) -> int | None:
+def from_at(words: Sequence[SqlWord]) -> int | None:
     """The place of the word FROM that names the stream: not one inside of a function, nor of IS DISTINCT FROM."""
     depth = 0
     for at, word in enumerate(words):

@@ -6,48 +6,83 @@ Leaves: the next filter for a group of rows, and the changes of an order with th
 One file per algorithm. None has a clock or draws chance of its own, so a run replays exactly.
 """
 
-from eddyline.routing.a_greedy import AGreedy
-from eddyline.routing.fixed import Fixed
+from eddyline.routing.a_greedy import MIN_FILL, MIN_SUPPORT, SLACK, WINDOW_ROWS, AGreedy
+from eddyline.routing.auto import seconds_on
+from eddyline.routing.dropped_rows import DroppedRows
 from eddyline.routing.fixed_greedy import FixedGreedy
-from eddyline.routing.following import followed
+from eddyline.routing.fixed_order import FixedOrder
+from eddyline.routing.following import following_policy
 from eddyline.routing.greedy_variant import GreedyVariant
+from eddyline.routing.in_order import InOrder
 from eddyline.routing.independent import Independent
+from eddyline.routing.learner import Learner
 from eddyline.routing.local_swaps import LocalSwaps
 from eddyline.routing.lower_bounds import lower_bound
-from eddyline.routing.phased import Phased
+from eddyline.routing.phased_policy import PhasedPolicy
+from eddyline.routing.pipeline import Costs, ratio
 from eddyline.routing.policy import (
-    Change,
+    BoolMatrix,
     FilterSet,
+    FloatVector,
     Group,
-    OrderPolicy,
+    OrderChange,
     Policy,
     Profile,
     Statistics,
+    after,
+    settled_group,
 )
 from eddyline.routing.random_choice import RandomChoice
+from eddyline.routing.router import ADAPTIVE, AUTO, POLICIES, Decision, Router, RoutingOptions
 from eddyline.routing.shared_greedy import SharedGreedy
 from eddyline.routing.sweep import Sweep
-from eddyline.routing.tickets import Tickets
+from eddyline.routing.tickets import DECAY, DECAY_ROWS, FLOOR, Tickets
+from eddyline.routing.walk_records import Routing, WalkRecord, combined_record
 
 __all__ = [
+    "ADAPTIVE",
+    "AUTO",
+    "DECAY",
+    "DECAY_ROWS",
+    "FLOOR",
+    "MIN_FILL",
+    "MIN_SUPPORT",
+    "POLICIES",
+    "SLACK",
+    "WINDOW_ROWS",
     "AGreedy",
-    "Change",
+    "BoolMatrix",
+    "Costs",
+    "Decision",
+    "DroppedRows",
     "FilterSet",
-    "Fixed",
     "FixedGreedy",
+    "FixedOrder",
+    "FloatVector",
     "GreedyVariant",
     "Group",
+    "InOrder",
     "Independent",
+    "Learner",
     "LocalSwaps",
-    "OrderPolicy",
-    "Phased",
+    "OrderChange",
+    "PhasedPolicy",
     "Policy",
     "Profile",
     "RandomChoice",
+    "Router",
+    "Routing",
+    "RoutingOptions",
     "SharedGreedy",
     "Statistics",
     "Sweep",
     "Tickets",
-    "followed",
+    "WalkRecord",
+    "after",
+    "combined_record",
+    "following_policy",
     "lower_bound",
+    "ratio",
+    "seconds_on",
+    "settled_group",
 ]

@@ -25,9 +25,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from eddyline.routing.dropped_rows import DroppedRows
-from eddyline.routing.in_order import InOrder, swapped
+from eddyline.routing.in_order import InOrder, swapped_order
 from eddyline.routing.pipeline import Costs, ratio
-from eddyline.routing.policy import Change, FilterSet, Profile, Statistics
+from eddyline.routing.policy import FilterSet, OrderChange, Profile, Statistics
 
 WINDOW_ROWS = 1000  # the paper's
 SLACK = 0.9  # the paper's alpha
@@ -78,7 +78,7 @@ def first_violation(
     return None
 
 
-def corrected(
+def corrected_order(
     columns: Sequence[int], rows: int, order: Sequence[int], cost_s: Costs, at: int
 ) -> tuple[int, ...]:
     """The order with the violation at `at` mended; no position before it may be violated.
@@ -94,19 +94,19 @@ def corrected(
         ratios = [ratio(n, cost_s[k]) for n, k in zip(drops, changed[place:], strict=True)]
         best = place + ratios.index(max(ratios))
         last = max(last, best)
-        changed = list(swapped(changed, place, best))
+        changed = list(swapped_order(changed, place, best))
         alive ^= alive & columns[changed[place]]
         place += 1
     return tuple(changed)
 
 
-def reoptimized(
+def reoptimized_order(
     columns: Sequence[int], rows: int, order: Sequence[int], cost_s: Costs, slack: float, min_support: int = 0
-) -> tuple[tuple[int, ...], list[Change]]:
+) -> tuple[tuple[int, ...], list[OrderChange]]:
     """The order with every violation mended, and what was done for it."""
     changed, changes = tuple(order), []
     while (at := first_violation(columns, rows, changed, cost_s, slack, min_support)) is not None:
-        after = corrected(columns, rows, changed, cost_s, at)
+        after = corrected_order(columns, rows, changed, cost_s, at)
         changes.append(_change(columns, rows, cost_s, changed, after, at))
         changed = after
         assert len(changes) <= len(order), f"corrections do not end: {changes}"
@@ -120,14 +120,14 @@ def _change(
     before: tuple[int, ...],
     after: tuple[int, ...],
     at: int,
-) -> Change:
+) -> OrderChange:
     alive = alive_at(columns, before, at, rows)
     n_alive = alive.bit_count()
     came, left = after[at], before[at]
     ratio_came, ratio_left = (
         ratio((alive & columns[k]).bit_count() / n_alive, cost_s[k]) for k in (came, left)
     )
-    return Change(before, after, at, came, left, ratio_came, ratio_left)
+    return OrderChange(before, after, at, came, left, ratio_came, ratio_left)
 
 
 # --------------------------------------------------------------------------------------------- the policy
@@ -156,12 +156,12 @@ class AGreedy(InOrder):
         self.min_fill = min_fill
         self.min_support = min_support
 
-    def learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         self.statistics = statistics
-        self.window.append(profile.dropped)
+        self.window.append(profile.dropped_mask)
         return self._reoptimize()
 
-    def wanted(self, dropped_at: int) -> tuple[int, ...]:
+    def filters_to_sample(self, dropped_at: int) -> tuple[int, ...]:
         return self.order[dropped_at + 1 :]
 
     def forget(self) -> None:
@@ -208,9 +208,11 @@ class AGreedy(InOrder):
         columns, rows, cost_s = self.window.columns, self.window.all, self.statistics.cost_s.tolist()
         return first_violation(columns, rows, self.order, cost_s, self.slack, self.min_support)
 
-    def _reoptimize(self) -> list[Change]:
+    def _reoptimize(self) -> list[OrderChange]:
         if len(self.window) < max(1, self.min_fill):
             return []
         columns, rows, cost_s = self.window.columns, self.window.all, self.statistics.cost_s.tolist()
-        self.order, changes = reoptimized(columns, rows, self.order, cost_s, self.slack, self.min_support)
+        self.order, changes = reoptimized_order(
+            columns, rows, self.order, cost_s, self.slack, self.min_support
+        )
         return changes

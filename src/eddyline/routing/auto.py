@@ -58,19 +58,19 @@ class Competition:
         *,
         most: int = SCORED_ROWS,
     ) -> Switch | None:
-        """Charge everybody for sampled rows, before they learn from them: for the newest ones, `most` of them at most."""
+        """Charge every policy for sampled rows, before they learn from them: for the newest ones, `most` of them at most."""
         n = min(len(profile), most)
         if not n:
             return None
-        rows = Profile(profile.dropped[-n:], profile.known[-n:], profile.open[-n:])
+        rows = Profile(profile.dropped_mask[-n:], profile.known_mask[-n:], profile.open_classes[-n:])
         for name, policy in candidates.items():
             spent = seconds_on(policy, rows, statistics) + overhead_s[name]
             before = self._seconds.get(name, np.zeros(0))
             self._seconds[name] = np.concatenate([before, spent])[-KEPT_ROWS:]
-        return self._decided()
+        return self._decision()
 
     def restart(self) -> None:
-        """The data is no longer what it was: nobody has a score, the incumbent stays until others have earned one."""
+        """The data changed: no policy has a score, the incumbent stays until others have earned one."""
         self._seconds = {}
 
     @property
@@ -84,7 +84,7 @@ class Competition:
         weights = 0.5 ** (np.arange(n, 0, -1) / HALF_LIFE_ROWS)
         return weights / weights.sum()
 
-    def _decided(self) -> Switch | None:
+    def _decision(self) -> Switch | None:
         mine = self._seconds[self.incumbent]
         if len(mine) < LEAST_ROWS:
             return None
@@ -111,7 +111,7 @@ def seconds_on(policy: Learner, rows: Profile, statistics: Statistics) -> FloatV
 
 def _by_levels(policy: InOrder, rows: Profile, statistics: Statistics) -> FloatVector:
     filters, n = policy.filters, len(rows)
-    words = _words(rows.open or (filters.start.open,) * n, len(filters.queries))
+    words = _words(rows.open_classes or (filters.start.open_classes,) * n, len(filters.queries))
     members = _words(filters.members, len(filters.queries))
     cores = filters.cores or tuple(range(filters.n_filters))
     core_known: dict[int, np.ndarray] = {}
@@ -123,7 +123,7 @@ def _by_levels(policy: InOrder, rows: Profile, statistics: Statistics) -> FloatV
         known = core_known.setdefault(cores[k], np.zeros(n, bool))
         seconds += np.where(needs, np.where(known, statistics.follow_cost_s[k], statistics.cost_s[k]), 0.0)
         known |= needs
-        words[needs & rows.dropped[:, k]] &= ~members[k]
+        words[needs & rows.dropped_mask[:, k]] &= ~members[k]
     return seconds
 
 
@@ -134,10 +134,10 @@ def _by_groups(policy: Learner, rows: Profile, statistics: Statistics) -> FloatV
     seconds = np.zeros(len(rows))
     drops = [
         int.from_bytes(each.tobytes(), "little")
-        for each in np.packbits(rows.dropped, axis=1, bitorder="little")
+        for each in np.packbits(rows.dropped_mask, axis=1, bitorder="little")
     ]
     for number, dropped in enumerate(drops):
-        still_open = rows.open[number] if rows.open else filters.start.open
+        still_open = rows.open_classes[number] if rows.open_classes else filters.start.open_classes
         left = {
             q: filters.filters_of[q] for q in bits(still_open)
         }  # filters of open classes that have not run

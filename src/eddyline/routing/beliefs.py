@@ -23,7 +23,15 @@ from typing import Any, Self
 import numpy as np
 
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import BoolMatrix, Change, FilterSet, FloatVector, Group, Profile, Statistics
+from eddyline.routing.policy import (
+    BoolMatrix,
+    FilterSet,
+    FloatVector,
+    Group,
+    OrderChange,
+    Profile,
+    Statistics,
+)
 
 WINDOW_ROWS = 1000
 MOVED = 0.1  # relative: from here on a selectivity or a cost is another one
@@ -41,29 +49,31 @@ class Beliefs:
     cost_s: tuple[float, ...]
     follow_cost_s: tuple[float, ...]
     n_rows: int
-    passed: tuple[int, ...]  # rows each filter lets through
-    dropped: tuple[int, ...]  # rows each filter drops; those it was not evaluated on are in neither
+    passed_rows: tuple[int, ...]  # rows each filter lets through
+    dropped_rows: tuple[int, ...]  # rows each filter drops; those it was not evaluated on are in neither
 
-    def agreeing(self, group: Group) -> int:
+    def agreeing_rows(self, group: Group) -> int:
         """The sampled rows on which every filter the group has run gave what it gave there."""
         rows = (1 << self.n_rows) - 1
-        evaluated = group.evaluated
+        evaluated = group.evaluated_filters
         while evaluated and rows:
             lowest = evaluated & -evaluated
             evaluated ^= lowest
-            rows &= (self.passed if group.passed & lowest else self.dropped)[lowest.bit_length() - 1]
+            rows &= (self.passed_rows if group.passed_filters & lowest else self.dropped_rows)[
+                lowest.bit_length() - 1
+            ]
         return rows
 
     def pass_rate_among(self, rows: int, filter_: int, smoothing: float) -> float:
         """The share that passes of some sampled rows; as many as `smoothing` count for what passes of all."""
-        n_passed = (rows & self.passed[filter_]).bit_count()
-        n_known = n_passed + (rows & self.dropped[filter_]).bit_count()
+        n_passed = (rows & self.passed_rows[filter_]).bit_count()
+        n_known = n_passed + (rows & self.dropped_rows[filter_]).bit_count()
         if n_known == 0:
             return self.pass_rate[filter_]
         return (n_passed + smoothing * self.pass_rate[filter_]) / (n_known + smoothing)
 
 
-class Learning:
+class LearnedBeliefs:
     """Beliefs that follow what is sampled.
 
     `pass_rate` declares selectivities: they are believed as they are, whatever passes.
@@ -79,16 +89,16 @@ class Learning:
     ) -> None:
         assert pass_rate is None or len(pass_rate) == filters.n_filters, (pass_rate, filters.n_filters)
         self.window_rows = window_rows
-        self._declared = None if pass_rate is None else np.asarray(pass_rate, np.float64)
-        self._known: BoolMatrix = np.zeros((0, filters.n_filters), bool)
-        self._dropped: BoolMatrix = self._known
+        self._declared_pass_rate = None if pass_rate is None else np.asarray(pass_rate, np.float64)
+        self._known_mask: BoolMatrix = np.zeros((0, filters.n_filters), bool)
+        self._dropped_mask: BoolMatrix = self._known_mask
         self._calls = 0
-        self.beliefs = self._believed(0, statistics)
+        self.beliefs = self._current_beliefs(0, statistics)
 
     def learn(self, profile: Profile, statistics: Statistics) -> bool:
         """Take in sampled rows. True if a generation ended: `beliefs` are new then."""
-        self._known = np.concatenate([self._known, profile.known])[-self.window_rows :]
-        self._dropped = np.concatenate([self._dropped, profile.dropped])[-self.window_rows :]
+        self._known_mask = np.concatenate([self._known_mask, profile.known_mask])[-self.window_rows :]
+        self._dropped_mask = np.concatenate([self._dropped_mask, profile.dropped_mask])[-self.window_rows :]
         self._calls += 1
         has_grown = self.n_rows >= 2 * max(self.beliefs.n_rows, 1)
         if not has_grown and self._calls < CALLS_OF_A_GENERATION and not self._have_moved(statistics):
@@ -96,26 +106,26 @@ class Learning:
         self._renew(statistics)
         return True
 
-    def inherit(self, before: Learning, same: Mapping[int, int], statistics: Statistics) -> None:
+    def inherit(self, before: LearnedBeliefs, same: Mapping[int, int], statistics: Statistics) -> None:
         """Take over the sampled rows of other filters; `same` has the old number of those that were there."""
-        shape = (before.n_rows, self._known.shape[1])
-        self._known, self._dropped = np.zeros(shape, bool), np.zeros(shape, bool)
+        shape = (before.n_rows, self._known_mask.shape[1])
+        self._known_mask, self._dropped_mask = np.zeros(shape, bool), np.zeros(shape, bool)
         for new, old in same.items():
-            self._known[:, new] = before._known[:, old]
-            self._dropped[:, new] = before._dropped[:, old]
+            self._known_mask[:, new] = before._known_mask[:, old]
+            self._dropped_mask[:, new] = before._dropped_mask[:, old]
         self._renew(statistics)
 
     def forget(self) -> None:
         """Lose the sampled rows. What is believed stays until new ones say otherwise."""
-        self._known = self._dropped = self._known[:0]
+        self._known_mask = self._dropped_mask = self._known_mask[:0]
 
     def _renew(self, statistics: Statistics) -> None:
         self._calls = 0
-        self.beliefs = self._believed(self.beliefs.generation + 1, statistics)
+        self.beliefs = self._current_beliefs(self.beliefs.generation + 1, statistics)
 
     @property
     def n_rows(self) -> int:
-        return len(self._known)
+        return len(self._known_mask)
 
     def _have_moved(self, statistics: Statistics) -> bool:
         for now_s, then_s in (
@@ -124,39 +134,39 @@ class Learning:
         ):
             if (np.abs(now_s - then_s) > MOVED * np.asarray(then_s)).any():
                 return True
-        if self._declared is not None:
+        if self._declared_pass_rate is not None:
             return False
         now, then = self._pass_rate(), np.asarray(self.beliefs.pass_rate)
         by = np.abs(now - then)
-        by_chance = STANDARD_ERRORS * np.sqrt(now * (1 - now) / np.maximum(self._known.sum(axis=0), 1))
+        by_chance = STANDARD_ERRORS * np.sqrt(now * (1 - now) / np.maximum(self._known_mask.sum(axis=0), 1))
         return bool(((by > MOVED * np.minimum(then, 1 - then)) & (by > by_chance)).any())
 
     def _pass_rate(self) -> FloatVector:
-        if self._declared is not None:
-            return self._declared
-        n_known = self._known.sum(axis=0)
-        rate: FloatVector = (n_known - self._dropped.sum(axis=0) + 1) / (n_known + 2)
+        if self._declared_pass_rate is not None:
+            return self._declared_pass_rate
+        n_known = self._known_mask.sum(axis=0)
+        rate: FloatVector = (n_known - self._dropped_mask.sum(axis=0) + 1) / (n_known + 2)
         return np.clip(rate, LEAST_RATE, MOST_RATE)
 
-    def _believed(self, generation: int, statistics: Statistics) -> Beliefs:
+    def _current_beliefs(self, generation: int, statistics: Statistics) -> Beliefs:
         return Beliefs(
             generation,
             tuple(self._pass_rate().tolist()),
             tuple(statistics.cost_s.tolist()),
             tuple(statistics.follow_cost_s.tolist()),
             self.n_rows,
-            _columns(self._known & ~self._dropped),
-            _columns(self._dropped),
+            _columns(self._known_mask & ~self._dropped_mask),
+            _columns(self._dropped_mask),
         )
 
     def check(self) -> None:
         assert self.n_rows <= self.window_rows, (self.n_rows, self.window_rows)
-        assert not (self._dropped & ~self._known).any(), (
+        assert not (self._dropped_mask & ~self._known_mask).any(), (
             "a row was dropped by a filter that did not run on it"
         )
         assert self._calls < CALLS_OF_A_GENERATION, self._calls
         beliefs = self.beliefs
-        for passed, dropped in zip(beliefs.passed, beliefs.dropped, strict=True):
+        for passed, dropped in zip(beliefs.passed_rows, beliefs.dropped_rows, strict=True):
             assert not passed & dropped, "a row both passes and is dropped"
             assert (passed | dropped).bit_length() <= beliefs.n_rows, beliefs.n_rows
         assert all(0 <= rate <= 1 for rate in beliefs.pass_rate), beliefs.pass_rate
@@ -177,40 +187,42 @@ class Believer(Learner):
         self.start = tuple(range(filters.n_filters) if start is None else start)
         assert sorted(self.start) == list(range(filters.n_filters)), (start, filters.n_filters)
         super().__init__(filters, start=self.start, statistics=statistics)
-        self._learning = Learning(filters, statistics, window_rows=window_rows, pass_rate=pass_rate)
+        self._beliefs_source = LearnedBeliefs(
+            filters, statistics, window_rows=window_rows, pass_rate=pass_rate
+        )
 
     @property
     def beliefs(self) -> Beliefs:
-        return self._learning.beliefs
+        return self._beliefs_source.beliefs
 
     @property
     def generation(self) -> int:
         """Counts up when decisions may change. Until then a group's decision stays."""
         return self.beliefs.generation
 
-    def learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         """Take in sampled rows; with a new generation decisions are made anew."""
         self.statistics = statistics
-        return self._renewed() if self._learning.learn(profile, statistics) else []
+        return self._order_changes() if self._beliefs_source.learn(profile, statistics) else []
 
     @abstractmethod
-    def _renewed(self) -> list[Change]:
+    def _order_changes(self) -> list[OrderChange]:
         """Beliefs are new: forget what was decided on the old ones, and say what changed."""
 
     def forget(self) -> None:
-        self._learning.forget()
+        self._beliefs_source.forget()
 
     def settings(self) -> dict[str, Any]:
         """Without declared pass rates, which are of these filters alone."""
-        return {"window_rows": self._learning.window_rows}
+        return {"window_rows": self._beliefs_source.window_rows}
 
     def inherit(self, before: Self, same: Mapping[int, int]) -> None:
         """Sampled rows stay; of filters that came they know nothing."""
-        self._learning.inherit(before._learning, same, self.statistics)
-        self._renewed()
+        self._beliefs_source.inherit(before._beliefs_source, same, self.statistics)
+        self._order_changes()
 
     @property
-    def standing(self) -> tuple[int, ...]:
+    def current_order(self) -> tuple[int, ...]:
         return self.start
 
     def snapshot(self) -> dict[str, Any]:
@@ -220,11 +232,11 @@ class Believer(Learner):
             "pass_rate": list(beliefs.pass_rate),
             "cost_s": list(beliefs.cost_s),
             "generation": beliefs.generation,
-            "sampled_rows": self._learning.n_rows,
+            "sampled_rows": self._beliefs_source.n_rows,
         }
 
     def check(self) -> None:
-        self._learning.check()
+        self._beliefs_source.check()
 
 
 def _columns(rows: BoolMatrix) -> tuple[int, ...]:

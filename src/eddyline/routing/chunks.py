@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eddyline.routing.decision_tree import after, settled
-from eddyline.routing.policy import FilterSet, Group
+from eddyline.routing.policy import FilterSet, Group, after, settled_group
 
 MOST_GROUPS = 1 << 15  # kept; then all are forgotten, and groups on their way begin a chunk anew
 
@@ -23,40 +22,40 @@ class Chunks:
         self._filters = filters
         self._plan = plan
         self.skips = skips
-        self._left: dict[Group, tuple[int, ...]] = {}
+        self._remaining_filters: dict[Group, tuple[int, ...]] = {}
 
     def choice(self, group: Group) -> int | None:
         """The filter a group runs next; None where it is at its end."""
-        group = settled(self._filters, group)
-        left = self._left.get(group, ())
+        group = settled_group(self._filters, group)
+        left = self._remaining_filters.get(group, ())
         if self.skips:
             left = self._needed_of(left, group)
         if not left:
-            if not self._filters.needed(group):
+            if not self._filters.needed_filters(group):
                 return None
             left = self._needed_of(self._plan(group), group)
             assert left, f"nothing was planned for {group}"
         chosen, *rest = left
-        if len(self._left) >= MOST_GROUPS:
-            self._left.clear()
-        self._left[group] = left
+        if len(self._remaining_filters) >= MOST_GROUPS:
+            self._remaining_filters.clear()
+        self._remaining_filters[group] = left
         if rest:
             for passes in (True, False):
-                self._left[after(self._filters, group, chosen, passes=passes)] = tuple(rest)
+                self._remaining_filters[after(self._filters, group, chosen, passes=passes)] = tuple(rest)
         return chosen
 
     def _needed_of(self, chunk: tuple[int, ...], group: Group) -> tuple[int, ...]:
-        needed = self._filters.needed(group)
+        needed = self._filters.needed_filters(group)
         return tuple(filter_ for filter_ in chunk if needed >> filter_ & 1)
 
     def forget(self) -> None:
         """Begin anew: chunks would be planned differently now."""
-        self._left.clear()
+        self._remaining_filters.clear()
 
     def __len__(self) -> int:
-        return len(self._left)
+        return len(self._remaining_filters)
 
     def check(self) -> None:
-        for group, left in self._left.items():
+        for group, left in self._remaining_filters.items():
             assert len(set(left)) == len(left), left
-            assert not any(group.evaluated >> filter_ & 1 for filter_ in left), (group, left)
+            assert not any(group.evaluated_filters >> filter_ & 1 for filter_ in left), (group, left)

@@ -42,7 +42,7 @@ class DroppedRows:
         kept = kept[-self.most :]
         self.n_rows = min(self.most, self.n_rows + len(kept))
         everything = self.all
-        for k, column in enumerate(sliced(kept)):
+        for k, column in enumerate(column_bits(kept)):
             self.columns[k] = (self.columns[k] << len(kept) | column) & everything
         return n_new
 
@@ -68,7 +68,7 @@ class DroppedRows:
         assert some == self.all, "a row that nothing dropped is in the window"
 
 
-def sliced(rows: BoolMatrix) -> list[int]:
+def column_bits(rows: BoolMatrix) -> list[int]:
     """The columns of some rows as ints, the last row lowest."""
     n_rows, n_filters = rows.shape
     packed = np.packbits(rows, axis=0)

@@ -19,10 +19,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from eddyline.routing.beliefs import WINDOW_ROWS, Beliefs, Believer
-from eddyline.routing.policy import Change, FilterSet, Group, Statistics, bits
+from eddyline.routing.policy import FilterSet, Group, OrderChange, Statistics, bits
 
 
-def ranked(filters: Sequence[int], pass_rate: Sequence[float], cost_s: Sequence[float]) -> tuple[int, ...]:
+def ranked_filters(
+    filters: Sequence[int], pass_rate: Sequence[float], cost_s: Sequence[float]
+) -> tuple[int, ...]:
     """Filters by seconds per row dropped: the best order of one conjunction. Free ones first, those that drop nothing last."""
 
     def rank(filter_: int) -> float:
@@ -59,14 +61,14 @@ class FixedGreedy(Believer):
 
     def next(self, group: Group) -> int:
         """Which filter these rows run next."""
-        for number in bits(group.open):
+        for number in bits(group.open_classes):
             for filter_ in self._orders[number]:
-                if not group.evaluated >> filter_ & 1:
+                if not group.evaluated_filters >> filter_ & 1:
                     return filter_
         raise AssertionError(f"no open class of {group} needs a filter")
 
-    def _renewed(self) -> list[Change]:
-        """There is no one order whose change could be told."""
+    def _order_changes(self) -> list[OrderChange]:
+        """There is no one order whose change could be reported."""
         self._orders = _orders(self.filters, self.beliefs)
         return []
 
@@ -86,4 +88,6 @@ class FixedGreedy(Believer):
 
 
 def _orders(filters: FilterSet, beliefs: Beliefs) -> tuple[tuple[int, ...], ...]:
-    return tuple(ranked(sorted(query), beliefs.pass_rate, beliefs.cost_s) for query in filters.queries)
+    return tuple(
+        ranked_filters(sorted(query), beliefs.pass_rate, beliefs.cost_s) for query in filters.queries
+    )

@@ -26,11 +26,11 @@ def carried_order(
     return (*kept, *sorted(came, key=lambda k: float(statistics.cost_s[k])))
 
 
-def followed(
+def following_policy(
     before: Followed, filters: FilterSet, same: Mapping[int, int], statistics: Statistics
 ) -> Followed:
     """The policy for new filters; `same` has the old number of each new filter that was there before."""
-    start = carried_order(before.standing, filters, same, statistics)
+    start = carried_order(before.current_order, filters, same, statistics)
     policy = before.anew(filters, start=start, statistics=statistics)
     policy.inherit(before, same)
     return policy

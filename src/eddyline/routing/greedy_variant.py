@@ -26,7 +26,7 @@ from typing import Any
 
 from eddyline.routing.beliefs import WINDOW_ROWS, Believer
 from eddyline.routing.chunks import Chunks
-from eddyline.routing.policy import Change, FilterSet, Group, Statistics, bits
+from eddyline.routing.policy import FilterSet, Group, OrderChange, Statistics, bits
 
 REACH = 0.25  # d1
 LIKELY = 0.5  # d3
@@ -57,7 +57,7 @@ def phase(
 ) -> Phase:
     """The phase that begins at a group."""
     weights = filters.weights or (1.0,) * len(filters.queries)
-    left = {q: list(bits(filters.filters_of[q] & ~group.evaluated)) for q in bits(group.open)}
+    left = {q: list(bits(filters.filters_of[q] & ~group.evaluated_filters)) for q in bits(group.open_classes)}
     left = {q: waiting for q, waiting in left.items() if waiting}
     false_chance = {q: 1 - math.prod(pass_rate[j] for j in waiting) for q, waiting in left.items()}
     likely_true = tuple(q for q, chance in false_chance.items() if chance < likely)
@@ -109,7 +109,7 @@ class GreedyVariant(Believer):
             filters, start=start, statistics=statistics, window_rows=window_rows, pass_rate=pass_rate
         )
         self._reach, self._likely = reach, likely
-        self._chunks = Chunks(filters, self._planned, skips=skips)
+        self._chunks = Chunks(filters, self._planned_filters, skips=skips)
 
     def phase(self, group: Group) -> Phase:
         """The phase that begins at a group, by what is believed now."""
@@ -118,7 +118,7 @@ class GreedyVariant(Believer):
             self.filters, group, beliefs.pass_rate, beliefs.cost_s, reach=self._reach, likely=self._likely
         )
 
-    def _planned(self, group: Group) -> tuple[int, ...]:
+    def _planned_filters(self, group: Group) -> tuple[int, ...]:
         return self.phase(group).chunk
 
     def choice(self, group: Group) -> int | None:
@@ -131,8 +131,8 @@ class GreedyVariant(Believer):
         assert chosen is not None, f"no open class of {group} needs a filter"
         return chosen
 
-    def _renewed(self) -> list[Change]:
-        """There is no one order whose change could be told."""
+    def _order_changes(self) -> list[OrderChange]:
+        """There is no one order whose change could be reported."""
         self._chunks.forget()
         return []
 

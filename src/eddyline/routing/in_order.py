@@ -18,18 +18,18 @@ class InOrder(Learner):
         self._check_order()
 
     def next(self, group: Group) -> int:
-        members, evaluated, still_open = self.filters.members, group.evaluated, group.open
+        members, evaluated, still_open = self.filters.members, group.evaluated_filters, group.open_classes
         for k in self.order:
             if members[k] & still_open and not evaluated >> k & 1:
                 return k
         raise AssertionError(f"no open class needs another filter: {group}")
 
-    def wanted(self, dropped_at: int) -> tuple[int, ...]:
+    def filters_to_sample(self, dropped_at: int) -> tuple[int, ...]:
         """Which filters a sampled row should run beyond the position at which it was dropped; others may stay unknown."""
         return ()
 
     @property
-    def standing(self) -> tuple[int, ...]:
+    def current_order(self) -> tuple[int, ...]:
         return self.order
 
     def snapshot(self) -> dict[str, Any]:
@@ -43,14 +43,14 @@ class InOrder(Learner):
         assert sorted(self.order) == expected, f"{self.order} is not an order of {len(expected)} filters"
 
 
-def moved(order: Sequence[int], source: int, target: int) -> tuple[int, ...]:
+def moved_order(order: Sequence[int], source: int, target: int) -> tuple[int, ...]:
     """The order with what stands at `source` put before what stands at `target`."""
     changed = list(order)
     changed.insert(target, changed.pop(source))
     return tuple(changed)
 
 
-def swapped(order: Sequence[int], a: int, b: int) -> tuple[int, ...]:
+def swapped_order(order: Sequence[int], a: int, b: int) -> tuple[int, ...]:
     """The order with two positions exchanged."""
     changed = list(order)
     changed[a], changed[b] = changed[b], changed[a]

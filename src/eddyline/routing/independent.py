@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from eddyline.routing.a_greedy import AGreedy
 from eddyline.routing.pipeline import Costs, ratio
-from eddyline.routing.policy import Change
+from eddyline.routing.policy import OrderChange
 
 
 def first_violation(
@@ -56,7 +56,7 @@ class Independent(AGreedy):
         cost_s = self.statistics.cost_s.tolist()
         return first_violation(self._drops(), self.order, cost_s, self.slack, self.min_support)
 
-    def _reoptimize(self) -> list[Change]:
+    def _reoptimize(self) -> list[OrderChange]:
         n_rows = len(self.window)
         if n_rows < max(1, self.min_fill) or self._violation() is None:
             return []
@@ -65,4 +65,4 @@ class Independent(AGreedy):
         at = next(place for place, k in enumerate(before) if k != self.order[place])
         came, left = self.order[at], before[at]
         ratio_came, ratio_left = (ratio(drops[k] / n_rows, cost_s[k]) for k in (came, left))
-        return [Change(before, self.order, at, came, left, ratio_came, ratio_left)]
+        return [OrderChange(before, self.order, at, came, left, ratio_came, ratio_left)]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from eddyline.routing.policy import Change, FilterSet, Group, Profile, Statistics
+from eddyline.routing.policy import FilterSet, Group, OrderChange, Profile, Statistics
 
 
 class Learner(ABC):
@@ -23,7 +23,7 @@ class Learner(ABC):
         """Which filter these rows run next."""
 
     @abstractmethod
-    def learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         """Take in the sampled rows of a batch, all of which walked by this policy as it stands."""
 
     def forget(self) -> None:  # noqa: B027  # there may be nothing to forget
@@ -41,7 +41,7 @@ class Learner(ABC):
         """Take over what evidence of another policy holds here; `same` has the old number of filters that were there."""
 
     @property
-    def standing(self) -> tuple[int, ...]:
+    def current_order(self) -> tuple[int, ...]:
         """An order of the filters worth keeping."""
         return tuple(range(self.filters.n_filters))
 

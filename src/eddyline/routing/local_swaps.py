@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.routing.a_greedy import SLACK, WINDOW_ROWS
-from eddyline.routing.in_order import InOrder, swapped
+from eddyline.routing.in_order import InOrder, swapped_order
 from eddyline.routing.pipeline import Costs, ratio
-from eddyline.routing.policy import Change, FilterSet, Profile, Statistics
+from eddyline.routing.policy import FilterSet, OrderChange, Profile, Statistics
 from eddyline.routing.sweep import IntVector, first_drops
 
 MIN_SUPPORT = 50  # of a row: two neighbours
@@ -33,19 +33,19 @@ MIN_SUPPORT = 50  # of a row: two neighbours
 BoolVector = npt.NDArray[np.bool_]
 
 
-def counted(
-    dropped_at: IntVector, is_next: BoolVector, taken: IntVector, began: IntVector
+def record_counts(
+    dropped_at: IntVector, is_next: BoolVector, epochs: IntVector, began: IntVector
 ) -> tuple[list[int], list[int]]:
     """`own` and `neighbour` of records: where each was dropped, whether the next filter drops it too, the epoch it was taken in.
 
     `began` has the epoch in which each position last began anew.
     """
     n = len(began)
-    is_fresh = taken >= began[dropped_at]
+    is_fresh = epochs >= began[dropped_at]
     own = np.bincount(dropped_at[is_fresh], minlength=n)
     neighbour = np.bincount(dropped_at[is_fresh & is_next & (dropped_at < n - 1)], minlength=n)
     before = np.maximum(dropped_at - 1, 0)  # it passed that position and the next one dropped it
-    is_told = (dropped_at > 0) & (taken >= began[before])
+    is_told = (dropped_at > 0) & (epochs >= began[before])
     neighbour = neighbour + np.bincount(before[is_told], minlength=n)
     return own.tolist(), neighbour[: n - 1].tolist()
 
@@ -90,63 +90,63 @@ class LocalSwaps(InOrder):
         self.epoch = 0  # swaps so far
         self._dropped_at: IntVector = np.empty(0, np.int64)
         self._is_next: BoolVector = np.empty(0, np.bool_)
-        self._taken: IntVector = np.empty(0, np.int64)  # epoch
+        self._epochs: IntVector = np.empty(0, np.int64)  # epoch
         self._began: IntVector = np.zeros(filters.n_filters, np.int64)
 
-    def learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         self.statistics = statistics
         if self.filters.n_filters < 2:
             return []
-        rows, dropped_at = first_drops(profile.dropped, self.order)
+        rows, dropped_at = first_drops(profile.dropped_mask, self.order)
         if len(rows):
             following = np.array([*self.order[1:], self.order[-1]])[dropped_at]
-            is_next = profile.dropped[rows, following] & (dropped_at < len(self.order) - 1)
+            is_next = profile.dropped_mask[rows, following] & (dropped_at < len(self.order) - 1)
             taken = np.full(len(rows), self.epoch)
             self._dropped_at = np.concatenate([self._dropped_at, dropped_at])[-self.window_rows :]
             self._is_next = np.concatenate([self._is_next, is_next])[-self.window_rows :]
-            self._taken = np.concatenate([self._taken, taken])[-self.window_rows :]
-        own, neighbour = self._counted()
+            self._epochs = np.concatenate([self._epochs, taken])[-self.window_rows :]
+        own, neighbour = self._record_counts()
         at = first_violation(
             own, neighbour, self.order, statistics.cost_s.tolist(), self.slack, self.min_support
         )
         return [] if at is None else [self._swap(at, own[at], neighbour[at])]
 
-    def wanted(self, dropped_at: int) -> tuple[int, ...]:
+    def filters_to_sample(self, dropped_at: int) -> tuple[int, ...]:
         return self.order[dropped_at + 1 : dropped_at + 2]
 
     def forget(self) -> None:
-        self._dropped_at, self._is_next, self._taken = (
+        self._dropped_at, self._is_next, self._epochs = (
             self._dropped_at[:0],
             self._is_next[:0],
-            self._taken[:0],
+            self._epochs[:0],
         )
 
     def settings(self) -> dict[str, Any]:
         return {"window_rows": self.window_rows, "slack": self.slack, "min_support": self.min_support}
 
     def snapshot(self) -> dict[str, Any]:
-        own, neighbour = self._counted()
-        return {**super().snapshot(), "records": len(self._taken), "own": own, "neighbour": neighbour}
+        own, neighbour = self._record_counts()
+        return {**super().snapshot(), "records": len(self._epochs), "own": own, "neighbour": neighbour}
 
     def check(self) -> None:
         super().check()
-        n_records = len(self._taken)
+        n_records = len(self._epochs)
         assert len(self._dropped_at) == len(self._is_next) == n_records <= self.window_rows
-        assert (np.diff(self._taken) >= 0).all()
-        assert (self._taken <= self.epoch).all()
+        assert (np.diff(self._epochs) >= 0).all()
+        assert (self._epochs <= self.epoch).all()
         assert (self._began <= self.epoch).all()
 
-    def _counted(self) -> tuple[list[int], list[int]]:
-        return counted(self._dropped_at, self._is_next, self._taken, self._began)
+    def _record_counts(self) -> tuple[list[int], list[int]]:
+        return record_counts(self._dropped_at, self._is_next, self._epochs, self._began)
 
-    def _swap(self, at: int, own: int, neighbour: int) -> Change:
-        before, self.order = self.order, swapped(self.order, at, at + 1)
-        n_alive = int(((self._dropped_at >= at) & (self._taken >= self._began[at])).sum())
+    def _swap(self, at: int, own: int, neighbour: int) -> OrderChange:
+        before, self.order = self.order, swapped_order(self.order, at, at + 1)
+        n_alive = int(((self._dropped_at >= at) & (self._epochs >= self._began[at])).sum())
         self.epoch += 1
         self._began[max(0, at - 1) : at + 2] = self.epoch
         came, left = self.order[at], before[at]
         cost_s = self.statistics.cost_s.tolist()
-        return Change(
+        return OrderChange(
             before,
             self.order,
             at,

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.statistics import LEAST_COST_S
+
 FloatVector = npt.NDArray[np.float64]
 BoolMatrix = npt.NDArray[np.bool_]
-
-LEAST_COST_S = 1e-9  # measured times are not below: a cost of zero would make every drop infinitely good
 
 
 class Group(NamedTuple):
     """What rows that travel together have in common."""
 
-    evaluated: int  # filters
-    passed: int  # of those, true (or in error)
-    open: int  # classes
+    evaluated_filters: int  # filters
+    passed_filters: int  # of those, true (or in error)
+    open_classes: int  # classes
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,34 @@ class FilterSet:
         """A row on which nothing has run and every class is open."""
         return Group(0, 0, (1 << len(self.queries)) - 1)
 
-    def needed(self, group: Group) -> int:
+    def needed_filters(self, group: Group) -> int:
         """The bitset of filters that some open class still needs."""
-        evaluated, still_open = group.evaluated, group.open
+        evaluated, still_open = group.evaluated_filters, group.open_classes
         needed = 0
         for k, members in enumerate(self.members):
             if members & still_open and not evaluated >> k & 1:
                 needed |= 1 << k
         return needed
+
+
+def settled_group(filters: FilterSet, group: Group) -> Group:
+    """The group with classes closed that wait for no filter: all theirs have passed."""
+    waiting = 0
+    for filter_, members in enumerate(filters.members):
+        if not group.evaluated_filters >> filter_ & 1:
+            waiting |= members
+    return Group(group.evaluated_filters, group.passed_filters, group.open_classes & waiting)
+
+
+def after(filters: FilterSet, group: Group, filter_: int, *, passes: bool) -> Group:
+    """The group that rows belong to once a filter has run on them."""
+    bit = 1 << filter_
+    if passes:
+        return settled_group(
+            filters, Group(group.evaluated_filters | bit, group.passed_filters | bit, group.open_classes)
+        )
+    still_open = group.open_classes & ~filters.members[filter_]
+    return settled_group(filters, Group(group.evaluated_filters | bit, group.passed_filters, still_open))
 
 
 def bits(of: int) -> Iterator[int]:
@@ -91,16 +111,24 @@ def bits(of: int) -> Iterator[int]:
 class Profile:
     """Sampled rows of one batch, in order of arrival, all filters they could need evaluated."""
 
-    dropped: BoolMatrix  # [rows, filters]
-    known: BoolMatrix  # [rows, filters]; dropped is False where not known
-    open: tuple[int, ...] = ()  # classes that were open on each row before any filter ran; () : all classes
+    dropped_mask: BoolMatrix  # [rows, filters]
+    known_mask: BoolMatrix  # [rows, filters]; dropped is False where not known
+    open_classes: tuple[
+        int, ...
+    ] = ()  # classes that were open on each row before any filter ran; () : all classes
 
     def __post_init__(self) -> None:
-        assert self.dropped.shape == self.known.shape, (self.dropped.shape, self.known.shape)
-        assert len(self.open) in (0, len(self.dropped)), (len(self.open), len(self.dropped))
+        assert self.dropped_mask.shape == self.known_mask.shape, (
+            self.dropped_mask.shape,
+            self.known_mask.shape,
+        )
+        assert len(self.open_classes) in (0, len(self.dropped_mask)), (
+            len(self.open_classes),
+            len(self.dropped_mask),
+        )
 
     def __len__(self) -> int:
-        return len(self.dropped)
+        return len(self.dropped_mask)
 
 
 @dataclass(frozen=True)
@@ -118,7 +146,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Change:
+class OrderChange:
     """An order changed, and why: position `at`, the filter that came there and the one it displaced.
 
     The ratios are the drops per second of both there: the share it drops of the sampled rows that get to `at`, by the seconds it
@@ -128,10 +156,10 @@ class Change:
     before: tuple[int, ...]
     after: tuple[int, ...]
     at: int
-    came: int
-    left: int
-    ratio_came: float
-    ratio_left: float
+    entering_filter: int
+    displaced_filter: int
+    entering_ratio: float
+    displaced_ratio: float
 
 
 class Policy(Protocol):
@@ -144,7 +172,7 @@ class Policy(Protocol):
         """Which filter these rows run next. Only called while some open class needs one."""
         ...
 
-    def learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         """Take in the sampled rows of a batch; called between batches, after which `next` may answer differently."""
         ...
 
@@ -153,10 +181,3 @@ class Policy(Protocol):
         ...
 
     def check(self) -> None: ...
-
-
-class OrderPolicy(Policy, Protocol):
-    """Has one order for all rows; a filter no open class needs is skipped."""
-
-    @property
-    def order(self) -> tuple[int, ...]: ...

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import Change, FilterSet, Group, Profile, Statistics, bits
-from eddyline.statistics.sampling import uniform_of
+from eddyline.routing.policy import FilterSet, Group, OrderChange, Profile, Statistics, bits
+from eddyline.statistics import uniform_of
 
 
 class RandomChoice(Learner):
@@ -27,11 +27,11 @@ class RandomChoice(Learner):
         self.n_batches = 0
 
     def next(self, group: Group) -> int:
-        offered = list(bits(self.filters.needed(group)))
+        offered = list(bits(self.filters.needed_filters(group)))
         assert offered, f"no open class needs another filter: {group}"
         return offered[int(uniform_of(self.seed, self.n_batches, *group) * len(offered))]
 
-    def learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         self.n_batches += 1
         return []
 

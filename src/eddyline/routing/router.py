@@ -1,6 +1,7 @@
-"""The router of a stream: learns from what rows told on their way, and says how the next ones go.
+"""The router of a stream: learns from walk records, and decides how the next rows are routed.
 
-Enters: `Walked`, from this process or merged from workers. Leaves: a `Routing` that all of them follow, and what changed and why.
+Enters: `WalkRecord`, of this process or of workers. Leaves: a `Routing` that all of them follow, and what changed
+and why.
 
 It holds the candidates (one, or those that compete), the last sampled rows, what filters cost, and how densely to sample. Filters
 and classes it has not met are added as they come; candidates go on with what they had learned.
@@ -18,21 +19,20 @@ import numpy as np
 
 from eddyline.routing.a_greedy import AGreedy
 from eddyline.routing.auto import KEPT_ROWS, SCORED_ROWS, Competition, Switch
-from eddyline.routing.fixed import Fixed
 from eddyline.routing.fixed_greedy import FixedGreedy
-from eddyline.routing.following import followed
+from eddyline.routing.fixed_order import FixedOrder
+from eddyline.routing.following import following_policy
 from eddyline.routing.greedy_variant import GreedyVariant
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.independent import Independent
 from eddyline.routing.learner import Learner
 from eddyline.routing.local_swaps import LocalSwaps
-from eddyline.routing.phased import Phased
+from eddyline.routing.phased_policy import PhasedPolicy
 from eddyline.routing.policy import (
-    LEAST_COST_S,
     BoolMatrix,
-    Change,
     FilterSet,
     FloatVector,
+    OrderChange,
     Profile,
     Statistics,
 )
@@ -40,17 +40,22 @@ from eddyline.routing.random_choice import RandomChoice
 from eddyline.routing.shared_greedy import SharedGreedy
 from eddyline.routing.sweep import Sweep
 from eddyline.routing.tickets import Tickets
-from eddyline.routing.walked import Routing, Walked, moved_bits, renumbered
-from eddyline.statistics.change_detection import ChangeDetector, Drift, Observed
-from eddyline.statistics.decayed import DecayedCosts
-from eddyline.statistics.profile_window import ProfileWindow
+from eddyline.routing.walk_records import Routing, WalkRecord, moved_bits, renumbered_record
+from eddyline.statistics import (
+    LEAST_COST_S,
+    BatchObservation,
+    ChangeDetector,
+    DecayedCosts,
+    Drift,
+    ProfileWindow,
+)
 
 AUTO = "auto"
 COMPETING = ("a_greedy", "sweep", "shared_greedy", "fixed")
 POLICIES: dict[str, type[Learner]] = {
     each.name: each
     for each in (
-        Fixed,
+        FixedOrder,
         RandomChoice,
         AGreedy,
         Sweep,
@@ -60,7 +65,7 @@ POLICIES: dict[str, type[Learner]] = {
         SharedGreedy,
         GreedyVariant,
         FixedGreedy,
-        Phased,
+        PhasedPolicy,
     )
 }
 UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
@@ -99,7 +104,7 @@ class Decision:
     order: tuple[int, ...]
     why: dict[str, Any]
 
-    def renumbered(self, new_of: Mapping[int, int]) -> Decision | None:
+    def with_numbers(self, new_of: Mapping[int, int]) -> Decision | None:
         """The same with filters by other numbers; None if it is about one that has none."""
         named = {word: k for word, k in self.why.items() if word in ("filter", "came", "left")}
         if not all(k in new_of for k in named.values()):
@@ -112,16 +117,16 @@ class Decision:
 
 
 @dataclass
-class Totals:
+class RouterTotals:
     """Work since the router began."""
 
     n_rows: int = 0
-    n_asked: int = 0  # rows filters ran on
+    n_asked_rows: int = 0  # rows filters ran on
     n_extra: int = 0  # rows they ran on to be sampled
     seconds: float = 0.0
     extra_s: float = 0.0
     overhead_s: float = 0.0
-    asked: dict[str, int] = field(default_factory=dict)
+    asked_rows: dict[str, int] = field(default_factory=dict)
     pairs: list[int] = field(default_factory=list)  # by class: (row, query) pairs that were open
 
 
@@ -134,13 +139,13 @@ class Router:
         self.policy_name = policy
         self.keys: list[str] = []
         self.classes: list[frozenset[int]] = []
-        self.totals = Totals()
+        self.totals = RouterTotals()
         self.history: deque[Decision] = deque(maxlen=HISTORY)
         self._profile_rate = profile_rate
-        self._met: tuple[tuple[str, ...], tuple[frozenset[int], ...]] = (), ()  # the last
+        self._last_filters: tuple[tuple[str, ...], tuple[frozenset[int], ...]] = (), ()  # the last
         self._cores: list[str] = []
-        self._declared: list[float] = []
-        self._pairs, self._open = np.zeros(0), np.zeros(0)  # by class, decayed
+        self._declared_s: list[float] = []
+        self._pairs, self._open_rows = np.zeros(0), np.zeros(0)  # by class, decayed
         self._weights: tuple[float, ...] = ()
         self._filters = FilterSet((), 0)
         names = COMPETING if policy == AUTO else (policy,)
@@ -179,23 +184,23 @@ class Router:
 
     # ----------------------------------------------------------------------------------------- learning
 
-    def learn(self, walked: Walked, round_number: int) -> list[Decision]:
-        """Take in what a batch told; gives what was decided anew."""
-        if not walked.keys:
+    def learn(self, record: WalkRecord, round_number: int) -> list[Decision]:
+        """Take in the record of a batch; returns the new decisions."""
+        if not record.keys:
             return []
-        made = self._meet(walked, round_number)
-        if tuple(self.keys) != walked.keys or tuple(self.classes) != walked.classes:
-            walked = renumbered(walked, self.keys, self.classes)
-        self._count(walked)
-        self._weigh(walked)
-        profile = Profile(walked.dropped, walked.known, walked.open)
-        if self.rate == 0.0 and not walked.n_sampled:
-            self._learn(profile, self._timed(walked))
+        made = self._meet(record, round_number)
+        if tuple(self.keys) != record.keys or tuple(self.classes) != record.classes:
+            record = renumbered_record(record, self.keys, self.classes)
+        self._count(record)
+        self._weigh(record)
+        profile = Profile(record.dropped_mask, record.known_mask, record.open_classes)
+        if self.rate == 0.0 and not record.n_sampled:
+            self._learn(profile, self._timed_statistics(record))
             self.history.extend(made)
             return made
-        drifts = self._watch(walked, profile)
-        statistics = self._timed(walked)
-        made += [self._drifted(round_number, drift) for drift in drifts]
+        drifts = self._watch(record, profile)
+        statistics = self._timed_statistics(record)
+        made += [self._drift_decision(round_number, drift) for drift in drifts]
         if any(drift.what == "pass rate" for drift in drifts):
             self._window.forget()
             self._competition.restart()
@@ -203,22 +208,22 @@ class Router:
             for policy in self._candidates.values():
                 policy.forget()
         else:
-            self._window.append(profile.dropped, profile.known, profile.open)
-            made += self._judge(profile, statistics, round_number, self._affordable(walked))
+            self._window.append(profile.dropped_mask, profile.known_mask, profile.open_classes)
+            made += self._judge(profile, statistics, round_number, self._affordable(record))
             changes = self._learn(profile, statistics)
-            made += [self._reordered(round_number, change) for change in changes]
+            made += [self._reorder_decision(round_number, change) for change in changes]
             if drifts:
                 made += self._judge_again(statistics, round_number)
         self.history.extend(made)
         return made
 
-    def _affordable(self, walked: Walked) -> int:
+    def _affordable(self, record: WalkRecord) -> int:
         """How many sampled rows of a batch to judge by: it takes time of its own, a small share of what filters take."""
-        row_s = DECIDING_S * max(1.0, float(walked.asked.sum()) / max(1, walked.n_rows))
-        saved_s = self._judging_s + JUDGING_SHARE * float(walked.seconds.sum())
+        row_s = DECIDING_S * max(1.0, float(record.asked_rows.sum()) / max(1, record.n_rows))
+        saved_s = self._judging_s + JUDGING_SHARE * float(record.seconds.sum())
         self._judging_s = min(saved_s, KEPT_ROWS * row_s)
         n = min(SCORED_ROWS, int(self._judging_s / row_s + 1e-9))
-        self._judging_s -= min(n, walked.n_sampled) * row_s
+        self._judging_s -= min(n, record.n_sampled) * row_s
         return n
 
     def _judge(
@@ -232,14 +237,14 @@ class Router:
             for name, policy in self._candidates.items()
         }
         switch = self._competition.score(self._candidates, profile, statistics, overheads, most=most)
-        return [] if switch is None else [self._switched(round_number, switch)]
+        return [] if switch is None else [self._switch_decision(round_number, switch)]
 
     def _judge_again(self, statistics: Statistics, round_number: int) -> list[Decision]:
         """Filters cost something else now and say the same of rows: charge the last sampled rows by what they cost now."""
         self._competition.restart()
-        return self._judge(self.sampled(), statistics, round_number, KEPT_ROWS)
+        return self._judge(self.sampled_rows(), statistics, round_number, KEPT_ROWS)
 
-    def _learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def _learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         """Let all candidates learn; gives what that changed for who decides."""
         before = _generation_of(self.incumbent)
         changes = {name: policy.learn(profile, statistics) for name, policy in self._candidates.items()}
@@ -248,48 +253,54 @@ class Router:
             self._generation += 1
         return mine
 
-    def _meet(self, walked: Walked, round_number: int) -> list[Decision]:
+    def _meet(self, record: WalkRecord, round_number: int) -> list[Decision]:
         """Add filters and classes that are new."""
-        if (walked.keys, walked.classes) == self._met:
+        if (record.keys, record.classes) == self._last_filters:
             return []
-        self._met = walked.keys, walked.classes
+        self._last_filters = record.keys, record.classes
         place_of = {key: number for number, key in enumerate(self.keys)}
-        came = [number for number, key in enumerate(walked.keys) if key not in place_of]
+        came = [number for number, key in enumerate(record.keys) if key not in place_of]
         n_before = len(self.keys)
         for number in came:
-            place_of[walked.keys[number]] = len(self.keys)
-            self.keys.append(walked.keys[number])
-            self._cores.append(walked.cores[number])
-            self._declared.append(walked.declared_s[number])
-        mine = [place_of[key] for key in walked.keys]
+            place_of[record.keys[number]] = len(self.keys)
+            self.keys.append(record.keys[number])
+            self._cores.append(record.cores[number])
+            self._declared_s.append(record.declared_s[number])
+        mine = [place_of[key] for key in record.keys]
         known = set(self.classes)
         new_classes = [
             each
-            for each in (frozenset(mine[k] for k in filters) for filters in walked.classes)
+            for each in (frozenset(mine[k] for k in filters) for filters in record.classes)
             if each not in known
         ]
         self.classes += new_classes
         if not came and not new_classes:
             return []
         if came:
-            self._costs = self._costs.widened(self._declared)
+            self._costs = self._costs.widened(self._declared_s)
             self._follow_costs = self._follow_costs.widened([LEAST_COST_S] * len(self.keys))
             self._widen_window(n_before)
         self._rebuild({k: k for k in range(n_before)})
         return [
             Decision(
-                round_number, "joined", self.incumbent.name, self.incumbent.standing, {"filters": len(came)}
+                round_number,
+                "joined",
+                self.incumbent.name,
+                self.incumbent.current_order,
+                {"filters": len(came)},
             )
         ]
 
-    def _weigh(self, walked: Walked) -> None:
+    def _weigh(self, record: WalkRecord) -> None:
         """How many queries a class stands for on a row on which it is open, to a power of two."""
         n = len(self.classes)
         if n > len(self._pairs):
-            self._pairs, self._open = (np.pad(each, (0, n - len(each))) for each in (self._pairs, self._open))
-        self._pairs = (1 - LATEST) * self._pairs + walked.n_pairs
-        self._open = (1 - LATEST) * self._open + walked.n_open
-        each = np.maximum(1.0, self._pairs / np.maximum(self._open, 1e-9))
+            self._pairs, self._open_rows = (
+                np.pad(each, (0, n - len(each))) for each in (self._pairs, self._open_rows)
+            )
+        self._pairs = (1 - LATEST) * self._pairs + record.n_pairs
+        self._open_rows = (1 - LATEST) * self._open_rows + record.n_open
+        each = np.maximum(1.0, self._pairs / np.maximum(self._open_rows, 1e-9))
         ratios = each / np.array([*self._weights, *(1.0,) * (n - len(self._weights))])
         if (np.abs(np.log2(ratios)) > 1).any():  # half of a power is not worth new policies
             self._weights = tuple((2.0 ** np.round(np.log2(each))).tolist())
@@ -297,7 +308,7 @@ class Router:
 
     def keep(self, keys: Sequence[str], classes: Sequence[frozenset[int]]) -> None:
         """Forget all filters and classes but these; `classes` are sets of places in `keys`."""
-        self._met = (), ()
+        self._last_filters = (), ()
         wanted = {frozenset(keys[k] for k in filters) for filters in classes}
         stay = [k for k, key in enumerate(self.keys) if key in set(keys)]
         new_of = {old: new for new, old in enumerate(stay)}
@@ -309,19 +320,19 @@ class Router:
             kept += [number] if is_wanted else []
         self.classes = [frozenset(new_of[k] for k in self.classes[number]) for number in kept]
         self._weights = tuple(self._weights[k] for k in kept if k < len(self._weights))
-        self._pairs, self._open = (_picked(each, kept) for each in (self._pairs, self._open))
+        self._pairs, self._open_rows = (_values_at(each, kept) for each in (self._pairs, self._open_rows))
         self.totals.pairs = [self.totals.pairs[k] for k in kept if k < len(self.totals.pairs)]
         self.history = deque(
-            (made for each in self.history if (made := each.renumbered(new_of)) is not None), maxlen=HISTORY
+            (made for each in self.history if (made := each.with_numbers(new_of)) is not None), maxlen=HISTORY
         )
         self.keys = [self.keys[k] for k in stay]
         self._cores = [self._cores[k] for k in stay]
-        self._declared = [self._declared[k] for k in stay]
+        self._declared_s = [self._declared_s[k] for k in stay]
         self._costs, self._follow_costs = self._costs.narrowed(stay), self._follow_costs.narrowed(stay)
         old = self._window.rows()
-        still_open = [moved_bits(each, places) for each in old.open]
+        still_open = [moved_bits(each, places) for each in old.open_classes]
         same = dict(enumerate(stay))
-        self._begin_window(old.dropped[:, stay], old.known[:, stay], still_open, same)
+        self._begin_window(old.dropped_mask[:, stay], old.known_mask[:, stay], still_open, same)
         self._rebuild(same)
 
     def _widen_window(self, n_before: int) -> None:
@@ -329,7 +340,7 @@ class Router:
         old = self._window.rows()
         by = ((0, 0), (0, len(self.keys) - n_before))
         same = {k: k for k in range(n_before)}
-        self._begin_window(np.pad(old.dropped, by), np.pad(old.known, by), old.open, same)
+        self._begin_window(np.pad(old.dropped_mask, by), np.pad(old.known_mask, by), old.open_classes, same)
 
     def _begin_window(
         self, dropped: BoolMatrix, known: BoolMatrix, still_open: Sequence[int], same: Mapping[int, int]
@@ -348,79 +359,79 @@ class Router:
         self._filters = FilterSet(tuple(self.classes), len(self.keys), weights, cores)
         statistics = self._statistics()
         self._candidates = {
-            name: followed(policy, self._filters, same, statistics)
+            name: following_policy(policy, self._filters, same, statistics)
             for name, policy in self._candidates.items()
         }
         self._competition.restart()
         self._generation += 1
 
-    def _count(self, walked: Walked) -> None:
+    def _count(self, record: WalkRecord) -> None:
         totals = self.totals
-        totals.n_rows += walked.n_rows
-        totals.n_asked += int(walked.asked.sum())
-        totals.n_extra += int(walked.extra.sum())
-        totals.seconds += float(walked.seconds.sum())
-        totals.extra_s += walked.extra_s
-        totals.overhead_s += walked.overhead_s
-        for key, n in zip(walked.keys, walked.asked.tolist(), strict=True):
-            totals.asked[key] = totals.asked.get(key, 0) + n
-        totals.pairs += [0] * (len(walked.n_pairs) - len(totals.pairs))
-        totals.pairs = [before + n for before, n in zip(totals.pairs, walked.n_pairs.tolist(), strict=True)]
-        if walked.n_rows:
-            by_row = walked.overhead_s / walked.n_rows
-            now = self._overhead_s[walked.is_tree]
-            if walked.n_rows >= LEAST_TIMED_ROWS:
-                self._overhead_s[walked.is_tree] = (1 - LATEST) * now + LATEST * by_row
+        totals.n_rows += record.n_rows
+        totals.n_asked_rows += int(record.asked_rows.sum())
+        totals.n_extra += int(record.extra.sum())
+        totals.seconds += float(record.seconds.sum())
+        totals.extra_s += record.extra_s
+        totals.overhead_s += record.overhead_s
+        for key, n in zip(record.keys, record.asked_rows.tolist(), strict=True):
+            totals.asked_rows[key] = totals.asked_rows.get(key, 0) + n
+        totals.pairs += [0] * (len(record.n_pairs) - len(totals.pairs))
+        totals.pairs = [before + n for before, n in zip(totals.pairs, record.n_pairs.tolist(), strict=True)]
+        if record.n_rows:
+            by_row = record.overhead_s / record.n_rows
+            now = self._overhead_s[record.is_tree]
+            if record.n_rows >= LEAST_TIMED_ROWS:
+                self._overhead_s[record.is_tree] = (1 - LATEST) * now + LATEST * by_row
 
-    def _timed(self, walked: Walked) -> Statistics:
-        first_asked = walked.asked - walked.follow_asked
-        first_s = walked.seconds - walked.follow_seconds
+    def _timed_statistics(self, record: WalkRecord) -> Statistics:
+        first_asked = record.asked_rows - record.follow_rows
+        first_s = record.seconds - record.follow_seconds
         for k in range(len(self.keys)):
             self._costs.add(k, int(first_asked[k]), float(first_s[k]))
-            self._follow_costs.add(k, int(walked.follow_asked[k]), float(walked.follow_seconds[k]))
+            self._follow_costs.add(k, int(record.follow_rows[k]), float(record.follow_seconds[k]))
         return self._statistics()
 
     def _statistics(self) -> Statistics:
         cost_s = self._costs.cost_s
         return Statistics(cost_s, np.minimum(self._follow_costs.cost_s, cost_s))
 
-    def _watch(self, walked: Walked, profile: Profile) -> tuple[Drift, ...]:
-        first_asked = walked.asked - walked.follow_asked
+    def _watch(self, record: WalkRecord, profile: Profile) -> tuple[Drift, ...]:
+        first_asked = record.asked_rows - record.follow_rows
         with np.errstate(invalid="ignore", divide="ignore"):
-            cost_s = (walked.seconds - walked.follow_seconds) / first_asked
+            cost_s = (record.seconds - record.follow_seconds) / first_asked
         cost_s[(first_asked < LEAST_TIMED_ROWS) | (cost_s < LEAST_WATCHED_S)] = np.nan
-        if walked.n_sampled:
-            self._extra_s = walked.extra_s / walked.n_sampled
+        if record.n_sampled:
+            self._extra_s = record.extra_s / record.n_sampled
         advice = self._detector.observe(
-            Observed(
-                places=walked.places,
-                asked=walked.compared,
-                passed=walked.compared_passed,
+            BatchObservation(
+                places=record.places,
+                asked_rows=record.compared_rows,
+                passed_rows=record.compared_passed_rows,
                 cost_s=cost_s,
-                n_rows=walked.n_rows,
-                n_profiled=int(profile.dropped.any(axis=1).sum()),
+                n_rows=record.n_rows,
+                n_profiled=int(profile.dropped_mask.any(axis=1).sum()),
                 extra_s=self._extra_s,
-                useful_s=float(walked.seconds.sum()) / max(1, walked.n_rows),
+                useful_s=float(record.seconds.sum()) / max(1, record.n_rows),
             )
         )
         self._rate = advice.rate
         for drift in advice.drifts:
             if drift.what == "cost":
                 k = drift.filter
-                self._costs.restart(k)  # and goes on with what this batch told
-                self._costs.add(k, int(first_asked[k]), float(walked.seconds[k] - walked.follow_seconds[k]))
+                self._costs.restart(k)  # and goes on with what this batch measured
+                self._costs.add(k, int(first_asked[k]), float(record.seconds[k] - record.follow_seconds[k]))
         return advice.drifts
 
     # ----------------------------------------------------------------------------------------- telling
 
     def _decision(self, round_number: int, kind: str, why: dict[str, Any]) -> Decision:
-        return Decision(round_number, kind, self.incumbent.name, self.incumbent.standing, why)
+        return Decision(round_number, kind, self.incumbent.name, self.incumbent.current_order, why)
 
-    def _drifted(self, round_number: int, drift: Drift) -> Decision:
+    def _drift_decision(self, round_number: int, drift: Drift) -> Decision:
         why = {"filter": drift.filter, "what": drift.what, "before": drift.before, "after": drift.after}
         return self._decision(round_number, "drifted", why)
 
-    def _switched(self, round_number: int, switch: Switch) -> Decision:
+    def _switch_decision(self, round_number: int, switch: Switch) -> Decision:
         self._generation += 1
         why = {
             "before": switch.before,
@@ -430,13 +441,13 @@ class Router:
         }
         return self._decision(round_number, "switched", why)
 
-    def _reordered(self, round_number: int, change: Change) -> Decision:
+    def _reorder_decision(self, round_number: int, change: OrderChange) -> Decision:
         why = {
             "at": change.at,
-            "came": change.came,
-            "left": change.left,
-            "ratio_came": change.ratio_came,
-            "ratio_left": change.ratio_left,
+            "came": change.entering_filter,
+            "left": change.displaced_filter,
+            "ratio_came": change.entering_ratio,
+            "ratio_left": change.displaced_ratio,
             "before": list(change.before),
         }
         return self._decision(round_number, "reordered", why)
@@ -448,14 +459,14 @@ class Router:
         return {
             "policy": self.policy_name,
             "decides": self.incumbent.name,
-            "order": list(self.incumbent.standing),
+            "order": list(self.incumbent.current_order),
             "filters": [
                 {
                     "key": key,
                     "cost_s": float(statistics.cost_s[k]),
                     "follow_cost_s": float(statistics.follow_cost_s[k]),
                     "pass_rate": float(rate),
-                    "asked": self.totals.asked.get(key, 0),
+                    "asked": self.totals.asked_rows.get(key, 0),
                     "classes": sum(k in filters for filters in self.classes),
                 }
                 for k, (key, rate) in enumerate(zip(self.keys, self._window.selectivities(), strict=True))
@@ -463,10 +474,10 @@ class Router:
             "classes": [sorted(filters) for filters in self.classes],
             "candidates": {name: self._competition.cost_s.get(name) for name in self._candidates},
             "evidence": self.incumbent.snapshot(),
-            "sampled_rows": len(rows.dropped),
+            "sampled_rows": len(rows.dropped_mask),
             "rate": self.rate,
             "n_rows": self.totals.n_rows,
-            "n_asked": self.totals.n_asked,
+            "n_asked": self.totals.n_asked_rows,
             "n_extra": self.totals.n_extra,
             "seconds": self.totals.seconds,
             "extra_s": self.totals.extra_s,
@@ -483,10 +494,10 @@ class Router:
             ],
         }
 
-    def sampled(self) -> Profile:
+    def sampled_rows(self) -> Profile:
         """The last sampled rows."""
         rows = self._window.rows()
-        return Profile(rows.dropped, rows.known, rows.open)
+        return Profile(rows.dropped_mask, rows.known_mask, rows.open_classes)
 
     @property
     def filters(self) -> FilterSet:
@@ -502,7 +513,7 @@ class Router:
         self._window.check()
 
 
-def _picked(vector: FloatVector, places: Sequence[int]) -> FloatVector:
+def _values_at(vector: FloatVector, places: Sequence[int]) -> FloatVector:
     """The values at some places; zero beyond the end."""
     return np.array([vector[k] if k < len(vector) else 0.0 for k in places])
 

@@ -26,8 +26,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from eddyline.routing.beliefs import WINDOW_ROWS, Believer
-from eddyline.routing.decision_tree import after
-from eddyline.routing.policy import Change, FilterSet, Group, Statistics
+from eddyline.routing.policy import FilterSet, Group, OrderChange, Statistics, after
 
 SMOOTHING = 10.0  # sampled rows that the marginal counts for against those that agree
 MOST_DECISIONS = 1 << 15  # kept; then all are forgotten, and what is still met is decided anew
@@ -59,7 +58,7 @@ class SharedGreedy(Believer):
         self._weights = _planes(filters)
         cores = _core_mates(filters)
         self._places = [(k, 1 << k, filters.members[k], cores[k]) for k in self.start if filters.members[k]]
-        self._first_ranks = self._ranked(filters.start)
+        self._first_ranks = self._ranked_filters(filters.start)
 
     def __getstate__(self) -> dict[str, Any]:
         """Decisions can be made again wherever it is sent."""
@@ -71,15 +70,15 @@ class SharedGreedy(Believer):
         """Which filter these rows run next."""
         decided = self._decisions.get(group)
         if decided is None:
-            decided = self.decided(group)
+            decided = self.decide(group)
             if len(self._decisions) >= MOST_DECISIONS:
                 self._decisions.clear()
             self._decisions[group] = decided
         return decided
 
-    def decided(self, group: Group) -> int:
+    def decide(self, group: Group) -> int:
         """What `next` answers, worked out anew."""
-        waiting = self._waiting(group)
+        waiting = self._needed_filters(group)
         assert waiting, f"no open class of {group} needs a filter"
         in_one = in_several = 0
         for _, here, _ in waiting:
@@ -93,20 +92,20 @@ class SharedGreedy(Believer):
                 chosen, least = k, rank
         return chosen
 
-    def _waiting(self, group: Group) -> list[tuple[int, int, int]]:
+    def _needed_filters(self, group: Group) -> list[tuple[int, int, int]]:
         """What a group needs, in the order of `start`: filter, open classes that have it, evaluated filters of its core."""
-        evaluated, still_open = group.evaluated, group.open
+        evaluated, still_open = group.evaluated_filters, group.open_classes
         return [
             (k, here, evaluated & mates)
             for k, bit, members, mates in self._places
             if not evaluated & bit and (here := members & still_open)
         ]
 
-    def _ranks(self, group: Group, waiting: list[tuple[int, int, int]]) -> Iterator[tuple[int, float]]:
+    def _ranks(self, group: Group, needed: list[tuple[int, int, int]]) -> Iterator[tuple[int, float]]:
         """Seconds per query resolved, of each filter."""
         beliefs, smoothing = self.beliefs, self._smoothing
-        rows = beliefs.agreeing(group) if self._is_conditional and beliefs.n_rows else 0
-        for k, here, mates in waiting:
+        rows = beliefs.agreeing_rows(group) if self._is_conditional and beliefs.n_rows else 0
+        for k, here, mates in needed:
             cost_s = (beliefs.follow_cost_s if mates else beliefs.cost_s)[k]
             passing = beliefs.pass_rate_among(rows, k, smoothing) if rows else beliefs.pass_rate[k]
             resolved = self._participation(here) * (1 - passing)
@@ -120,30 +119,30 @@ class SharedGreedy(Believer):
 
     def rank_order(self, group: Group) -> tuple[int, ...]:
         """What a group needs, by rank as of now: the fixed order for rows too few to be decided about again."""
-        return tuple(k for k, _ in self._ranked(group))
+        return tuple(k for k, _ in self._ranked_filters(group))
 
-    def _ranked(self, group: Group) -> list[tuple[int, float]]:
-        return sorted(self._ranks(group, self._waiting(group)), key=lambda ranked: ranked[1])
+    def _ranked_filters(self, group: Group) -> list[tuple[int, float]]:
+        return sorted(self._ranks(group, self._needed_filters(group)), key=lambda ranked: ranked[1])
 
     def pass_rate(self, group: Group, filter_: int) -> float:
         """The share of a group's rows that a filter is believed to let through."""
         beliefs = self.beliefs
         if not self._is_conditional:
             return beliefs.pass_rate[filter_]
-        return beliefs.pass_rate_among(beliefs.agreeing(group), filter_, self._smoothing)
+        return beliefs.pass_rate_among(beliefs.agreeing_rows(group), filter_, self._smoothing)
 
     # ------------------------------------------------------------------------------------- learning
 
-    def _renewed(self) -> list[Change]:
+    def _order_changes(self) -> list[OrderChange]:
         """The change is one of the ranks for rows on which nothing has run; its ratios are queries resolved per second."""
         self._decisions.clear()
-        before, self._first_ranks = self._first_ranks, self._ranked(self.filters.start)
+        before, self._first_ranks = self._first_ranks, self._ranked_filters(self.filters.start)
         old, new = (tuple(k for k, _ in ranks) for ranks in (before, self._first_ranks))
         at = next((at for at, (left, came) in enumerate(zip(old, new, strict=True)) if left != came), None)
         if at is None:
             return []
         came, left, now = new[at], old[at], dict(self._first_ranks)
-        return [Change(old, new, at, came, left, _per_second(now[came]), _per_second(now[left]))]
+        return [OrderChange(old, new, at, came, left, _per_second(now[came]), _per_second(now[left]))]
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -153,8 +152,8 @@ class SharedGreedy(Believer):
         }
 
     @property
-    def standing(self) -> tuple[int, ...]:
-        """By rank for rows on which nothing has run; filters nobody has are last."""
+    def current_order(self) -> tuple[int, ...]:
+        """By rank for rows on which nothing has run; filters no class has are last."""
         ranked = self.rank_order(self.filters.start)
         return (*ranked, *(k for k in self.start if k not in ranked))
 
@@ -171,7 +170,7 @@ class SharedGreedy(Believer):
         }
 
     def _shown(self, group: Group, share: float, levels: int) -> dict[str, Any] | None:
-        if levels == 0 or not self.filters.needed(group):
+        if levels == 0 or not self.filters.needed_filters(group):
             return None
         filter_ = self.next(group)
         passing = self.pass_rate(group, filter_)
@@ -188,10 +187,10 @@ class SharedGreedy(Believer):
         super().check()
         assert len(self._decisions) <= MOST_DECISIONS, len(self._decisions)
         for group, filter_ in self._decisions.items():
-            assert self.filters.needed(group) >> filter_ & 1, (
+            assert self.filters.needed_filters(group) >> filter_ & 1, (
                 f"{group} runs {filter_}, which it does not need"
             )
-            assert not group.passed & ~group.evaluated, f"{group} passed what it has not run"
+            assert not group.passed_filters & ~group.evaluated_filters, f"{group} passed what it has not run"
 
 
 def _planes(filters: FilterSet) -> list[tuple[float, int]]:

@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.routing.a_greedy import MIN_SUPPORT, SLACK
-from eddyline.routing.in_order import InOrder, moved
+from eddyline.routing.in_order import InOrder, moved_order
 from eddyline.routing.pipeline import Costs, ratio
-from eddyline.routing.policy import BoolMatrix, Change, FilterSet, Profile, Statistics
+from eddyline.routing.policy import BoolMatrix, FilterSet, OrderChange, Profile, Statistics
 
 STAGE_ROWS = 500  # the paper's
 MIN_FILL = 200  # 500 is the paper's slow and steady Sweep; at 50 it never settles
@@ -41,13 +41,13 @@ def first_drops(dropped: BoolMatrix, order: Sequence[int]) -> tuple[IntVector, I
     return rows, in_order[rows].argmax(axis=1)
 
 
-def counted(
-    dropped_at: IntVector, is_rival: npt.NDArray[np.bool_], examined: int
+def record_counts(
+    dropped_at: IntVector, is_rival: npt.NDArray[np.bool_], position: int
 ) -> tuple[list[int], list[int]]:
     """What records add to `own` and `rival`: the position each was dropped at, and whether the examined filter drops it."""
-    near = dropped_at <= examined
-    own = np.bincount(dropped_at[near], minlength=examined + 1)
-    at = np.bincount(dropped_at[near & is_rival], minlength=examined + 1)
+    near = dropped_at <= position
+    own = np.bincount(dropped_at[near], minlength=position + 1)
+    at = np.bincount(dropped_at[near & is_rival], minlength=position + 1)
     rival = at[::-1].cumsum()[::-1]  # a record counts for every position up to where it was dropped
     return own.tolist(), rival.tolist()
 
@@ -91,20 +91,22 @@ class Sweep(InOrder):
         self.slack = slack
         self.min_fill = min(min_fill, stage_rows)
         self.min_support = min_support
-        self.examined = 0  # position; from 1 on as soon as there are two filters
+        self.examined_position = 0  # position; from 1 on as soon as there are two filters
         self.own: list[int] = []
         self.rival: list[int] = []
         self.n_records = 0
         self._begin(1)
 
-    def learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         self.statistics = statistics
         if self.filters.n_filters < 2:
             return []
-        rows, dropped_at = first_drops(profile.dropped, self.order)
+        rows, dropped_at = first_drops(profile.dropped_mask, self.order)
         room = self.stage_rows - self.n_records
         rows, dropped_at = rows[:room], dropped_at[:room]
-        own, rival = counted(dropped_at, profile.dropped[rows, self.order[self.examined]], self.examined)
+        own, rival = record_counts(
+            dropped_at, profile.dropped_mask[rows, self.order[self.examined_position]], self.examined_position
+        )
         self.own = [a + b for a, b in zip(self.own, own, strict=True)]
         self.rival = [a + b for a, b in zip(self.rival, rival, strict=True)]
         self.n_records += len(rows)
@@ -114,14 +116,18 @@ class Sweep(InOrder):
             at = first_violation(self.own, self.rival, self.order, cost_s, self.slack, self.min_support)
         changes = [] if at is None else [self._move(at)]
         if changes or self.n_records >= self.stage_rows:
-            self._begin(self.examined + 1)
+            self._begin(self.examined_position + 1)
         return changes
 
-    def wanted(self, dropped_at: int) -> tuple[int, ...]:
-        return (self.order[self.examined],) if dropped_at < self.examined < len(self.order) else ()
+    def filters_to_sample(self, dropped_at: int) -> tuple[int, ...]:
+        return (
+            (self.order[self.examined_position],)
+            if dropped_at < self.examined_position < len(self.order)
+            else ()
+        )
 
     def forget(self) -> None:
-        self._begin(self.examined)
+        self._begin(self.examined_position)
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -134,7 +140,7 @@ class Sweep(InOrder):
     def snapshot(self) -> dict[str, Any]:
         return {
             **super().snapshot(),
-            "examined": self.examined,
+            "examined": self.examined_position,
             "records": self.n_records,
             "own": self.own,
             "rival": self.rival,
@@ -142,22 +148,26 @@ class Sweep(InOrder):
 
     def check(self) -> None:
         super().check()
-        assert len(self.own) == len(self.rival) == self.examined + 1, (self.own, self.rival, self.examined)
+        assert len(self.own) == len(self.rival) == self.examined_position + 1, (
+            self.own,
+            self.rival,
+            self.examined_position,
+        )
         assert self.own[-1] == self.rival[-1], "what the examined filter drops at its place is its own"
         assert sum(self.own) <= self.n_records < self.stage_rows, (self.own, self.n_records)
 
-    def _begin(self, examined: int) -> None:
-        self.examined = examined if examined < self.filters.n_filters else 1
-        self.own = [0] * (self.examined + 1)
-        self.rival = [0] * (self.examined + 1)
+    def _begin(self, position: int) -> None:
+        self.examined_position = position if position < self.filters.n_filters else 1
+        self.own = [0] * (self.examined_position + 1)
+        self.rival = [0] * (self.examined_position + 1)
         self.n_records = 0
 
-    def _move(self, at: int) -> Change:
-        before, self.order = self.order, moved(self.order, self.examined, at)
+    def _move(self, at: int) -> OrderChange:
+        before, self.order = self.order, moved_order(self.order, self.examined_position, at)
         came, left = self.order[at], before[at]
         n_alive = self.n_records - sum(self.own[:at])  # records that got to the position
         cost_s = self.statistics.cost_s.tolist()
-        return Change(
+        return OrderChange(
             before,
             self.order,
             at,

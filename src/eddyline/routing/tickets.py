@@ -25,8 +25,8 @@ from itertools import accumulate
 from typing import Any, Literal, Self
 
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import Change, FilterSet, Group, Profile, Statistics, bits
-from eddyline.statistics.sampling import uniform_of
+from eddyline.routing.policy import FilterSet, Group, OrderChange, Profile, Statistics, bits
+from eddyline.statistics import uniform_of
 
 DECAY = 0.5  # of all tickets, in DECAY_ROWS sampled rows
 DECAY_ROWS = 1000
@@ -61,16 +61,16 @@ class Tickets(Learner):
         self.seed = seed
         self.tickets = [floor] * filters.n_filters
         self.n_batches = 0
-        self.n_walked = 0  # sampled rows
+        self.n_sampled_rows = 0  # sampled rows
 
     def next(self, group: Group) -> int:
-        return self._drawn(group, uniform_of(self.seed, self.n_batches, *group))
+        return self._drawn_filter(group, uniform_of(self.seed, self.n_batches, *group))
 
-    def learn(self, profile: Profile, statistics: Statistics) -> list[Change]:
+    def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
         self.statistics = statistics
-        everything = self.filters.start.open
-        for row, dropped in enumerate(profile.dropped):
-            self.walk(dropped.tolist(), profile.open[row] if profile.open else everything)
+        everything = self.filters.start.open_classes
+        for row, dropped in enumerate(profile.dropped_mask):
+            self.walk(dropped.tolist(), profile.open_classes[row] if profile.open_classes else everything)
         kept = self.decay ** (len(profile) / DECAY_ROWS)
         self.tickets = [max(self.floor, kept * held) for held in self.tickets]
         self.n_batches += 1
@@ -80,18 +80,18 @@ class Tickets(Learner):
         """Let one row go by the lottery, and account for it; how many filters it ran."""
         group = Group(0, 0, still_open)
         n_run = 0
-        while self.filters.needed(group):
-            k = self._drawn(group, uniform_of(self.seed, -1 - self.n_walked, n_run))
+        while self.filters.needed_filters(group):
+            k = self._drawn_filter(group, uniform_of(self.seed, -1 - self.n_sampled_rows, n_run))
             passed = not dropped[k]
             members = self.filters.members[k]
-            after = group.open if passed else group.open & ~members
-            gained = self._weight(members if self.accounting == "tuple" else members & group.open)
-            group = Group(group.evaluated | 1 << k, group.passed | int(passed) << k, after)
-            is_back = passed if self.accounting == "predicate" else self.filters.needed(group) != 0
+            after = group.open_classes if passed else group.open_classes & ~members
+            gained = self._weight(members if self.accounting == "tuple" else members & group.open_classes)
+            group = Group(group.evaluated_filters | 1 << k, group.passed_filters | int(passed) << k, after)
+            is_back = passed if self.accounting == "predicate" else self.filters.needed_filters(group) != 0
             if not is_back:  # otherwise all that was gained is lost again
                 self.tickets[k] += gained
             n_run += 1
-        self.n_walked += 1
+        self.n_sampled_rows += 1
         return n_run
 
     def settings(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Tickets(Learner):
         """Filters that were there before keep their tickets."""
         for new, old in same.items():
             self.tickets[new] = before.tickets[old]
-        self.n_batches, self.n_walked = before.n_batches, before.n_walked
+        self.n_batches, self.n_sampled_rows = before.n_batches, before.n_sampled_rows
 
     def snapshot(self) -> dict[str, Any]:
         total = sum(self.tickets)
@@ -109,15 +109,15 @@ class Tickets(Learner):
             **super().snapshot(),
             "tickets": list(self.tickets),
             "share": [held / total for held in self.tickets],
-            "rows": self.n_walked,
+            "rows": self.n_sampled_rows,
         }
 
     def check(self) -> None:
         assert len(self.tickets) == self.filters.n_filters
         assert min(self.tickets, default=self.floor) >= self.floor, self.tickets
 
-    def _drawn(self, group: Group, uniform: float) -> int:
-        offered = list(bits(self.filters.needed(group)))
+    def _drawn_filter(self, group: Group, uniform: float) -> int:
+        offered = list(bits(self.filters.needed_filters(group)))
         assert offered, f"no open class needs another filter: {group}"
         cost_s = self.statistics.cost_s
         chances = list(accumulate(self.tickets[k] / float(cost_s[k]) for k in offered))

@@ -25,7 +25,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eddyline.catalog.access import ROLES, Token
+from eddyline.catalog import ROLES, AccessToken
 from eddyline.errors import AccessError, EddylineError, RequestError
 from eddyline.server.errors import Refusal, failed, forbidden, not_there
 from eddyline.server.limits import BODY_QUIET_S, body_limit, body_time_s
@@ -53,7 +53,7 @@ _logger = logging.getLogger("eddyline.server")
 class Caller:
     """Whoever holds a token."""
 
-    token: Token
+    token: AccessToken
     is_cookie: bool
 
     @property
@@ -178,7 +178,7 @@ class Gate:
             _check_rate(service.by_token.wait_s(caller.id))
             if caller.is_cookie and method not in SAFE_METHODS and headers.get(OWN_HEADER) != "1":
                 raise forbidden(
-                    "a change asked for with a cookie needs the header X-Eddyline: 1",
+                    "a change requested with a cookie needs the header X-Eddyline: 1",
                     "It shows that the request comes from the dashboard, not from another site.",
                 )
             self._note_use(caller.token)
@@ -197,7 +197,7 @@ class Gate:
                 421,
                 RequestError(
                     "this server is not addressed by this name",
-                    hint="Give eddyline serve --public-url the address people use.",
+                    hint="Give eddyline serve --public-url the address users open.",
                 ),
             )
 
@@ -229,7 +229,7 @@ class Gate:
         token = self._service.access.tokens.find(text, self._service.now_us())
         return None if token is None or token.is_single_use else Caller(token, is_cookie)
 
-    def _note_use(self, token: Token) -> None:
+    def _note_use(self, token: AccessToken) -> None:
         tokens, now_us = self._service.access.tokens, self._service.now_us()
         if token.id in self._noting or not tokens.is_use_due(token, now_us):
             return
@@ -298,7 +298,7 @@ def _too_slow() -> Refusal:
     return Refusal(
         408,
         RequestError(
-            "the body of the request did not come in time", hint="Send it at once, or in several requests."
+            "the body of the request did not arrive in time", hint="Send it at once, or in several requests."
         ),
         {"connection": "close"},
     )

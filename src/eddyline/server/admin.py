@@ -8,8 +8,8 @@ from fastapi import Query as Parameter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from eddyline.api.token_commands import token_document
-from eddyline.catalog.access import Token
+from eddyline.api import token_document
+from eddyline.catalog import AccessToken
 from eddyline.errors import AccessError, UnknownNameError
 from eddyline.model import iso_time
 from eddyline.server import models
@@ -34,10 +34,10 @@ def tokens(service: Serves, caller: Admin) -> Answer:
 @routes.post("/tokens", status_code=201, response_model=models.NewTokenAnswer)
 def add_token(service: Serves, caller: Admin, body: models.TokenBody) -> Answer:
     """Make a token. It is shown once."""
-    made = service.commands.token_add(
+    token = service.commands.token_add(
         role=body.role, owner=body.owner, note=body.note, expires=body.expires, who=caller.id
     )
-    return Answer(made, status_code=201)
+    return Answer(token, status_code=201)
 
 
 @routes.delete("/tokens/{id}", response_model=dict[str, Any])
@@ -78,7 +78,7 @@ def log_in(service: Serves, request: Request, body: models.SessionBody) -> Answe
     """Let a browser keep a token as a cookie that no script can read."""
     if request.headers.get(OWN_HEADER) != "1":
         raise forbidden(
-            "a session needs the header X-Eddyline: 1", "It shows that no other site asks for it."
+            "a session needs the header X-Eddyline: 1", "It shows that no other site sent the request."
         )
     text = body.token.strip()
     token = service.access.tokens.find(text, service.now_us())
@@ -103,7 +103,7 @@ def log_out(service: Serves, caller: Reader) -> Answer:
     return answer
 
 
-def session_token(service: Service, single_use: str) -> tuple[Token, str]:
+def session_token(service: Service, single_use: str) -> tuple[AccessToken, str]:
     """A token for a browser in exchange for one that is good for a single use."""
     now_us = service.now_us()
     taken = service.access.tokens.take(single_use, now_us)
@@ -115,21 +115,21 @@ def session_token(service: Service, single_use: str) -> tuple[Token, str]:
                 hint="Start the server again for another, or use a token: eddyline token add --role admin.",
             ),
         )
-    made = service.access.tokens.add(
+    session = service.access.tokens.add(
         taken.role, now_us, owner=taken.owner, note=SESSION_NOTE, expires_us=now_us + SESSION_S * 1_000_000
     )
-    service.audit(made[0].id, taken.owner, "log in", {"by": taken.id})
-    return made
+    service.audit(session[0].id, taken.owner, "log in", {"by": taken.id})
+    return session
 
 
-def set_cookie(service: Service, answer: Response, token: Token, text: str) -> None:
-    left_s = SESSION_S
+def set_cookie(service: Service, answer: Response, token: AccessToken, text: str) -> None:
+    remaining_s = SESSION_S
     if token.expires_us is not None:
-        left_s = min(left_s, max(0, (token.expires_us - service.now_us()) // 1_000_000))
+        remaining_s = min(remaining_s, max(0, (token.expires_us - service.now_us()) // 1_000_000))
     answer.set_cookie(
         service.settings.cookie,
         text,
-        max_age=left_s,
+        max_age=remaining_s,
         path="/",
         httponly=True,
         samesite="strict",

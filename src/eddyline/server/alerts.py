@@ -9,9 +9,8 @@ from fastapi import Header, Path
 from fastapi import Query as Parameter
 from starlette.responses import StreamingResponse
 
-from eddyline.api.alert_groups import alert_groups
-from eddyline.api.jsonable import jsonable
-from eddyline.api.silences import is_pattern
+from eddyline.alerts import alert_groups, is_pattern
+from eddyline.delivery import jsonable
 from eddyline.errors import PropertyError
 from eddyline.server import models
 from eddyline.server.access import Author, Caller, Reader, Serves
@@ -162,9 +161,9 @@ def silence(service: Serves, caller: Author, body: models.SilenceBody, owner: Ow
     """Send no messages of a query's alerts, or of those whose names fit a pattern such as `watch-*`, until a time."""
     whose = caller.acts_for(owner)
     named: str | int = body.query
-    if not (is_pattern(body.query) and not service.engine.rounds.catalog.find_all(body.query)):
+    if not (is_pattern(body.query) and not service.engine.rounds.catalog.names.find_all(body.query)):
         named = query_of(service, caller, body.query, owner).id
-    made = service.commands.silence(
+    silence = service.commands.silence(
         query=named,
         key=body.key,
         duration=body.duration,
@@ -175,7 +174,7 @@ def silence(service: Serves, caller: Author, body: models.SilenceBody, owner: Ow
         owner=whose,
         who=caller.id,
     )
-    return Answer(_silence(caller, made), status_code=201)
+    return Answer(_silence(caller, silence), status_code=201)
 
 
 @routes.delete("/silences/{id}", response_model=models.SilenceAnswer)
@@ -194,7 +193,7 @@ def _check_own(service: Service, caller: Caller, silence_id: int, owner: str | N
     if found is None:
         raise not_there(f"there is no silence {silence_id}", "GET /silences shows those that hold.")
     if whose is not None and found.owner != whose:
-        raise forbidden("this silence is an admin's, of everybody's alerts", "Ask an admin to end it.")
+        raise forbidden("an admin made this silence, for the alerts of all owners", "Ask an admin to end it.")
 
 
 def _name(caller: Caller) -> str:

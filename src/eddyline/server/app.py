@@ -28,7 +28,7 @@ from eddyline.server.service import Service
 from eddyline.server.traffic import HttpCounters, Traffic
 
 _DESCRIPTION = """\
-Standing SQL queries over shared live streams. Send `Authorization: Bearer edl_…`; `eddyline token add` makes a token.
+Standing SQL queries over shared live streams. Send `Authorization: Bearer edl_…`; `eddyline token add` creates a token.
 A token of role reader sees the queries of its owner, an author also changes them, an admin may do everything.
 """
 

@@ -13,11 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.batch import BitmapHits
-from eddyline.catalog.members import having_value, parameter_columns
-from eddyline.delivery.result_log import Entry
+from eddyline.catalog import having_value, parameter_columns
 from eddyline.engine import RoundEngine
-from eddyline.hit_matches import HitMatches
 from eddyline.model import QueryState
 from eddyline.server.listing import ALONE, COSTS, STATES, Listing, Row, listing_after, listing_of
 
@@ -49,16 +46,12 @@ class LastResults:
             return found
 
     def _follow(self) -> None:
-        new: list[Entry] = []
         with self._rounds.lock:
             end = self._rounds.results.end
-            for entry in self._rounds.results.newest_first():
-                if entry.number < self._next_entry:
-                    break
-                new.append(entry)
+            new = self._rounds.results.entries_since(self._next_entry)
         self._next_entry = end
-        for entry in reversed(new):
-            ids = _ids(entry)
+        for entry in new:
+            ids = entry.queries()
             if not len(ids):
                 continue
             highest = int(ids.max())
@@ -67,15 +60,6 @@ class LastResults:
                 grown[: len(self._last)] = self._last
                 self._last = grown
             self._last[ids] = entry.round_number
-
-
-def _ids(entry: Entry) -> npt.NDArray[np.int32]:
-    matches = entry.matches
-    if not isinstance(matches, HitMatches):
-        return matches.query_ids
-    if isinstance(matches.hits, BitmapHits) and entry.counts is not None:
-        return matches.hits.ids[entry.counts > 0]
-    return matches.hits.ids
 
 
 class Directory:
@@ -96,19 +80,21 @@ class Directory:
         with self._guard:
             listing = self._listing
             if listing is None or listing.version != self._rounds.catalog.version:
-                listing = self._listing = self._made()
+                listing = self._listing = self._new_listing()
             return listing
 
-    def _made(self) -> Listing:
+    def _new_listing(self) -> Listing:
         """From the list of an earlier version and what changed since, if that is known and little; else anew."""
         rounds, catalog, before = self._rounds, self._rounds.catalog, self._listing
         with rounds.lock:
             rounds.check_open()
             version = catalog.version
-            changed = None if before is None else catalog.changed_since(before.version)
+            changed = None
+            if before is not None:
+                changed = catalog.plans.changed_between(before.version, catalog.version)
             if before is not None and not before.is_worn and changed is not None and len(changed) <= AT_ONCE:
                 return listing_after(before, version, {i: self._row(i) for i in changed.tolist()})
-            ids = list(catalog.ids())
+            ids = list(catalog.queries.ids())
         rows: dict[int, Row] = {}
         for first in range(0, len(ids), AT_ONCE):
             with rounds.lock:  # let go in between, so that no round waits for all of it
@@ -119,11 +105,17 @@ class Directory:
 
     def _row(self, query_id: int) -> Row | None:
         catalog = self._rounds.catalog
-        state = catalog.state(query_id)
+        state = catalog.queries.state(query_id)
         if state is QueryState.DROPPED:
             return None
-        made = catalog.registered(query_id)
-        return Row(made.name(query_id), made.text, made.properties.owner, state, made.shape)
+        registration = catalog.queries.registration(query_id)
+        return Row(
+            registration.name(query_id),
+            registration.text,
+            registration.properties.owner,
+            state,
+            registration.shape,
+        )
 
     def found(
         self,
@@ -164,17 +156,17 @@ class Directory:
         return known
 
     def _search(self, listing: Listing, own: npt.NDArray[np.int64], pattern: str) -> npt.NDArray[np.bool_]:
-        wanted = pattern.casefold()
-        seen: dict[int, bool] = {}  # texts of a template are one object
+        searched_text = pattern.casefold()
+        match_of_text: dict[int, bool] = {}  # texts of a template are one object
 
         def in_text(at: int) -> bool:
             text = listing.texts[at]
-            hit = seen.get(id(text))
+            hit = match_of_text.get(id(text))
             if hit is None:
-                hit = seen[id(text)] = wanted in text.casefold()
+                hit = match_of_text[id(text)] = searched_text in text.casefold()
             return hit
 
-        named = [at for at in own.tolist() if wanted in listing.names[at].casefold() or in_text(at)]
+        named = [at for at in own.tolist() if searched_text in listing.names[at].casefold() or in_text(at)]
         with self._rounds.lock:
             self._rounds.check_open()
             held = parameter_columns(self._rounds.catalog)
@@ -285,14 +277,16 @@ class Directory:
 
     def times(self, numbers: Iterable[int]) -> dict[int, int]:
         """When rounds were, in microseconds since 1970, as far as is known."""
-        wanted = {number for number in numbers if number}
+        round_numbers = {number for number in numbers if number}
         with self._rounds.lock:
             found = {
-                r.round_number: r.at_us for r in self._rounds.records.last(2_000) if r.round_number in wanted
+                r.round_number: r.at_us
+                for r in self._rounds.records.last(2_000)
+                if r.round_number in round_numbers
             }
             durable = self._rounds.durable
             if durable is not None:
-                for number in wanted - set(found):
+                for number in round_numbers - set(found):
                     at_us = durable.rounds.now_of(number)
                     if at_us is not None:
                         found[number] = at_us

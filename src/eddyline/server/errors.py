@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from eddyline.api.control import error_to
-from eddyline.catalog.access import without_tokens
+from eddyline.catalog import without_tokens
+from eddyline.control import error_to
 from eddyline.errors import (
     AccessError,
     ClosedError,
@@ -103,22 +103,22 @@ def install(app: FastAPI) -> None:
 def failed(method: str, path: str, error: BaseException) -> Answer:
     """A fault of ours: the log gets the trace, the caller only that it happened. Query strings, and tokens in them, stay out."""
     _logger.error("%s %s failed", method, without_tokens(path), exc_info=error)
-    told = EddylineError(
+    error_shown = EddylineError(
         f"the server failed on this request: {type(error).__name__}",
-        hint="This is a bug in eddyline; its log says more.",
+        hint="This is a bug in eddyline; its log has the details.",
     )
-    return problem_answer(500, told)
+    return problem_answer(500, error_shown)
 
 
 def _unfit(error: RequestValidationError) -> RequestError:
-    said = []
+    problems = []
     for mistake in error.errors()[:_SHOWN_MISTAKES]:
         where = ".".join(str(part) for part in mistake["loc"])
-        said.append(f"{where}: {mistake['msg']}")
+        problems.append(f"{where}: {mistake['msg']}")
     return RequestError(
         "the request does not fit",
-        detail="; ".join(said),
-        hint="See /openapi.json for what each request takes.",
+        detail="; ".join(problems),
+        hint="/openapi.json describes each request.",
     )
 
 

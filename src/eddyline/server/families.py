@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.api.join_words import stream_words, streams_of
 from eddyline.engine import RoundEngine
 from eddyline.model import iso_time
 from eddyline.server.directory import ATTENTION, STATUSES, Directory
 from eddyline.server.listing import ALONE, COSTS, Listing
 from eddyline.server.trends import Members
+from eddyline.sql import stream_words, streams_of
 
 Positions = npt.NDArray[np.int64]
 

@@ -29,7 +29,7 @@ _LARGE = (("POST", "/rows"), ("POST", "/queries/bulk"), ("POST", "/rules/plan"),
 
 def body_limit(method: str, path: str) -> int:
     """How many bytes the body of a request may have."""
-    is_large = any(method == wanted and path.endswith(end) for wanted, end in _LARGE)
+    is_large = any(method == large_method and path.endswith(end) for large_method, end in _LARGE)
     return LARGE_BODY_BYTES if is_large else BODY_BYTES
 
 
@@ -50,10 +50,10 @@ class Buckets:
     def wait_s(self, caller: str) -> float:
         """Take one request; 0 if there was one left, else how many seconds until there is."""
         now = self._clock()
-        left, at = self._levels.pop(caller, (float(self.burst), now))
-        left = min(float(self.burst), left + (now - at) * self.per_s)
-        wait_s = 0.0 if left >= 1 else (1 - left) / self.per_s
-        self._levels[caller] = (left - 1 if left >= 1 else left), now
+        allowance, at = self._levels.pop(caller, (float(self.burst), now))
+        allowance = min(float(self.burst), allowance + (now - at) * self.per_s)
+        wait_s = 0.0 if allowance >= 1 else (1 - allowance) / self.per_s
+        self._levels[caller] = (allowance - 1 if allowance >= 1 else allowance), now
         if len(self._levels) > REMEMBERED:
             self._levels.popitem(last=False)
         return wait_s

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.api.rules_cost import cost_class
 from eddyline.model import QueryState, Shape
+from eddyline.rules import cost_class
 
 STATES = ("running", "paused", "suspended")
 COSTS = ("index", "residual", "function", "matches everything")  # the cheapest first
@@ -174,19 +174,19 @@ def listing_after(before: Listing, version: int, changed: Mapping[int, Row | Non
         name_ids.insert(at, query_id)
 
     # without what changed, then with it as it is now
-    gone = places[is_known]
-    left = np.delete(before.ids, gone)
-    where = np.searchsorted(left, ids[is_there])
+    dropped_places = places[is_known]
+    remaining_ids = np.delete(before.ids, dropped_places)
+    where = np.searchsorted(remaining_ids, ids[is_there])
 
     def column(old: npt.NDArray[Any], new: list[int]) -> npt.NDArray[Any]:
-        return np.insert(np.delete(old, gone), where, new)
+        return np.insert(np.delete(old, dropped_places), where, new)
 
     def words(old: list[str], new: list[str]) -> list[str]:
-        return _changed(old, gone.tolist(), where.tolist(), new)
+        return _changed(old, dropped_places.tolist(), where.tolist(), new)
 
     return Listing(
         version,
-        np.insert(left, where, ids[is_there]),
+        np.insert(remaining_ids, where, ids[is_there]),
         words(before.names, [row.name for row in rows]),
         words(before.texts, [row.text for row in rows]),
         column(before.owner_numbers, [kinds.owner(row.owner) for row in rows]),
@@ -199,10 +199,10 @@ def listing_after(before: Listing, version: int, changed: Mapping[int, Row | Non
     )
 
 
-def _changed(old: list[str], gone: list[int], where: list[int], new: list[str]) -> list[str]:
+def _changed(old: list[str], dropped_places: list[int], where: list[int], new: list[str]) -> list[str]:
     """A list without what stands at `gone`, then with new entries before those that stand at `where`."""
     found = old.copy()
-    for at in reversed(gone):
+    for at in reversed(dropped_places):
         del found[at]
     for at, entry in zip(reversed(where), reversed(new), strict=True):
         found.insert(at, entry)

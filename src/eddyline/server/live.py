@@ -30,15 +30,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.api.engine import Engine
-from eddyline.api.kept_results import END, Ids, KeptResults, Owners, Place, place_of, results_of
-from eddyline.catalog.rounds import ListedFile
-from eddyline.engine.durable import OUTBOX
+from eddyline.api import Engine
+from eddyline.catalog import ListedFile
 from eddyline.errors import EddylineError
 from eddyline.events import Event, RoundCommitted
 from eddyline.hit_matches import distinct_ids
+from eddyline.runtime import END, Ids, KeptResults, Owners, Place, place_of, results_of
 from eddyline.server.limits import MOST_STREAMS
-from eddyline.storage.outbox import StoredPart
+from eddyline.storage import OUTBOX, StoredPart
 
 POLICIES = ("catch_up", "drop", "close")
 KEEP_ALIVE_S = 15.0
@@ -79,7 +78,7 @@ class Subscription:
         self.joined_at: Place | None = None
         self.is_allowed: Callable[[], bool] = lambda: True
         self.token_id: str | None = None  # whose it is, if that counts
-        self._asked_s = time.monotonic()
+        self._checked_at_s = time.monotonic()
         self._changed = asyncio.Event()
 
     def matches(self, query_id: int, owner: str | None) -> bool:
@@ -99,9 +98,9 @@ class Subscription:
         n_over = len(self.queue) + len(frames) - self.limit
         if n_over > 0 and self.policy == "drop":
             self.n_lost += n_over
-            kept = [*self.queue, *frames][n_over:]
+            newest_frames = [*self.queue, *frames][n_over:]
             self.queue.clear()
-            self.queue.extend(kept)
+            self.queue.extend(newest_frames)
         elif n_over > 0:
             self.fall_behind()
         else:
@@ -125,8 +124,8 @@ class Subscription:
     def goes_on(self) -> bool:
         """Whether it is neither over nor forbidden by now."""
         now_s = time.monotonic()
-        if now_s - self._asked_s >= ASK_EVERY_S:
-            self._asked_s = now_s
+        if now_s - self._checked_at_s >= ASK_EVERY_S:
+            self._checked_at_s = now_s
             self.is_over = self.is_over or not self.is_allowed()
         return not self.is_over
 
@@ -143,10 +142,10 @@ class Subscription:
 class Hub:
     """Everybody who listens to one engine."""
 
-    def __init__(self, engine: Engine, kept: KeptResults) -> None:
+    def __init__(self, engine: Engine, stored_results: KeptResults) -> None:
         self._engine = engine
         self._rounds = engine.rounds
-        self._kept = kept
+        self._stored_results = stored_results
         self._guard = threading.Lock()
         self._joining: list[Subscription] = []
         self._leaving: list[Subscription] = []
@@ -248,7 +247,7 @@ class Hub:
                 self._pool = ThreadPoolExecutor(CATCH_UP_THREADS, thread_name_prefix="eddyline catching up")
                 with self._rounds.lock:
                     self._round = self._rounds.last_round
-                    self._rounds.listeners.append(self._heard)
+                    self._rounds.listen(self._on_event)
                 self._thread = threading.Thread(target=self._run, name="eddyline live", daemon=True)
                 self._thread.start()
 
@@ -256,9 +255,9 @@ class Hub:
         """End all streams, and let no other begin. Safe from any thread, also in a loop."""
         with self._guard:
             self.is_closed = True
-            everybody = [*self._joining, *self._subscriptions["results"], *self._subscriptions["alerts"]]
+            subscribers = [*self._joining, *self._subscriptions["results"], *self._subscriptions["alerts"]]
         self._wake.set()
-        for sub in everybody:
+        for sub in subscribers:
             _in_loop_of(sub, sub.end)
 
     def close(self) -> None:
@@ -269,30 +268,28 @@ class Hub:
             thread.join(LOOK_EVERY_S * 2)
         if pool is not None:
             pool.shutdown(wait=False)
-        with self._rounds.lock:
-            if self._heard in self._rounds.listeners:
-                self._rounds.listeners.remove(self._heard)
+        self._rounds.unlisten(self._on_event)
 
     # ----------------------------------------------------------------------------------------- in the pool
 
     def _page(self, sub: Subscription, after: Place, until: Place) -> tuple[list[Frame], Place, bool]:
         if sub.kind == "alerts":
             messages = [m for m in self._engine.messages(after=after[0], owner=sub.owner) if m.id <= until[0]]
-            wanted = [m for m in messages if sub.matches(m.query_id, m.owner)]
-            return [_message_frame(message) for message in wanted], until, True
+            matching_messages = [m for m in messages if sub.matches(m.query_id, m.owner)]
+            return [_message_frame(message) for message in matching_messages], until, True
         ids: Ids = None
         if sub.ids is not None:
             ids = np.array(sorted(sub.ids), np.int32)
         elif sub.owner is not None:
             ids = Owners(self._rounds).queries_of(sub.owner)
-        page = self._kept.after(ids, after, until=until[0], limit=EVENTS_AT_ONCE)
+        page = self._stored_results.after(ids, after, until=until[0], limit=EVENTS_AT_ONCE)
         return [_result_frame(result) for result in page.results], page.place, page.is_end
 
     def _lost(self, sub: Subscription) -> bytes | None:
         """What to tell a client that comes back after so long that retention has taken some of what it missed."""
         if sub.kind == "alerts" or sub.place is None:
             return None
-        n = self._kept.n_lost(sub.place)
+        n = self._stored_results.n_lost(sub.place)
         if not n:
             return None
         is_all = sub.owner is None and sub.ids is None
@@ -300,7 +297,7 @@ class Hub:
 
     # ----------------------------------------------------------------------------------------- in the hub's thread
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if isinstance(event, RoundCommitted):
             self._wake.set()
 
@@ -326,7 +323,7 @@ class Hub:
             last = rounds.last_round
             has_listeners = bool(self._subscriptions["results"])
             if last > self._round and has_listeners and durable is not None:
-                files = durable.rounds.files_after(OUTBOX, self._round)
+                files = durable.rounds.files.after(OUTBOX, self._round)
             if has_listeners and durable is None:
                 self._hand_out_in_memory(last)
         before, self._round = self._round, last
@@ -343,13 +340,13 @@ class Hub:
             leaving, self._leaving = self._leaving, []
         if not joining and not leaving:
             return
-        gone = set(map(id, leaving))
+        leaving_ids = set(map(id, leaving))
         if any(sub.kind == "alerts" for sub in joining) and not self._subscriptions["alerts"]:
             self._message = self._last_message()
         for kind, there in self._subscriptions.items():
             known = set(map(id, there))
             new = [sub for sub in joining if sub.kind == kind and id(sub) not in known]
-            self._subscriptions[kind] = [sub for sub in [*there, *new] if id(sub) not in gone]
+            self._subscriptions[kind] = [sub for sub in [*there, *new] if id(sub) not in leaving_ids]
         for sub in joining:
             at = (self._round, END, 0) if sub.kind == "results" else (self._message, END, 0)
             _in_loop_of(sub, sub.joined, at)
@@ -362,22 +359,22 @@ class Hub:
     def _hand_out_round(self, number: int, parts: Sequence[StoredPart]) -> None:
         listeners = self._subscriptions["results"]
         present = distinct_ids(np.concatenate([np.empty(0, np.int32), *(part.query_ids for part in parts)]))
-        wanted = self._wanted(present, listeners)
-        if not len(wanted):
+        subscribed_ids = self._subscribed_ids(present, listeners)
+        if not len(subscribed_ids):
             return
-        n_pairs = sum(int(np.isin(part.query_ids, wanted).sum()) for part in parts)
+        n_pairs = sum(int(np.isin(part.query_ids, subscribed_ids).sum()) for part in parts)
         if n_pairs > MOST_RENDERED:
-            self._behind_on(parts, wanted)
+            self._behind_on(parts, subscribed_ids)
             return
-        self._hand_out(results_of(self._rounds, number, parts, wanted), listeners)
+        self._hand_out(results_of(self._rounds, number, parts, subscribed_ids), listeners)
 
     def _hand_out_in_memory(self, last: int) -> None:
         """The same from the rings, with the lock held."""
         listeners = self._subscriptions["results"]
         if last <= self._round:
             return
-        page = self._kept.after(
-            lambda there: self._wanted(there, listeners),
+        page = self._stored_results.after(
+            lambda there: self._subscribed_ids(there, listeners),
             (self._round, END, 0),
             until=last,
             limit=MOST_RENDERED,
@@ -387,18 +384,18 @@ class Hub:
         else:
             self._all_behind()
 
-    def _wanted(
+    def _subscribed_ids(
         self, present: npt.NDArray[np.int32], listeners: Sequence[Subscription]
     ) -> npt.NDArray[np.int32]:
         """Which of these queries anybody listens to."""
         if any(sub.ids is None and sub.owner is None for sub in listeners):
             return present
         fixed = set().union(*(sub.ids for sub in listeners if sub.ids is not None))
-        is_wanted = np.isin(present, np.fromiter(fixed, np.int32, len(fixed)))
+        is_subscribed = np.isin(present, np.fromiter(fixed, np.int32, len(fixed)))
         owners = {sub.owner for sub in listeners if sub.ids is None}
         if owners:
-            is_wanted |= np.array([self._owners.of(i) in owners for i in present.tolist()], dtype=bool)
-        return present[is_wanted]
+            is_subscribed |= np.array([self._owners.of(i) in owners for i in present.tolist()], dtype=bool)
+        return present[is_subscribed]
 
     def _hand_out(self, results: Iterable[dict[str, Any]], listeners: Sequence[Subscription]) -> None:
         by_id: dict[int, list[Subscription]] = {}
@@ -431,10 +428,10 @@ class Hub:
         newest = self._engine.messages(newest=1)
         return newest[-1].id if newest else 0
 
-    def _behind_on(self, parts: Sequence[StoredPart], wanted: npt.NDArray[np.int32]) -> None:
+    def _behind_on(self, parts: Sequence[StoredPart], subscribed_ids: npt.NDArray[np.int32]) -> None:
         """A round has more than is worth writing here: those concerned read it themselves, or are told how much they lost."""
         for sub in self._subscriptions["results"]:
-            its = [i for i in wanted.tolist() if sub.matches(i, self._owners.of(i))]
+            its = [i for i in subscribed_ids.tolist() if sub.matches(i, self._owners.of(i))]
             n = (
                 sum(int(np.isin(part.query_ids, np.array(its, np.int32)).sum()) for part in parts)
                 if its

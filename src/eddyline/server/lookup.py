@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eddyline.api.kept_results import Ids, Owners, Place, read_place
-from eddyline.api.query import Query
+from eddyline.api import Query
 from eddyline.errors import EddylineError, PropertyError, did_you_mean
 from eddyline.model import QueryState
+from eddyline.runtime import Ids, Owners, Place, read_place
 from eddyline.server.access import Caller
 from eddyline.server.errors import Refusal, not_there
 from eddyline.server.service import Service
@@ -30,14 +30,14 @@ def query_of(service: Service, caller: Caller, named: str, owner: str | None = N
         catalog = rounds.catalog
         if number is not None:
             query_id = int(number[1])
-            is_there = catalog.state(query_id) is not QueryState.DROPPED
-            if is_there and (whose is None or catalog.owner_of(query_id) == whose):
+            is_there = catalog.queries.state(query_id) is not QueryState.DROPPED
+            if is_there and (whose is None or catalog.queries.owner_of(query_id) == whose):
                 return Query(service.engine, query_id)
-        found = catalog.find(named, caller.owner if whose is None else whose)
+        found = catalog.names.find(named, caller.owner if whose is None else whose)
         if found is not None:
             return Query(service.engine, found)
-        names = list(catalog.names(caller.owner if whose is None else whose))
-        others = catalog.find_all(named) if whose is None else []
+        names = list(catalog.names.of(caller.owner if whose is None else whose))
+        others = catalog.names.find_all(named) if whose is None else []
     if others:
         if len(others) == 1:
             return Query(service.engine, others[0])
@@ -82,7 +82,7 @@ def result_of(service: Service, caller: Caller, result_id: str) -> str:
     owner = Owners(service.engine.rounds).of(place[2])
     if owner is None or not (caller.is_admin or owner == caller.owner):
         raise not_there(
-            f"there is no result {result_id[:60]!r}", "GET /api/v1/results lists those that are kept."
+            f"there is no result {result_id[:60]!r}", "GET /api/v1/results lists the stored results."
         )
     return result_id
 

@@ -19,9 +19,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import eddyline
-from eddyline.api.counters import Counters, Seconds
-from eddyline.api.engine import Engine
+from eddyline.api import Engine
 from eddyline.errors import AccessError
+from eddyline.explain import Counters, Seconds
 from eddyline.server.access import Serves
 from eddyline.server.errors import Refusal, forbidden
 from eddyline.server.service import Service
@@ -108,7 +108,7 @@ def _of_rounds(found: Counters) -> Iterator[Metric]:
     yield _counter("late_rows", "Rows behind the watermark of their stream.", found.n_late)
     yield _counter("results", "Results of all queries.", found.n_results)
     yield _counter(
-        "results_dropped", "Results that left memory before anybody read them.", found.n_results_dropped
+        "results_dropped", "Results evicted from memory before they were read.", found.n_results_dropped
     )
     yield _counter("dead_letters", "Rows and pairs that could not be used.", found.n_dead)
     yield _counter("tasks", "Tasks of rounds that were shared among workers.", found.n_tasks)
@@ -166,16 +166,16 @@ def _of_joins(found: Counters) -> Iterator[Metric]:
     streams, joins = found.streams, found.joins
     yield _gauge(
         "join_kept_rows",
-        "Rows of a stream that are kept for joins.",
+        "Rows of a stream that are retained for joins.",
         {(s.name,): s.kept_rows for s in streams},
         "stream",
     )
     yield _gauge("join_kept_bytes", "Memory they take.", {(s.name,): s.kept_bytes for s in streams}, "stream")
     yield _gauge("joins", "Joins that are executed, each for all queries that have it.", joins.n_signatures)
     yield _counter("join_driving_rows", "New rows that looked for partners.", joins.n_drivers)
-    yield _counter("join_probes", "Rows with which kept rows were looked up.", joins.n_probes)
+    yield _counter("join_probes", "Rows that probed retained rows.", joins.n_probes)
     yield _counter("join_partners", "Partners that were found.", joins.n_matches)
-    yield _counter("join_joined_rows", "Rows that joins made.", joins.n_combinations)
+    yield _counter("join_joined_rows", "Rows derived by joins.", joins.n_combinations)
 
 
 def _of_alerts(found: Counters) -> Iterator[Metric]:
@@ -184,7 +184,7 @@ def _of_alerts(found: Counters) -> Iterator[Metric]:
     yield _counter("alerts_resolved", "Alerts that resolved.", alerts.n_resolved)
     yield _counter("alerts_suppressed", "Alerts held back by a cooldown.", alerts.n_suppressed)
     yield _counter("alerts_unformatted", "Messages whose template did not fit the row.", alerts.n_unformatted)
-    yield _counter("alerts_withheld", "Messages that silences kept from being sent.", alerts.n_withheld)
+    yield _counter("alerts_withheld", "Messages that silences withheld.", alerts.n_withheld)
     yield _gauge("alerts_open", "Alerts that are open, by state.", _by(alerts.n_open), "state")
 
 
@@ -235,7 +235,7 @@ def _of_home(found: Counters) -> Iterator[Metric]:
     yield _gauge("store_files", "How many, by kind.", {(k,): n for k, (n, _) in store.kinds.items()}, "kind")
     yield _counter(
         "retention_removed",
-        "Removed by retention since the home is there: results, dead letters, rows as they came.",
+        "Removed by retention since the home was created: results, dead letters, captured rows.",
         {(what,): n for what, n in store.removed.items()},
         "what",
     )
@@ -267,7 +267,7 @@ def _of_audit(found: Counters) -> Iterator[Metric]:
 
 def _of_server(service: Service) -> Iterator[Metric]:
     is_ready = service.trouble() is None and not service.is_draining
-    yield _gauge("ready", "1 while /ready says yes.", int(is_ready))
+    yield _gauge("ready", "1 while /ready answers 200.", int(is_ready))
     yield _gauge("event_streams", "Streams of events that are open.", service.hub.n_streams)
 
 

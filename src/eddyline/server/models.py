@@ -72,7 +72,7 @@ class SilenceBody(Request):
         default=None, alias="for", description="Such as 2 hours."
     )
     until: Annotated[str, Field(max_length=100)] | None = Field(
-        default=None, description="ISO 8601, in UTC if it says nothing else."
+        default=None, description="ISO 8601, in UTC unless it has an offset."
     )
     reason: Words = ""
 
@@ -115,7 +115,8 @@ class StreamBody(Request):
     name: Name
     schema_: str = Field(alias="schema", max_length=SQL_CHARACTERS, examples=["sym STRING, price DOUBLE"])
     time: str | None = Field(
-        default=None, description="The column that says when a row happened, or such as timestamp_millis(ts)."
+        default=None,
+        description="The column with the event time, or an expression such as timestamp_millis(ts).",
     )
     time_unit: str | None = Field(default=None, description="What numbers in it count: s, ms, us, ns.")
     time_format: str | None = Field(
@@ -126,7 +127,7 @@ class StreamBody(Request):
         default=None, description="Columns that identify a row: the stream is a table at its latest rows."
     )
     window: str | int | None = Field(
-        default=None, description="What joins look back on if they do not say: 100 rows, 10 minutes."
+        default=None, description="The window of joins that have none of their own: 100 rows, 10 minutes."
     )
     idle: str | float | None = Field(
         default=None, description="After how long without rows joins no longer wait for it."
@@ -214,7 +215,9 @@ class StreamAnswer(Document):
 
 
 class FilterAnswer(Document):
-    id: int | None = Field(description="Names it in the orders of `history`; None: no row has come to it.")
+    id: int | None = Field(
+        description="Its number in the orders of `history`; None: it has not run on any row."
+    )
     place: int | None
     text: str | None = Field(description="None: only queries of other owners need it.")
     cost_s: float | None
@@ -238,7 +241,7 @@ class FiltersAnswer(Document):
 
 class JoinsAnswer(Document):
     streams: dict[str, dict[str, Any]] = Field(
-        description="By stream: what is kept of it, once for all joins."
+        description="By stream: the rows retained of it, once for all joins."
     )
     signatures: list[dict[str, Any]] = Field(
         description="Joins that several queries may share, each executed once."
@@ -324,7 +327,7 @@ class QueryPageAnswer(Document):
     moods: dict[str, int] = Field(deprecated=True, description="Earlier name of statuses.")
     queries: list[QueryAnswer]
     lines: list[FamilyAnswer | QueryAnswer] = Field(
-        default=[], description="With fold: families, and queries that stand alone, in order."
+        default=[], description="With fold: families, and queries without a family, in order."
     )
     n_lines: int = Field(description="How many entries all pages have.")
 
@@ -380,7 +383,7 @@ class ResultAnswer(Document):
     round: int
     arrival: int
     arrivals: list[int] = Field(
-        default=[], description="Of a join: the numbers of the rows it is made of, in the order of FROM."
+        default=[], description="Of a join: the arrival numbers of its input rows, in the order of FROM."
     )
     change: Literal["insert", "delete"]
     is_late: bool
@@ -391,8 +394,8 @@ class ResultAnswer(Document):
 
 class ResultsAnswer(Document):
     results: list[ResultAnswer]
-    next: str = Field(description="Where to go on: `after` of the next request.")
-    is_end: bool = Field(description="Whether there was nothing more when this was asked.")
+    next: str = Field(description="The cursor for `after` of the next request.")
+    is_end: bool = Field(description="Whether there were no more results at the time of the request.")
 
 
 class WhyAnswer(Document):
@@ -514,7 +517,7 @@ class TokenAnswer(Document):
 
 
 class NewTokenAnswer(TokenAnswer):
-    token: str = Field(description="Shown once, kept nowhere.")
+    token: str = Field(description="Shown once, not stored.")
 
 
 class AuditAnswer(Document):

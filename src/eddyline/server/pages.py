@@ -68,12 +68,12 @@ def _file(request: Request, name: str) -> Response:
 def login(service: Serves, token: Annotated[str, Parameter(max_length=200)] = "") -> Response:
     """The link of the first start: good once, it makes this browser an admin's."""
     try:
-        made, text = session_token(service, token)
+        session, text = session_token(service, token)
     except Refusal as refusal:
-        said = f"{refusal.error.problem}\n{refusal.error.hint}\n"
-        return Response(said, status_code=refusal.status_code, media_type="text/plain; charset=utf-8")
+        refusal_text = f"{refusal.error.problem}\n{refusal.error.hint}\n"
+        return Response(refusal_text, status_code=refusal.status_code, media_type="text/plain; charset=utf-8")
     answer = RedirectResponse("/", status_code=303)
-    set_cookie(service, answer, made, text)
+    set_cookie(service, answer, session, text)
     return answer
 
 

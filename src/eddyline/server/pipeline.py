@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eddyline.api.pipeline_ends import sink_documents, source_documents
+from eddyline.api import sink_documents, source_documents
 from eddyline.errors import UnknownNameError
 from eddyline.server import models
 from eddyline.server.access import Admin, Serves

@@ -16,8 +16,7 @@ from types import FrameType
 
 import uvicorn
 
-from eddyline.api.engine import Engine
-from eddyline.api.run_log import log_start
+from eddyline.api import Engine, log_start
 from eddyline.errors import PropertyError
 from eddyline.server.app import create_app
 from eddyline.server.limits import KEEP_ALIVE_S, MOST_CONNECTIONS, OPEN_FILES
@@ -102,7 +101,7 @@ class Serving:
 
 def serve_in_thread(engine: Engine, settings: Settings) -> Serving:
     """Serve an engine from a thread of this process, until `stop`."""
-    service, server, listener = _made(engine, settings)
+    service, server, listener = _new_server(engine, settings)
     link = first_link(service)
     failure: list[BaseException] = []
 
@@ -139,7 +138,7 @@ def serve_until_signal(
     `spark` is the version of PySpark if rounds run there, for the log.
     """
     _allow_files()
-    service, server, listener = _made(engine, settings)
+    service, server, listener = _new_server(engine, settings)
     service.trouble = trouble
     try:
         log_start(engine, url=service.settings.url, spark=spark)
@@ -150,7 +149,7 @@ def serve_until_signal(
         service.close()
 
 
-def _made(engine: Engine, settings: Settings) -> tuple[Service, _Server, socket.socket]:
+def _new_server(engine: Engine, settings: Settings) -> tuple[Service, _Server, socket.socket]:
     listener = _listener(settings.host, settings.port)
     try:
         port = int(listener.getsockname()[1])
@@ -195,7 +194,7 @@ def _listener(host: str, port: int) -> socket.socket:
         raise PropertyError(
             f"cannot serve at {host}:{port}",
             detail=str(error),
-            hint="Give another --port, or end what uses this one; --port 0 takes any that is free.",
+            hint="Give another --port, or stop the process that uses this one; --port 0 takes any free port.",
         ) from None
     return listener
 
@@ -203,10 +202,10 @@ def _listener(host: str, port: int) -> socket.socket:
 def _allow_files() -> None:
     """Let this process have a file for every connection, as far as the system lets it: shells often allow a thousand."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def first_link(service: Service) -> str | None:

@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import Query as Parameter
 
-from eddyline.api.control import error_to
-from eddyline.api.jsonable import jsonable
-from eddyline.api.mistakes import FieldMistake, query_mistakes
-from eddyline.api.query import Query
-from eddyline.api.register import stated_view
+from eddyline.api import Query
+from eddyline.control import error_to
+from eddyline.delivery import jsonable
 from eddyline.errors import EddylineError, PropertyError, RequestError
 from eddyline.model import iso_time
+from eddyline.rules import FieldMistake, query_mistakes, stated_view
 from eddyline.server import models
 from eddyline.server.access import Author, Caller, Reader, Serves
 from eddyline.server.directory import STATUSES
@@ -28,7 +27,7 @@ from eddyline.server.trends import MINUTES
 
 routes = router("queries")
 
-Owner = Annotated[str | None, Parameter(description="Admins: whose; all if not given.")]
+Owner = Annotated[str | None, Parameter(description="Admins: only this owner's; all if not given.")]
 
 
 # --------------------------------------------------------------------------------------------- lists
@@ -71,10 +70,10 @@ def queries(
     open_alerts = service.open_alerts()
     statuses = directory.statuses(listing, found, open_alerts)
     counts = dict(zip(STATUSES, np.bincount(statuses, minlength=len(STATUSES)).tolist(), strict=True))
-    wanted = status or mood
-    if wanted is not None:
-        is_wanted = statuses == STATUSES.index(wanted)
-        found, statuses = found[is_wanted], statuses[is_wanted]
+    chosen_status = status or mood
+    if chosen_status is not None:
+        is_chosen = statuses == STATUSES.index(chosen_status)
+        found, statuses = found[is_chosen], statuses[is_chosen]
     sort = "status" if sort == "mood" else sort
     body: dict[str, Any] = {"total": len(found), "page": page, "statuses": counts, "moods": counts}
     first = (page - 1) * per_page
@@ -108,7 +107,7 @@ def _lines(
     documents = {each["id"]: each for each in _documents(service, listing, alone, open_alerts, trend)}
     families = [line for line in lines if line.is_family]
     with rounds.lock:
-        spans = rounds.catalog.spans() if trend else []
+        spans = rounds.catalog.queries.spans() if trend else []
     members = [members_of(listing, line, spans) for line in families]
     trends = iter(service.trends.of_families(members, trend) if trend else [])
     found: list[dict[str, Any]] = []
@@ -183,7 +182,7 @@ def add(service: Serves, caller: Author, body: models.QueryBody, owner: Owner = 
     """Register a query. The same name and text again changes nothing; another text under the name needs `replace`."""
     name, given = _checked(caller, body.text, body.properties, owner)
     check_new_name(body.name or name)
-    made = service.commands.query_add(
+    registered = service.commands.query_add(
         text=body.text,
         name=body.name,
         params=body.params,
@@ -191,11 +190,15 @@ def add(service: Serves, caller: Author, body: models.QueryBody, owner: Owner = 
         replace=body.replace,
         to_replace='Send "replace": true to change it, or another name.',
     )
-    what = "register query" if made["is_new"] else "replace query"
-    if made["is_changed"]:
-        service.audit(caller.id, made["owner"], what, {"query": made["name"], "id": made["id"]})
-    facts = document(service, Query(service.engine, made["id"]))
-    return Answer(facts | {"is_new": made["is_new"], "is_changed": made["is_changed"]}, status_code=201)
+    what = "register query" if registered["is_new"] else "replace query"
+    if registered["is_changed"]:
+        service.audit(
+            caller.id, registered["owner"], what, {"query": registered["name"], "id": registered["id"]}
+        )
+    facts = document(service, Query(service.engine, registered["id"]))
+    return Answer(
+        facts | {"is_new": registered["is_new"], "is_changed": registered["is_changed"]}, status_code=201
+    )
 
 
 @routes.post("/queries/bulk", status_code=201, response_model=models.BulkAnswer)
@@ -210,14 +213,18 @@ def add_many(service: Serves, caller: Author, body: models.BulkBody, owner: Owne
     for name in body.queries or ():
         check_new_name(name)
     if body.template is not None:
-        made = service.engine.query_many(body.template, params=body.params, name=body.name, **given)
+        registered = service.engine.query_many(body.template, params=body.params, name=body.name, **given)
     elif body.params is not None or body.name is not None:
         raise PropertyError("params and name go with a template", hint="Leave them out: texts have names.")
     else:
-        made = service.engine.query_many(body.queries or {}, **given)
-    ids = list(made.ids) if isinstance(made.ids, list) else [made.ids[0], made.ids[-1]]
-    service.audit(caller.id, given["owner"], "register queries", {"n": len(made), "ids": ids[:1] + ids[-1:]})
-    return Answer({"n": len(made), "ids": ids}, status_code=201)
+        registered = service.engine.query_many(body.queries or {}, **given)
+    ids = (
+        list(registered.ids) if isinstance(registered.ids, list) else [registered.ids[0], registered.ids[-1]]
+    )
+    service.audit(
+        caller.id, given["owner"], "register queries", {"n": len(registered), "ids": ids[:1] + ids[-1:]}
+    )
+    return Answer({"n": len(registered), "ids": ids}, status_code=201)
 
 
 @routes.post("/queries/check", response_model=models.CheckAnswer)
@@ -245,9 +252,9 @@ def check(service: Serves, caller: Reader, body: models.CheckBody) -> Answer:
             found = service.commands.check(text=body.text, params=body.params, properties=given)
         except EddylineError as error:
             mistakes = [FieldMistake("text", error)]
-    told = [error_to(each.error) | {"field": each.field} for each in mistakes]
-    if told:
-        return Answer(jsonable({"ok": False, "error": told[0], "errors": told}))
+    errors = [error_to(each.error) | {"field": each.field} for each in mistakes]
+    if errors:
+        return Answer(jsonable({"ok": False, "error": errors[0], "errors": errors}))
     return Answer(jsonable({"ok": True, "errors": []} | found))
 
 
@@ -290,21 +297,23 @@ def _checked(
     An owner may stand in the address, among the properties, or in the text: all of them count, however they are spelt.
     """
     view = stated_view(text)
-    said = [] if owner is None else [owner]
+    owner_mistakes = [] if owner is None else [owner]
     given: dict[str, Any] = {}
     for word, value in (*(properties or {}).items(), *(view.properties if view is not None else ())):
         if word.lower().removesuffix("_") != "owner":
             continue
         if value is not None and not isinstance(value, str):
             raise PropertyError(f"property owner: {value!r} is not a text")
-        said += [] if value is None else [value]
+        owner_mistakes += [] if value is None else [value]
     given = {word: v for word, v in (properties or {}).items() if word.lower().removesuffix("_") != "owner"}
-    for each in said:
+    for each in owner_mistakes:
         caller.registers_for(each)
-    if len(set(said)) > 1:
-        raise PropertyError(f"two owners are named: {said[0]!r} and {said[-1]!r}", hint="Name one.")
+    if len(set(owner_mistakes)) > 1:
+        raise PropertyError(
+            f"two owners are named: {owner_mistakes[0]!r} and {owner_mistakes[-1]!r}", hint="Name one."
+        )
     name = None if view is None else view.name
-    return name, given | {"owner": caller.registers_for(said[0] if said else None)}
+    return name, given | {"owner": caller.registers_for(owner_mistakes[0] if owner_mistakes else None)}
 
 
 # --------------------------------------------------------------------------------------------- one query
@@ -372,7 +381,7 @@ def _paused(service: Service, caller: Caller, query: str, owner: str | None, *, 
 
 def _owner(service: Service, handle: Query) -> str:
     with service.engine.rounds.lock:
-        return service.engine.rounds.catalog.owner_of(handle.id)
+        return service.engine.rounds.catalog.queries.owner_of(handle.id)
 
 
 # --------------------------------------------------------------------------------------------- questions

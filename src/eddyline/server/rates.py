@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from eddyline.api.rate import RateMeter
 from eddyline.events import Event, RoundCommitted
+from eddyline.runtime import RateMeter
 
 
 class Rates:
@@ -15,7 +15,7 @@ class Rates:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._rounds, self._rows, self._results = (RateMeter(clock) for _ in range(3))
 
-    def heard(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         if isinstance(event, RoundCommitted):
             self._rounds.add(1)
             self._rows.add(event.n_rows)

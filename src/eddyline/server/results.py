@@ -11,10 +11,10 @@ from fastapi import Query as Parameter
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from eddyline.api.jsonable import jsonable
-from eddyline.api.kept_results import Ids, read_place, written
+from eddyline.delivery import jsonable
 from eddyline.errors import RequestError, UnknownNameError
 from eddyline.model import iso_time
+from eddyline.runtime import Ids, read_place, written
 from eddyline.server import models
 from eddyline.server.access import Author, Caller, Reader, Serves
 from eddyline.server.errors import Answer, Refusal
@@ -33,7 +33,8 @@ Newest = Annotated[
     int | None, Parameter(ge=0, le=MOST_NEWEST, description="The newest; 20 if `after` is not given.")
 ]
 After = Annotated[
-    str | None, Parameter(max_length=60, description="The cursor of a result, or a round: what came later.")
+    str | None,
+    Parameter(max_length=60, description="The cursor of a result, or a round: only later results."),
 ]
 Limit = Annotated[int, Parameter(ge=1, le=MOST_NEWEST)]
 Queries = Annotated[list[str], Parameter(description="Names or numbers; all if not given.")]
@@ -120,12 +121,12 @@ def _timed(service: Service, results: list[dict[str, Any]]) -> list[dict[str, An
 
 
 def _page(service: Service, ids: Ids, newest: int | None, after: str | None, limit: int) -> Answer:
-    last = service.kept.last_round()
+    last = service.stored_results.last_round()
     if after is None:
-        found = service.kept.newest(ids, 20 if newest is None else newest)
+        found = service.stored_results.newest(ids, 20 if newest is None else newest)
         following = str(max([last, *(result["round"] for result in found)]))
         return Answer({"results": _timed(service, found), "next": following, "is_end": True})
-    page = service.kept.after(ids, read_place(after), until=last, limit=limit)
+    page = service.stored_results.after(ids, read_place(after), until=last, limit=limit)
     return Answer(
         {"results": _timed(service, page.results), "next": written(page.place), "is_end": page.is_end}
     )

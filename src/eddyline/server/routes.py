@@ -27,8 +27,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, description in (
         (401, "No token that holds"),
         (403, "The role of the token does not allow this"),
-        (404, "Not there, or not yours"),
-        (408, "The body did not come in time"),
+        (404, "Does not exist, or belongs to another owner"),
+        (408, "The body did not arrive in time"),
         (409, "The query is in a state that does not allow this"),
         (413, "Too large"),
         (422, "The text, the data or the request is wrong"),
@@ -94,6 +94,6 @@ def _unreadable(why: str) -> Refusal:
         RequestError(
             "the body is not JSON",
             detail=why,
-            hint="Send one JSON value in UTF-8; /openapi.json has what each address takes.",
+            hint="Send one JSON value in UTF-8; /openapi.json describes each request.",
         ),
     )

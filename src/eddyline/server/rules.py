@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from eddyline.api import rules
-from eddyline.api.control import error_from, error_to
-from eddyline.api.jsonable import jsonable
-from eddyline.api.rules import RulesError
-from eddyline.api.trials import try_plan
+from eddyline import rules
+from eddyline.control import error_from, error_to
+from eddyline.delivery import jsonable
 from eddyline.errors import PropertyError
+from eddyline.rules import RulesError, try_plan
 from eddyline.server import models
 from eddyline.server.access import Admin, Serves
 from eddyline.server.errors import Answer
@@ -58,22 +57,22 @@ def _desired(folder: str) -> rules.Desired:
 
     A static table would have to, so there is none.
     """
-    wanted = rules.desired([folder])
+    target = rules.desired([folder])
     inside = Path(folder).resolve()
-    for table in wanted.tables:
+    for table in target.tables:
         if not table.file.resolve().is_relative_to(inside):
             raise PropertyError(
                 f"rules_table {table.file.name!r} is not one of the files",
                 hint="Send the table with the rule files, and name it by a relative path.",
             )
-    for stated in wanted.streams:
+    for stated in target.streams:
         if is_static(stated.stream):
             raise PropertyError(
                 f"static table {stated.stream.name} cannot be declared from afar",
                 detail="It would read files of the machine the server runs on.",
                 hint="Declare it there: [tables.NAME] in the pipeline file, or engine.table().",
             )
-    return wanted
+    return target
 
 
 @contextmanager

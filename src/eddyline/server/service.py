@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from eddyline.api.commands import Commands
-from eddyline.api.engine import Engine
-from eddyline.api.kept_results import KeptResults
-from eddyline.catalog.access import Access
+from eddyline.api import Commands, Engine
+from eddyline.catalog import Access
+from eddyline.runtime import KeptResults
 from eddyline.server.directory import Directory
 from eddyline.server.limits import MOST_PROOFS, MOST_TRIALS, Buckets
 from eddyline.server.live import Hub
@@ -68,7 +67,7 @@ class Service:
     settings: Settings
     commands: Commands
     access: Access
-    kept: KeptResults
+    stored_results: KeptResults
     hub: Hub
     directory: Directory
     rates: Rates
@@ -84,18 +83,18 @@ class Service:
 
     @classmethod
     def of(cls, engine: Engine, settings: Settings) -> Service:
-        kept = KeptResults(engine.rounds)
+        stored_results = KeptResults(engine.rounds)
         rates = Rates()
         trends = Trends(engine.rounds)
-        engine.on_event(rates.heard)
-        engine.on_event(trends.heard)
+        engine.on_event(rates.observe)
+        engine.on_event(trends.observe)
         return cls(
             engine=engine,
             settings=settings,
             commands=Commands(engine),
             access=engine.access,
-            kept=kept,
-            hub=Hub(engine, kept),
+            stored_results=stored_results,
+            hub=Hub(engine, stored_results),
             directory=Directory(engine.rounds),
             rates=rates,
             trends=trends,
@@ -123,6 +122,5 @@ class Service:
         self.is_draining = True
         self.hub.close()
         with self.engine.rounds.lock:
-            for heard in (self.rates.heard, self.trends.heard):
-                if heard in self.engine.rounds.listeners:
-                    self.engine.rounds.listeners.remove(heard)
+            for heard in (self.rates.observe, self.trends.observe):
+                self.engine.rounds.unlisten(heard)

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import Query
 
 import eddyline
-from eddyline.api.alert_groups import n_open_alerts
-from eddyline.api.jsonable import jsonable
-from eddyline.api.kept_results import Owners
+from eddyline.alerts import n_open_alerts
+from eddyline.delivery import jsonable
+from eddyline.runtime import Owners
 from eddyline.server import models
 from eddyline.server.access import Admin, Caller, Reader, Serves
 from eddyline.server.errors import Answer
@@ -35,7 +35,7 @@ def status(service: Serves, caller: Reader) -> Answer:
     return Answer(
         jsonable(body)
         | {
-            "last_round": service.kept.last_round(),
+            "last_round": service.stored_results.last_round(),
             "rates": service.rates.per_s(),
             "uptime_s": round(time.monotonic() - service.began, 1),
             "eddyline": eddyline.__version__,
@@ -74,7 +74,7 @@ def index(service: Serves, caller: Admin) -> Answer:
 def joins(
     service: Serves,
     caller: Reader,
-    owner: Annotated[str | None, Query(description="Admins: whose joins; all if not given.")] = None,
+    owner: Annotated[str | None, Query(description="Admins: joins of this owner; all if not given.")] = None,
 ) -> Answer:
     """What joins keep of each stream, now and over time, and in which order new rows look for partners.
 
@@ -106,17 +106,17 @@ def dead_letters(
     """Pairs of row and query that could not be decided, newest last; for admins also rows that did not fit their stream."""
     whose = caller.acts_for(owner)
     rounds = service.engine.rounds
-    wanted = None if query is None else query_of(service, caller, query, owner).id
+    query_id = None if query is None else query_of(service, caller, query, owner).id
     if stream is not None:
         stream = find_stream(service, stream).name
     with rounds.lock:
         rounds.check_open()
-        letters = rounds.dead_letters.find(stream=stream, query_id=wanted)
-        n_total = rounds.dead_letters.n_total if wanted is None else rounds.dead_letters.by_query[wanted]
+        letters = rounds.dead_letters.find(stream=stream, query_id=query_id)
+        n_total = rounds.dead_letters.n_total if query_id is None else rounds.dead_letters.by_query[query_id]
     if whose is not None:
         owners = Owners(rounds)
         letters = [x for x in letters if x.query_id is not None and owners.of(x.query_id) == whose]
-    is_counted = wanted is not None or (whose is None and stream is None)
+    is_counted = query_id is not None or (whose is None and stream is None)
     shown = letters[max(0, len(letters) - newest) :]
     return Answer(
         {

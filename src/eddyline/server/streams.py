@@ -9,11 +9,10 @@ from fastapi import Query as Parameter
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from eddyline.api.engine import StreamHandle
-from eddyline.api.filter_facts import filter_facts
-from eddyline.api.filter_words import FiltersExplanation
-from eddyline.api.jsonable import jsonable
+from eddyline.api import StreamHandle
+from eddyline.delivery import jsonable
 from eddyline.errors import RequestError, did_you_mean
+from eddyline.explain import FiltersExplanation, filter_facts
 from eddyline.model import iso_time
 from eddyline.server import models
 from eddyline.server.access import Admin, Caller, Reader, Serves
@@ -102,7 +101,7 @@ def filters(
         bool, Parameter(description="Also how far from the best possible; takes longer.")
     ] = False,
     owner: Annotated[
-        str | None, Parameter(description="Admins: whose filters have a text; all if not given.")
+        str | None, Parameter(description="Admins: texts of this owner's filters; all if not given.")
     ] = None,
 ) -> Answer:
     """The expensive conditions of a stream's queries: their order and why it changed, what they cost, what sharing them saves.
@@ -120,7 +119,7 @@ def filters(
 @routes.post("/streams", status_code=201, response_model=models.StreamAnswer)
 def declare(service: Serves, caller: Admin, body: models.StreamBody) -> Answer:
     """Declare a stream, or add nullable columns to one that is there."""
-    made = service.engine.stream(
+    declared = service.engine.stream(
         body.name,
         body.schema_,
         time=body.time,
@@ -132,8 +131,8 @@ def declare(service: Serves, caller: Admin, body: models.StreamBody) -> Answer:
         idle=body.idle,
         delete=body.delete,
     )
-    service.audit(caller.id, "", "declare stream", {"stream": made.name, "schema": body.schema_[:1000]})
-    return Answer(_shown(made), status_code=201)
+    service.audit(caller.id, "", "declare stream", {"stream": declared.name, "schema": body.schema_[:1000]})
+    return Answer(_shown(declared), status_code=201)
 
 
 @routes.delete("/streams/{name}", response_model=dict[str, Any])

@@ -10,8 +10,8 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eddyline.api.counters import Histogram, Seconds
-from eddyline.catalog.access import without_tokens
+from eddyline.catalog import without_tokens
+from eddyline.explain import Histogram, Seconds
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -101,8 +101,8 @@ class Traffic:
             "address": (scope.get("client") or ("", 0))[0],
             "token": None if caller is None else caller.id,
         }
-        said = "%(method)s %(path)s %(status)s %(ms)s ms"
-        _logger.log(level, said, fields, extra={"event": "Request", "fields": fields})
+        line_format = "%(method)s %(path)s %(status)s %(ms)s ms"
+        _logger.log(level, line_format, fields, extra={"event": "Request", "fields": fields})
 
 
 def _is_event_stream(message: Message) -> bool:

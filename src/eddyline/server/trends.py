@@ -17,11 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.batch import BitmapHits
-from eddyline.delivery.result_log import Entry
 from eddyline.engine import RoundEngine
 from eddyline.events import Event, RoundCommitted
-from eddyline.hit_matches import HitMatches
 
 MINUTES = 180
 MOST_RULES = 10_000  # of a minute
@@ -74,7 +71,7 @@ class Trends:
     def _number(self) -> int:
         return int(self._clock() // 60)
 
-    def heard(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """A round is final. The first of a minute closes the one before; the engine's lock is held."""
         if isinstance(event, RoundCommitted) and self._number() != self._began:
             self._close(event.round_number)
@@ -86,12 +83,7 @@ class Trends:
             if number == self._began:
                 return
             results = self._rounds.results
-            now = results.produced_counts()
-            for entry in results.newest_first():
-                if round_number is None or entry.round_number < round_number:
-                    break
-                ids, counts = _counted(entry)
-                np.subtract.at(now, ids, counts)
+            now = results.produced_counts() if round_number is None else results.produced_before(round_number)
             new = now.copy()
             new[: len(self._before)] -= self._before[: len(now)]
             self._minutes.append(self._minute(np.maximum(new, 0)))
@@ -105,7 +97,7 @@ class Trends:
             active = np.sort(active[most])
         sums = np.concatenate([[0], np.cumsum(new)])
         spans = {}
-        for first, n in self._rounds.catalog.spans()[-MOST_SPANS:]:
+        for first, n in self._rounds.catalog.queries.spans()[-MOST_SPANS:]:
             low, high = min(first, len(new)), min(first + n, len(new))
             if sums[high] > sums[low]:
                 spans[first] = int(sums[high] - sums[low])
@@ -142,7 +134,7 @@ class Trends:
             results = self._rounds.results
             with self._guard:
                 now, before = self._began, self._before
-                kept = [(minutes - 1 - (now - m.number), m) for m in self._minutes]
+                shown_minutes = [(minutes - 1 - (now - m.number), m) for m in self._minutes]
 
         def running(ids: Ids) -> Counts:
             inside = ids < len(before)
@@ -151,17 +143,4 @@ class Trends:
             with self._rounds.lock:
                 return np.maximum(0, results.produced_by(ids) - earlier)
 
-        return [(at, minute) for at, minute in kept if 0 <= at < minutes - 1], running
-
-
-def _counted(entry: Entry) -> tuple[npt.NDArray[np.int32], Counts]:
-    """Queries of an entry of the result log, and how many results each has there; a query may come several times."""
-    matches = entry.matches
-    if isinstance(matches, HitMatches):
-        hits = matches.hits
-        if isinstance(hits, BitmapHits):
-            assert entry.counts is not None, "a bitmap is counted by lanes"
-            has_some = entry.counts > 0
-            return hits.ids[has_some], entry.counts[has_some].astype(np.int64)
-        return hits.ids, np.ones(len(hits.ids), np.int64)
-    return matches.query_ids, np.ones(len(matches.query_ids), np.int64)
+        return [(at, minute) for at, minute in shown_minutes if 0 <= at < minutes - 1], running

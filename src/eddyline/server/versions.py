@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Path
 
-from eddyline.api.jsonable import jsonable
+from eddyline.delivery import jsonable
 from eddyline.errors import HomeError, UnknownNameError
 from eddyline.server import models
 from eddyline.server.access import Admin, Serves

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from eddyline.expressions.function import FUNCTIONS
+from eddyline.expressions import FUNCTIONS
 from eddyline.server import models
 from eddyline.server.access import Reader, Serves
 from eddyline.server.errors import Answer
 from eddyline.server.routes import router
-from eddyline.sql.properties import PROPERTY_NAMES, SEVERITIES
+from eddyline.sql import PROPERTY_NAMES, SEVERITIES
 
 routes = router("queries")
 

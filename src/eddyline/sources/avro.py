@@ -12,7 +12,7 @@
     a union with null                           what it holds besides, and NULL
 
 Names are compared without regard to case. A field of messages that the stream has no column for refuses their schema as a whole;
-what becomes of one in a file is told in `schema_changes`. A record that does not fit costs its row.
+what becomes of one in a file is reported by `schema_changes`. A record that does not fit costs its row.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ import pyarrow as pa
 from eddyline.errors import SchemaError
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
-from eddyline.sources.ingest import Ingested, Misfit, ordered
+from eddyline.sources.ingestion import IngestedRows, Misfit, ordered_rows
 from eddyline.sources.lines import SHOWN_BYTES, Broken, Line, Places
 from eddyline.sources.positions import SourceError
 from eddyline.sources.rows import checked_columns, rows_in_schema, soundly_numbered
-from eddyline.sources.schema_changes import UNCHANGED, SchemaChange, Written
+from eddyline.sources.schema_changes import UNCHANGED, FileColumn, SchemaChange
 from eddyline.types import (
     BIGINT,
     BINARY,
@@ -95,7 +95,7 @@ class AvroMessages:
 
     def rows(
         self, lines: Sequence[Line], first: int, where: str, places: Sequence[str] | None = None
-    ) -> Ingested:
+    ) -> IngestedRows:
         at = Places(lines, first, where, places)
         records: list[dict[str, Any]] = []
         numbers: list[int] = []
@@ -109,7 +109,7 @@ class AvroMessages:
                 shown = {"_bytes": begins[:SHOWN_BYTES].hex()}
                 misfits.append(Misfit(shown, f"{error} ({at[number]})", NOT_READABLE))
         found = self._records.rows(records, [at[number] for number in numbers])
-        return Ingested(found.rows, found.arrival, [*misfits, *found.misfits])
+        return IngestedRows(found.rows, found.arrival, [*misfits, *found.misfits])
 
     def _record(self, message: Line) -> dict[str, Any]:
         """The record of a message. Raises UnreadableAvro."""
@@ -130,7 +130,7 @@ class AvroMessages:
         try:
             record: Any = fastavro.schemaless_reader(file, self._schema, None)
         except Exception as error:  # whatever the library meets in bytes that are something else
-            raise UnreadableAvro(f"the message is not a record of the schema: {_said(error)}") from None
+            raise UnreadableAvro(f"the message is not a record of the schema: {_error_text(error)}") from None
         if file.tell() != len(message):
             n_left = len(message) - file.tell()
             raise UnreadableAvro(f"the message is not a record of the schema: {n_left} bytes are left over")
@@ -152,7 +152,7 @@ class RecordRows:
         self._time_zone = time_zone
         self._has_uuids = '"uuid"' in json.dumps(schema)
 
-    def rows(self, records: Sequence[dict[str, Any]], places: Sequence[str]) -> Ingested:
+    def rows(self, records: Sequence[dict[str, Any]], places: Sequence[str]) -> IngestedRows:
         """Their rows; `places` say where each stood."""
         rows = [_with_text_for_uuids(record) for record in records] if self._has_uuids else list(records)
         place = {id(row): k for k, row in enumerate(rows)}
@@ -163,7 +163,7 @@ class RecordRows:
         misfits = [
             Misfit(row, f"{message} ({places[place[id(row)]]})") for row, message in [*unnumbered, *unfit]
         ]
-        return replace(ordered(self._stream, batch, arrival, misfits), change=self._change)
+        return replace(ordered_rows(self._stream, batch, arrival, misfits), change=self._change)
 
 
 def _with_text_for_uuids(value: Any) -> Any:
@@ -190,7 +190,7 @@ class AvroFile:
         try:
             self._blocks = fastavro.block_reader(file)
         except Exception as error:  # whatever the library meets in a file that is something else
-            raise UnreadableAvro(f"it is not Avro: {_said(error)}") from None
+            raise UnreadableAvro(f"it is not Avro: {_error_text(error)}") from None
         self.schema = writer_schema(json.dumps(self._blocks.writer_schema))
 
     def records(self, from_row: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
@@ -207,7 +207,7 @@ class AvroFile:
                     if n_read > from_row:
                         yield record, nbytes  # type: ignore[misc]
         except Exception as error:  # whatever the library meets in damaged bytes
-            raise UnreadableAvro(f"damaged after record {n_read}: {_said(error)}") from None
+            raise UnreadableAvro(f"damaged after record {n_read}: {_error_text(error)}") from None
 
 
 # --------------------------------------------------------------------------------------------- schemas
@@ -225,7 +225,7 @@ def writer_schema(text: str) -> Any:
     try:
         schema: Any = fastavro.parse_schema(stated)
     except Exception as error:  # the library has no one kind for what is wrong with a schema
-        raise SchemaError("the Avro schema cannot be used", detail=_said(error)) from None
+        raise SchemaError("the Avro schema cannot be used", detail=_error_text(error)) from None
     if not isinstance(schema, dict) or schema.get("type") != "record" or not schema.get("fields"):
         raise SchemaError(
             "the Avro schema is not that of a record",
@@ -249,12 +249,13 @@ def sql_schema(schema: Any) -> tuple[pa.Schema, dict[str, str]]:
     return pa.schema(fields), strange
 
 
-def written_columns(schema: Any) -> list[Written]:
+def written_columns(schema: Any) -> list[FileColumn]:
     """The columns of records of this schema."""
     columns, strange = sql_schema(schema)
     types = {name: NULL if kind == "null" else None for name, kind in strange.items()}
     return [
-        Written(f.name, types.get(f.name, f.type), strange.get(f.name) or type_name(f.type)) for f in columns
+        FileColumn(f.name, types.get(f.name, f.type), strange.get(f.name) or type_name(f.type))
+        for f in columns
     ]
 
 
@@ -327,7 +328,7 @@ def _struct(record: Any, named: dict[str, Any], inside: tuple[str, ...]) -> pa.D
     return pa.struct(fields)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """What an error of the library says, or what it is where it says nothing."""
     text = str(error).splitlines()[0] if str(error) else ""
     if isinstance(error, EOFError):

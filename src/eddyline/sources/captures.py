@@ -9,12 +9,9 @@ import pyarrow as pa
 
 from eddyline.errors import StoreError
 from eddyline.model import Stream
-from eddyline.sources.ingest import Ingested, ingest
+from eddyline.sources.ingestion import IngestedRows, ingest
 from eddyline.sources.references import Reference, UnreadableReference
-from eddyline.storage.outbox import read_capture
-from eddyline.storage.store import Store, StoredFile
-
-CAPTURE = "capture"
+from eddyline.storage import CAPTURE, Store, StoredFile, read_capture
 
 
 def capture_reference(folder: Path, file: StoredFile) -> Reference:
@@ -23,7 +20,7 @@ def capture_reference(folder: Path, file: StoredFile) -> Reference:
     return Reference(CAPTURE, what, file.nbytes)
 
 
-def read_capture_file(reference: Reference, stream: Stream, time_zone: str) -> Iterator[Ingested]:
+def read_capture_file(reference: Reference, stream: Stream, time_zone: str) -> Iterator[IngestedRows]:
     what = reference.what
     try:
         buffer = Store(Path(what["store"]), 0).read(
@@ -34,7 +31,7 @@ def read_capture_file(reference: Reference, stream: Stream, time_zone: str) -> I
     yield from captured_rows(buffer, stream, time_zone)
 
 
-def captured_rows(buffer: pa.Buffer, stream: Stream, time_zone: str) -> Iterator[Ingested]:
+def captured_rows(buffer: pa.Buffer, stream: Stream, time_zone: str) -> Iterator[IngestedRows]:
     """The rows of a capture in the schema the stream has now."""
     for _, rows in read_capture(buffer):
         yield ingest(stream, with_all_columns(rows, stream), time_zone)

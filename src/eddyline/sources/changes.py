@@ -21,8 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.expressions import mask_of
 from eddyline.model import Stream
-from eddyline.sources.ingest import ONE_LANE, Ingested, Misfit, as_table, ingest
+from eddyline.sources.ingestion import ONE_LANE, IngestedRows, Misfit, as_table, ingest
 from eddyline.stream_properties import NULL_DELETES, delete_column
 from eddyline.types import BIGINT, STRING, python_rows
 
@@ -65,7 +66,7 @@ def effects_of(stream: Stream, rows: pa.RecordBatch) -> Effects:
             _mark(effect, wrong, name, rows.column(name), known)
     how = delete_column(stream)
     if how is not None:
-        effect[_deleted(stream, rows, how) & (effect == _STANDS)] = _DELETES
+        effect[_delete_mask(stream, rows, how) & (effect == _STANDS)] = _DELETES
     return Effects(effect == _DELETES, effect == _SAYS_NOTHING, wrong)
 
 
@@ -86,27 +87,23 @@ def _mark(
         effect[rows] = np.maximum(effect[rows], _SAYS_NOTHING if meaning is None else meaning)
 
 
-def _deleted(stream: Stream, rows: pa.RecordBatch, how: str) -> Mask:
+def _delete_mask(stream: Stream, rows: pa.RecordBatch, how: str) -> Mask:
     flag = next((name for name in rows.schema.names if name.lower() == how.lower()), None)
     if flag is not None:
-        return _mask(pc.fill_null(rows.column(flag), False))
+        return mask_of(pc.fill_null(rows.column(flag), False))
     assert how.lower() == NULL_DELETES, f"stream {stream.name} deletes by {how}, which is no column of it"
     kept = {name.lower() for name in (*stream.key, *([stream.time] if stream.time else []), *_MARKERS)}
     found = np.ones(rows.num_rows, dtype=bool)
     others = [name for name in stream.schema.names if name.lower() not in kept]
     for name in others:
-        found &= _mask(rows.column(name).is_null())
+        found &= mask_of(rows.column(name).is_null())
     return found if others else np.zeros(rows.num_rows, dtype=bool)
-
-
-def _mask(array: pa.Array) -> Mask:
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 # --------------------------------------------------------------------------------------------- before they are rows
 
 
-def ingest_changes(stream: Stream, data: Any, time_zone: str) -> Ingested:
+def ingest_changes(stream: Stream, data: Any, time_zone: str) -> IngestedRows:
     """Take data for a keyed stream, as `ingest` does, and say which of its rows delete."""
     data, undeclared = _with_markers(stream, data)
     marked = replace(stream, schema=pa.schema([*stream.schema, *undeclared]))
@@ -117,29 +114,29 @@ def ingest_changes(stream: Stream, data: Any, time_zone: str) -> Ingested:
     return replace(taken, rows=pa.RecordBatch.from_arrays(rows.columns, schema=stream.schema))
 
 
-def as_changes(stream: Stream, taken: Ingested) -> Ingested:
+def as_changes(stream: Stream, ingested: IngestedRows) -> IngestedRows:
     """Rows that are in the schema of a keyed stream, and which of them delete.
 
     Rows that say nothing are left out, those that cannot be read as a change are misfits. Rows with a `_commit_version` come in
     its order, unless they bring arrival numbers.
     """
     assert stream.is_keyed, f"stream {stream.name} has no key"
-    if taken.is_delete is not None:
-        return taken
-    if taken.arrival is None:
-        taken = _by_version(taken)
-    effects = effects_of(stream, taken.rows)
-    misfits = taken.misfits + [
-        Misfit(python_rows(taken.rows.slice(row, 1))[0], why, MISFIT)
+    if ingested.is_delete is not None:
+        return ingested
+    if ingested.arrival is None:
+        ingested = _by_version(ingested)
+    effects = effects_of(stream, ingested.rows)
+    misfits = ingested.misfits + [
+        Misfit(python_rows(ingested.rows.slice(row, 1))[0], why, MISFIT)
         for row, why in sorted(effects.wrong.items())
     ]
     kept = np.flatnonzero(~effects.says_nothing)
-    rows, arrival = taken.rows, taken.arrival
+    rows, arrival = ingested.rows, ingested.arrival
     if len(kept) < rows.num_rows:
         rows, arrival = rows.take(pa.array(kept)), None if arrival is None else arrival[kept]
     is_delete = effects.is_delete[kept]
     # nothing waits for a table, however its source is divided
-    return replace(taken, rows=rows, arrival=arrival, misfits=misfits, is_delete=is_delete, lanes=ONE_LANE)
+    return replace(ingested, rows=rows, arrival=arrival, misfits=misfits, is_delete=is_delete, lanes=ONE_LANE)
 
 
 def _with_markers(stream: Stream, data: Any) -> tuple[Any, list[pa.Field]]:
@@ -165,12 +162,14 @@ def _with_markers(stream: Stream, data: Any) -> tuple[Any, list[pa.Field]]:
     return [{n: v for n, v in row.items() if str(n).lower() not in dropped} for row in data], found
 
 
-def _by_version(taken: Ingested) -> Ingested:
+def _by_version(ingested: IngestedRows) -> IngestedRows:
     """Rows in the order of their commits, those without one first."""
-    at = next((k for k, name in enumerate(taken.rows.schema.names) if name.lower() == COMMIT_VERSION), None)
-    if at is None or taken.rows.schema.field(at).type != BIGINT:
-        return taken
-    versions = pc.fill_null(taken.rows.column(at), -1).to_numpy()
+    at = next(
+        (k for k, name in enumerate(ingested.rows.schema.names) if name.lower() == COMMIT_VERSION), None
+    )
+    if at is None or ingested.rows.schema.field(at).type != BIGINT:
+        return ingested
+    versions = pc.fill_null(ingested.rows.column(at), -1).to_numpy()
     if (np.diff(versions) >= 0).all():
-        return taken
-    return replace(taken, rows=taken.rows.take(pa.array(np.argsort(versions, kind="stable"))))
+        return ingested
+    return replace(ingested, rows=ingested.rows.take(pa.array(np.argsort(versions, kind="stable"))))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import SchemaError
-from eddyline.expressions.lowerings.zones import to_local, to_utc
+from eddyline.expressions import to_local, to_utc
 from eddyline.model import Stream
 from eddyline.types import (
     TIMESTAMP,
@@ -29,7 +29,7 @@ def column_in_type(
     if isinstance(values, pa.ChunkedArray):
         values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
     if values.type != field.type:
-        values, wrong = _converted(stream, field, values, time_zone)
+        values, wrong = _converted_column(stream, field, values, time_zone)
     else:
         wrong = {}
     if not field.nullable and values.null_count:
@@ -42,7 +42,7 @@ def column_in_type(
     return values, wrong
 
 
-def _converted(
+def _converted_column(
     stream: Stream, field: pa.Field, values: pa.Array, time_zone: str
 ) -> tuple[pa.Array, dict[int, str]]:
     if pa.types.is_null(values.type):
@@ -56,9 +56,9 @@ def _converted(
             hint="Cast the column before pushing, or declare the stream with its type.",
         )
     if source == TIMESTAMP_NTZ and field.type == TIMESTAMP:
-        return _zoned(values.cast(TIMESTAMP_NTZ, safe=False), TIMESTAMP, to_utc, time_zone), {}
+        return _zoned_times(values.cast(TIMESTAMP_NTZ, safe=False), TIMESTAMP, to_utc, time_zone), {}
     if source == TIMESTAMP and field.type == TIMESTAMP_NTZ:
-        return _zoned(values.cast(TIMESTAMP, safe=False), TIMESTAMP_NTZ, to_local, time_zone), {}
+        return _zoned_times(values.cast(TIMESTAMP, safe=False), TIMESTAMP_NTZ, to_local, time_zone), {}
     if pa.types.is_temporal(values.type):
         return values.cast(source, safe=False).cast(
             field.type, safe=False
@@ -117,7 +117,7 @@ def _row_by_row(field: pa.Field, values: pa.Array) -> tuple[pa.Array, dict[int, 
         except pa.ArrowInvalid:
             if stop - start == 1:
                 wrong[start] = (
-                    f"column {field.name}: {_shown(values[start])} does not fit {type_name(field.type)}"
+                    f"column {field.name}: {_value_text(values[start])} does not fit {type_name(field.type)}"
                 )
                 return [pa.nulls(1, field.type)]
             middle = (start + stop) // 2
@@ -126,11 +126,11 @@ def _row_by_row(field: pa.Field, values: pa.Array) -> tuple[pa.Array, dict[int, 
     return pa.concat_arrays(convert(0, len(values))), wrong
 
 
-def _shown(value: pa.Scalar) -> str:
+def _value_text(value: pa.Scalar) -> str:
     return str(python_values(pa.array([value]))[0])
 
 
-def _zoned(values: pa.Array, target: pa.DataType, shift: object, time_zone: str) -> pa.Array:
+def _zoned_times(values: pa.Array, target: pa.DataType, shift: object, time_zone: str) -> pa.Array:
     """Wall-clock times to instants or back, in the session's zone."""
     numbers = values.view(pa.int64())
     shifted = shift(np.asarray(numbers.fill_null(0).to_numpy(zero_copy_only=False)), time_zone)  # type: ignore[operator]

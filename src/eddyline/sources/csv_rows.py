@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from eddyline.errors import SchemaError
-from eddyline.expressions import Context, can_cast
-from eddyline.expressions.conversions import convert
+from eddyline.expressions import Context, can_cast, convert
 from eddyline.model import Stream
-from eddyline.sources.ingest import Ingested, Misfit, ordered
+from eddyline.sources.ingestion import IngestedRows, Misfit, ordered_rows
 from eddyline.sources.json_lines import unreadable
 from eddyline.sources.lines import Broken, Line, Places
 from eddyline.sources.plain_text import plainly_converted
@@ -54,28 +53,28 @@ class CsvRows:
             raise SchemaError("the header cannot be read", detail=row.problem)
         try:
             row.decode()
-            table = _parsed(row, None, delimiter, [])
+            table = _parsed_rows(row, None, delimiter, [])
             return [name.strip() for name in table.schema.names]
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise SchemaError("the header cannot be read", detail=str(error)) from None
 
     def rows(
         self, lines: Sequence[Line], first: int, where: str, places: Sequence[str] | None = None
-    ) -> Ingested:
+    ) -> IngestedRows:
         at = Places(lines, first, where, places)
         misfits: list[Misfit] = []
         texts, numbers = _rows_among(lines, at, misfits)
         if places is not None:  # a message may end its line
             texts = [text.rstrip(b"\r\n") for text in texts]
         table, numbers = self._table(texts, numbers, at, misfits)
-        return self._typed(table, numbers, at, misfits)
+        return self._typed_rows(table, numbers, at, misfits)
 
     def _table(
         self, texts: Sequence[bytes], numbers: Sequence[int], at: Places, misfits: list[Misfit]
     ) -> tuple[pa.Table, Sequence[int]]:
         """The rows as columns of text, and the line of each; rows with another number of fields are set apart."""
         wrong: list[tuple[int, str, str]] = []
-        table = _parsed(b"\n".join(texts), self._names, self._delimiter, wrong)
+        table = _parsed_rows(b"\n".join(texts), self._names, self._delimiter, wrong)
         if table.num_rows + len(wrong) != len(texts):  # Arrow saw other row ends than we: one by one, then
             return self._table_row_by_row(texts, numbers, at, misfits)
         for row, text, problem in wrong:
@@ -86,10 +85,10 @@ class CsvRows:
     def _table_row_by_row(
         self, texts: Sequence[bytes], numbers: Sequence[int], at: Places, misfits: list[Misfit]
     ) -> tuple[pa.Table, Sequence[int]]:
-        tables, kept = [_parsed(b"", self._names, self._delimiter, [])], []
+        tables, kept = [_parsed_rows(b"", self._names, self._delimiter, [])], []
         for text, number in zip(texts, numbers, strict=True):
             wrong: list[tuple[int, str, str]] = []
-            table = _parsed(text, self._names, self._delimiter, wrong)
+            table = _parsed_rows(text, self._names, self._delimiter, wrong)
             if table.num_rows == 1:
                 tables.append(table)
                 kept.append(number)
@@ -98,20 +97,22 @@ class CsvRows:
                 misfits.append(unreadable(text, problem, at[number]))
         return pa.concat_tables(tables), kept
 
-    def _typed(self, table: pa.Table, numbers: Sequence[int], at: Places, misfits: list[Misfit]) -> Ingested:
+    def _typed_rows(
+        self, table: pa.Table, numbers: Sequence[int], at: Places, misfits: list[Misfit]
+    ) -> IngestedRows:
         columns: list[pa.Array] = []
         bad: dict[int, str] = {}
         given = {name.lower(): k for k, name in enumerate(self._names)}
         for f in self._stream.schema:
             k = given.get(f.name.lower())
             values = pa.nulls(len(table), STRING) if k is None else _one_array(table.column(k))
-            columns.append(self._converted(f.name, f.type, values, bad))
+            columns.append(self._converted_column(f.name, f.type, values, bad))
             if not f.nullable and columns[-1].null_count:
                 for row in np.flatnonzero(columns[-1].is_null().to_numpy(zero_copy_only=False)).tolist():
                     bad.setdefault(row, f"column {f.name} is NULL, which the stream does not allow")
         arrival = None
         if ARRIVAL in given:
-            counted = self._converted(ARRIVAL, BIGINT, _one_array(table.column(given[ARRIVAL])), bad)
+            counted = self._converted_column(ARRIVAL, BIGINT, _one_array(table.column(given[ARRIVAL])), bad)
             _check_arrivals(counted, bad)
             arrival = np.asarray(counted.fill_null(0).to_numpy(zero_copy_only=False))
         for row, message in sorted(bad.items()):
@@ -122,9 +123,9 @@ class CsvRows:
             columns = [column.take(pa.array(fine)) for column in columns]
             arrival = None if arrival is None else arrival[fine]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._stream.schema)
-        return replace(ordered(self._stream, rows, arrival, misfits), change=self._change)
+        return replace(ordered_rows(self._stream, rows, arrival, misfits), change=self._change)
 
-    def _converted(self, name: str, t: pa.DataType, values: pa.Array, bad: dict[int, str]) -> pa.Array:
+    def _converted_column(self, name: str, t: pa.DataType, values: pa.Array, bad: dict[int, str]) -> pa.Array:
         plain = plainly_converted(values, t, self._context)
         if plain is not None:
             return plain
@@ -140,7 +141,7 @@ def unfit_for_csv(stream: Stream) -> list[str]:
     return [f.name for f in stream.schema if not can_cast(STRING, f.type)]
 
 
-def _parsed(
+def _parsed_rows(
     body: bytes, names: Sequence[str] | None, delimiter: str, wrong: list[tuple[int, str, str]]
 ) -> pa.Table:
     """Rows as columns of text; into `wrong` go (row number from 0, text, problem) of those that have other fields."""

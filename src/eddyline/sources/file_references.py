@@ -15,7 +15,7 @@ import pyarrow.parquet
 from eddyline.errors import SchemaError
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
-from eddyline.sources.ingest import Ingested
+from eddyline.sources.ingestion import IngestedRows
 from eddyline.sources.positions import FilePlace, FileState
 from eddyline.sources.readers import UNREADABLE, UnreadableFile, open_file
 from eddyline.sources.references import Reference, UnreadableReference
@@ -91,7 +91,7 @@ def state_of(path: Path) -> FileState | None:
 
 def read_file_piece(
     reference: Reference, stream: Stream, time_zone: str, needed: frozenset[str] | None = None
-) -> Iterator[Ingested]:
+) -> Iterator[IngestedRows]:
     """The rows of a piece; see `reading.read`."""
     what = reference.what
     path, state, left = Path(what["folder"]) / what["state"].name, what["state"], what["n_rows"]

@@ -27,14 +27,14 @@ from eddyline.events import Event, FileChanged, FileSetAside
 from eddyline.model import Stream
 from eddyline.sources.file_references import HAS_CHANGED, name_of, pieces, state_of
 from eddyline.sources.formats import FileFormat
-from eddyline.sources.ingest import Ingested, Misfit
+from eddyline.sources.ingestion import IngestedRows, Misfit
 from eddyline.sources.positions import (
     FilePlace,
     FileState,
     FolderPosition,
+    SourceBatch,
     SourceError,
     SourceProgress,
-    Taken,
 )
 from eddyline.sources.readers import FileReader, UnreadableFile, open_file
 from eddyline.sources.references import PlannedInput, Reference
@@ -50,10 +50,10 @@ CAME_LATE = "FILE_CAME_LATE"
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _TakeProgress:
     """What a take has found so far."""
 
-    parts: list[Ingested] = field(default_factory=list)
+    parts: list[IngestedRows] = field(default_factory=list)
     misfits: list[Misfit] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     n_rows: int = 0
@@ -90,25 +90,25 @@ class FolderSource:
         self._clock = clock
         self._position = position or FolderPosition()
         self._reader: FileReader | None = None
-        self._waiting: list[str] = []  # names to read, last first
-        self._ahead: tuple[Ingested, FilePlace] | None = None  # read already, and the place behind it
+        self._pending_names: list[str] = []  # names to read, last first
+        self._ahead: tuple[IngestedRows, FilePlace] | None = None  # read already, and the place behind it
         self._old: set[str] | None = None  # names below the floor that were there before
         self._unprintable: set[str] = set()
         self._listed_ns: int | None = None  # when the folder had last changed as it was listed
         self._next_look = 0.0
         self._n_tries = 0
         self._retry_at: float | None = None
-        self._news = _Gathered()  # what was found while planning, until a round has told it
+        self._news = _TakeProgress()  # what was found while planning, until a round has reported it
         self._refusals: dict[str, int] = {}  # of files workers could not read
         self._aside: dict[str, str] = {}  # files to be set aside by the next round, and why
-        self._growing: set[str] = set()  # files that changed under a worker's hands: read here
+        self._growing_names: set[str] = set()  # files that changed under a worker's hands: read here
 
     # ----------------------------------------------------------------------------------------- as a source
 
-    def take(self, max_rows: int, max_bytes: int) -> Taken | None:
+    def take(self, max_rows: int, max_bytes: int) -> SourceBatch | None:
         if self._retry_at is not None and self._clock() < self._retry_at:
             return None
-        found, self._news = self._news, _Gathered()
+        found, self._news = self._news, _TakeProgress()
         try:
             while found.n_rows < max_rows and found.nbytes < max_bytes:
                 if self._position.current is None and not self._begin_next(found):
@@ -120,7 +120,7 @@ class FolderSource:
                 raise
         if found.is_empty:
             return None
-        return Taken(_joined(self._stream, found), self._position.to_json(), found.events)
+        return SourceBatch(_joined_rows(self._stream, found), self._position.to_json(), found.events)
 
     def redeclare(self, stream: Stream) -> None:
         self._stream = stream
@@ -141,7 +141,7 @@ class FolderSource:
 
     @property
     def is_pending(self) -> bool:
-        return self._position.current is not None or bool(self._waiting)
+        return self._position.current is not None or bool(self._pending_names)
 
     @property
     def is_finished(self) -> bool:
@@ -150,7 +150,7 @@ class FolderSource:
     @property
     def n_waiting(self) -> int:
         """Files known to be there and not finished."""
-        return len(self._waiting) + (self._position.current is not None)
+        return len(self._pending_names) + (self._position.current is not None)
 
     def close(self) -> None:
         self._close_reader()
@@ -162,7 +162,7 @@ class FolderSource:
             return 0
         self._look(self._news)
         current = self._position.current
-        names = ([current.name] if current is not None else []) + self._waiting[::-1][:LOOKED_AHEAD]
+        names = ([current.name] if current is not None else []) + self._pending_names[::-1][:LOOKED_AHEAD]
         states = (self._state(name) for name in names)
         return sum(state.nbytes for state in states if state is not None)
 
@@ -174,16 +174,16 @@ class FolderSource:
         references: list[Reference] = []
         misfits, events, nbytes = list(self._news.misfits), list(self._news.events), 0
         vanished = [name for name in self._refusals if not position.is_done(name)]  # no longer listed
-        names = sorted({*self._waiting, *vanished})
+        names = sorted({*self._pending_names, *vanished})
         if position.current is not None:
             names = [position.current.name, *(name for name in names if name != position.current.name)]
         for name in names:
             state = self._state(name)
-            if name in self._growing or nbytes >= max_bytes:
+            if name in self._growing_names or nbytes >= max_bytes:
                 break
             if name in self._aside or state is None:
                 why = self._aside.get(name, "it was removed before it was read")
-                aside = _Gathered()
+                aside = _TakeProgress()
                 self._set_aside(aside, name, why, CANNOT_BE_READ)
                 misfits += aside.misfits
                 events += aside.events
@@ -214,24 +214,26 @@ class FolderSource:
 
     def move_to(self, position: Any) -> None:
         self._close_reader()
-        self._n_tries, self._retry_at, self._news = 0, None, _Gathered()
+        self._n_tries, self._retry_at, self._news = 0, None, _TakeProgress()
         before, self._position = self._position, FolderPosition.from_json(position)
         if self._old is not None:
-            known = [*before.done, *self._position.done, *self._waiting]
+            known = [*before.done, *self._position.done, *self._pending_names]
             self._old.update(name for name in known if name <= self._position.floor)
         current = self._position.current
         is_current = set() if current is None else {current.name}
-        self._waiting = [
-            name for name in self._waiting if not self._position.is_done(name) and name not in is_current
+        self._pending_names = [
+            name
+            for name in self._pending_names
+            if not self._position.is_done(name) and name not in is_current
         ]
         for name in [name for name in self._refusals if self._position.is_done(name)]:
             del self._refusals[name]
             self._aside.pop(name, None)
 
-    def refused(self, reference: Reference, why: str) -> None:
+    def note_refusal(self, reference: Reference, why: str) -> None:
         name = name_of(reference)
         if why == HAS_CHANGED:
-            self._growing.add(name)
+            self._growing_names.add(name)
         else:
             self._refuse(name, why)
 
@@ -247,7 +249,7 @@ class FolderSource:
 
     # ----------------------------------------------------------------------------------------- the folder
 
-    def _look(self, found: _Gathered) -> None:
+    def _look(self, progress: _TakeProgress) -> None:
         """List the folder if it is time and something may have changed."""
         if self._clock() < self._next_look:
             return
@@ -257,14 +259,14 @@ class FolderSource:
             if self._listed_ns != changed_ns or time.time_ns() - changed_ns < SETTLED_NS:
                 names = self._names()
                 self._listed_ns = changed_ns
-                self._sort(names, found)
+                self._sort(names, progress)
         except OSError as error:
             raise SourceError(
                 f"the folder of stream {self._stream.name} cannot be read",
                 detail=error.strerror,
                 hint="It is tried again; make the folder, or mend its rights.",
             ) from None
-        self._check_done(found)
+        self._check_done(progress)
 
     def _names(self) -> list[str]:
         with os.scandir(self._folder) as entries:
@@ -275,12 +277,12 @@ class FolderSource:
             names = fnmatch.filter(names, self._glob)
         return sorted(names)
 
-    def _sort(self, names: list[str], found: _Gathered) -> None:
+    def _sort(self, names: list[str], progress: _TakeProgress) -> None:
         """Which of the names are to be read, and which came too late for that."""
         position = self._position
         for name in {name for name in names if not name.isprintable()} - self._unprintable:
             self._unprintable.add(name)
-            self._set_aside(found, ascii(name), "such a name cannot be written down", CANNOT_BE_READ)
+            self._set_aside(progress, ascii(name), "such a name cannot be written down", CANNOT_BE_READ)
         names = [name for name in names if name not in self._unprintable]
         below = [name for name in names if name <= position.floor]
         if self._old is None:
@@ -289,11 +291,13 @@ class FolderSource:
             if name not in self._old:
                 self._old.add(name)
                 why = f"it came after files up to {position.floor} were finished, and its name stands before theirs"
-                self._set_aside(found, name, why, CAME_LATE)
+                self._set_aside(progress, name, why, CAME_LATE)
         current = None if position.current is None else position.current.name
-        self._waiting = [name for name in reversed(names) if not position.is_done(name) and name != current]
+        self._pending_names = [
+            name for name in reversed(names) if not position.is_done(name) and name != current
+        ]
 
-    def _check_done(self, found: _Gathered) -> None:
+    def _check_done(self, progress: _TakeProgress) -> None:
         """Announce finished files that are not what they were."""
         for name, state in list(self._position.done.items()):
             now = self._state(name)
@@ -301,41 +305,41 @@ class FolderSource:
                 self._position.done[name] = now
                 how = "shrank" if now.nbytes < state.nbytes else "changed"
                 message = f"file {name} {how} after it was read; its rows are not read again"
-                found.events.append(FileChanged(0, self._stream.name, name, message))
-                found.misfits.append(Misfit({"_file": name}, message, CHANGED))
+                progress.events.append(FileChanged(0, self._stream.name, name, message))
+                progress.misfits.append(Misfit({"_file": name}, message, CHANGED))
 
     def _state(self, name: str) -> FileState | None:
         return state_of(self._folder / name)
 
     # ----------------------------------------------------------------------------------------- a file
 
-    def _begin_next(self, found: _Gathered) -> bool:
+    def _begin_next(self, progress: _TakeProgress) -> bool:
         """Make the next waiting file the current one; False if there is none."""
-        if not self._waiting:
-            self._look(found)
-        while self._waiting:
-            name = self._waiting.pop()
+        if not self._pending_names:
+            self._look(progress)
+        while self._pending_names:
+            name = self._pending_names.pop()
             state = self._state(name)
             if state is not None:
                 self._position.current, self._position.place = state, FilePlace()
                 return True
-            self._set_aside(found, name, "it was removed before it was read", CANNOT_BE_READ)
+            self._set_aside(progress, name, "it was removed before it was read", CANNOT_BE_READ)
         return False
 
-    def _read_on(self, found: _Gathered, max_rows: int, max_bytes: int) -> bool:
+    def _read_on(self, progress: _TakeProgress, max_rows: int, max_bytes: int) -> bool:
         """Read from the current file; False if this take is to end here."""
         current = self._position.current
         assert current is not None
         try:
-            if not self._is_still(current, found):
+            if not self._is_still(current, progress):
                 return True
             rows = self._next_rows(current, max_rows, max_bytes)
         except SchemaError as error:
             why = " ".join(part for part in (error.problem + ".", error.detail, error.hint) if part)
-            self._end_current(found, why)
+            self._end_current(progress, why)
             return True
         except UnreadableFile as error:
-            return self._retry(found, str(error))
+            return self._retry(progress, str(error))
         self._n_tries, self._retry_at = 0, None
         if rows is None:
             self._finish(current)
@@ -343,18 +347,18 @@ class FolderSource:
         assert self._reader is not None
         is_numbered = rows.arrival is not None and len(rows.arrival) > 0
         # rows that bring their own numbers make a round of their own; so do rows that lack other columns, with other queries
-        if found.parts and (
-            is_numbered or rows.change.missing.keys() != found.parts[-1].change.missing.keys()
+        if progress.parts and (
+            is_numbered or rows.change.missing.keys() != progress.parts[-1].change.missing.keys()
         ):
             self._ahead = rows, self._reader.place
             return False
-        found.parts.append(rows)
-        found.n_rows += rows.rows.num_rows + len(rows.misfits)
-        found.nbytes += rows.rows.nbytes
+        progress.parts.append(rows)
+        progress.n_rows += rows.rows.num_rows + len(rows.misfits)
+        progress.nbytes += rows.rows.nbytes
         self._position.place = self._reader.place
         return not is_numbered
 
-    def _next_rows(self, current: FileState, max_rows: int, max_bytes: int) -> Ingested | None:
+    def _next_rows(self, current: FileState, max_rows: int, max_bytes: int) -> IngestedRows | None:
         if self._ahead is not None:
             rows, self._ahead = self._ahead[0], None
             return rows
@@ -363,7 +367,7 @@ class FolderSource:
             self._reader = open_file(path, self._format, self._stream, self._time_zone, self._position.place)
         return self._reader.read(max_rows, max_bytes)
 
-    def _is_still(self, current: FileState, found: _Gathered) -> bool:
+    def _is_still(self, current: FileState, progress: _TakeProgress) -> bool:
         """Whether the file is what it was when it was begun; a file of lines may have grown."""
         now = self._state(current.name)
         if now == current:
@@ -377,14 +381,14 @@ class FolderSource:
             return True
         grew = self._format.has_lines and now.nbytes >= current.nbytes
         message = f"file {current.name} {'grew' if grew else 'changed'} while it was read"
-        found.events.append(FileChanged(0, self._stream.name, current.name, message))
+        progress.events.append(FileChanged(0, self._stream.name, current.name, message))
         if grew:
             self._close_reader()
         else:
-            self._end_current(found, message, CHANGED)
+            self._end_current(progress, message, CHANGED)
         return grew
 
-    def _retry(self, found: _Gathered, why: str) -> bool:
+    def _retry(self, progress: _TakeProgress, why: str) -> bool:
         """Wait and read on from the same place; after some tries the file is set aside."""
         self._close_reader()
         self._n_tries += 1
@@ -392,20 +396,20 @@ class FolderSource:
             self._retry_at = self._clock() + self._retry_s
             return False
         why = why.replace(f"{self._folder}/", "")  # Arrow tells the whole path, which may be a secret
-        self._end_current(found, f"{why} (tried {self._n_tries} times)")
+        self._end_current(progress, f"{why} (tried {self._n_tries} times)")
         return True
 
-    def _end_current(self, found: _Gathered, why: str, error: str = CANNOT_BE_READ) -> None:
+    def _end_current(self, progress: _TakeProgress, why: str, error: str = CANNOT_BE_READ) -> None:
         current, n_rows = self._position.current, self._position.place.n_rows
         assert current is not None
         rest = f"the rest of it, after {n_rows} rows, is set aside: " if n_rows else ""
-        self._set_aside(found, current.name, rest + why, error)
+        self._set_aside(progress, current.name, rest + why, error)
         self._finish(self._state(current.name) or current)
 
-    def _set_aside(self, found: _Gathered, name: str, why: str, error: str) -> None:
+    def _set_aside(self, progress: _TakeProgress, name: str, why: str, error: str) -> None:
         message = f"file {name}: {why}"
-        found.events.append(FileSetAside(0, self._stream.name, name, message))
-        found.misfits.append(Misfit({"_file": name}, message, error))
+        progress.events.append(FileSetAside(0, self._stream.name, name, message))
+        progress.misfits.append(Misfit({"_file": name}, message, error))
 
     def _finish(self, state: FileState) -> None:
         self._close_reader()
@@ -421,7 +425,7 @@ class FolderSource:
         self._ahead = None
 
 
-def _joined(stream: Stream, found: _Gathered) -> Ingested:
+def _joined_rows(stream: Stream, found: _TakeProgress) -> IngestedRows:
     parts = found.parts
     misfits = [misfit for part in parts for misfit in part.misfits] + found.misfits
     if len(parts) == 1:
@@ -432,4 +436,4 @@ def _joined(stream: Stream, found: _Gathered) -> Ingested:
         if batches
         else pa.RecordBatch.from_arrays([pa.array([], f.type) for f in stream.schema], schema=stream.schema)
     )
-    return Ingested(rows, None, misfits, together([part.change for part in parts]))
+    return IngestedRows(rows, None, misfits, together([part.change for part in parts]))

@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-ENDINGS = {
-    "json": (".json", ".jsonl", ".ndjson"),
-    "csv": (".csv",),
-    "parquet": (".parquet", ".pq"),
-    "arrow": (".arrow", ".arrows", ".feather", ".ipc"),
-    "avro": (".avro",),
-}
-FORMATS = tuple(ENDINGS)  # of files
+from eddyline.choices import FILE_ENDINGS
+
 MESSAGE_FORMATS = ("json", "csv", "avro")  # of messages, each one row
 FRAMINGS = ("none", "confluent")
 COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")  # of JSON and CSV, by the ending of the name
@@ -40,10 +34,10 @@ class FileFormat:
         name = file.lower()
         if self.has_lines:
             name = next((name.removesuffix(c) for c in COMPRESSIONS if name.endswith(c)), name)
-        return name.endswith(ENDINGS[self.name])
+        return name.endswith(FILE_ENDINGS[self.name])
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for whoever reads elsewhere."""
+        """All of it, for readers in other processes."""
         return {
             "name": self.name,
             "columns": list(self.columns),

@@ -17,9 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.durations import DAY_US
 from eddyline.model import Stream
-from eddyline.sources.ingest import Ingested
-from eddyline.sources.positions import SourceProgress, Taken
+from eddyline.sources.ingestion import IngestedRows
+from eddyline.sources.positions import SourceBatch, SourceProgress
 from eddyline.sources.references import PlannedInput, Reference
 from eddyline.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, is_integer
 
@@ -39,7 +40,6 @@ _WORDS = (
     "rowan",
     "willow",
 )
-_DAY_US = 86_400_000_000
 VALUE_BYTES = 12  # a guess for texts and the like, until some were made here
 GATHER_S = 0.05  # rows that are due share a round
 REFERENCE_ROWS = 1 << 17
@@ -96,14 +96,14 @@ class ColumnGenerator:
         if is_integer(self.type):
             span = int(self.high) - int(self.low) + 1
             return pa.array(int(self.low) + numbers.below(span), self.type)
-        return self._rounded(self.low + numbers.shares() * (self.high - self.low))
+        return self._rounded_values(self.low + numbers.shares() * (self.high - self.low))
 
     def _normal(self, numbers: _Numbers, started_us: int) -> pa.Array:
         other = _Numbers(numbers.seed, f"{self.column} angle", numbers.first, numbers.n)
         radius = np.sqrt(-2.0 * np.log(1.0 - numbers.shares()))
-        return self._rounded(self.low + self.high * radius * np.cos(2.0 * np.pi * other.shares()))
+        return self._rounded_values(self.low + self.high * radius * np.cos(2.0 * np.pi * other.shares()))
 
-    def _rounded(self, values: npt.NDArray[np.floating[Any]]) -> pa.Array:
+    def _rounded_values(self, values: npt.NDArray[np.floating[Any]]) -> pa.Array:
         if is_decimal(self.type):
             return pa.array([f"{value:.{self.type.scale}f}" for value in values]).cast(self.type)
         if is_integer(self.type):
@@ -114,7 +114,7 @@ class ColumnGenerator:
         rows = numbers.rows()
         if is_integer(self.type):
             return pa.array(int(self.low) + rows * int(self.high)).cast(self.type)
-        return self._rounded(self.low + rows * float(self.high))
+        return self._rounded_values(self.low + rows * float(self.high))
 
     def _text(self, numbers: _Numbers, started_us: int) -> pa.Array:
         distinct, places = np.unique(numbers.below(self.count), return_inverse=True)
@@ -127,14 +127,14 @@ class ColumnGenerator:
         if self.jitter_us:
             times = times - numbers.below(self.jitter_us + 1)
         if self.type == DATE:
-            return pa.array((times // _DAY_US).astype(np.int32)).view(DATE)
+            return pa.array((times // DAY_US).astype(np.int32)).view(DATE)
         if self.type in (TIMESTAMP, TIMESTAMP_NTZ):
             return pa.array(times, pa.int64()).view(self.type)
         return pa.array(times, pa.int64()).cast(self.type)
 
 
 def default_generator(column: str, t: pa.DataType, step_us: int = 1_000) -> ColumnGenerator | None:
-    """How a column is filled that nobody says anything about; None for types that need to be told."""
+    """How a column without settings is filled; None for types that need some."""
     if t in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
         return ColumnGenerator(column, t, "time", step_us=step_us)
     if is_integer(t) or pa.types.is_floating(t) or is_decimal(t):
@@ -215,23 +215,23 @@ class Generator:
             for f in stream.schema
         ]
 
-    def take(self, max_rows: int, max_bytes: int) -> Taken | None:
-        n = min(max_rows, self._due(), max(1, int(max_bytes / self._row_bytes)))
+    def take(self, max_rows: int, max_bytes: int) -> SourceBatch | None:
+        n = min(max_rows, self._n_due(), max(1, int(max_bytes / self._row_bytes)))
         if n <= 0:
             return None
         arrays = [column.make(self._seed, self._next, n, self._started_us) for column in self._columns]
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._stream.schema)
         self._row_bytes = max(1.0, rows.nbytes / n)
         self._next += n
-        return Taken(Ingested(rows), {"row": self._next, "started_us": self._started_us})
+        return SourceBatch(IngestedRows(rows), {"row": self._next, "started_us": self._started_us})
 
     # ----------------------------------------------------------------------------------------- by reference
 
     def backlog_bytes(self) -> int:
-        return int(min(self._due(), MOST_DUE) * self._row_bytes)
+        return int(min(self._n_due(), MOST_DUE) * self._row_bytes)
 
     def plan(self, max_rows: int, max_bytes: int) -> PlannedInput | None:
-        n = min(max_rows, self._due(), max(1, int(max_bytes / self._row_bytes)))
+        n = min(max_rows, self._n_due(), max(1, int(max_bytes / self._row_bytes)))
         if n <= 0:
             return None
         references = []
@@ -251,10 +251,10 @@ class Generator:
     def move_to(self, position: dict[str, int]) -> None:
         self._next = position["row"]
 
-    def refused(self, reference: Reference, why: str) -> None:
+    def note_refusal(self, reference: Reference, why: str) -> None:
         raise AssertionError(f"made-up rows cannot be read: {why}")
 
-    def _due(self) -> int:
+    def _n_due(self) -> int:
         """How many rows should be there by now and are not."""
         left = 1 << 62 if self._n_rows is None else self._n_rows - self._next
         if not self._is_paced:
@@ -272,12 +272,12 @@ class Generator:
         return max(GATHER_S, due_at - self._clock())
 
     def progress(self) -> SourceProgress:
-        due = self._due()
+        due = self._n_due()
         return SourceProgress(f"row {self._next:,}", max(0, due) if due < 1 << 61 else None, "rows")
 
     @property
     def is_pending(self) -> bool:
-        return not self._is_paced and self._due() > 0
+        return not self._is_paced and self._n_due() > 0
 
     @property
     def is_finished(self) -> bool:
@@ -288,14 +288,14 @@ class Generator:
 
 
 def _usual_bytes(t: pa.DataType) -> float:
-    """What a value takes in memory; workers make rows of which nobody here has seen one."""
+    """What a value takes in memory; workers make the rows, so none can be measured here."""
     try:
         return float(t.bit_width) / 8
     except ValueError:  # of no fixed size
         return VALUE_BYTES
 
 
-def read_generated(reference: Reference, stream: Stream, time_zone: str) -> Iterator[Ingested]:
+def read_generated(reference: Reference, stream: Stream, time_zone: str) -> Iterator[IngestedRows]:
     """The rows of a reference of a generator."""
     what = reference.what
     columns: dict[str, ColumnGenerator] = {column.column: column for column in what["columns"]}
@@ -308,4 +308,4 @@ def read_generated(reference: Reference, stream: Stream, time_zone: str) -> Iter
             else pa.nulls(n, f.type)
             for f in stream.schema
         ]
-        yield Ingested(pa.RecordBatch.from_arrays(arrays, schema=stream.schema))
+        yield IngestedRows(pa.RecordBatch.from_arrays(arrays, schema=stream.schema))

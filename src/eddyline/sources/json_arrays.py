@@ -24,7 +24,7 @@ def array_elements(read: Callable[[], bytes], decoder: json.JSONDecoder) -> Iter
     while True:
         number += 1
         text.next_symbol()
-        yield text.decoded(decoder, number)
+        yield text.decoded_value(decoder, number)
         if text.next_symbol() != ",":
             text.expect("]", after=number)
             return
@@ -58,7 +58,7 @@ class _TextAhead:
             )
         self._at += 1
 
-    def decoded(self, decoder: json.JSONDecoder, number: int) -> tuple[Any, int]:
+    def decoded_value(self, decoder: json.JSONDecoder, number: int) -> tuple[Any, int]:
         """The value that begins here; reads on as long as it may be cut off."""
         while True:
             try:

@@ -30,8 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from eddyline.expressions import Context
-from eddyline.expressions.conversions import convert
+from eddyline.durations import DAY_US
+from eddyline.expressions import Context, convert
 from eddyline.model import Stream
 from eddyline.sources.rows import ARRIVAL
 from eddyline.types import (
@@ -50,13 +50,12 @@ from eddyline.types import (
 
 BoolVector = npt.NDArray[np.bool_]
 
-EXAMPLES = 8  # lines, from which it is told what names the stream does not have are like
+EXAMPLES = 8  # lines, from which the types of unknown names are guessed
 MOST_UNKNOWN = 100  # such names
 MOST_NESTED = 8  # levels inside them
 
 _MINUS_ZERO = np.iinfo(np.int64).min  # its bits
 _DATE = "0000-00-00"
-_DAY_US = 86_400_000_000
 _YEAR_1_US, _YEAR_10000_US = -62_135_596_800_000_000, 253_402_300_800_000_000
 _YEAR_2038_US = 2_145_916_800_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
@@ -79,7 +78,7 @@ class ReadAsColumns:
 
     rows: pa.RecordBatch
     is_certain: BoolVector | None
-    unknown: Sequence[str] = ()  # names the stream does not have
+    unknown_names: Sequence[str] = ()  # names the stream does not have
 
 
 class JsonColumns:
@@ -89,7 +88,7 @@ class JsonColumns:
         self._stream = stream
         self._read_as = [_read_as(f.type) for f in stream.schema]
         self._finish = [_finish(f.type, time_zone) for f in stream.schema]
-        self._unknown: dict[str, pa.DataType] = {}
+        self._unknown_types: dict[str, pa.DataType] = {}
         self._parse = self._parse_options(stream.schema.names)
         self._has_decimals = any(is_decimal(f.type) for f in stream.schema)
 
@@ -98,7 +97,7 @@ class JsonColumns:
         examples = [_object(line) for line in lines[:EXAMPLES]]
         spelling = {key.lower(): key for key in examples[0]}
         names = [spelling.get(name.lower(), name) for name in self._stream.schema.names]
-        self._unknown = _unknown(examples, {ARRIVAL, *map(str.lower, names)})
+        self._unknown_types = _unknown_types(examples, {ARRIVAL, *map(str.lower, names)})
         self._parse = self._parse_options(names)
 
     def read(self, lines: Sequence[bytes]) -> ReadAsColumns | None:
@@ -132,14 +131,14 @@ class JsonColumns:
                 is_certain &= column.is_valid().to_numpy(zero_copy_only=False)
             columns.append(column)
         rows = pa.RecordBatch.from_arrays(columns, schema=self._stream.schema)
-        unknown = dict(zip(self._unknown, arrays[n_columns:], strict=True))
+        unknown = dict(zip(self._unknown_types, arrays[n_columns:], strict=True))
         for column in unknown.values():
             _and_where(is_certain, column, _has_only_finite_numbers)
         written = [name for name, column in unknown.items() if column.null_count < len(column)]
         return ReadAsColumns(rows, None if is_certain.all() else is_certain, written)
 
     def _parse_options(self, names: Sequence[str]) -> pyarrow.json.ParseOptions:
-        columns = [*zip(names, self._read_as, strict=True), *self._unknown.items()]
+        columns = [*zip(names, self._read_as, strict=True), *self._unknown_types.items()]
         return pyarrow.json.ParseOptions(
             explicit_schema=pa.schema(columns),
             newlines_in_values=False,
@@ -171,7 +170,7 @@ def _object(line: bytes) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- names the stream does not have
 
 
-def _unknown(examples: Sequence[dict[str, Any]], known: set[str]) -> dict[str, pa.DataType]:
+def _unknown_types(examples: Sequence[dict[str, Any]], known: set[str]) -> dict[str, pa.DataType]:
     """The other names in some objects, each with a type that its values have there; too many of them are left to be refused."""
     names = dict.fromkeys(key for example in examples for key in example if key.lower() not in known)
     if not _are_plain(names):
@@ -333,11 +332,11 @@ def _times(column: pa.Array, t: pa.DataType, time_zone: str, is_certain: BoolVec
     except pa.ArrowInvalid:  # finer perhaps: what is below a microsecond is cut
         nanoseconds = column.cast(pa.timestamp("ns", zone))
         times = pc.floor_temporal(nanoseconds, unit="microsecond").cast(pa.timestamp("us", zone), safe=False)
-    low, below = _YEAR_1_US + _DAY_US, _YEAR_10000_US - _DAY_US
+    low, below = _YEAR_1_US + DAY_US, _YEAR_10000_US - DAY_US
     if times.type != t and time_zone != "UTC":
         if "/" not in time_zone:  # a short name, which Java and Python may understand differently
             is_certain[:] = False
-        low, below = _DAY_US, _YEAR_2038_US - _DAY_US
+        low, below = DAY_US, _YEAR_2038_US - DAY_US
     is_certain &= _is_within(times.view(pa.int64()), low, below)
     return times if times.type == t else convert(times, t, Context(time_zone=time_zone)).values
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model import Stream
-from eddyline.sources.ingest import Ingested, Misfit, ordered
+from eddyline.sources.ingestion import IngestedRows, Misfit, ordered_rows
 from eddyline.sources.json_columns import ReadAsColumns, columns_for
 from eddyline.sources.lines import SHOWN_BYTES, Broken, Line, Places
 from eddyline.sources.rows import ARRIVAL, rows_in_schema, soundly_numbered
@@ -43,50 +43,56 @@ class JsonLines:
         self.decoder = json.JSONDecoder(parse_float=_Exact) if is_exact else json.JSONDecoder()
         self._columns = columns_for(stream, time_zone)
         self._n_at_once = _MOST
-        self._ignored: dict[str, str] = {}  # names that were met and are no columns, and what is said of them
+        self._ignored_names: dict[
+            str, str
+        ] = {}  # names that were met and are no columns, and what is said of them
 
     def rows(
         self, lines: Sequence[Line], first: int, where: str, places: Sequence[str] | None = None
-    ) -> Ingested:
+    ) -> IngestedRows:
         at = Places(lines, first, where, places)
         read = self._read_as_columns(lines)
-        values, numbers, misfits = self._decoded(lines, read.rest, at)
+        values, numbers, misfits = self._decoded_values(lines, read.rest, at)
         if read.batches and any(
             isinstance(value, dict) and value.get(ARRIVAL) is not None for value in values
         ):
-            read = _Read(
+            read = _ColumnLines(
                 rest=list(range(len(lines)))
             )  # numbers of their own: each row is judged by the others
-            values, numbers, misfits = self._decoded(lines, read.rest, at)
-        fitted = self._fitted(values, [at[number] for number in numbers], misfits, noun="line")
-        rows, unknown = fitted.rows, fitted.unknown | read.unknown
+            values, numbers, misfits = self._decoded_values(lines, read.rest, at)
+        fitted = self._fitting_rows(values, [at[number] for number in numbers], misfits, noun="line")
+        rows, unknown = fitted.rows, fitted.unknown_names | read.unknown_names
         if read.batches:
-            kept = [numbers[k] for k in fitted.kept]
+            kept = [numbers[k] for k in fitted.places]
             order = np.argsort(np.concatenate([*read.numbers, np.array(kept, np.int64)]), kind="stable")
             rows = pa.concat_batches([*read.batches, rows])
             if kept:
                 rows = rows.take(pa.array(order))
-        return self._ordered(rows, fitted, unknown)
+        return self._ordered_rows(rows, fitted, unknown)
 
-    def objects(self, values: Sequence[Any], numbers: Sequence[int], where: str, *, noun: str) -> Ingested:
+    def objects(
+        self, values: Sequence[Any], numbers: Sequence[int], where: str, *, noun: str
+    ) -> IngestedRows:
         """Rows of JSON values that were decoded already; `numbers` say which `noun` of the file each was."""
-        fitted = self._fitted(values, [f"{where}, {noun} {number}" for number in numbers], [], noun=noun)
-        return self._ordered(fitted.rows, fitted, fitted.unknown)
+        fitted = self._fitting_rows(
+            values, [f"{where}, {noun} {number}" for number in numbers], [], noun=noun
+        )
+        return self._ordered_rows(fitted.rows, fitted, fitted.unknown_names)
 
-    def _ordered(self, rows: pa.RecordBatch, fitted: _Fitted, unknown: set[str]) -> Ingested:
-        found = ordered(self._stream, rows, fitted.arrival, fitted.misfits)
-        for name in sorted(unknown - self._ignored.keys())[: MOST_IGNORED - len(self._ignored)]:
-            self._ignored[name] = why_ignored(self._stream, name)
-        ignored = {name: self._ignored[name] for name in sorted(unknown & self._ignored.keys())}
+    def _ordered_rows(self, rows: pa.RecordBatch, fitted: _FittingRows, unknown: set[str]) -> IngestedRows:
+        found = ordered_rows(self._stream, rows, fitted.arrival, fitted.misfits)
+        for name in sorted(unknown - self._ignored_names.keys())[: MOST_IGNORED - len(self._ignored_names)]:
+            self._ignored_names[name] = why_ignored(self._stream, name)
+        ignored = {name: self._ignored_names[name] for name in sorted(unknown & self._ignored_names.keys())}
         return replace(found, change=SchemaChange(ignored=ignored)) if ignored else found
 
     # ----------------------------------------------------------------------------------------- as columns
 
-    def _read_as_columns(self, lines: Sequence[Line]) -> _Read:
+    def _read_as_columns(self, lines: Sequence[Line]) -> _ColumnLines:
         """What can be read so, in pieces: smaller after one that was refused, larger after one that was not."""
         if self._columns is None or len(lines) < _LEAST:
-            return _Read(rest=list(range(len(lines))))
-        read = _Read()
+            return _ColumnLines(rest=list(range(len(lines))))
+        read = _ColumnLines()
         texts, numbers, read.rest = _objects_among(lines)
         if texts:
             self._columns.expect(texts)
@@ -108,7 +114,7 @@ class JsonLines:
 
     # ----------------------------------------------------------------------------------------- row by row
 
-    def _decoded(
+    def _decoded_values(
         self, lines: Sequence[Line], wanted: Sequence[int], at: Places
     ) -> tuple[list[Any], list[int], list[Misfit]]:
         """The values of the wanted lines, which lines they are, and those that are not JSON."""
@@ -135,9 +141,9 @@ class JsonLines:
                 misfits.append(unreadable(line, "the line is not JSON", at[number]))
         return values, numbers, misfits
 
-    def _fitted(
+    def _fitting_rows(
         self, values: Sequence[Any], places: Sequence[str], misfits: list[Misfit], *, noun: str
-    ) -> _Fitted:
+    ) -> _FittingRows:
         """Rows of the values that are objects and fit."""
         rows: list[dict[str, Any]] = []
         number: dict[int, int] = {}  # which value a row is, by its identity
@@ -160,7 +166,7 @@ class JsonLines:
             misfits.append(Misfit(row, f"{message} ({places[number[id(row)]]})"))
         apart = {id(row) for row, _ in unfit}
         kept = [number[id(row)] for row in rows if id(row) not in apart]
-        return _Fitted(batch, arrival, misfits, kept, unknown)
+        return _FittingRows(batch, arrival, misfits, kept, unknown)
 
     def _decode_binary(self, row: dict[str, Any]) -> str | None:
         """BINARY travels as base64, as Spark reads and writes it."""
@@ -176,16 +182,16 @@ class JsonLines:
 
 
 @dataclass(slots=True)
-class _Read:
+class _ColumnLines:
     """Lines that were read as columns, and the numbers of the rest."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     numbers: list[npt.NDArray[np.int64]] = field(default_factory=list)  # of the lines in each batch
     rest: list[int] = field(default_factory=list)
-    unknown: set[str] = field(default_factory=set)  # names that are no columns
+    unknown_names: set[str] = field(default_factory=set)  # names that are no columns
 
     def add(self, found: ReadAsColumns, numbers: npt.NDArray[np.int64]) -> None:
-        self.unknown.update(found.unknown)
+        self.unknown_names.update(found.unknown_names)
         if found.is_certain is None:
             self.batches.append(found.rows)
             self.numbers.append(numbers)
@@ -196,14 +202,14 @@ class _Read:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fitted:
+class _FittingRows:
     """Rows that fit, and which of the values given they were."""
 
     rows: pa.RecordBatch
     arrival: npt.NDArray[np.int64] | None
     misfits: list[Misfit]
-    kept: list[int]
-    unknown: set[str]  # names that are no columns
+    places: list[int]
+    unknown_names: set[str]  # names that are no columns
 
 
 def _objects_among(lines: Sequence[Line]) -> tuple[Sequence[bytes], Sequence[int], list[int]]:
@@ -238,19 +244,19 @@ def unreadable(line: bytes, problem: str, place: str) -> Misfit:
 class _Exact(float):
     """A number that remembers how it was written, so that a DECIMAL loses no digit."""
 
-    __slots__ = ("_written",)
-    _written: str
+    __slots__ = ("_text",)
+    _text: str
 
     def __new__(cls, written: str) -> _Exact:
         number = super().__new__(cls, written)
-        number._written = written
+        number._text = written
         return number
 
     def __repr__(self) -> str:
         try:
-            return str(Decimal(self._written))
+            return str(Decimal(self._text))
         except InvalidOperation:  # an exponent of twenty digits
-            return self._written
+            return self._text
 
 
 def _kind(value: Any) -> str:

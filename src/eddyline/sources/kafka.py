@@ -31,12 +31,12 @@ from eddyline.kafka import (
 )
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
-from eddyline.sources.ingest import Ingested, Lanes
+from eddyline.sources.ingestion import IngestedRows, Lanes
 from eddyline.sources.kafka_messages import (
     ROWS_AT_ONCE,
     MessageRows,
     check_same,
-    joined,
+    joined_parts,
     lane_name,
     reference,
     size,
@@ -44,24 +44,24 @@ from eddyline.sources.kafka_messages import (
 from eddyline.sources.kafka_offsets import (
     TopicPosition,
     TopicSettings,
-    cut,
     found_place,
     n_waiting,
+    range_pieces,
     shared_out,
 )
-from eddyline.sources.positions import SourceError, SourcePart, SourceProgress, Taken
+from eddyline.sources.positions import SourceBatch, SourceError, SourcePart, SourceProgress
 from eddyline.sources.references import PlannedInput, ReadCount, Reference
 
 STATE_S = 1.0  # while there is enough to read, what the topic holds is asked for so often
 REFERENCE_BYTES = 8 << 20  # a reference holds about so much, so that workers can share a partition
 FIRST_GUESS_BYTES = 200  # of a message, until some were seen
 SAMPLED_MESSAGES = 100
-SHOWN_PARTITIONS = 200  # of those whose progress is told one by one
+SHOWN_PARTITIONS = 200  # of those whose progress is reported one by one
 WEIGH_S = 60.0  # so often some are looked at, if none are read here
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _TopicContents:
     """What the topic held when it was asked last."""
 
     state: TopicState
@@ -86,7 +86,7 @@ class KafkaSource:
         answer_s: float = ANSWER_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Talks to nobody yet. Raises SourceError without the client library, SchemaError if format and stream do not agree."""
+        """No connection is opened yet. Raises SourceError without the client library, SchemaError if the format does not fit."""
         self._cluster = cluster
         self._topic = topic
         self._payload = payload
@@ -96,7 +96,7 @@ class KafkaSource:
         self._poll_s = poll_s
         self._answer_s = answer_s
         self._clock = clock
-        self._seen: _Seen | None = None
+        self._contents: _TopicContents | None = None
         self._message_bytes = float(FIRST_GUESS_BYTES)
         self._weighed_at: float | None = None
         self._refusal: str | None = None
@@ -104,11 +104,11 @@ class KafkaSource:
         try:
             check_library()
         except KafkaFailure as failure:
-            raise self._told(failure) from None
+            raise self._source_error(failure) from None
 
     # ----------------------------------------------------------------------------------------- as a source
 
-    def take(self, max_rows: int, max_bytes: int) -> Taken | None:
+    def take(self, max_rows: int, max_bytes: int) -> SourceBatch | None:
         position, events = self._place()
         ranges = self._shares(position, max_rows, max_bytes)
         if not ranges and not events:
@@ -116,17 +116,17 @@ class KafkaSource:
         rows, ends = self._read(ranges, max_bytes, position.topic_id)
         self._position = position.behind(ends)
         lanes = replace(self._lanes(self._position), runs=rows.lanes.runs)
-        return Taken(replace(rows, lanes=lanes), self._position.to_json(), events)
+        return SourceBatch(replace(rows, lanes=lanes), self._position.to_json(), events)
 
     def redeclare(self, stream: Stream) -> None:
         self._stream = stream
         self._decoder = MessageRows(self._payload, stream, self._time_zone)
 
     def wait_s(self) -> float:
-        return 0.0 if self._seen is None else max(0.0, self._seen.at + self._poll_s - self._clock())
+        return 0.0 if self._contents is None else max(0.0, self._contents.at + self._poll_s - self._clock())
 
     def progress(self) -> SourceProgress:
-        position, seen = self._position, self._seen
+        position, seen = self._position, self._contents
         if position is None:
             return SourceProgress("nothing read yet", None, "messages")
         ends = {} if seen is None else seen.state.ends
@@ -144,7 +144,7 @@ class KafkaSource:
 
     @property
     def is_pending(self) -> bool:
-        return self._seen is not None and self._n_waiting() > 0
+        return self._contents is not None and self._n_waiting() > 0
 
     @property
     def is_finished(self) -> bool:
@@ -158,8 +158,8 @@ class KafkaSource:
     def backlog_bytes(self) -> int:
         """About how much lies ready, from how large messages were so far. Raises SourceError."""
         position, _ = self._place()
-        assert self._seen is not None
-        return int(n_waiting(position, self._seen.state) * self._message_bytes)
+        assert self._contents is not None
+        return int(n_waiting(position, self._contents.state) * self._message_bytes)
 
     def plan(self, max_rows: int, max_bytes: int) -> PlannedInput | None:
         position, events = self._place()
@@ -169,7 +169,7 @@ class KafkaSource:
         if not ranges and not events:
             return None
         n_messages = max(1, int(REFERENCE_BYTES / self._message_bytes))
-        pieces = [piece for each in ranges for piece in cut(each, n_messages)]
+        pieces = [piece for each in ranges for piece in range_pieces(each, n_messages)]
         behind = position.behind({each.partition: each.end for each in ranges})
 
         def position_behind(counts: Sequence[ReadCount]) -> Any:
@@ -185,12 +185,12 @@ class KafkaSource:
     def move_to(self, position: Any) -> None:
         self._position = TopicPosition.from_json(position)
 
-    def refused(self, reference: Reference, why: str) -> None:
+    def note_refusal(self, reference: Reference, why: str) -> None:
         """Messages are never set aside unread: the next plan says why they could not be read, the one after offers them again."""
         what = reference.what
         where = f"partition {what['partition']}, offsets {what['start']} to {what['end']}"
         self._refusal = f"{where}: {why}"
-        self._seen = None
+        self._contents = None
 
     def _reference(self, piece: MessageRange, position: TopicPosition) -> Reference:
         nbytes = int(len(piece) * self._message_bytes)
@@ -211,19 +211,19 @@ class KafkaSource:
 
     def _state(self) -> TopicState:
         """What the topic holds, asked for if it may have changed since."""
-        if self._seen is not None:
+        if self._contents is not None:
             fresh_s = STATE_S if self._n_waiting() else self._poll_s
-            if self._clock() < self._seen.at + fresh_s:
-                return self._seen.state
+            if self._clock() < self._contents.at + fresh_s:
+                return self._contents.state
         try:
             with borrowed_reader(self._cluster, answer_s=self._answer_s) as reader:
                 state = reader.topic_state(self._topic)
         except UnknownTopic as failure:
-            self._seen = None
+            self._contents = None
             raise self._no_topic(failure) from None
         except KafkaFailure as failure:
-            raise self._told(failure) from None
-        self._seen = _Seen(state, self._clock())
+            raise self._source_error(failure) from None
+        self._contents = _TopicContents(state, self._clock())
         return state
 
     def _no_topic(self, failure: UnknownTopic) -> SourceError:
@@ -237,19 +237,19 @@ class KafkaSource:
         )
 
     def _n_waiting(self) -> int:
-        if self._seen is None or self._position is None:
+        if self._contents is None or self._position is None:
             return 0
-        return n_waiting(self._position, self._seen.state)
+        return n_waiting(self._position, self._contents.state)
 
     def _shares(self, position: TopicPosition, max_rows: int, max_bytes: int) -> list[MessageRange]:
-        assert self._seen is not None
+        assert self._contents is not None
         n_messages = min(max_rows, int(max_bytes / self._message_bytes))
-        return shared_out(position, self._seen.state, max(1, n_messages))
+        return shared_out(position, self._contents.state, max(1, n_messages))
 
     def _lanes(self, position: TopicPosition) -> Lanes:
         """The partitions there are, and those of which more lies ready."""
-        assert self._seen is not None
-        ends = self._seen.state.ends
+        assert self._contents is not None
+        ends = self._contents.state.ends
         waiting = [p for p, end in ends.items() if position.offsets.get(p, end) < end]
         return Lanes(behind=frozenset(map(lane_name, waiting)), known=frozenset(lane_name(p) for p in ends))
 
@@ -257,7 +257,7 @@ class KafkaSource:
 
     def _read(
         self, ranges: Sequence[MessageRange], max_bytes: int, topic_id: str | None
-    ) -> tuple[Ingested, dict[int, int]]:
+    ) -> tuple[IngestedRows, dict[int, int]]:
         """The rows of these ranges, and how far each was read: less than all of it if messages are larger than thought."""
         by_partition: dict[int, list[Any]] = {each.partition: [] for each in ranges}
         ends = {each.partition: each.end for each in ranges}
@@ -278,7 +278,7 @@ class KafkaSource:
                         break
                 check_same(reader, self._topic, topic_id)
         except KafkaFailure as failure:
-            raise self._told(failure) from None
+            raise self._source_error(failure) from None
         self._weigh(nbytes, n_messages)
         parts = [
             (partition, self._decoder.rows(messages[at : at + ROWS_AT_ONCE]))
@@ -286,7 +286,7 @@ class KafkaSource:
             for at in range(0, len(messages), ROWS_AT_ONCE)
         ]
         runs = tuple((lane_name(partition), part.rows.num_rows) for partition, part in parts)
-        rows = joined(self._stream, [part for _, part in parts])
+        rows = joined_parts(self._stream, [part for _, part in parts])
         return replace(rows, lanes=Lanes(runs)), ends
 
     def _sample(self, position: TopicPosition) -> None:
@@ -296,12 +296,12 @@ class KafkaSource:
             with borrowed_reader(self._cluster, answer_s=self._answer_s) as reader:
                 came = [message for some in reader.messages(self._topic, ranges) for message in some]
         except KafkaFailure as failure:
-            raise self._told(failure) from None
+            raise self._source_error(failure) from None
         self._weigh(sum(map(size, came)), len(came))
 
-    def _told(self, failure: KafkaFailure) -> SourceError:
+    def _source_error(self, failure: KafkaFailure) -> SourceError:
         """A failure as sources tell it; what the topic holds is asked for anew, which may tell better."""
-        self._seen = None
+        self._contents = None
         return SourceError(failure.problem, detail=failure.detail, hint=failure.hint)
 
     def _weigh(self, nbytes: int, n_messages: int) -> None:

@@ -23,7 +23,7 @@ from eddyline.errors import SchemaError
 from eddyline.kafka import Cluster, KafkaFailure, MessageRange, Reader, borrowed_reader
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
-from eddyline.sources.ingest import Ingested, Misfit
+from eddyline.sources.ingestion import IngestedRows, Misfit
 from eddyline.sources.lines import SHOWN_BYTES
 from eddyline.sources.payloads import decoder_for
 from eddyline.sources.references import Reference, UnreadableReference
@@ -50,7 +50,7 @@ OF_THE_MESSAGE: dict[str, tuple[tuple[pa.DataType, ...], Callable[[Any], Any]]] 
 def reference(
     cluster: Cluster, topic: str, topic_id: str | None, payload: FileFormat, each: MessageRange, nbytes: int
 ) -> Reference:
-    """A range of messages, for whoever reads it. Secrets stay references, which are looked up there."""
+    """A range of messages to read. Secrets stay references, which are looked up there."""
     what = {
         "cluster": cluster.to_json(),
         "topic": topic,
@@ -68,7 +68,7 @@ def lane_name(partition: int) -> str:
     return str(partition)
 
 
-def read_kafka(reference: Reference, stream: Stream, time_zone: str) -> Iterator[Ingested]:
+def read_kafka(reference: Reference, stream: Stream, time_zone: str) -> Iterator[IngestedRows]:
     """The rows of one reference. Raises UnreadableReference; what came before is then not to be used."""
     what = reference.what
     each = MessageRange(what["partition"], what["start"], what["end"])
@@ -117,7 +117,7 @@ class MessageRows:
         is_found = all(name.lower() in OF_THE_MESSAGE for name in stream.key)
         self._may_delete = stream.is_keyed and is_found and delete_column(stream) == NULL_DELETES
 
-    def rows(self, messages: Sequence[Any]) -> Ingested:
+    def rows(self, messages: Sequence[Any]) -> IngestedRows:
         """Their rows, in their order. One that does not fit is set apart, with topic, partition and offset."""
         misfits: list[Misfit] = []
         whole: list[Any] = []
@@ -128,19 +128,20 @@ class MessageRows:
             else:
                 misfits.append(misfit)
         if not self._may_delete:
-            found = self._decoded(whole)
+            found = self._decoded_rows(whole)
         else:
             runs = itertools.groupby(whole, lambda message: message.value() is None)
             parts = [
-                self._deleting(list(run)) if is_none else self._decoded(list(run)) for is_none, run in runs
+                self._delete_rows(list(run)) if is_none else self._decoded_rows(list(run))
+                for is_none, run in runs
             ]
-            found = joined(self._stream, parts)
-        return Ingested(found.rows, None, [*misfits, *found.misfits], found.change)
+            found = joined_parts(self._stream, parts)
+        return IngestedRows(found.rows, None, [*misfits, *found.misfits], found.change)
 
-    def _deleting(self, messages: Sequence[Any]) -> Ingested:
+    def _delete_rows(self, messages: Sequence[Any]) -> IngestedRows:
         """Messages without a value, as rows that have nothing but what the message itself says."""
         nothing = [pa.nulls(len(messages), f.type) for f in self._stream.schema]
-        return Ingested(
+        return IngestedRows(
             self._with_own(pa.RecordBatch.from_arrays(nothing, schema=self._stream.schema), messages)
         )
 
@@ -161,7 +162,7 @@ class MessageRows:
                 return _misfit(message, f"column {f.name}: the key is not UTF-8", UNFIT)
         return None
 
-    def _decoded(self, messages: Sequence[Any]) -> Ingested:
+    def _decoded_rows(self, messages: Sequence[Any]) -> IngestedRows:
         values = [message.value() for message in messages]
         if self._is_text:
             values = [value.rstrip(b"\r\n") for value in values]
@@ -169,14 +170,14 @@ class MessageRows:
         assert found.rows.num_rows + len(found.misfits) == len(messages), (len(messages), found)
         is_plain = found.arrival is None or not len(found.arrival)
         if is_plain and (not self._own or not found.misfits):
-            return Ingested(self._with_own(found.rows, messages), None, found.misfits, found.change)
+            return IngestedRows(self._with_own(found.rows, messages), None, found.misfits, found.change)
         if len(messages) == 1:
             rows = self._with_own(found.rows, messages[: found.rows.num_rows])
-            return Ingested(rows, None, found.misfits, found.change)
+            return IngestedRows(rows, None, found.misfits, found.change)
         # Which message a row came from is known only where all of them fit, and stand as they came: halve until they do.
         middle = len(messages) // 2
-        halves = [self._decoded(messages[:middle]), self._decoded(messages[middle:])]
-        return joined(self._stream, halves)
+        halves = [self._decoded_rows(messages[:middle]), self._decoded_rows(messages[middle:])]
+        return joined_parts(self._stream, halves)
 
     def _with_own(self, rows: pa.RecordBatch, messages: Sequence[Any]) -> pa.RecordBatch:
         """The rows with the columns of the message itself."""
@@ -210,14 +211,14 @@ def check_columns(stream: Stream) -> None:
         )
 
 
-def joined(stream: Stream, parts: Sequence[Ingested]) -> Ingested:
+def joined_parts(stream: Stream, parts: Sequence[IngestedRows]) -> IngestedRows:
     """Rows and misfits of several parts, one after the other."""
     misfits = [misfit for part in parts for misfit in part.misfits]
     change = together([part.change for part in parts])
     if len(parts) == 1:
-        return Ingested(parts[0].rows, None, misfits, change)
+        return IngestedRows(parts[0].rows, None, misfits, change)
     nothing = pa.RecordBatch.from_pylist([], schema=stream.schema)
-    return Ingested(pa.concat_batches([part.rows for part in parts] or [nothing]), None, misfits, change)
+    return IngestedRows(pa.concat_batches([part.rows for part in parts] or [nothing]), None, misfits, change)
 
 
 class _Places(Sequence[str]):

@@ -125,23 +125,23 @@ def _anew(
     return TopicPosition(state.topic_id, state.starts), [MessagesLost(0, settings.stream, None, message)]
 
 
-def _refuse(settings: TopicSettings, problem: str, told: list[str], hint: str) -> None:
+def _refuse(settings: TopicSettings, problem: str, sentences: list[str], hint: str) -> None:
     if settings.on_gone == "earliest":
         return
     raise SourceError(
         problem,
-        detail=_list(told) + ".",
+        detail=_list(sentences) + ".",
         hint=f'{hint}To go on with what is there, say on_gone = "earliest" in the source of stream {settings.stream}.',
     )
 
 
-def _sentence(problem: str, told: list[str]) -> str:
-    return f"{problem}: {_list(told)}"
+def _sentence(problem: str, sentences: list[str]) -> str:
+    return f"{problem}: {_list(sentences)}"
 
 
-def _list(told: list[str]) -> str:
-    more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-    return "; ".join(told[:_SHOWN]) + more
+def _list(sentences: list[str]) -> str:
+    more = f" and {len(sentences) - _SHOWN} more" if len(sentences) > _SHOWN else ""
+    return "; ".join(sentences[:_SHOWN]) + more
 
 
 # --------------------------------------------------------------------------------------------- shares
@@ -168,7 +168,7 @@ def shared_out(position: TopicPosition, state: TopicState, n_messages: int) -> l
     ]
 
 
-def cut(each: MessageRange, n_messages: int) -> list[MessageRange]:
+def range_pieces(each: MessageRange, n_messages: int) -> list[MessageRange]:
     """A range in pieces of so many offsets."""
     return [
         MessageRange(each.partition, start, min(start + n_messages, each.end))

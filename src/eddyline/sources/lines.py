@@ -78,18 +78,18 @@ class Places:
         self._lines = lines
         self._first = first
         self._where = where
-        self._stated = stated
+        self._stated_places = stated
         self._numbers: list[int] = []
 
     @property
     def are_stated(self) -> bool:
         """Whether the lines are messages, of which the caller said where they stood."""
-        return self._stated is not None
+        return self._stated_places is not None
 
     def __getitem__(self, at: int) -> str:
-        if self._stated is not None:
-            return self._stated[at]
-        if not self._numbers:  # only now: most lines fit, and nobody asks
+        if self._stated_places is not None:
+            return self._stated_places[at]
+        if not self._numbers:  # only now: most lines fit, and then it is not needed
             self._numbers = list(
                 itertools.accumulate((n_lines([line]) for line in self._lines), initial=self._first)
             )
@@ -109,9 +109,9 @@ class LineCutter:
         *whole, rest = block.split(b"\n")
         lines: list[Line] = []
         if whole:
-            lines = [self._finished(whole[0]), *whole[1:]]
+            lines = [self._finished_line(whole[0]), *whole[1:]]
             if max(map(len, whole)) > self._max_bytes:
-                lines = [_fitting(line, self._max_bytes) for line in lines]
+                lines = [_fitting_line(line, self._max_bytes) for line in lines]
         self._length += len(rest)
         self._pieces.append(rest)
         if self._length > self._max_bytes:  # keep its beginning only
@@ -120,9 +120,9 @@ class LineCutter:
 
     def end(self) -> list[Line]:
         """The last line, if it had no line end."""
-        return [self._finished(b"")] if self._length else []
+        return [self._finished_line(b"")] if self._length else []
 
-    def _finished(self, last: bytes) -> Line:
+    def _finished_line(self, last: bytes) -> Line:
         length = self._length + len(last)
         line = b"".join([*self._pieces, last])
         self._pieces = []
@@ -139,7 +139,7 @@ class RowCutter:
         field = rb'(?:"(?:[^"]|"")*+"[ \t]*+|(?!")[^%s]*+)' % comma
         self._whole = re.compile(rb"(?:%s(?:%s|\r?\Z))*+\Z" % (field, comma))
         self._goes_on = re.compile(rb'(?:%s%s)*+"(?:[^"]|"")*+\Z' % (field, comma))
-        self._open: list[bytes] = []
+        self._open_lines: list[bytes] = []
 
     def feed(self, lines: Sequence[Line]) -> list[Line]:
         """The rows that end with these lines."""
@@ -147,48 +147,48 @@ class RowCutter:
         coming = list(reversed(lines))
         while coming:
             line = coming.pop()
-            if isinstance(line, Broken) and self._open:
+            if isinstance(line, Broken) and self._open_lines:
                 coming.append(line)
-                rows += self._given_up(coming)
-            elif isinstance(line, Broken) or (not self._open and b'"' not in line):
+                rows += self._broken_rows(coming)
+            elif isinstance(line, Broken) or (not self._open_lines and b'"' not in line):
                 rows.append(line)
             else:
-                self._open.append(line)
-                row = b"\n".join(self._open)
+                self._open_lines.append(line)
+                row = b"\n".join(self._open_lines)
                 if self._whole.match(row) is not None:
                     rows.append(row)
-                    self._open.clear()
+                    self._open_lines.clear()
                 elif not self._may_go_on(row):
-                    rows += self._given_up(coming)
+                    rows += self._broken_rows(coming)
         return rows
 
     def end(self) -> list[Line]:
         """What is left when no more lines come."""
         rows: list[Line] = []
-        while self._open:
+        while self._open_lines:
             again: list[Line] = []
-            rows += self._given_up(again)
+            rows += self._broken_rows(again)
             rows += self.feed(again[::-1])
         return rows
 
-    def _given_up(self, coming: list[Line]) -> list[Line]:
+    def _broken_rows(self, coming: list[Line]) -> list[Line]:
         """The first open line is a broken row by itself; the others come again, before what else is coming."""
-        if not self._open:
+        if not self._open_lines:
             return []
-        first, *others = self._open
+        first, *others = self._open_lines
         coming.extend(reversed(others))
-        self._open.clear()
+        self._open_lines.clear()
         is_open = self._goes_on.match(first) is not None
         problem = "a quotation mark is not closed" if is_open else "a quotation mark stands where none can"
         return [Broken(len(first), first[:SHOWN_BYTES], problem)]
 
     def _may_go_on(self, row: bytes) -> bool:
-        if len(self._open) >= MAX_LINES_PER_ROW or len(row) > MAX_LINE_BYTES:
+        if len(self._open_lines) >= MAX_LINES_PER_ROW or len(row) > MAX_LINE_BYTES:
             return False
         return self._goes_on.match(row) is not None
 
 
-def _fitting(line: Line, max_bytes: int) -> Line:
+def _fitting_line(line: Line, max_bytes: int) -> Line:
     if isinstance(line, Broken) or len(line) <= max_bytes:
         return line
     return _overlong(line, len(line), max_bytes)

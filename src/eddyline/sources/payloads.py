@@ -9,7 +9,7 @@ from eddyline.model import Stream
 from eddyline.sources.avro import AvroMessages
 from eddyline.sources.csv_rows import CsvRows, unfit_for_csv
 from eddyline.sources.formats import FileFormat
-from eddyline.sources.ingest import Ingested
+from eddyline.sources.ingestion import IngestedRows
 from eddyline.sources.json_lines import JsonLines
 from eddyline.sources.lines import Line
 
@@ -21,7 +21,7 @@ class Decoder(Protocol):
 
     def rows(
         self, lines: Sequence[Line], first: int, where: str, places: Sequence[str] | None = None
-    ) -> Ingested:
+    ) -> IngestedRows:
         """Rows of these lines; `first` is the number of the first line, `where` the name of the file or the like.
 
         `places` instead say for each line where it stood: "topic trades, partition 0, offset 17".

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.expressions import Context
-from eddyline.expressions.conversions import convert
+from eddyline.expressions import Context, convert
 from eddyline.types import DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, is_integer
 
 _FIRST_DAY = -719_162  # 0001-01-01

@@ -13,16 +13,16 @@ from typing import Any, Protocol
 from eddyline.errors import EddylineError
 from eddyline.events import Event
 from eddyline.model import Stream
-from eddyline.sources.ingest import Ingested
+from eddyline.sources.ingestion import IngestedRows
 
 REMEMBERED_FILES = 100  # names above the floor that are known to be finished
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SourceBatch:
     """What a source hands over for one round."""
 
-    rows: Ingested
+    rows: IngestedRows
     position: Any
     events: Sequence[Event] = ()  # to be announced, with the number of the round
 
@@ -57,7 +57,7 @@ class SourceError(EddylineError):
 class Source(Protocol):
     """Where rows of one stream come from."""
 
-    def take(self, max_rows: int, max_bytes: int) -> Taken | None:
+    def take(self, max_rows: int, max_bytes: int) -> SourceBatch | None:
         """The next rows, as many as are there now within the limits; None if there are none.
 
         Raises SourceError, and SchemaChanged if the stream is to have more columns before they are read.

@@ -20,14 +20,14 @@ from eddyline.sources.avro import AvroFile, RecordRows, UnreadableAvro, written_
 from eddyline.sources.columns import may_become
 from eddyline.sources.csv_rows import CsvRows
 from eddyline.sources.formats import COMPRESSIONS, FileFormat
-from eddyline.sources.ingest import Ingested, ingest
+from eddyline.sources.ingestion import IngestedRows, ingest
 from eddyline.sources.json_arrays import BrokenArray, array_elements
 from eddyline.sources.json_lines import JsonLines
 from eddyline.sources.lines import Line, LineCutter, LineQueue, RowCutter, n_lines
 from eddyline.sources.payloads import Decoder
 from eddyline.sources.positions import FilePlace
 from eddyline.sources.rows import ARRIVAL, may_hold
-from eddyline.sources.schema_changes import SchemaChange, SchemaChanged, Written, change_of
+from eddyline.sources.schema_changes import FileColumn, SchemaChange, SchemaChanged, change_of
 from eddyline.types import NULL, canonical, type_name
 
 BLOCK_BYTES = 1 << 20
@@ -44,7 +44,7 @@ class FileReader(Protocol):
 
     place: FilePlace  # where the next read begins
 
-    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+    def read(self, max_rows: int, max_bytes: int) -> IngestedRows | None:
         """The next rows; None at the end. Raises UnreadableFile, and SchemaError if the file can never fit the stream."""
         ...
 
@@ -154,13 +154,13 @@ class _LineFile:
         self._blocks = blocks
         self._lines_of = LineCutter()
         self._rows_of = rows_of
-        self._pending = LineQueue()
+        self._pending_lines = LineQueue()
         self._is_end = False
 
-    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
-        while not self._is_end and not self._pending.is_full(max_rows, max_bytes):
-            self._pending.add(self._next_rows())
-        taken = self._pending.take(max_rows, max_bytes)
+    def read(self, max_rows: int, max_bytes: int) -> IngestedRows | None:
+        while not self._is_end and not self._pending_lines.is_full(max_rows, max_bytes):
+            self._pending_lines.add(self._next_rows())
+        taken = self._pending_lines.take(max_rows, max_bytes)
         if not taken:
             return None
         rows = self._decoder.rows(taken, self.place.line, self._name)
@@ -234,7 +234,7 @@ class _JsonArray:
             if self._next() is None:
                 break
 
-    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+    def read(self, max_rows: int, max_bytes: int) -> IngestedRows | None:
         values: list[Any] = []
         nbytes = 0
         while len(values) < max_rows and nbytes < max_bytes:
@@ -282,7 +282,7 @@ class _AvroRecords:
         self._records = records.records(place.n_rows)
         self._damage: UnreadableAvro | None = None  # met behind records that are still to be handed over
 
-    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+    def read(self, max_rows: int, max_bytes: int) -> IngestedRows | None:
         records: list[dict[str, Any]] = []
         nbytes = 0
         try:
@@ -307,7 +307,7 @@ class _AvroRecords:
         self._file.close()
 
 
-def _is_held(t: pa.DataType, column: Written) -> bool:
+def _is_held(t: pa.DataType, column: FileColumn) -> bool:
     return column.type in (None, NULL) or may_hold(t, column.type)  # without a type: value by value
 
 
@@ -315,7 +315,7 @@ def _is_held(t: pa.DataType, column: Written) -> bool:
 
 
 def _change(
-    stream: Stream, written: list[Written], name: str, fits: Callable[[pa.DataType, Written], bool]
+    stream: Stream, written: list[FileColumn], name: str, fits: Callable[[pa.DataType, FileColumn], bool]
 ) -> SchemaChange:
     """How the columns of a file differ from those of the stream. Raises SchemaChanged if the stream is to have more of them."""
     change = change_of(stream, written, f"file {name}", fits)
@@ -368,10 +368,10 @@ class _ArrowFile:
     def __init__(self, path: Path) -> None:
         self._file = pa.OSFile(str(path))
         self._is_file = self._file.read(6) == b"ARROW1"
-        self._reader = self._opened(None)
+        self._reader = self._opened_reader(None)
         self.schema = self._reader.schema
 
-    def _opened(self, places: Sequence[int] | None) -> Any:
+    def _opened_reader(self, places: Sequence[int] | None) -> Any:
         """A reader of all columns, or of those at these places."""
         self._file.seek(0)
         options = pa.ipc.IpcReadOptions(included_fields=None if places is None else list(places))
@@ -380,7 +380,7 @@ class _ArrowFile:
 
     def batches(self, from_row: int, size: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         if columns is not None:
-            self._reader = self._opened([self.schema.get_field_index(name) for name in columns])
+            self._reader = self._opened_reader([self.schema.get_field_index(name) for name in columns])
         if self._is_file:
             batches = (self._reader.get_batch(k) for k in range(self._reader.num_record_batches))
         else:
@@ -427,7 +427,7 @@ class _Batches:
         self._time_zone = time_zone
         self._file = file
         try:
-            written = [Written(f.name, f.type, _kind(f.type)) for f in file.schema]
+            written = [FileColumn(f.name, f.type, _kind(f.type)) for f in file.schema]
             self._change = _change(stream, written, name, lambda t, column: may_become(column.type, t))
         except BaseException:
             file.close()
@@ -436,7 +436,7 @@ class _Batches:
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._rest: pa.RecordBatch | None = None
 
-    def read(self, max_rows: int, max_bytes: int) -> Ingested | None:
+    def read(self, max_rows: int, max_bytes: int) -> IngestedRows | None:
         batch = self._next_batch(max_rows)
         if batch is None:
             return None
@@ -490,7 +490,7 @@ class _Batches:
 
 
 def _left_out(stream: Stream, schema: pa.Schema, needed: frozenset[str] | None) -> frozenset[str]:
-    """Columns that nobody needs and of which no value can fail to fit, so that rows are the same without them."""
+    """Columns that no query needs and of which no value can fail to fit, so that rows are the same without them."""
     if needed is None or any(
         "." in name for name in schema.names
     ):  # a dot stands for a field inside a column

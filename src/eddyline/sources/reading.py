@@ -8,23 +8,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from eddyline.catalog.codec import type_from, value_from, value_to
+from eddyline.catalog import codec
 from eddyline.model import Stream
 from eddyline.sources.captures import read_capture_file
 from eddyline.sources.event_times import with_read_times
 from eddyline.sources.file_references import FILE, read_file_piece
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.generators import ColumnGenerator, read_generated
-from eddyline.sources.ingest import PUSHED, Ingested
+from eddyline.sources.ingestion import PUSHED, IngestedRows
 from eddyline.sources.kafka_messages import read_kafka
 from eddyline.sources.positions import FilePlace, FileState
 from eddyline.sources.references import Reference
+from eddyline.storage import CAPTURE
 from eddyline.types import type_name
 
-Reader = Callable[[Reference, Stream, str], Iterator[Ingested]]
+Reader = Callable[[Reference, Stream, str], Iterator[IngestedRows]]
 
 READERS: dict[str, Reader] = {
-    "capture": read_capture_file,
+    CAPTURE: read_capture_file,
     FILE: read_file_piece,
     "generator": read_generated,
     "kafka": read_kafka,
@@ -33,10 +34,10 @@ READERS: dict[str, Reader] = {
 
 def read(
     reference: Reference, stream: Stream, time_zone: str, needed: frozenset[str] | None = None
-) -> Iterator[Ingested]:
+) -> Iterator[IngestedRows]:
     """The rows of a reference, some at a time, always the same. Raises UnreadableReference.
 
-    Columns that are not `needed` may be left out, where that saves something and costs no row: `Ingested.left_out` says which.
+    Columns that are not `needed` may be left out, where that saves something and costs no row: see `IngestedRows.left_out`.
     """
     if reference.kind == FILE:
         found = read_file_piece(reference, stream, time_zone, needed)
@@ -51,9 +52,9 @@ def read(
 def reference_to(reference: Reference) -> str:
     """A reference as JSON, to be kept with the round that read it. The store it may lie in is not named: homes move."""
     what = dict(reference.what)
-    if reference.kind == "capture":
+    if reference.kind == CAPTURE:
         del what["store"]
-    elif reference.kind == "file":
+    elif reference.kind == FILE:
         what |= {
             "format": what["format"].to_json(),
             "state": dataclasses.astuple(what["state"]),
@@ -69,9 +70,9 @@ def reference_from(text: str, store: Path) -> Reference:
     """The inverse of `reference_to`, for a home whose store is this one now."""
     body = json.loads(text)
     kind, what = body["kind"], body["what"]
-    if kind == "capture":
+    if kind == CAPTURE:
         what["store"] = str(store)
-    elif kind == "file":
+    elif kind == FILE:
         what |= {
             "format": FileFormat.from_json(what["format"]),
             "state": FileState(*what["state"]),
@@ -84,11 +85,11 @@ def reference_from(text: str, store: Path) -> Reference:
 
 def _generator_to(column: ColumnGenerator) -> dict[str, Any]:
     stored = {f.name: getattr(column, f.name) for f in dataclasses.fields(column)}
-    values = [value_to(value, column.type) for value in column.values]
+    values = [codec.value_to(value, column.type) for value in column.values]
     return stored | {"type": type_name(column.type), "values": values}
 
 
 def _generator_from(stored: dict[str, Any]) -> ColumnGenerator:
-    t = type_from(stored["type"])
-    values = tuple(value_from(value, t) for value in stored["values"])
+    t = codec.type_from(stored["type"])
+    values = tuple(codec.value_from(value, t) for value in stored["values"])
     return ColumnGenerator(**stored | {"type": t, "values": values, "weights": tuple(stored["weights"])})

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from eddyline.events import Event
-from eddyline.sources.ingest import ONE_LANE, PUSHED, Lanes, Misfit
+from eddyline.sources.ingestion import ONE_LANE, PUSHED, Lanes, Misfit
 from eddyline.sources.positions import Source
 from eddyline.sources.schema_changes import SchemaChange
-from eddyline.storage.store import StoredFile
+from eddyline.storage import StoredFile
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Rows that lie ready and do not change. Whoever has this can read them, always the same and in the same order."""
+    """Rows that lie ready and do not change. Every reading gives the same rows in the same order."""
 
     kind: str  # who reads it: a key of `reading.READERS`
     what: dict[
@@ -76,6 +76,6 @@ class ReferenceSource(Source, Protocol):
         """The round that took a plan has committed: go on behind it."""
         ...
 
-    def refused(self, reference: Reference, why: str) -> None:
+    def note_refusal(self, reference: Reference, why: str) -> None:
         """A reference could not be read. It is offered again some times, then set aside with a dead letter."""
         ...

@@ -18,15 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from eddyline.errors import EddylineError, SchemaError, did_you_mean
-from eddyline.expressions import Context
-from eddyline.expressions.conversions import convert
-from eddyline.expressions.stream_times import check_time_format
+from eddyline.expressions import Context, check_time_format, convert
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.inference import Guess, guess_of_text, guess_of_values
-from eddyline.sources.ingest import infer_schema
+from eddyline.sources.ingestion import infer_schema
 from eddyline.sources.rows import ARRIVAL, rows_in_schema
-from eddyline.sources.sample_data import STANDARD_INPUT, SampleError, Seen, format_of, inputs_of
+from eddyline.sources.sample_data import STANDARD_INPUT, SampleContents, SampleError, format_of, inputs_of
 from eddyline.time_properties import TIME_UNIT, UNIT_US, checked_time, with_time
 from eddyline.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, is_numeric, type_name
 
@@ -134,10 +132,10 @@ def propose(
     where = str(sample) if isinstance(sample, Path) else STANDARD_INPUT
     inputs = inputs_of(sample, file_format)
     found = file_format or format_of(inputs[0])
-    seen = Seen(delimiter)
+    seen = SampleContents(delimiter)
     for each in inputs:
         with each:
-            each.looked_at_as(found, seen, n_rows)
+            each.add_rows_as(found, seen, n_rows)
         if seen.n_rows >= n_rows or (seen.types and seen.n_rows):
             break
     if not seen.columns:
@@ -167,10 +165,12 @@ def propose(
 # --------------------------------------------------------------------------------------------- what it could be
 
 
-def _column(name: str, values: list[Any], seen: Seen, file_format: str, time_zone: str) -> ProposedColumn:
-    declared = seen.types.get(name)
+def _column(
+    name: str, values: list[Any], contents: SampleContents, file_format: str, time_zone: str
+) -> ProposedColumn:
+    declared = contents.types.get(name)
     if declared is not None:
-        strange = seen.strange.get(name)
+        strange = contents.strange.get(name)
         note = None if strange is None else f"Avro has {strange} here, which SQL has no type for"
         guess, nullable = Guess(declared.type, note), declared.nullable
     else:
@@ -204,19 +204,23 @@ def _n_unfit_json(schema: pa.Schema, rows: Sequence[dict[str, Any]], time_zone: 
     return len(rows_in_schema(Stream("sample", schema), rows, time_zone)[2])
 
 
-def _n_unfit(columns: Sequence[ProposedColumn], seen: Seen, file_format: str, time_zone: str) -> int:
+def _n_unfit(
+    columns: Sequence[ProposedColumn], contents: SampleContents, file_format: str, time_zone: str
+) -> int:
     """How many of the rows would be dead letters."""
     if file_format != "json":
         return 0
     schema = pa.schema([pa.field(column.name, column.type) for column in columns])
-    rows = [dict(zip(seen.columns, row, strict=True)) for row in zip(*seen.columns.values(), strict=True)]
+    rows = [
+        dict(zip(contents.columns, row, strict=True)) for row in zip(*contents.columns.values(), strict=True)
+    ]
     return _n_unfit_json(schema, rows, time_zone)
 
 
 def _examples(values: Sequence[Any]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for value in values:
-        text = value if isinstance(value, str) else _shown(value)
+        text = value if isinstance(value, str) else _value_text(value)
         text = " ".join(text.split())
         found[text if len(text) <= EXAMPLE_WIDTH else text[: EXAMPLE_WIDTH - 1] + "…"] = None
         if len(found) == N_EXAMPLES:
@@ -224,7 +228,7 @@ def _examples(values: Sequence[Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, (bool, dict, list)):
@@ -235,7 +239,7 @@ def _shown(value: Any) -> str:
 def _time(
     name: str,
     columns: Sequence[ProposedColumn],
-    seen: Seen,
+    contents: SampleContents,
     wanted: str | None,
     unit: str | None,
     pattern: str | None,
@@ -243,7 +247,7 @@ def _time(
     """The time column, and how it is read."""
     if wanted is None:
         times = [column.name for column in columns if column.type in (TIMESTAMP, TIMESTAMP_NTZ)]
-        counting = {c.name: likely_unit(seen.columns[c.name]) for c in columns if _may_count_time(c)}
+        counting = {c.name: likely_unit(contents.columns[c.name]) for c in columns if _may_count_time(c)}
         likely = [(column, each) for column, each in counting.items() if each is not None]
         if len(times) == 1:
             return times[0], ()
@@ -255,7 +259,7 @@ def _time(
         hint = did_you_mean(wanted, [c.name for c in columns], noun="column")
         raise SampleError(f"there is no column {wanted} in the data for {name}", hint=hint)
     if unit is None and pattern is None and is_numeric(column.type):
-        unit = likely_unit(seen.columns[column.name])
+        unit = likely_unit(contents.columns[column.name])
     stream = with_time(Stream(name, pa.schema([column_field(column)])), column.name, unit, pattern)
     try:
         stream = checked_time(stream)
@@ -291,11 +295,11 @@ def _glob(sample: Path | BinaryIO, file_format: str) -> str | None:
     return f"*{sample.suffix}" if sample.suffix else sample.name
 
 
-def _notes(seen: Seen) -> Iterator[str]:
-    if seen.problems:
-        others = f", and {len(seen.problems) - 1} more" if len(seen.problems) > 1 else ""
-        yield f"not a row: {seen.problems[0]}{others}"
-    if ARRIVAL in seen.columns:
+def _notes(contents: SampleContents) -> Iterator[str]:
+    if contents.problems:
+        others = f", and {len(contents.problems) - 1} more" if len(contents.problems) > 1 else ""
+        yield f"not a row: {contents.problems[0]}{others}"
+    if ARRIVAL in contents.columns:
         yield f"{ARRIVAL} numbers the rows; it is not a column"
 
 

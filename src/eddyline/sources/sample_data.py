@@ -13,12 +13,13 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet
 
+from eddyline.choices import FILE_ENDINGS, FORMATS
 from eddyline.errors import EddylineError, SchemaError
 from eddyline.model import Stream
 from eddyline.sources.avro import AvroFile, UnreadableAvro, sql_schema
 from eddyline.sources.csv_rows import CsvRows
-from eddyline.sources.formats import ENDINGS, FORMATS, FileFormat
-from eddyline.sources.ingest import infer_schema
+from eddyline.sources.formats import FileFormat
+from eddyline.sources.ingestion import infer_schema
 from eddyline.sources.json_arrays import BrokenArray, array_elements
 from eddyline.sources.lines import Broken, Line, LineCutter, RowCutter
 from eddyline.sources.readers import UNREADABLE, sound
@@ -39,7 +40,7 @@ class SampleError(EddylineError):
 
 
 @dataclass(slots=True)
-class Seen:
+class SampleContents:
     """What was read so far."""
 
     delimiter: str | None
@@ -60,7 +61,7 @@ class Seen:
                 values.append(None)
 
 
-class Input:
+class SampleInput:
     """A file, or standard input, from its beginning."""
 
     def __init__(self, title: str, path: Path | None, stream: BinaryIO | None) -> None:
@@ -70,7 +71,7 @@ class Input:
         self._first: bytes | None = None
         self._n_bytes = 0
 
-    def __enter__(self) -> Input:
+    def __enter__(self) -> SampleInput:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,23 +113,23 @@ class Input:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0]
         return SampleError(f"{self.title} cannot be read", detail=said or type(error).__name__)
 
-    def looked_at_as(self, file_format: str, seen: Seen, n_rows: int) -> None:
+    def add_rows_as(self, file_format: str, contents: SampleContents, n_rows: int) -> None:
         """Add what is seen of its first rows. Raises SampleError."""
         try:
-            _LOOKS[file_format](self, seen, n_rows)
+            _LOOKS[file_format](self, contents, n_rows)
         except (*UNREADABLE, UnreadableAvro, BrokenArray) as error:
-            if not seen.n_rows:
+            if not contents.n_rows:
                 raise self.unreadable(error) from None
-            seen.problems.append(f"{self.title} cannot be read further: {error}")
+            contents.problems.append(f"{self.title} cannot be read further: {error}")
 
 
-def inputs_of(sample: Path | BinaryIO, file_format: str | None) -> list[Input]:
+def inputs_of(sample: Path | BinaryIO, file_format: str | None) -> list[SampleInput]:
     if not isinstance(sample, Path):
-        return [Input(STANDARD_INPUT, None, sample)]
+        return [SampleInput(STANDARD_INPUT, None, sample)]
     try:
         if not sample.is_dir():
             sample.stat()
-            return [Input(str(sample), sample, None)]
+            return [SampleInput(str(sample), sample, None)]
         files = sorted(f for f in sample.iterdir() if f.name[0] not in "._" and f.is_file())
     except OSError as error:
         raise SampleError(f"{sample} cannot be read", detail=error.strerror) from None
@@ -139,16 +140,16 @@ def inputs_of(sample: Path | BinaryIO, file_format: str | None) -> list[Input]:
         known = [f for f in known if FileFormat(first).has_ending(f.name)]
     chosen = known or (files if file_format else [])
     if not chosen:
-        endings = ", ".join(ending for each in wanted for ending in ENDINGS[each])
+        endings = ", ".join(ending for each in wanted for ending in FILE_ENDINGS[each])
         raise SampleError(
             f"there is nothing to look at in {sample}",
             detail=f"No file of it ends in one of {endings}.",
             hint="Name a file, or say how the files are written with --format.",
         )
-    return [Input(str(f), f, None) for f in chosen]
+    return [SampleInput(str(f), f, None) for f in chosen]
 
 
-def format_of(first: Input) -> str:
+def format_of(first: SampleInput) -> str:
     """By the ending of the name, else by how it begins."""
     for each in FORMATS:
         if FileFormat(each).has_ending(first.title):
@@ -169,19 +170,19 @@ def format_of(first: Input) -> str:
 # --------------------------------------------------------------------------------------------- formats
 
 
-def _lines(data: Input) -> Iterator[Line]:
+def _lines(data: SampleInput) -> Iterator[Line]:
     cutter = LineCutter()
     while block := data.read():
         yield from cutter.feed(block)
     yield from cutter.end()
 
 
-def _look_at_json(data: Input, seen: Seen, n_rows: int) -> None:
+def _look_at_json(data: SampleInput, contents: SampleContents, n_rows: int) -> None:
     decoder = json.JSONDecoder()
     if data.beginning().lstrip()[:1] == b"[":
         for number, (value, _) in enumerate(array_elements(data.read, decoder), 1):
-            _add_object(value, f"{data.title}, element {number}", seen)
-            if seen.n_rows >= n_rows:
+            _add_object(value, f"{data.title}, element {number}", contents)
+            if contents.n_rows >= n_rows:
                 return
         return
     for number, line in enumerate(_lines(data), 1):
@@ -193,22 +194,22 @@ def _look_at_json(data: Input, seen: Seen, n_rows: int) -> None:
                 else line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             )
             if isinstance(line, Broken):
-                seen.problems.append(f"{line.problem} ({place})")
+                contents.problems.append(f"{line.problem} ({place})")
             elif text:
-                _add_object(decoder.decode(text), place, seen)
+                _add_object(decoder.decode(text), place, contents)
         except (ValueError, RecursionError):
-            seen.problems.append(f"the line is not JSON ({place})")
-        if seen.n_rows >= n_rows:
+            contents.problems.append(f"the line is not JSON ({place})")
+        if contents.n_rows >= n_rows:
             return
 
 
-def _add_object(value: Any, place: str, seen: Seen) -> None:
+def _add_object(value: Any, place: str, contents: SampleContents) -> None:
     if isinstance(value, dict) and all(map(_is_unicode, value)):
-        seen.add(value)
+        contents.add(value)
     elif isinstance(value, dict):
-        seen.problems.append(f"a name in it is half a character ({place})")
+        contents.problems.append(f"a name in it is half a character ({place})")
     else:
-        seen.problems.append(f"it is not an object ({place})")
+        contents.problems.append(f"it is not an object ({place})")
 
 
 def _is_unicode(name: str) -> bool:
@@ -216,16 +217,16 @@ def _is_unicode(name: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
-def _look_at_csv(data: Input, seen: Seen, n_rows: int) -> None:
+def _look_at_csv(data: SampleInput, contents: SampleContents, n_rows: int) -> None:
     lines = _lines(data)
     header = next((line for line in lines if len(line)), None)
     if header is None:
         return
     if isinstance(header, bytes):
         header = header.removeprefix(codecs.BOM_UTF8)
-        if seen.delimiter is None:
-            seen.delimiter = max(_DELIMITERS, key=lambda each: header.count(each.encode()))
-    delimiter = seen.delimiter or ","
+        if contents.delimiter is None:
+            contents.delimiter = max(_DELIMITERS, key=lambda each: header.count(each.encode()))
+    delimiter = contents.delimiter or ","
     names = _header(header, delimiter, data.title)
     rows = RowCutter(delimiter)
     stream = Stream("sample", pa.schema([pa.field(name, STRING) for name in names]))
@@ -233,16 +234,16 @@ def _look_at_csv(data: Input, seen: Seen, n_rows: int) -> None:
     pending: list[Line] = []
     for line in lines:
         pending += rows.feed([line])
-        if seen.n_rows + len(pending) >= n_rows:
+        if contents.n_rows + len(pending) >= n_rows:
             break
     else:
         pending += rows.end()
     found = decoder.rows(pending, 2, data.title)
-    seen.problems += [misfit.message for misfit in found.misfits]
+    contents.problems += [misfit.message for misfit in found.misfits]
     for name in names:
-        seen.columns.setdefault(name, [None] * seen.n_rows)
+        contents.columns.setdefault(name, [None] * contents.n_rows)
     for row in found.rows.to_pylist():
-        seen.add(row)
+        contents.add(row)
 
 
 def _header(header: Line, delimiter: str, title: str) -> list[str]:
@@ -259,12 +260,12 @@ def _header(header: Line, delimiter: str, title: str) -> list[str]:
     return names
 
 
-def _look_at_parquet(data: Input, seen: Seen, n_rows: int) -> None:
+def _look_at_parquet(data: SampleInput, contents: SampleContents, n_rows: int) -> None:
     file = pyarrow.parquet.ParquetFile(data.whole())
-    _take_batches(file.schema_arrow, file.iter_batches(batch_size=n_rows), seen, n_rows)
+    _take_batches(file.schema_arrow, file.iter_batches(batch_size=n_rows), contents, n_rows)
 
 
-def _look_at_arrow(data: Input, seen: Seen, n_rows: int) -> None:
+def _look_at_arrow(data: SampleInput, contents: SampleContents, n_rows: int) -> None:
     source = data.whole()
     file = pa.OSFile(source) if isinstance(source, str) else pa.BufferReader(source.getvalue())
     is_file = file.read(6) == b"ARROW1"
@@ -275,38 +276,40 @@ def _look_at_arrow(data: Input, seen: Seen, n_rows: int) -> None:
     else:
         reader = pa.ipc.open_stream(file)
         batches = iter(reader)
-    _take_batches(reader.schema, batches, seen, n_rows)
+    _take_batches(reader.schema, batches, contents, n_rows)
 
 
-def _take_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch], seen: Seen, n_rows: int) -> None:
-    _take_schema(schema, seen)
+def _take_batches(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], contents: SampleContents, n_rows: int
+) -> None:
+    _take_schema(schema, contents)
     for batch in map(sound, batches):
-        for row in python_rows(batch.slice(0, n_rows - seen.n_rows)):
-            seen.add(row)
-        if seen.n_rows >= n_rows:
+        for row in python_rows(batch.slice(0, n_rows - contents.n_rows)):
+            contents.add(row)
+        if contents.n_rows >= n_rows:
             return
 
 
-def _look_at_avro(data: Input, seen: Seen, n_rows: int) -> None:
+def _look_at_avro(data: SampleInput, contents: SampleContents, n_rows: int) -> None:
     source = data.whole()
     with open(source, "rb") if isinstance(source, str) else source as file:
         records = AvroFile(file)
         schema, strange = sql_schema(records.schema)
-        seen.strange.update(strange)
-        _take_schema(schema, seen)
+        contents.strange.update(strange)
+        _take_schema(schema, contents)
         for record, _ in records.records():
-            seen.add(record)
-            if seen.n_rows >= n_rows:
+            contents.add(record)
+            if contents.n_rows >= n_rows:
                 return
 
 
-def _take_schema(schema: pa.Schema, seen: Seen) -> None:
+def _take_schema(schema: pa.Schema, contents: SampleContents) -> None:
     for f in infer_schema(schema):
-        seen.types[f.name] = f
-        seen.columns[f.name] = []
+        contents.types[f.name] = f
+        contents.columns[f.name] = []
 
 
-_LOOKS: dict[str, Callable[[Input, Seen, int], None]] = {
+_LOOKS: dict[str, Callable[[SampleInput, SampleContents, int], None]] = {
     "json": _look_at_json,
     "csv": _look_at_csv,
     "parquet": _look_at_parquet,

@@ -22,7 +22,7 @@ from eddyline.model import Stream, StreamPlan
 from eddyline.sources.rows import ARRIVAL
 from eddyline.types import NULL, canonical, parse_type, type_name
 
-MOST_IGNORED = 100  # names, told of a stream
+MOST_IGNORED = 100  # names reported for a stream
 SHOWN_NAME = 100  # characters
 
 
@@ -34,7 +34,7 @@ class SchemaChange:
     missing: Mapping[str, str] = field(default_factory=dict)  # columns of the stream without values: why
     ignored: Mapping[str, str] = field(default_factory=dict)  # columns that are not read: why
 
-    def lacking(self, plan: StreamPlan) -> SchemaChange | None:
+    def change_for(self, plan: StreamPlan) -> SchemaChange | None:
         """What is missing of the columns that queries need; None if nothing is."""
         missing = {column: why for column, why in self.missing.items() if column in plan.columns}
         return SchemaChange(missing=missing) if missing else None
@@ -68,7 +68,7 @@ class SchemaChanged(EddylineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FileColumn:
     """A column as a file states it."""
 
     name: str
@@ -77,7 +77,10 @@ class Written:
 
 
 def change_of(
-    stream: Stream, written: Sequence[Written], where: str, fits: Callable[[pa.DataType, Written], bool]
+    stream: Stream,
+    file_columns: Sequence[FileColumn],
+    where: str,
+    fits: Callable[[pa.DataType, FileColumn], bool],
 ) -> SchemaChange:
     """How a file with these columns differs. `fits` says whether a column of a type can hold values of one that is written.
 
@@ -85,9 +88,9 @@ def change_of(
     """
     known = {f.name.lower(): f for f in stream.schema}
     added: list[pa.Field] = []
-    missing = _not_among(stream, [column.name for column in written], where)
+    missing = _not_among(stream, [column.name for column in file_columns], where)
     ignored: dict[str, str] = {}
-    for column in written:
+    for column in file_columns:
         f = known.get(column.name.lower())
         if f is not None and not fits(f.type, column):
             missing[f.name] = (
@@ -122,7 +125,7 @@ def why_ignored(stream: Stream, name: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A name as it can be told: whatever was written, it is short and can be printed."""
+    """A name as messages show it: short and printable."""
     name = name if name.isprintable() else ascii(name)
     return name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}…"
 

@@ -23,16 +23,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.choices import FILE_ENDINGS
 from eddyline.errors import SchemaError, did_you_mean
 from eddyline.model import Stream
-from eddyline.sources.formats import ENDINGS, FileFormat
-from eddyline.sources.ingest import Misfit, as_table, infer_schema, ingest
+from eddyline.sources.formats import FileFormat
+from eddyline.sources.ingestion import Misfit, as_table, infer_schema, ingest
 from eddyline.sources.positions import FilePlace, SourceError
 from eddyline.sources.readers import UNREADABLE, UnreadableFile, open_file
 from eddyline.sources.sample import propose
 from eddyline.types import DOUBLE, is_floating, python_rows
 
-FORMATS = ("parquet", "arrow", "csv", "json")
+TABLE_FORMATS = ("parquet", "arrow", "csv", "json")
 TRIES = 3  # to read files that do not change meanwhile
 _COLUMNAR = ("parquet", "arrow")
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1 << 20, 1 << 28
@@ -49,7 +50,7 @@ class TableRows:
 
 
 @dataclass(frozen=True, slots=True)
-class TableChange:
+class StaticTableChange:
     """What leads from one version to the next: rows that go, by their key or as they are, then rows that stand from now on."""
 
     rows: pa.RecordBatch
@@ -100,13 +101,6 @@ class StaticTable:
         said = "\n".join([str(self._path), *self.key, *columns, *states])
         return hashlib.blake2s(said.encode(), digest_size=16).hexdigest()
 
-    def has_changed(self, since: str) -> bool:
-        """Whether what is there now is not that version. A path that cannot be read has not changed: it is tried again."""
-        try:
-            return self.version() != since
-        except SourceError:
-            return False
-
     def load(self) -> TableRows:
         """Read it. Raises SourceError if it cannot be read now, SchemaError if what is there is wrong."""
         for _ in range(TRIES):
@@ -120,7 +114,7 @@ class StaticTable:
             hint="Write its files elsewhere and rename them when they are complete.",
         )
 
-    def change(self, before: pa.RecordBatch, after: pa.RecordBatch) -> TableChange:
+    def change(self, before: pa.RecordBatch, after: pa.RecordBatch) -> StaticTableChange:
         """What leads from one load to the next. With a key, rows of keys that are gone are deleted, and rows stand that are not
         there just so; without, all go and all come."""
         gone, come = before, after
@@ -130,7 +124,7 @@ class StaticTable:
             if len(same_at):
                 come = after.take(pa.array(np.setdiff1d(np.arange(after.num_rows), same_at)))
         is_delete = np.repeat([True, False], [gone.num_rows, come.num_rows])
-        return TableChange(pa.concat_batches([gone, come]), is_delete)
+        return StaticTableChange(pa.concat_batches([gone, come]), is_delete)
 
     # ----------------------------------------------------------------------------------------- reading
 
@@ -222,7 +216,7 @@ class StaticTable:
         if not files:
             raise SourceError(
                 f"there is no file in {self._path.name} for table {self.name}",
-                hint=f"Files end in {', '.join(ending for kind in FORMATS for ending in ENDINGS[kind])}.",
+                hint=f"Files end in {', '.join(ending for kind in TABLE_FORMATS for ending in FILE_ENDINGS[kind])}.",
             )
         return self._path, sorted(files)
 
@@ -309,7 +303,7 @@ def _spelt(table: str, schema: pa.Schema, column: str) -> str:
 
 def _format_of(file: str) -> str | None:
     """The format that the name of a file speaks of."""
-    return next((kind for kind in FORMATS if FileFormat(kind).has_ending(file)), None)
+    return next((kind for kind in TABLE_FORMATS if FileFormat(kind).has_ending(file)), None)
 
 
 def _arrow_table(file: Path) -> pa.Table:

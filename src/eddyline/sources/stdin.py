@@ -15,14 +15,14 @@ from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.lines import LineCutter, LineQueue, RowCutter, n_lines
 from eddyline.sources.payloads import CsvRows, Decoder, JsonLines
-from eddyline.sources.positions import SourceError, SourceProgress, Taken
+from eddyline.sources.positions import SourceBatch, SourceError, SourceProgress
 from eddyline.sources.readers import BLOCK_BYTES
 
 WAITING_BLOCKS = 16  # a producer that is faster than we are waits
 WHERE = "standard input"
 
 
-class StdinSource:
+class StdinLines:
     """Rows of one stream from a pipe or terminal. Rows wait at most `every_s` for others to share a round with."""
 
     def __init__(
@@ -50,28 +50,28 @@ class StdinSource:
         self._lines_of = LineCutter()
         self._rows_of = RowCutter(line_format.delimiter) if line_format.name == "csv" else None
         self._blocks: queue.Queue[bytes | OSError] = queue.Queue(WAITING_BLOCKS)
-        self._pending = LineQueue()
+        self._pending_lines = LineQueue()
         self._line = 1
         self._since: float | None = None  # when the oldest pending line came
         self._is_end = False
         self._reader: threading.Thread | None = None
 
-    def take(self, max_rows: int, max_bytes: int) -> Taken | None:
+    def take(self, max_rows: int, max_bytes: int) -> SourceBatch | None:
         if self._reader is None:
             self._reader = threading.Thread(target=self._read, name="eddyline stdin", daemon=True)
             self._reader.start()
         self._gather(max_rows, max_bytes)
-        if not self._pending or not self._is_due(max_rows, max_bytes):
+        if not self._pending_lines or not self._is_due(max_rows, max_bytes):
             return None
         decoder = self._decoder_of()
         if decoder is None:
             return None
-        taken = self._pending.take(max_rows, max_bytes)
-        self._since = self._clock() if self._pending else None
+        taken = self._pending_lines.take(max_rows, max_bytes)
+        self._since = self._clock() if self._pending_lines else None
         rows = decoder.rows(taken, self._line, WHERE)
         self._line += n_lines(taken)
         self._n_rows += rows.rows.num_rows + len(rows.misfits)
-        return Taken(rows, {"rows": self._n_rows})
+        return SourceBatch(rows, {"rows": self._n_rows})
 
     def redeclare(self, stream: Stream) -> None:
         self._stream = stream
@@ -91,7 +91,7 @@ class StdinSource:
 
     @property
     def is_finished(self) -> bool:
-        return self._is_end and not self._pending
+        return self._is_end and not self._pending_lines
 
     def close(self) -> None:
         """The reader is left to wait for its pipe; it ends with the process."""
@@ -99,7 +99,7 @@ class StdinSource:
     # ----------------------------------------------------------------------------------------- inside
 
     def _gather(self, max_rows: int, max_bytes: int) -> None:
-        while not self._is_end and not self._pending.is_full(max_rows, max_bytes):
+        while not self._is_end and not self._pending_lines.is_full(max_rows, max_bytes):
             try:
                 block = self._blocks.get_nowait()
             except queue.Empty:
@@ -111,12 +111,12 @@ class StdinSource:
             if self._rows_of is not None:
                 lines = [*self._rows_of.feed(lines), *([] if block else self._rows_of.end())]
             self._is_end = not block
-            self._pending.add(lines)
-        if self._pending and self._since is None:
+            self._pending_lines.add(lines)
+        if self._pending_lines and self._since is None:
             self._since = self._clock()
 
     def _is_due(self, max_rows: int, max_bytes: int) -> bool:
-        if self._is_end or self._pending.is_full(max_rows, max_bytes):
+        if self._is_end or self._pending_lines.is_full(max_rows, max_bytes):
             return True
         return self._since is not None and self._clock() - self._since >= self._every_s
 
@@ -126,14 +126,14 @@ class StdinSource:
             self._decoder = JsonLines(self._stream, self._time_zone)
         if self._decoder is None:
             if not self._columns:
-                header = self._pending.take(1, 1)
+                header = self._pending_lines.take(1, 1)
                 self._line += n_lines(header)
                 self._columns = CsvRows.header(header[0], self._format.delimiter)
             header_of = None if self._format.columns else WHERE
             self._decoder = CsvRows(
                 self._stream, self._time_zone, self._columns, self._format.delimiter, header_of=header_of
             )
-        return self._decoder if self._pending else None
+        return self._decoder if self._pending_lines else None
 
     def _read(self) -> None:
         """In a thread of its own. The descriptor is read directly: a buffered reader's lock would be held at exit."""

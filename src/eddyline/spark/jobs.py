@@ -11,14 +11,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from eddyline.engine.join_replica import ProbeTask
-from eddyline.engine.tasks import Task, TaskResult, run_task
+from eddyline.engine import ProbeTask, Task, TaskResult, run_task
 from eddyline.errors import EddylineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from eddyline.functions.udf import UserFunction
+    from eddyline.functions import UserFunction
 
 MOST_SAID = 500
 
@@ -44,7 +43,7 @@ def spark_runner(session: SparkSession) -> Callable[[Sequence[Task | ProbeTask]]
             numbered = context.parallelize(list(enumerate(tasks)), len(tasks))
             found: list[tuple[int, TaskResult]] = numbered.map(_work).collect()
         except Exception as error:  # py4j and Spark raise many kinds
-            raise _told(error) from error
+            raise _job_error(error) from error
         by_number = dict(found)
         return [by_number[number] for number in range(len(tasks))]
 
@@ -75,7 +74,7 @@ def pack_functions(functions: Sequence[UserFunction]) -> bytes:
     return packed
 
 
-def _told(error: Exception) -> SparkJobError:
+def _job_error(error: Exception) -> SparkJobError:
     """What happened, without the many lines of Java around it."""
     text = str(error)
     if _is_lost(error, text):

@@ -87,10 +87,10 @@ class Jvm:
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._passes_on = False
         self._was_killed = False
-        folder = tempfile.mkdtemp(prefix="eddyline-jvm-")  # nobody else may read it
+        folder = tempfile.mkdtemp(prefix="eddyline-jvm-")  # no other user may read it
         try:
             where = Path(folder) / "gateway"
-            self.process = self._launched(command, {**environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(where)})
+            self.process = self._launch(command, {**environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(where)})
             self._reader = threading.Thread(target=self._read, name="eddyline-jvm-output", daemon=True)
             self._reader.start()
             try:
@@ -105,7 +105,7 @@ class Jvm:
         """From now on what Java says goes to stderr as well: up to here it was chatter about starting."""
         self._passes_on = True
 
-    def failed(
+    def start_error(
         self, problem: str, *, cause: str = "", kind: type[SparkStartError] = SparkStartError
     ) -> SparkStartError:
         """The error for a start that failed, with the last that Java said, and a hint where it is understood."""
@@ -116,7 +116,7 @@ class Jvm:
 
     @contextlib.contextmanager
     def killed_after(self, limit_s: float) -> Iterator[threading.Event]:
-        """Java is killed, and the event set, if the block takes longer: whoever waits for an answer then gets an error."""
+        """Java is killed, and the event set, if the block takes longer: a caller that waits for an answer then gets an error."""
         is_late = threading.Event()
         watch = threading.Timer(limit_s, self._kill_late, [is_late])
         watch.daemon = True
@@ -150,7 +150,7 @@ class Jvm:
         self.kill()
 
     @staticmethod
-    def _launched(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _launch(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
                 command,
@@ -173,20 +173,20 @@ class Jvm:
         while not where.is_file():
             code = self.process.poll()
             if code is not None:
-                raise self.failed(
-                    f"Java for Spark ended while it started, {_ended(code)}", kind=JavaEndedError
+                raise self.start_error(
+                    f"Java for Spark ended while it started, {_end_text(code)}", kind=JavaEndedError
                 )
             if time.monotonic() > until:
-                raise self.failed(f"Java for Spark did not come up within {timeout_s:g} s")
+                raise self.start_error(f"Java for Spark did not come up within {timeout_s:g} s")
             time.sleep(_LOOK_EVERY_S)
         data = where.read_bytes()
         port, length = struct.unpack_from(">ii", data)
         return port, data[8 : 8 + length].decode()
 
-    def _remedy(self, said: str) -> str | None:
+    def _remedy(self, output: str) -> str | None:
         if self.process.returncode == -signal.SIGKILL and not self._was_killed:
             return "Something killed it, most likely for want of memory: free some, or raise the limit of the container."
-        remedies = [remedy for pattern, remedy in _REMEDIES if re.search(pattern, said)][:1]
+        remedies = [remedy for pattern, remedy in _REMEDIES if re.search(pattern, output)][:1]
         if given := [name for name in (*OPTION_VARIABLES, "SPARK_SUBMIT_OPTS") if self._environ.get(name)]:
             remedies.append(f"Try without {' and '.join(given)} in the environment.")
         return " ".join(remedies) or None
@@ -225,15 +225,15 @@ def without_farewells(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield from held
 
 
-def _ended(code: int) -> str:
+def _end_text(code: int) -> str:
     if code < 0:
         return f"killed by signal {-code}"
     return f"with exit code {code}"
 
 
-def _last_lines(said: Sequence[str]) -> str:
+def _last_lines(output: Sequence[str]) -> str:
     """The last lines that say something: no lines of a stack, no remarks about the start itself."""
     noise = re.compile(
         r"\s*at \S+\(|\s*\.\.\. \d+ more|WARNING: Using incubator|Setting default log|To adjust logging|\s*$"
     )
-    return "\n".join([line for line in said if not noise.match(line)][-SHOWN_LINES:])
+    return "\n".join([line for line in output if not noise.match(line)][-SHOWN_LINES:])

@@ -22,18 +22,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from eddyline.catalog.rounds import ListedFile
-from eddyline.delivery.sinks import MARKS, result_batch
-from eddyline.delivery.sinks.texts import json_lines
-from eddyline.engine.durable import OUTBOX, Durable
-from eddyline.engine.rounds import RoundEngine
-from eddyline.engine.shared_work import MOST_TASKS, TASK_BYTES
-from eddyline.engine.tasks import by_bytes
+from eddyline.catalog import ListedFile
+from eddyline.delivery import MARKS, json_lines, result_batch
+from eddyline.engine import MOST_TASKS, TASK_BYTES, Durable, RoundEngine, by_bytes
 from eddyline.errors import EddylineError, HomeError, PropertyError, UnknownNameError, did_you_mean
 from eddyline.events import SinkOvertaken
-from eddyline.sources.references import Reference
-from eddyline.storage.outbox import StoredPart, read_parts
-from eddyline.storage.store import Store, StoredFile
+from eddyline.sources import Reference
+from eddyline.storage import OUTBOX, Store, StoredFile, StoredPart, read_parts
 from eddyline.types import MONTHS, STRING
 
 if TYPE_CHECKING:
@@ -69,10 +64,10 @@ def results_frame(
     durable, session = _durable(rounds), _active(session)
     with rounds.lock:
         rounds.check_open()
-        wanted = _wanted(rounds, queries)
+        wanted = _selection(rounds, queries)
         columns = _columns(durable, wanted, as_json)
-        files = durable.rounds.files_after(OUTBOX, after_round)
-        reading = _Reading(durable, files, wanted, columns)
+        files = durable.rounds.files.after(OUTBOX, after_round)
+        reading = _FileReading(durable, files, wanted, columns)
     return reading.frame(session)
 
 
@@ -95,17 +90,17 @@ def write_results_table(
     with _writing:
         with rounds.lock:
             rounds.check_open()
-            wanted = _wanted(rounds, queries)
+            wanted = _selection(rounds, queries)
             columns = _columns(durable, wanted, as_json)
         target = _Folder(table) if is_path(table) else _Table(table)
         reader = target.reader(session, rounds, columns, after_round)
         with rounds.lock:
-            cursor, _ = log.cursor(reader) or (0, 0)
+            cursor, _ = log.cursors.get(reader) or (0, 0)
             newest = log.last()
             last = cursor if newest is None else max(cursor, newest.round.number)
-            files = log.files_after(OUTBOX, cursor)
+            files = log.files.after(OUTBOX, cursor)
             n_lost = _n_lost(durable, files, cursor, last)
-            reading = _Reading(durable, files, wanted, columns)
+            reading = _FileReading(durable, files, wanted, columns)
         if n_lost:
             rounds.tell(SinkOvertaken(last, f"table {table}", n_lost))
         if files:
@@ -113,7 +108,7 @@ def write_results_table(
         if last > cursor:
             rounds.at_step("5 table")
             with rounds.lock:
-                log.set_cursor(reader, last, 0)
+                log.cursors.set(reader, last, 0)
         return last
 
 
@@ -121,7 +116,7 @@ def write_results_table(
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _QuerySelection:
     """Results of these queries, or of all; and what queries are called, if not by their number."""
 
     ids: tuple[int, ...] | None
@@ -148,39 +143,39 @@ def _active(session: SparkSession | None) -> SparkSession:
         raise PropertyError("there is no Spark session", hint="Start one, or give one: spark=…") from None
 
 
-def _wanted(rounds: RoundEngine, queries: str | int | Sequence[str | int] | None) -> _Wanted:
+def _selection(rounds: RoundEngine, queries: str | int | Sequence[str | int] | None) -> _QuerySelection:
     """Which queries are meant, with the lock held."""
     database = _durable(rounds).database
     if queries is None:
-        return _Wanted(None, database.past_names())
+        return _QuerySelection(None, database.queries.past_names())
     given = [queries] if isinstance(queries, (str, int)) else list(queries)
     names: dict[int, str] = {}
     for query in given:
-        query_id = rounds.catalog.find(query) if isinstance(query, str) else query
-        past = None if query_id is None else database.past_query(query_id)
+        query_id = rounds.catalog.names.find(query) if isinstance(query, str) else query
+        past = None if query_id is None else database.queries.past(query_id)
         if query_id is None or past is None:
             raise UnknownNameError(
                 f"there is no query {query}",
-                hint=did_you_mean(str(query), rounds.catalog.names(), noun="named query"),
+                hint=did_you_mean(str(query), rounds.catalog.names.of(), noun="named query"),
             )
         names[query_id] = past[0] or f"q{query_id}"
-    return _Wanted(tuple(names), names)
+    return _QuerySelection(tuple(names), names)
 
 
-def _columns(durable: Durable, wanted: _Wanted, as_json: bool | None) -> pa.Schema | None:
+def _columns(durable: Durable, selection: _QuerySelection, as_json: bool | None) -> pa.Schema | None:
     """The columns that all wanted queries have, in all their generations; None for JSON."""
-    if as_json or (as_json is None and not wanted.ids):
+    if as_json or (as_json is None and not selection.ids):
         return None
     outputs = {
         shape.output: query_id
-        for query_id in wanted.ids or ()
-        for shape in durable.database.past_shapes(query_id)
+        for query_id in selection.ids or ()
+        for shape in durable.database.queries.past_shapes(query_id)
     }
     if len(outputs) == 1:
         return next(iter(outputs))
     if as_json is None:
         return None
-    differ = ", ".join(wanted.names[query_id] for query_id in outputs.values())
+    differ = ", ".join(selection.names[query_id] for query_id in outputs.values())
     raise PropertyError(
         "results can only have columns if all queries that are asked for have the same",
         detail=f"These differ, or did before they were replaced: {differ}." if outputs else None,
@@ -198,14 +193,14 @@ def _n_lost(durable: Durable, files: Sequence[ListedFile], cursor: int, last: in
 # --------------------------------------------------------------------------------------------- reading
 
 
-class _Reading:
+class _FileReading:
     """Which files are read, and what becomes of them."""
 
     def __init__(
         self,
         durable: Durable,
         files: Sequence[ListedFile],
-        wanted: _Wanted,
+        selection: _QuerySelection,
         columns: pa.Schema | None,
     ) -> None:
         references = [
@@ -222,7 +217,7 @@ class _Reading:
         ]
         self._folder = str(durable.store.folder.absolute())
         self._groups = by_bytes(references, TASK_BYTES, MOST_TASKS)
-        self._wanted = wanted
+        self._selection = selection
         self._is_json = columns is None
         self._schema = _frame_schema(columns)
 
@@ -232,7 +227,7 @@ class _Reading:
 
     def _worker(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Reads a group of files; the rows it is given are the groups' numbers."""
-        folder, groups, wanted, schema = self._folder, self._groups, self._wanted, self._schema
+        folder, groups, wanted, schema = self._folder, self._groups, self._selection, self._schema
         is_json = self._is_json
 
         def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -248,13 +243,13 @@ class _Reading:
         return read
 
 
-def _results(round_number: int, part: StoredPart, wanted: _Wanted) -> pa.RecordBatch | None:
+def _results(round_number: int, part: StoredPart, selection: _QuerySelection) -> pa.RecordBatch | None:
     """The wanted results of a part, marks first; None if there are none."""
     everything = np.arange(len(part))
-    pairs = everything if wanted.ids is None else np.flatnonzero(np.isin(part.query_ids, wanted.ids))
+    pairs = everything if selection.ids is None else np.flatnonzero(np.isin(part.query_ids, selection.ids))
     if not len(pairs):
         return None
-    names = wanted.names
+    names = selection.names
     return result_batch(round_number, part, pairs, lambda query_id: names.get(query_id, f"q{query_id}")).rows
 
 
@@ -318,7 +313,7 @@ class _Folder:
         """The name of the folder's cursor in the home. Raises ResultTableError if the files are not this home's."""
         reader, log = f"spark folder {self._path}", _durable(rounds).rounds
         with rounds.lock:
-            is_ours = log.cursor(reader) is not None
+            is_ours = log.cursors.get(reader) is not None
         if not is_ours:
             if self._files(session):
                 raise ResultTableError(
@@ -326,7 +321,7 @@ class _Folder:
                     hint="Name a folder that is empty or does not exist.",
                 )
             with rounds.lock:
-                log.set_cursor(reader, after_round, 0)
+                log.cursors.set(reader, after_round, 0)
         elif self._files(session):
             expected = spark_schema(_frame_schema(columns))
             found = session.read.parquet(self._path).drop(BATCH).schema
@@ -358,7 +353,7 @@ class _Table:
             return self._make(session, rounds, schema, after_round)
         properties = {row.key: row.value for row in session.sql(f"SHOW TBLPROPERTIES {self._name}").collect()}
         with rounds.lock:
-            is_ours = FEED in properties and log.cursor(_reader(properties[FEED])) is not None
+            is_ours = FEED in properties and log.cursors.get(_reader(properties[FEED])) is not None
         if not is_ours:
             raise ResultTableError(
                 f"table {self._name} does not belong to this home",
@@ -375,8 +370,8 @@ class _Table:
         durable = _durable(rounds)
         location = self._location(session)
         with rounds.lock:
-            feed = durable.database.setting(_made(location))
-            is_known = feed is not None and durable.rounds.cursor(_reader(feed)) is not None
+            feed = durable.database.setting(_table_setting(location))
+            is_known = feed is not None and durable.rounds.cursors.get(_reader(feed)) is not None
         if location and _Folder(location)._files(session):
             if not is_known or feed is None:
                 raise ResultTableError(
@@ -398,9 +393,9 @@ class _Table:
             return _reader(feed)
         feed = uuid.uuid4().hex
         with rounds.lock, durable.database.transaction():
-            durable.database.set(_made(location), feed)
+            durable.database.set(_table_setting(location), feed)
         with rounds.lock:  # first, so that there is never a table without a cursor
-            durable.rounds.set_cursor(_reader(feed), after_round, 0)
+            durable.rounds.cursors.set(_reader(feed), after_round, 0)
         from pyspark.sql.functions import col
 
         new = session.createDataFrame([], schema).writeTo(self._name).using("parquet")
@@ -427,7 +422,7 @@ class _Table:
 
 
 def _check_columns(what: str, found: StructType, expected: StructType) -> None:
-    there, ours = _described(found), _described(expected)
+    there, ours = _schema_lines(found), _schema_lines(expected)
     if sorted(there) != sorted(ours):
         raise ResultTableError(
             f"{what} has other columns than these results",
@@ -436,7 +431,7 @@ def _check_columns(what: str, found: StructType, expected: StructType) -> None:
         )
 
 
-def _made(location: str) -> str:
+def _table_setting(location: str) -> str:
     """The setting in which the home remembers a table it made."""
     return f"spark table at {location}"
 
@@ -445,5 +440,5 @@ def _reader(feed: str) -> str:
     return f"spark table {feed}"
 
 
-def _described(schema: StructType) -> list[str]:
+def _schema_lines(schema: StructType) -> list[str]:
     return [f"{field.name} {field.dataType.simpleString()}" for field in schema]

@@ -1,6 +1,6 @@
 """Spark sessions that start out of the box: a Java found or brought along, settings that measurement favours, a clean end.
 
-What `local_session` started, `stop_session` ends, with its Java process. A session somebody else started is never stopped here.
+What `local_session` started, `stop_session` ends, with its Java process. A session started elsewhere is never stopped here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _lock = threading.RLock()
 
 
 @dataclass(slots=True)
-class _Started:
+class _OwnSession:
     """A session of ours and what ends with it."""
 
     session: SparkSession
@@ -59,7 +59,7 @@ class _Launch:
     archive: ClassArchive | None
 
 
-_started: _Started | None = None
+_started: _OwnSession | None = None
 
 
 def local_session(
@@ -71,7 +71,7 @@ def local_session(
     on_wait: Callable[[str], None] | None = None,
     timeout_s: float | None = None,
 ) -> SparkSession:
-    """Start a session: on all cores of this machine, or on `master`. It takes 4 to 15 s, which `on_wait` is told.
+    """Start a session: on all cores of this machine, or on `master`. It takes 4 to 15 s, which `on_wait` reports.
 
     `confs` win over the settings of `local_confs`. Raises JavaNotFoundError, SparkStartError or SessionRefusedError; then
     nothing is left running.
@@ -87,7 +87,9 @@ def local_session(
             if _has_java():
                 _started = _in_running_java(asked, app_name, time_zone, own, folder)
             else:
-                chosen = _chosen(with_retries(asked or local_master()), app_name, time_zone, own, folder)
+                chosen = _session_settings(
+                    with_retries(asked or local_master()), app_name, time_zone, own, folder
+                )
                 _started = _with_own_java(chosen, own, folder, timeout_s, on_wait or _say_nothing)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -122,7 +124,7 @@ def prepare_fast_start(*, on_wait: Callable[[str], None] | None = None) -> Path 
         archive.forget()  # that it failed before
         session = local_session(on_wait=tell)
         try:
-            session.range(0, 1000, 1, 2).mapInArrow(_as_they_came, "id long").collect()
+            session.range(0, 1000, 1, 2).mapInArrow(_unchanged_batches, "id long").collect()
         except BaseException:
             _stop()
             raise
@@ -158,7 +160,7 @@ def _refuse_what_is_in_the_way() -> None:
         )
 
 
-def _chosen(
+def _session_settings(
     master: str, app_name: str, time_zone: str | None, own: Mapping[str, str], folder: Path
 ) -> dict[str, str]:
     """All settings of a session: ours, then the user's own."""
@@ -175,7 +177,7 @@ def _chosen(
 
 
 def _has_java() -> bool:
-    """Under spark-submit, or after somebody's session that was stopped, PySpark has a Java process and takes no other."""
+    """Under spark-submit, or after another session that was stopped, PySpark has a Java process and takes no other."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
@@ -183,15 +185,15 @@ def _has_java() -> bool:
 
 def _in_running_java(
     asked: str | None, app_name: str, time_zone: str | None, own: Mapping[str, str], folder: Path
-) -> _Started:
-    """What spark-submit was told wins over our settings, since its user said so; options of Java come too late."""
+) -> _OwnSession:
+    """Options of spark-submit win over our settings, since its user said so; options of Java come too late."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
-    conf = SparkConf()  # what spark-submit was told
+    conf = SparkConf()  # options of spark-submit
     submitted = conf.get("spark.master", None) if "PYSPARK_GATEWAY_PORT" in os.environ else None
     master = asked or submitted or local_master()
-    for name, value in _chosen(with_retries(master), app_name, time_zone, own, folder).items():
+    for name, value in _session_settings(with_retries(master), app_name, time_zone, own, folder).items():
         if name in own or submitted is None:
             conf.set(name, value)
         else:
@@ -204,7 +206,7 @@ def _in_running_java(
         ) from error
     if is_local(context.master):
         context.pythonExec = sys.executable
-    return _Started(_session(context), folder)
+    return _OwnSession(_session(context), folder)
 
 
 # --- with a Java of its own ------------------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ def _with_own_java(
     folder: Path,
     timeout_s: float | None,
     tell: Callable[[str], None],
-) -> _Started:
+) -> _OwnSession:
     from pyspark import SparkConf
 
     master = confs["spark.master"]
@@ -242,9 +244,9 @@ def _with_own_java(
             if not isinstance(error, Exception):
                 raise
             within = f" within {limit_s:g} s" if is_late.is_set() else ""
-            raise jvm.failed(f"Spark did not start on {master}{within}", cause=cause) from error
+            raise jvm.start_error(f"Spark did not start on {master}{within}", cause=cause) from error
     jvm.pass_output_on()
-    return _Started(session, folder, jvm, launch.archive, recording)
+    return _OwnSession(session, folder, jvm, launch.archive, recording)
 
 
 def _launch(confs: Mapping[str, str]) -> _Launch:
@@ -302,7 +304,7 @@ def _jvm(
             archive.forget()  # it was to blame
             return jvm, None
     is_usual = is_usual and not any(map(launch.environ.get, OPTION_VARIABLES))
-    if archive is not None and is_usual and archive.is_wanted:
+    if archive is not None and is_usual and archive.is_missing:
         class_list = archive.class_list()
         options.append(f"-XX:DumpLoadedClassList={class_list}")
     return _up(launch, confs, options, limit_s), class_list
@@ -318,7 +320,7 @@ def _up(launch: _Launch, confs: Mapping[str, str], options: list[str], limit_s: 
 
 
 def _gateway(jvm: Jvm) -> Any:
-    """PySpark's connection to a Java that is up; it is told of it by the environment, as spark-submit does."""
+    """PySpark's connection to a Java that is up; it finds it by the environment, as spark-submit does."""
     from pyspark.java_gateway import launch_gateway
 
     os.environ["PYSPARK_GATEWAY_PORT"] = str(jvm.port)
@@ -434,7 +436,7 @@ atexit.register(_stop_at_exit)
 os.register_at_fork(after_in_child=_belongs_to_the_parent)
 
 
-def _as_they_came(batches: Iterator[Any]) -> Iterator[Any]:
+def _unchanged_batches(batches: Iterator[Any]) -> Iterator[Any]:
     return batches
 
 

@@ -30,7 +30,7 @@ class SessionRefusedError(EddylineError):
 
 @dataclass(frozen=True, slots=True)
 class CheckedSession:
-    """A session that rounds can run on, and sentences for whoever set it up: nothing that stops them."""
+    """A session that rounds can run on, and notes for the operator: nothing that stops rounds."""
 
     session: SparkSession
     warnings: tuple[str, ...]

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from eddyline.engine.join_replica import ProbeTask
-from eddyline.engine.tasks import Task, TaskResult
+from eddyline.engine import ProbeTask, Task, TaskResult
 from eddyline.spark.jobs import SessionLostError, spark_runner
 from eddyline.spark.session import local_session, stop_session
 from eddyline.spark.session_check import checked_session

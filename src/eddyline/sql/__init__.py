@@ -9,23 +9,27 @@ A text passes `lexer` (constants out, skeleton left), and only if its skeleton i
 inputs, `joins` (keys and windows). `templates` remembers.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-import pyarrow as pa
-
-from eddyline.durations import duration_us
-from eddyline.errors import EddylineError, Span
-from eddyline.model import Expression
-from eddyline.nesting import deep_recursion
-from eddyline.sql.bind import Binder, Functions, LiteralConstants
-from eddyline.sql.lexer import scan, text_of
-from eddyline.sql.normalise import normalise
-from eddyline.sql.parse import parse_expression
-from eddyline.sql.properties import properties, size_bytes
-from eddyline.sql.render import render
-from eddyline.sql.scope import Scope, Source
+from eddyline.choices import SEVERITIES
+from eddyline.sql.alert_properties import per_columns
+from eddyline.sql.constants import over_a_limit, slots_of
+from eddyline.sql.join_words import (
+    atom_words,
+    column_words,
+    input_names,
+    input_words,
+    over_joined,
+    retention_words,
+    signature_text,
+    signature_words,
+    spoken,
+    stream_words,
+    streams_of,
+)
+from eddyline.sql.lexer import parameter_names, span_texts
+from eddyline.sql.message_templates import MessageTemplate, message_template
+from eddyline.sql.normalisation import normalise
+from eddyline.sql.rendering import quoted_name, render
+from eddyline.sql.select import Streams, StreamTable
 from eddyline.sql.statements import (
     AlterView,
     AnyStatement,
@@ -37,41 +41,45 @@ from eddyline.sql.statements import (
 )
 from eddyline.sql.templates import Shapes
 from eddyline.sql.unbuilt import refuse_unbuilt
+from eddyline.sql.view_properties import FIELDS, PROPERTY_NAMES, properties, size_bytes, stated
 
 __all__ = [
+    "FIELDS",
+    "PROPERTY_NAMES",
+    "SEVERITIES",
     "AlterView",
     "AnyStatement",
     "CreateStream",
     "CreateView",
     "Drop",
+    "MessageTemplate",
     "Select",
     "Shapes",
-    "duration_us",
+    "StreamTable",
+    "Streams",
+    "atom_words",
+    "column_words",
+    "input_names",
+    "input_words",
+    "message_template",
     "normalise",
+    "over_a_limit",
+    "over_joined",
+    "parameter_names",
     "parse_statements",
+    "per_columns",
     "properties",
+    "quoted_name",
     "refuse_unbuilt",
     "render",
-    "scalar",
+    "retention_words",
+    "signature_text",
+    "signature_words",
     "size_bytes",
-    "words",
+    "slots_of",
+    "span_texts",
+    "spoken",
+    "stated",
+    "stream_words",
+    "streams_of",
 ]
-
-
-def scalar(
-    text: str, schema: pa.Schema, *, functions: Functions | None = None, time_zone: str = "UTC"
-) -> Expression:
-    """One scalar expression over the columns of a schema, its constants as literals."""
-    try:
-        parsed = parse_expression(text)
-        constants = LiteralConstants(parsed.constants, time_zone)
-        with deep_recursion():
-            return Binder(Scope([Source("", "", schema)]), constants, functions).bind(parsed.root)
-    except EddylineError as error:
-        raise error.located(text) from None
-
-
-def words(text: str, parts: Sequence[Span]) -> dict[Span, str]:
-    """What a query's text says in spans of tokens, such as the clauses of its shape have."""
-    tokens, _ = scan(text)
-    return {part: text_of(part, text, tokens) for part in parts}

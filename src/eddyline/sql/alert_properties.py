@@ -5,7 +5,7 @@ from __future__ import annotations
 from eddyline.errors import PropertyError, UnknownNameError, did_you_mean
 from eddyline.model import Properties, Shape
 from eddyline.sql.message_templates import message_template
-from eddyline.sql.properties import FIELDS
+from eddyline.sql.view_properties import FIELDS
 
 _DURATIONS = ("cooldown_us", "for_us", "resolve_us")
 

@@ -27,14 +27,14 @@ from eddyline.nesting import MAX_NESTING, MAX_NODES, MAX_TYPE_NESTING
 from eddyline.sql import aggregates, syntax
 from eddyline.sql.lambdas import array_and_function, bound_function, variables_of
 from eddyline.sql.lexer import PARAMETER, Constant
-from eddyline.sql.literals import converted, literal
+from eddyline.sql.literals import converted_value, literal
 from eddyline.sql.refused_functions import refuse_function
 from eddyline.sql.scope import Scope, fields, struct_field
 
 MAX_PREDICATES = 1000
 
 
-class UserFunction(Protocol):
+class FunctionSignature(Protocol):
     """What the binder must know of a registered function."""
 
     @property
@@ -49,10 +49,10 @@ class UserFunction(Protocol):
     def takes(self) -> tuple[pa.DataType, ...] | None: ...
 
 
-class Functions(Protocol):
+class KnownFunctions(Protocol):
     """Registered functions, by name."""
 
-    def get(self, name: str, /) -> UserFunction | None: ...
+    def get(self, name: str, /) -> FunctionSignature | None: ...
     def names(self) -> Sequence[str]: ...
 
 
@@ -65,10 +65,10 @@ class Constants(Protocol):
     def meeting_type(self, constant: Expression, other: pa.DataType) -> pa.DataType | None:
         """The type in which a constant from here and a value of type `other` are compared, or None."""
 
-    def retyped(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
+    def retyped_constant(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
         """The constant as a value of type `to`, because it is compared with a value of type `other`."""
 
-    def written(self, number: int) -> Any:
+    def literal_value(self, number: int) -> Any:
         """The value of a constant whose value decides what the text means."""
 
     def as_literal(self, constant: Expression) -> Expression:
@@ -89,14 +89,14 @@ class LiteralConstants:
         constant = self._constants[number]
         if constant.kind == PARAMETER:
             raise UnknownNameError(f"there is no parameter {constant.raw}", span=span)
-        t, value = typed(constant, self._time_zone, span)
+        t, value = typed_constant(constant, self._time_zone, span)
         return Literal(t, value, span=span)
 
     def meeting_type(self, constant: Expression, other: pa.DataType) -> pa.DataType | None:
         assert isinstance(constant, Literal)
         return meeting_type(constant.type, constant.value, other)
 
-    def retyped(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
+    def retyped_constant(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
         assert isinstance(constant, Literal)
         return Literal(
             list_like(constant.type, to),
@@ -104,8 +104,8 @@ class LiteralConstants:
             span=constant.span,
         )
 
-    def written(self, number: int) -> Any:
-        return typed(self._constants[number], self._time_zone, None)[1]
+    def literal_value(self, number: int) -> Any:
+        return typed_constant(self._constants[number], self._time_zone, None)[1]
 
     def as_literal(self, constant: Expression) -> Expression:
         return constant
@@ -114,7 +114,7 @@ class LiteralConstants:
         raise AssertionError(f"{slots} are literals")
 
 
-def typed(constant: Constant, time_zone: str, span: Span | None) -> tuple[pa.DataType, Any]:
+def typed_constant(constant: Constant, time_zone: str, span: Span | None) -> tuple[pa.DataType, Any]:
     """Type and value of a literal of the text; a list has a list type."""
     try:
         t, value = literal(constant, time_zone)
@@ -131,9 +131,9 @@ def convert(value: Any, source: pa.DataType, to: pa.DataType, time_zone: str, sp
             return (
                 None
                 if value is None
-                else tuple(converted(v, source.value_type, to, time_zone) for v in value)
+                else tuple(converted_value(v, source.value_type, to, time_zone) for v in value)
             )
-        return converted(value, source, to, time_zone)
+        return converted_value(value, source, to, time_zone)
     except ParseError as error:
         raise TypeMismatchError(error.problem, span=span, hint=error.hint) from None
 
@@ -164,13 +164,13 @@ _SHIFTS = {"<<": "shiftleft", ">>": "shiftright"}
 
 
 class Binder:
-    """Binds the expressions of one query. What a clause allows is set by whoever walks the clauses."""
+    """Binds the expressions of one query. The caller, which walks the clauses, sets what a clause allows."""
 
-    def __init__(self, scope: Scope, constants: Constants, functions: Functions | None) -> None:
+    def __init__(self, scope: Scope, constants: Constants, functions: KnownFunctions | None) -> None:
         self.scope = scope
         self.constants = constants
         self.functions = functions
-        self.used: dict[str, str] = {}  # user functions met, and their versions
+        self.used_functions: dict[str, str] = {}  # user functions met, and their versions
         self.aliases: dict[str, Expression] = {}  # projected names that HAVING and QUALIFY may use
         self.variables: dict[str, Variable] = {}  # of the functions around that are arguments
         self.clause = "a scalar expression"
@@ -390,7 +390,7 @@ class Binder:
             hint=f"Write {FUNCTIONS['exists'].signature}.",
         )
 
-    def _user_call(self, user: UserFunction, arguments: Sequence[Expression], span: Span) -> Expression:
+    def _user_call(self, user: FunctionSignature, arguments: Sequence[Expression], span: Span) -> Expression:
         if user.takes is not None:
             if len(arguments) != len(user.takes):
                 n = len(user.takes)
@@ -400,7 +400,7 @@ class Binder:
                     hint=f"Write {user.name}({', '.join(map(types.type_name, user.takes))}).",
                 )
             arguments = [coerce(a, t) for a, t in zip(arguments, user.takes, strict=True)]
-        self.used[user.name] = user.version
+        self.used_functions[user.name] = user.version
         occurrence = 0
         if not user.is_deterministic:
             self._occurrences += 1
@@ -448,16 +448,16 @@ class Binder:
         order_by = tuple(self.bind(e) for e in node.order_by)
         frame = ""
         if node.frame is not None:
-            frame = f"{node.unit} BETWEEN {self._bound(node.frame[0])} AND {self._bound(node.frame[1])}"
+            frame = f"{node.unit} BETWEEN {self._frame_bound(node.frame[0])} AND {self._frame_bound(node.frame[1])}"
         return Over(aggregate.type, aggregate, partition_by, order_by, frame, span=node.span)
 
-    def _bound(self, bound: syntax.Bound) -> str:
+    def _frame_bound(self, bound: syntax.FrameBound) -> str:
         """An end of a frame in canonical words; durations in microseconds, as in 600000000 PRECEDING."""
         if bound.amount is None:
             return f"UNBOUNDED {bound.direction}" if bound.direction else "CURRENT ROW"
         if not isinstance(bound.amount, syntax.ConstantNode):
             raise UnsupportedError("the ends of a window must be constants", span=bound.span)
-        amount = self.constants.written(bound.amount.number)
+        amount = self.constants.literal_value(bound.amount.number)
         if isinstance(amount, timedelta):
             amount = amount // timedelta(microseconds=1)
         return f"{amount} {bound.direction}"
@@ -475,7 +475,7 @@ class Binder:
         target = common_type([other, *meeting])
         if target is None:
             return operands
-        return [self.constants.retyped(e, other, target) if _is_free(e) else e for e in operands]
+        return [self.constants.retyped_constant(e, other, target) if _is_free(e) else e for e in operands]
 
     def _meet_numbers(self, operands: list[Expression]) -> list[Expression]:
         """The operands of arithmetic, a constant already DOUBLE or the wider integer where the other side is."""
@@ -489,7 +489,7 @@ class Binder:
         target = self.constants.meeting_type(constant, other)
         if target is None or types.is_decimal(target):
             return operands  # the digits of a decimal constant decide the type of the result
-        return [self.constants.retyped(e, other, target) if e is constant else e for e in operands]
+        return [self.constants.retyped_constant(e, other, target) if e is constant else e for e in operands]
 
 
 def _is_free(expression: Expression) -> bool:

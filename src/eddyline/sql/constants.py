@@ -13,10 +13,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.expressions import Context, Frame, evaluate
-from eddyline.expressions.fold import constant_calls, refuse_over_a_limit, refused_constants
-from eddyline.expressions.frame import Budget, Failure, TooMuchForConstants
-from eddyline.expressions.limits import CONSTANT_BYTES, OVER_A_LIMIT, TEMPLATE_BYTES
+from eddyline.expressions import (
+    CONSTANT_BYTES,
+    OVER_A_LIMIT,
+    TEMPLATE_BYTES,
+    Budget,
+    Context,
+    Failure,
+    Frame,
+    TooMuchForConstants,
+    constant_calls,
+    evaluate,
+    refuse_over_a_limit,
+    refused_constants,
+)
 from eddyline.model import Call, Shape
 
 WRITTEN_SHARE = (
@@ -69,7 +79,7 @@ def over_a_limit(shape: Shape, slots: Sequence[pa.Array], time_zone: str) -> dic
 def _innermost(call: Call, frame: Frame, at: int) -> Call:
     """The call inside this one at which its error began."""
     for node in call.walk():
-        known = frame.computed.get(node)
+        known = frame.computed_values.get(node)
         if isinstance(node, Call) and known is not None and known.errors is not None and known.errors[at]:
             call = node
     return call

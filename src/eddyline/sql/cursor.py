@@ -72,12 +72,12 @@ class Cursor:
         """Move past these words, which must come next."""
         for word in words:
             if not self.take(word):
-                raise self.expected(word)
+                raise self.expected_error(word)
 
     def name(self, what: str, reserved: frozenset[str] = frozenset()) -> tuple[str, Span]:
         """A name and where it stands."""
         if not self.is_name(reserved):
-            raise self.expected(what)
+            raise self.expected_error(what)
         token = self.peek()
         self.at += 1
         text = token.text
@@ -90,21 +90,21 @@ class Cursor:
             start = opening.span.start
             line = self.text.count("\n", 0, start) + 1
             column = start - (self.text.rfind("\n", 0, start) + 1) + 1
-            raise self.expected(f"{closing} for the {opening.text} at line {line}, column {column}")
+            raise self.expected_error(f"{closing} for the {opening.text} at line {line}, column {column}")
 
     # ---------------------------------------------------------------- complaining
 
-    def found(self) -> str:
+    def token_text(self) -> str:
         """The current token as a message names it."""
         if self.is_at_end:
             return "the end of the text"
         token = self.peek()
         return token.text if len(token.text) <= 40 else f"{token.text[:37]}…"
 
-    def expected(self, what: str, *, hint: str | None = None) -> ParseError:
-        return ParseError(f"expected {what}, found {self.found()}", span=self.here, hint=hint)
+    def expected_error(self, what: str, *, hint: str | None = None) -> ParseError:
+        return ParseError(f"expected {what}, found {self.token_text()}", span=self.here, hint=hint)
 
-    def unexpected(self, keywords: Sequence[str]) -> ParseError:
+    def unexpected_error(self, keywords: Sequence[str]) -> ParseError:
         """The current token has no business here; perhaps it, or the one before, is a misspelt keyword."""
         for back in (0, 1):
             token = self.peek(-back) if self.at - back >= 0 else _END
@@ -113,11 +113,11 @@ class Cursor:
             )
             if near is not None and near != token.text.upper():
                 return ParseError(
-                    f"{self.found()} was not expected here",
+                    f"{self.token_text()} was not expected here",
                     span=token.span,
                     hint=f"Did you mean {near} instead of {token.text}?",
                 )
-        return ParseError(f"{self.found()} was not expected here", span=self.here)
+        return ParseError(f"{self.token_text()} was not expected here", span=self.here)
 
-    def unsupported(self, what: str, hint: str | None = None) -> UnsupportedError:
+    def unsupported_error(self, what: str, hint: str | None = None) -> UnsupportedError:
         return UnsupportedError(f"{what} is not supported", span=self.here, hint=hint)

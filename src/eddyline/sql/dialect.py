@@ -1,4 +1,4 @@
-"""Spark's grammar as sqlglot is told it.
+"""Spark's grammar as settings of sqlglot.
 
 sqlglot's Databricks parser accepts far more than Spark does, so that it can read many dialects. Here it is made strict: it
 sees the shape of a text (`reading`), in which a name is a name and a keyword a keyword, and its rules for operators and
@@ -19,7 +19,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError as Stopped
 from sqlglot.parsers.databricks import DatabricksParser
 
-from eddyline.sql.reading import CASTS, LEVELS, WORDED_CALLS, Reading
+from eddyline.sql.reading import CASTS, LEVELS, WORDED_CALLS, TokenReading
 
 _LEVEL = {written: level for level, words in enumerate(LEVELS) for written in words}
 _NAME = frozenset((TokenType.IDENTIFIER,))
@@ -187,7 +187,7 @@ class SparkParser(DatabricksParser):
             self._is_joining = False
 
 
-def parse(reading: Reading, kind: type[exp.Expr]) -> tuple[exp.Expr | None, int]:
+def parse(reading: TokenReading, kind: type[exp.Expr]) -> tuple[exp.Expr | None, int]:
     """sqlglot's tree of a text, read as a `kind` of expression; or nothing, and the token at which the parser stopped."""
     parser = SparkParser()
     try:

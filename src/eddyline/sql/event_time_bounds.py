@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.expressions import NeedsLiteral, call, cast, fold
-from eddyline.expressions.civil import DAY_US
+from eddyline.durations import DAY_US
+from eddyline.expressions import FLIPPED, NeedsLiteral, call, cast, fold
 from eddyline.model import Call, Clause, Column, Expression, Literal, Slot, joined_name
-from eddyline.sql.normalise import FLIPPED, atom
+from eddyline.sql.normalisation import atom
 from eddyline.types import BIGINT, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, is_integer
 
 Reach = tuple[tuple[int | None, ...], ...]  # reach[i][j]: the time of j exceeds that of i by at most this
@@ -33,7 +33,7 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class TimeBound:
     """The time of input `to` exceeds that of input `origin` by at most `most_us`."""
 
     origin: int
@@ -42,7 +42,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TimeDifference:
     """A comparison as `time(left) - time(right) operator c`, with c from `low` to `high`, and left < right.
 
     It counts in units of `unit_us` microseconds, as the columns do; `is_plain` if it is one of the columns themselves.
@@ -61,11 +61,11 @@ class Difference:
         return self.low == self.high
 
     @property
-    def bounds(self) -> tuple[Bound, ...]:
+    def bounds(self) -> tuple[TimeBound, ...]:
         """What it says of how far the two are apart."""
         strict = 1 if self.operator in ("<", ">") else 0
-        above = Bound(self.right, self.left, math.ceil((self.high - strict) * self.unit_us))
-        below = Bound(self.left, self.right, math.ceil((-self.low - strict) * self.unit_us))
+        above = TimeBound(self.right, self.left, math.ceil((self.high - strict) * self.unit_us))
+        below = TimeBound(self.left, self.right, math.ceil((-self.low - strict) * self.unit_us))
         return {"=": (above, below), "<": (above,), "<=": (above,)}.get(self.operator, (below,))
 
 
@@ -123,7 +123,7 @@ class EventTimes:
         self._has_fixed_zone = has_fixed_zone
         self._parameters = parameters
 
-    def difference(self, clause: Clause) -> Difference | None:
+    def difference(self, clause: Clause) -> TimeDifference | None:
         """What a clause says of two inputs' times, if it is one comparison that is linear in them.
 
         Raises NeedsLiteral for a constant in it, because how long rows are kept depends on its value.
@@ -142,10 +142,10 @@ class EventTimes:
             raise NeedsLiteral(*whole.slots)
         a, b = sorted(whole.factors)
         if whole.factors[a] == 1:
-            return Difference(a, b, condition.function, -whole.high, -whole.low, unit_us, is_plain)
-        return Difference(a, b, FLIPPED[condition.function], whole.low, whole.high, unit_us, is_plain)
+            return TimeDifference(a, b, condition.function, -whole.high, -whole.low, unit_us, is_plain)
+        return TimeDifference(a, b, FLIPPED[condition.function], whole.low, whole.high, unit_us, is_plain)
 
-    def rewritten(self, clause: Clause, said: Difference) -> Clause:
+    def rewritten(self, clause: Clause, said: TimeDifference) -> Clause:
         """The same clause as a comparison of one attribute, the difference of two times, with a constant, where that is exact."""
         first, second = self._columns[said.left], self._columns[said.right]
         assert first is not None, said
@@ -233,7 +233,7 @@ def _us(value: Any) -> int:
 # ------------------------------------------------------------------------------------------------ shortest paths
 
 
-def reach_of(n_inputs: int, bounds: Iterable[Bound]) -> Reach | None:
+def reach_of(n_inputs: int, bounds: Iterable[TimeBound]) -> Reach | None:
     """The tightest bound between any two inputs, or None if no times fulfil all bounds."""
     most: list[list[int | None]] = [[None] * n_inputs for _ in range(n_inputs)]
     for place in range(n_inputs):

@@ -9,12 +9,11 @@ from sqlglot import exp
 
 from eddyline.errors import ParseError
 from eddyline.sql.lexer import PARAMETER, Constant, Token
-from eddyline.sql.placing import Placed, Placing
+from eddyline.sql.placing import NodePlaces, PlacedNode
 from eddyline.sql.reading import CASTS, OPERATORS, QUANTIFIERS, SIGNS
 from eddyline.sql.syntax import (
     Between,
     Binary,
-    Bound,
     CallNode,
     Case,
     Cast,
@@ -22,6 +21,7 @@ from eddyline.sql.syntax import (
     ConstantNode,
     Element,
     Field,
+    FrameBound,
     In,
     Is,
     LambdaNode,
@@ -46,14 +46,14 @@ _TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 _BARE_FUNCTIONS = frozenset(("CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_TIMEZONE", "LOCALTIMESTAMP"))
 
 
-class ExpressionTree(Placing):
+class ExpressionTree(NodePlaces):
     """Builds the trees of the expressions of one text."""
 
     def __init__(self, text: str, tokens: Sequence[Token], constants: Sequence[Constant]) -> None:
         super().__init__(text, tokens, constants)
         self.read_as_written: set[int] = set()  # constants that are part of a type, such as DECIMAL(10, 2)
 
-    def _expression(self, e: exp.Expr) -> Placed:
+    def _expression(self, e: exp.Expr) -> PlacedNode:
         """The node of an expression. What stands at its left is read in a loop, so only real nesting takes stack."""
         outer: list[exp.Expr] = []
         while type(e) in _AFTER_LEFT:
@@ -64,43 +64,45 @@ class ExpressionTree(Placing):
         elif type(e) in _WHOLE:
             placed = _WHOLE[type(e)](self, e)
         else:
-            raise self._unknown(e)
+            raise self._unknown_error(e)
         while outer:
             e = outer.pop()
             placed = _AFTER_LEFT[type(e)](self, e, placed)
         return placed
 
-    def _paren(self, e: exp.Expr) -> Placed:
-        self._read(e, "this")
+    def _paren(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this")
         inner = self._expression(e.this)
         self._expect(inner.first - 1, "(")
         self._expect(inner.last + 1, ")")
-        return Placed(inner.node, inner.first - 1, inner.last + 1)
+        return PlacedNode(inner.node, inner.first - 1, inner.last + 1)
 
-    def _tuple(self, e: exp.Expr) -> Placed:
+    def _tuple(self, e: exp.Expr) -> PlacedNode:
         if not e.expressions:
             raise self._complaint(len(self._tokens))
         at = self._expression(e.expressions[0]).last + 1
-        raise self.refusals.unsupported(at, "a row of several values", "Compare the columns one by one.")
+        raise self.refusals.unsupported_error(
+            at, "a row of several values", "Compare the columns one by one."
+        )
 
-    def _named(self, e: exp.Expr) -> Placed:
+    def _named(self, e: exp.Expr) -> PlacedNode:
         """A name stands behind something that cannot have one."""
         raise self._complaint(self._expression(e.this).last + 1)
 
-    def _constant(self, e: exp.Expr) -> Placed:
+    def _constant(self, e: exp.Expr) -> PlacedNode:
         at = self._place(e)
         number = self._tokens[at].constant
         if number is None:
             raise self._complaint(at)
-        return Placed(ConstantNode(number, span=self._tokens[at].span), at, at)
+        return PlacedNode(ConstantNode(number, span=self._tokens[at].span), at, at)
 
-    def _word(self, e: exp.Expr) -> Placed:
+    def _word(self, e: exp.Expr) -> PlacedNode:
         at = self._place(e)
-        return Placed(Word(self._words[at], span=self._tokens[at].span), at, at)
+        return PlacedNode(Word(self._words[at], span=self._tokens[at].span), at, at)
 
-    def _name(self, e: exp.Column, outer: list[exp.Expr]) -> Placed:
+    def _name(self, e: exp.Column, outer: list[exp.Expr]) -> PlacedNode:
         """Names joined by dots, as many as there are; more than four are fields of fields for sqlglot."""
-        self._read(e, "this", "table", "db", "catalog")
+        self._check_read(e, "this", "table", "db", "catalog")
         parts = [e.args[key] for key in ("catalog", "db", "table", "this") if e.args.get(key)]
         while outer and isinstance(outer[-1], exp.Dot):
             parts.append(outer.pop().expression)
@@ -118,16 +120,16 @@ class ExpressionTree(Placing):
         last = first + 2 * len(parts) - 2
         if self._words[first] in _BARE_FUNCTIONS:
             return self._bare_call(names, first)
-        return Placed(Name(tuple(names), span=self._span(first, last)), first, last)
+        return PlacedNode(Name(tuple(names), span=self._span(first, last)), first, last)
 
-    def _bare_call(self, names: Sequence[str], first: int) -> Placed:
+    def _bare_call(self, names: Sequence[str], first: int) -> PlacedNode:
         """A call without parentheses, and fields of its result."""
         node: Node = CallNode(names[0], (), span=self._tokens[first].span)
         last = first
         for name in names[1:]:
             last += 2
             node = Field(node, name, span=self._span(first, last))
-        return Placed(node, first, last)
+        return PlacedNode(node, first, last)
 
     def _identifier(self, e: exp.Expr, at: int) -> str:
         """The name that stands here."""
@@ -139,11 +141,11 @@ class ExpressionTree(Placing):
         text = self._tokens[at].text
         return text[1:-1].replace("``", "`") if text[0] == "`" else text
 
-    def _all_columns(self, e: exp.Expr) -> Placed:
+    def _all_columns(self, e: exp.Expr) -> PlacedNode:
         return self._star(e, None, self._place(e))
 
-    def _star(self, e: exp.Expr, input_: str | None, first: int) -> Placed:
-        self._read(e, "except_")
+    def _star(self, e: exp.Expr, input_: str | None, first: int) -> PlacedNode:
+        self._check_read(e, "except_")
         last = self._place(e)
         hidden: tuple[Name, ...] = ()
         if self._words[last + 1] == "EXCEPT":
@@ -153,15 +155,15 @@ class ExpressionTree(Placing):
                 if not isinstance(node, Name):
                     raise ParseError("* EXCEPT takes names of columns", span=node.span)
             self._expect(last, ")")
-        return Placed(Star(input_, hidden, span=self._span(first, last)), first, last)
+        return PlacedNode(Star(input_, hidden, span=self._span(first, last)), first, last)
 
     # ---------------------------------------------------------------- operators
 
-    def _chain(self, e: exp.Expr) -> Placed:
+    def _chain(self, e: exp.Expr) -> PlacedNode:
         """Conditions joined by AND, or by OR, in a loop: there may be thousands."""
         kind, parts = type(e), []
         while type(e) is kind:
-            self._read(e, "this", "expression")
+            self._check_read(e, "this", "expression")
             parts.append(e.expression)
             e = e.this
         parts.append(e)
@@ -172,56 +174,58 @@ class ExpressionTree(Placing):
             placed = self._at(self._expression(parts.pop()), self._expect(placed.last + 1, word))
             nodes.append(placed.node)
         last = placed.last
-        return Placed(Chain(word.lower(), tuple(nodes), span=self._span(first, last)), first, last)
+        return PlacedNode(Chain(word.lower(), tuple(nodes), span=self._span(first, last)), first, last)
 
-    def _not(self, e: exp.Expr) -> Placed:
-        self._read(e, "this")
+    def _not(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this")
         operand = self._expression(e.this)
         first = operand.first - 1
         if self._words[first] not in ("NOT", "!"):
             raise self._complaint(first)
-        return Placed(Unary("not", operand.node, span=self._span(first, operand.last)), first, operand.last)
+        return PlacedNode(
+            Unary("not", operand.node, span=self._span(first, operand.last)), first, operand.last
+        )
 
-    def _signed(self, e: exp.Expr) -> Placed:
-        self._read(e, "this")
+    def _signed(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this")
         operand = self._expression(e.this)
         first = operand.first - 1
         sign = SIGNS.get(self._words[first])
         if sign is None:
             raise self._complaint(first)
         span = self._span(first, operand.last)
-        return Placed(Unary(sign, operand.node, span=span) if sign else operand.node, first, operand.last)
+        return PlacedNode(Unary(sign, operand.node, span=span) if sign else operand.node, first, operand.last)
 
-    def _binary(self, e: exp.Expr, left: Placed) -> Placed:
-        self._read(e, "this", "operator", "expression")
+    def _binary(self, e: exp.Expr, left: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "operator", "expression")
         operator = OPERATORS.get(self._words[left.last + 1])
         if operator is None:
             raise self._complaint(left.last + 1)
         right = self._at(self._expression(e.expression), left.last + 2)
         node = Binary(operator, left.node, right.node, span=self._span(left.first, right.last))
-        return Placed(node, left.first, right.last)
+        return PlacedNode(node, left.first, right.last)
 
     # ---------------------------------------------------------------- predicates
 
-    def _predicate(self, left: Placed, node: Node, last: int) -> Placed:
+    def _predicate(self, left: PlacedNode, node: Node, last: int) -> PlacedNode:
         """A predicate, or its negation if NOT stands behind `left`."""
         is_negated = self._words[left.last + 1] == "NOT"
-        return Placed(Unary("not", node, span=node.span) if is_negated else node, left.first, last)
+        return PlacedNode(Unary("not", node, span=node.span) if is_negated else node, left.first, last)
 
-    def _predicate_word(self, left: Placed) -> int:
+    def _predicate_word(self, left: PlacedNode) -> int:
         """Where the word of the predicate behind `left` stands."""
         return left.last + 1 + (self._words[left.last + 1] == "NOT")
 
-    def _between(self, e: exp.Expr, left: Placed) -> Placed:
-        self._read(e, "this", "low", "high")
+    def _between(self, e: exp.Expr, left: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "low", "high")
         at = self._predicate_word(left)
         low = self._at(self._expression(e.args["low"]), self._expect(at, "BETWEEN"))
         high = self._at(self._expression(e.args["high"]), self._expect(low.last + 1, "AND"))
         node = Between(left.node, low.node, high.node, span=self._span(left.first, high.last))
         return self._predicate(left, node, high.last)
 
-    def _in(self, e: exp.Expr, left: Placed) -> Placed:
-        self._read(e, "this", "expressions", "field")
+    def _in(self, e: exp.Expr, left: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "expressions", "field")
         at = self._predicate_word(left)
         options: tuple[Node, ...]
         if self._reading.is_list(at):
@@ -233,21 +237,21 @@ class ExpressionTree(Placing):
                 raise self._complaint(listed.first)
             options, last = (listed.node,), listed.last
         else:
-            options, last = self._listed(e.expressions, self._expect(at, "IN", "("), self._expression)
+            options, last = self._listed_nodes(e.expressions, self._expect(at, "IN", "("), self._expression)
             self._expect(last, ")")
         span = self._span(left.first, last)
         if not options:
             raise ParseError("the IN list is empty", span=span, hint="Write at least one value.")
         return self._predicate(left, In(left.node, options, span=span), last)
 
-    def _like(self, e: exp.Expr, left: Placed, escape: exp.Expr | None = None) -> Placed:
-        self._read(e, "this", "expression")
+    def _like(self, e: exp.Expr, left: PlacedNode, escape: exp.Expr | None = None) -> PlacedNode:
+        self._check_read(e, "this", "expression")
         at = self._predicate_word(left)
         if self._words[at] not in _PATTERNS:
             raise self._complaint(at)
         if self._reading.is_quantifier(at + 1):
             if escape is not None:
-                raise self.refusals.unsupported(
+                raise self.refusals.unsupported_error(
                     at,
                     f"ESCAPE after {self._words[at]} {self._words[at + 1]}",
                     "Escape with a backslash: '50\\\\%'.",
@@ -265,8 +269,8 @@ class ExpressionTree(Placing):
         )
         return self._predicate(left, node, last)
 
-    def _like_many(self, e: exp.Expr, left: Placed, at: int) -> Placed:
-        self._read(e, "this", "expressions")
+    def _like_many(self, e: exp.Expr, left: PlacedNode, at: int) -> PlacedNode:
+        self._check_read(e, "this", "expressions")
         patterns, last = self._one_or_more(e.expressions, self._expect(at + 2, "("), self._expression)
         self._expect(last, ")")
         node = LikeMany(
@@ -277,38 +281,38 @@ class ExpressionTree(Placing):
             at > left.last + 1,
             span=self._span(left.first, last),
         )
-        return Placed(node, left.first, last)
+        return PlacedNode(node, left.first, last)
 
-    def _escaped(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "expression")
+    def _escaped(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "expression")
         return self._like(e.this, self._expression(e.this.this), e.expression)
 
-    def _is(self, e: exp.Expr, left: Placed) -> Placed:
-        self._read(e, "this", "expression")
+    def _is(self, e: exp.Expr, left: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "expression")
         at = self._expect(left.last + 1, "IS")
         is_negated = self._words[at] == "NOT"
         last = at + is_negated
         if self._place(e.expression) != last:
             raise self._complaint(last)
         node = Is(left.node, self._words[last], is_negated, span=self._span(left.first, last))
-        return Placed(node, left.first, last)
+        return PlacedNode(node, left.first, last)
 
-    def _is_distinct(self, e: exp.Expr, left: Placed) -> Placed:
-        self._read(e, "this", "expression")
+    def _is_distinct(self, e: exp.Expr, left: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "expression")
         at = self._expect(left.last + 1, "IS")
         is_negated = self._words[at] == "NOT"
         right = self._at(self._expression(e.expression), self._expect(at + is_negated, "DISTINCT", "FROM"))
         span = self._span(left.first, right.last)
         node: Node = Binary("<=>", left.node, right.node, span=span)
-        return Placed(node if is_negated else Unary("not", node, span=span), left.first, right.last)
+        return PlacedNode(node if is_negated else Unary("not", node, span=span), left.first, right.last)
 
     # ---------------------------------------------------------------- what stands behind a value
 
-    def _cast(self, e: exp.Expr, operand: Placed) -> Placed:
-        self._read(e, "this", "to", "safe")
+    def _cast(self, e: exp.Expr, operand: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "to", "safe")
         first = self._place(e.args["to"])
         type_last = self._reading.type_last[first]
-        self._at(Placed(None, first, type_last), operand.last + 2)
+        self._at(PlacedNode(None, first, type_last), operand.last + 2)
         span = self._span(first, type_last)
         to = TypeText(self._text[span.start : span.end], span=span)
         self.read_as_written.update(
@@ -316,7 +320,7 @@ class ExpressionTree(Placing):
         )
         if self._words[first - 1] == "::":
             node = Cast(operand.node, to, False, span=self._span(operand.first, type_last))
-            return Placed(node, operand.first, type_last)
+            return PlacedNode(node, operand.first, type_last)
         self._expect(first - 1, "AS")
         opening = operand.first - 1
         self._expect(opening, "(")
@@ -325,40 +329,40 @@ class ExpressionTree(Placing):
         if word not in CASTS:
             raise self._complaint(opening)
         node = Cast(operand.node, to, word == "TRY_CAST", span=self._span(opening - 1, type_last + 1))
-        return Placed(node, opening - 1, type_last + 1)
+        return PlacedNode(node, opening - 1, type_last + 1)
 
-    def _field(self, e: exp.Expr, operand: Placed) -> Placed:
-        self._read(e, "this", "expression")
+    def _field(self, e: exp.Expr, operand: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "expression")
         at = self._expect(operand.last + 1, ".")
         name = self._identifier(e.expression, at)
-        return Placed(Field(operand.node, name, span=self._span(operand.first, at)), operand.first, at)
+        return PlacedNode(Field(operand.node, name, span=self._span(operand.first, at)), operand.first, at)
 
-    def _element(self, e: exp.Expr, operand: Placed) -> Placed:
-        self._read(e, "this", "expressions")
+    def _element(self, e: exp.Expr, operand: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "expressions")
         at = self._expect(operand.last + 1, "[")
         index, last = self._one_or_more(e.expressions[:1], at, self._expression)
         self._expect(last, "]")
         node = Element(operand.node, index[0], span=self._span(operand.first, last))
-        return Placed(node, operand.first, last)
+        return PlacedNode(node, operand.first, last)
 
-    def _path(self, e: exp.Expr, operand: Placed) -> Placed:
-        self._read(e, "this", "expression")
+    def _path(self, e: exp.Expr, operand: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "expression")
         at = self._place(e.expression)
-        self._at(Placed(None, at, at), operand.last + 1)
+        self._at(PlacedNode(None, at, at), operand.last + 1)
         node = Path(operand.node, self._tokens[at].text, span=self._span(operand.first, at))
-        return Placed(node, operand.first, at)
+        return PlacedNode(node, operand.first, at)
 
     # ---------------------------------------------------------------- CASE and calls
 
-    def _case(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "ifs", "default")
+    def _case(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "ifs", "default")
         subject = self._expression(e.this) if e.this else None
         branches: list[tuple[Node, Node]] = []
         at = first = -1
         if subject is not None:
             first, at = subject.first - 1, subject.last + 1
         for branch in e.args["ifs"]:
-            self._read(branch, "this", "true")
+            self._check_read(branch, "this", "true")
             when = self._expression(branch.this)
             if at < 0:
                 first, at = when.first - 2, when.first - 1
@@ -378,60 +382,60 @@ class ExpressionTree(Placing):
             None if default is None else default.node,
             span=self._span(first, at),
         )
-        return Placed(node, first, at)
+        return PlacedNode(node, first, at)
 
-    def _call(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "expressions")
+    def _call(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "expressions")
         first = self._place(e)
         name, at = self._identifier(e.this, first), self._expect(first + 1, "(")
         arguments: Sequence[exp.Expr] = e.expressions
         is_distinct = self._words[at] == "DISTINCT"
         if is_distinct:
             at += 1
-            self._read(arguments[0], "expressions")
+            self._check_read(arguments[0], "expressions")
             arguments = [*arguments[0].expressions, *arguments[1:]]
-        nodes, last = self._listed(arguments, at, self._expression)
+        nodes, last = self._listed_nodes(arguments, at, self._expression)
         self._expect(last, ")")
         node = CallNode(name, nodes, is_distinct, span=self._span(first, last))
-        return Placed(node, first, last)
+        return PlacedNode(node, first, last)
 
-    def _lambda(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "expressions")
+    def _lambda(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "expressions")
         body = self._expression(e.this)
         self._expect(body.first - 1, "->")
         first = last = body.first - 2
         if self._words[last] == ")":
             first = self._place(e.expressions[0]) - 1
             names, end = self._one_or_more(e.expressions, self._expect(first, "("), self._parameter)
-            self._at(Placed(None, end, end), last)
+            self._at(PlacedNode(None, end, end), last)
         else:
             names = (self._at(self._parameter(e.expressions[0]), first).node,)
-        return Placed(LambdaNode(names, body.node, span=self._span(first, body.last)), first, body.last)
+        return PlacedNode(LambdaNode(names, body.node, span=self._span(first, body.last)), first, body.last)
 
-    def _parameter(self, e: exp.Expr) -> Placed:
+    def _parameter(self, e: exp.Expr) -> PlacedNode:
         at = self._place(e)
-        return Placed(self._identifier(e, at), at, at)
+        return PlacedNode(self._identifier(e, at), at, at)
 
-    def _worded_call(self, name: str, arguments: Sequence[Placed], opening: int) -> Placed:
+    def _worded_call(self, name: str, arguments: Sequence[PlacedNode], opening: int) -> PlacedNode:
         """A call with words between its arguments, of which the last one ends it."""
         last = self._expect(max(argument.last for argument in arguments) + 1, ")") - 1
         first = opening - 1
         nodes = tuple(argument.node for argument in arguments)
-        return Placed(CallNode(name, nodes, span=self._span(first, last)), first, last)
+        return PlacedNode(CallNode(name, nodes, span=self._span(first, last)), first, last)
 
-    def _extract(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "expression")
+    def _extract(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "expression")
         operand = self._expression(e.expression)
         opening = self._expect(operand.first - 4, "EXTRACT")
         self._expect(opening, "(")
         if not self._reading.is_name(opening + 1):
-            raise self.refusals.expected(opening + 1, "a field such as YEAR")
+            raise self.refusals.expected_error(opening + 1, "a field such as YEAR")
         self._expect(opening + 2, "FROM")
         field = self._unquoted(opening + 1).lower()
         return self._worded_call("extract second" if field in _SECONDS else field, [operand], opening)
 
-    def _trim(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "expression", "position")
+    def _trim(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "expression", "position")
         text = self._expression(e.this)
         at = text.first - 1
         arguments = [text]
@@ -449,8 +453,8 @@ class ExpressionTree(Placing):
         self._expect(opening - 1, "TRIM")
         return self._worded_call(_TRIMS[side], arguments, opening)
 
-    def _substring(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "start", "length")
+    def _substring(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "start", "length")
         arguments = [self._expression(e.this)]
         for key, word in (("start", "FROM"), ("length", "FOR")):
             if e.args.get(key):
@@ -460,8 +464,8 @@ class ExpressionTree(Placing):
         self._expect(opening, "(")
         return self._worded_call(self._words[opening - 1].lower(), arguments, opening)
 
-    def _position(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "substr")
+    def _position(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "substr")
         part = self._expression(e.args["substr"])
         whole = self._at(self._expression(e.this), self._expect(part.last + 1, "IN"))
         opening = part.first - 1
@@ -470,14 +474,14 @@ class ExpressionTree(Placing):
 
     # ---------------------------------------------------------------- windows
 
-    def _over(self, e: exp.Expr) -> Placed:
+    def _over(self, e: exp.Expr) -> PlacedNode:
         function = self._expression(e.this)
         if not isinstance(function.node, CallNode):
             raise self._complaint(function.last + 1)
         at = self._expect(function.last + 1, "OVER", "(")
         if e.args.get("alias"):
             raise self.refusals.named_window(at)
-        self._read(e, "this", "partition_by", "order", "spec", "over")
+        self._check_read(e, "this", "partition_by", "order", "spec", "over")
         partition_by: tuple[Node, ...] = ()
         order_by: tuple[Node, ...] = ()
         if e.args.get("partition_by"):
@@ -486,40 +490,40 @@ class ExpressionTree(Placing):
             )
         order = e.args.get("order")
         if order is not None:
-            self._read(order, "expressions")
+            self._check_read(order, "expressions")
             order_by, at = self._one_or_more(
                 order.expressions, self._expect(at, "ORDER", "BY"), self._ordered
             )
         unit, frame, spec = "", None, e.args.get("spec")
         if spec is not None:
-            self._read(spec, "kind", "start", "start_side", "end", "end_side")
+            self._check_read(spec, "kind", "start", "start_side", "end", "end_side")
             unit = self._words[at]
             frame, at = self._frame(spec, at + 1)
         self._expect(at, ")")
         node = OverNode(
             function.node, partition_by, order_by, unit, frame, span=self._span(function.first, at)
         )
-        return Placed(node, function.first, at)
+        return PlacedNode(node, function.first, at)
 
-    def _ordered(self, e: exp.Expr) -> Placed:
-        self._read(e, "this", "nulls_first")
+    def _ordered(self, e: exp.Expr) -> PlacedNode:
+        self._check_read(e, "this", "nulls_first")
         node, first, last = self._expression(e.this)
-        return Placed(node, first, last + (self._words[last + 1] == "ASC"))
+        return PlacedNode(node, first, last + (self._words[last + 1] == "ASC"))
 
-    def _frame(self, spec: exp.Expr, at: int) -> tuple[tuple[Bound, Bound], int]:
+    def _frame(self, spec: exp.Expr, at: int) -> tuple[tuple[FrameBound, FrameBound], int]:
         if self._words[at] != "BETWEEN":
             start, at = self._bound(spec, "start", at)
-            return (start, Bound(None, "", span=self.refusals.span(at))), at
+            return (start, FrameBound(None, "", span=self.refusals.span(at))), at
         start, at = self._bound(spec, "start", at + 1)
         end, at = self._bound(spec, "end", self._expect(at, "AND"))
         return (start, end), at
 
-    def _bound(self, spec: exp.Expr, key: str, at: int) -> tuple[Bound, int]:
+    def _bound(self, spec: exp.Expr, key: str, at: int) -> tuple[FrameBound, int]:
         """One end of a frame, and the place after it."""
         value, first, amount = spec.args.get(key), at, None
         if value == "CURRENT ROW":
             at = self._expect(at, "CURRENT", "ROW")
-            return Bound(None, "", span=self._span(first, at - 1)), at
+            return FrameBound(None, "", span=self._span(first, at - 1)), at
         if value == "UNBOUNDED":
             at = self._expect(at, "UNBOUNDED")
         elif value is None:
@@ -529,13 +533,13 @@ class ExpressionTree(Placing):
             at = amount.last + 1
         direction = self._words[at]
         if direction not in ("PRECEDING", "FOLLOWING"):
-            raise self.refusals.expected(at, "PRECEDING or FOLLOWING")
-        node = Bound(None if amount is None else amount.node, direction, span=self._span(first, at))
+            raise self.refusals.expected_error(at, "PRECEDING or FOLLOWING")
+        node = FrameBound(None if amount is None else amount.node, direction, span=self._span(first, at))
         return node, at + 1
 
 
 # What stands at the left of a node is read first; these know what follows it.
-_AFTER_LEFT: dict[type[exp.Expr], Callable[[ExpressionTree, Any, Placed], Placed]] = {
+_AFTER_LEFT: dict[type[exp.Expr], Callable[[ExpressionTree, Any, PlacedNode], PlacedNode]] = {
     exp.Operator: ExpressionTree._binary,
     exp.Between: ExpressionTree._between,
     exp.In: ExpressionTree._in,
@@ -550,7 +554,7 @@ _AFTER_LEFT: dict[type[exp.Expr], Callable[[ExpressionTree, Any, Placed], Placed
     exp.Bracket: ExpressionTree._element,
     exp.JSONExtract: ExpressionTree._path,
 }
-_WHOLE: dict[type[exp.Expr], Callable[[ExpressionTree, Any], Placed]] = {
+_WHOLE: dict[type[exp.Expr], Callable[[ExpressionTree, Any], PlacedNode]] = {
     exp.Paren: ExpressionTree._paren,
     exp.Tuple: ExpressionTree._tuple,
     exp.Literal: ExpressionTree._constant,

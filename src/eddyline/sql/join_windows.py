@@ -28,8 +28,8 @@ from eddyline.model import (
     Window,
     joined_name,
 )
-from eddyline.sql.event_time_bounds import Bound, Difference, Reach
-from eddyline.sql.normalise import atom
+from eddyline.sql.event_time_bounds import Reach, TimeBound, TimeDifference
+from eddyline.sql.normalisation import atom
 from eddyline.stream_properties import window_of
 from eddyline.time_properties import ISO, UNIT_US, time_format, time_unit
 from eddyline.types import BIGINT, is_decimal, is_integer, is_numeric
@@ -38,14 +38,14 @@ TABLES = (Role.TABLE, Role.AS_OF)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JoinEntry:
     """An input of a query and the stream it reads."""
 
     input: Input
     stream: Stream
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """As a message names it: news n."""
         alias, name = self.input.alias, self.stream.name
         return name if alias.lower() == name.lower() else f"{name} {alias}"
@@ -57,7 +57,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedInputs:
     """What becomes of the rows of each input, the conditions that windows are, and what these say of event time.
 
     `windows` are those of a count or of arrival time; one of event time is nothing but conditions.
@@ -66,15 +66,15 @@ class Kept:
     roles: tuple[Role, ...]
     windows: tuple[Window | None, ...]
     clauses: tuple[Clause, ...] = ()
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[TimeBound, ...] = ()
 
 
-def kept_rows(
-    entries: Sequence[Entry],
+def retained_inputs(
+    entries: Sequence[JoinEntry],
     keys: Sequence[JoinKey],
     reach: Reach | None,
-    differences: Sequence[Difference],
-) -> Kept:
+    differences: Sequence[TimeDifference],
+) -> RetainedInputs:
     """Roles and windows of the inputs. Raises UnsupportedError for what cannot be kept, or makes no sense.
 
     `reach` is what conditions say of event time; None: no times fulfil them.
@@ -83,7 +83,7 @@ def kept_rows(
     streams = [at for at, role in enumerate(roles) if role is None]
     windows: list[Window | None] = [None] * len(entries)
     clauses: list[Clause] = []
-    bounds: list[Bound] = []
+    bounds: list[TimeBound] = []
     unbounded: list[int] = []
     for at in streams if len(streams) > 1 else ():
         entry, others = entries[at], [other for other in streams if other != at]
@@ -94,7 +94,7 @@ def kept_rows(
             unbounded.append(at)
         elif window is not None and window.duration_us is not None and _is_of_event_time(entries, at, others):
             clauses.append(_below(at, OLDER, window.duration_us, entry.input.span))
-            bounds += [Bound(at, other, window.duration_us - 1) for other in others]
+            bounds += [TimeBound(at, other, window.duration_us - 1) for other in others]
         elif window is not None:
             mark, limit = (BEHIND, window.n_rows) if window.n_rows is not None else (AGE, window.duration_us)
             assert limit is not None, window
@@ -106,14 +106,14 @@ def kept_rows(
         timed = {place for bound in bounds for place in (bound.origin, bound.to)}
         timed |= {p for d in differences if {d.left, d.right} <= set(streams) for p in (d.left, d.right)}
         if len(unbounded) > 1 or unbounded[0] in timed:
-            raise _kept_for_ever(entries, unbounded, streams)
+            raise _unbounded_error(entries, unbounded, streams)
         roles[unbounded[0]] = Role.CURRENT
     found = tuple(role for role in roles if role is not None)
     assert len(found) == len(entries), roles
-    return Kept(found, tuple(windows), tuple(clauses), tuple(bounds))
+    return RetainedInputs(found, tuple(windows), tuple(clauses), tuple(bounds))
 
 
-def _is_of_event_time(entries: Sequence[Entry], at: int, others: Sequence[int]) -> bool:
+def _is_of_event_time(entries: Sequence[JoinEntry], at: int, others: Sequence[int]) -> bool:
     """Whether minutes of its window are those of event time: not in recent(…), nor beside a stream that has no time."""
     is_timed = all(entries[place].stream.time is not None for place in (at, *others))
     return entries[at].input.window is None and is_timed
@@ -129,10 +129,10 @@ def _below(place: int, mark: str, limit: int, span: Span | None) -> Clause:
 
 def _table_role(
     at: int,
-    entry: Entry,
-    entries: Sequence[Entry],
+    entry: JoinEntry,
+    entries: Sequence[JoinEntry],
     keys: Sequence[JoinKey],
-    differences: Sequence[Difference],
+    differences: Sequence[TimeDifference],
 ) -> Role | None:
     """TABLE or AS_OF for a keyed stream, None for any other."""
     stream = entry.stream
@@ -151,10 +151,10 @@ def _table_role(
 
 def _check_as_of(
     at: int,
-    entry: Entry,
-    entries: Sequence[Entry],
+    entry: JoinEntry,
+    entries: Sequence[JoinEntry],
     keys: Sequence[JoinKey],
-    differences: Sequence[Difference],
+    differences: Sequence[TimeDifference],
 ) -> None:
     stream, span = entry.stream, entry.input.span
     if not stream.is_keyed or stream.time is None:
@@ -188,7 +188,7 @@ def _check_as_of(
         is_plain = {said.left, said.right} == {left, at} and said.low == said.high == 0
         if is_plain and said.operator not in accepted:
             raise UnsupportedError(
-                f"ASOF JOIN takes the latest row of {stream.name} at or before the time of {lefts[0].called}",
+                f"ASOF JOIN takes the latest row of {stream.name} at or before the time of {lefts[0].label}",
                 span=span,
                 hint=f"Write {lefts[0].input.alias}.{lefts[0].stream.time} >= {entry.input.alias}.{stream.time}, "
                 "or leave it out.",
@@ -202,7 +202,7 @@ def _bare(e: Expression) -> str | None:
     return e.name if isinstance(e, Column) else None
 
 
-def refuse_repeated_matches(entries: Sequence[Entry], keys: Sequence[JoinKey]) -> None:
+def refuse_repeated_matches(entries: Sequence[JoinEntry], keys: Sequence[JoinKey]) -> None:
     """Refuse LEFT SEMI JOIN unless a row can match once at most, and only when it comes: it is then a JOIN without columns."""
     for at, entry in enumerate(entries):
         if entry.input.join != "left semi":
@@ -239,7 +239,7 @@ def _distinct(e: Expression) -> str | None:
 # ------------------------------------------------------------------------------------------------ for ever
 
 
-def _time_words(entry: Entry) -> str:
+def _time_words(entry: JoinEntry) -> str:
     """The time of an input, as a condition names it."""
     column, pattern = f"{entry.input.alias}.{entry.stream.time}", time_format(entry.stream)
     if pattern is None:
@@ -255,8 +255,8 @@ def _ten_minutes(stream: Stream) -> str:
     return str(int(600_000_000 / UNIT_US[time_unit(stream) or "us"]))
 
 
-def _kept_for_ever(
-    entries: Sequence[Entry], unbounded: Sequence[int], streams: Sequence[int]
+def _unbounded_error(
+    entries: Sequence[JoinEntry], unbounded: Sequence[int], streams: Sequence[int]
 ) -> UnsupportedError:
     is_outer = any(entry.input.join in ("left", "left anti", "right") for entry in entries)
     place = unbounded[-1] if is_outer else unbounded[0]  # of an outer join, only its other side helps
@@ -276,7 +276,7 @@ def _kept_for_ever(
     )
 
 
-def refuse_undecided(entries: Sequence[Entry], outer: str, roles: Sequence[Role], reach: Reach) -> None:
+def refuse_undecided(entries: Sequence[JoinEntry], outer: str, roles: Sequence[Role], reach: Reach) -> None:
     """Refuse an outer join in which it is never known that a row of the left has no match."""
     left, right = entries
     is_right = left.input.join == "right"
@@ -298,7 +298,7 @@ def refuse_undecided(entries: Sequence[Entry], outer: str, roles: Sequence[Role]
     if left.window is None:
         ways.append(f"write recent({right.stream.name}, 100)")
     raise UnsupportedError(
-        f"{join} cannot tell that a row of {left.called} will never find a match",
+        f"{join} cannot tell that a row of {left.label} will never find a match",
         span=(left if is_right else right).input.span,
         detail=f"A row of {right.stream.name} that matches may always come later.",
         hint=f"Say how much later: {', or '.join(ways)}."

@@ -14,9 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from eddyline.errors import LimitError, UnsupportedError
-from eddyline.expressions import NeedsLiteral, call, fold, is_volatile
-from eddyline.expressions.lowerings.zones import zone_table
-from eddyline.expressions.stream_times import time_expression
+from eddyline.expressions import NeedsLiteral, call, fold, is_volatile, time_expression, zone_table
 from eddyline.model import (
     Aggregate,
     Atom,
@@ -31,7 +29,7 @@ from eddyline.model import (
     JoinKey,
     Literal,
     Over,
-    Projected,
+    ProjectedColumn,
     Role,
     Shape,
     Signature,
@@ -42,10 +40,16 @@ from eddyline.model import (
     Variable,
     joined_name,
 )
-from eddyline.sql.event_time_bounds import Bound, Difference, EventTimes, Reach, reach_of
-from eddyline.sql.join_windows import Entry, Kept, kept_rows, refuse_repeated_matches, refuse_undecided
+from eddyline.sql.event_time_bounds import EventTimes, Reach, TimeBound, TimeDifference, reach_of
+from eddyline.sql.join_windows import (
+    JoinEntry,
+    RetainedInputs,
+    refuse_repeated_matches,
+    refuse_undecided,
+    retained_inputs,
+)
 from eddyline.sql.lexer import Token
-from eddyline.sql.normalise import normalise
+from eddyline.sql.normalisation import normalise
 from eddyline.sql.select import BoundQuery
 from eddyline.time_properties import UNIT_US, time_unit
 from eddyline.types import BOOLEAN, type_name
@@ -86,12 +90,12 @@ def joined_shape(
         units_us=[UNIT_US[time_unit(entry.stream) or "us"] for entry in entries],
         expressions=_time_expressions(entries),
     )
-    keys, left, differences = _taken_apart(matching.clauses, times, parameters)
+    keys, left, differences = _split_clauses(matching.clauses, times, parameters)
     bounds = [found for said in differences for found in said.bounds]
     _refuse_unconnected(entries, matching.clauses)
     refuse_repeated_matches(entries, keys)
-    kept = kept_rows(entries, keys, reach_of(len(entries), bounds), differences)
-    matching, reach = _bounded(replace(matching, clauses=left), kept, [*bounds, *kept.bounds])
+    kept = retained_inputs(entries, keys, reach_of(len(entries), bounds), differences)
+    matching, reach = _bounded_condition(replace(matching, clauses=left), kept, [*bounds, *kept.bounds])
     if outer:
         refuse_undecided(entries, outer, kept.roles, reach)
         _refuse_unrepeatable(left, outer)
@@ -105,7 +109,7 @@ def joined_shape(
         "",
         tuple(replace(e.input, window=window) for e, window in zip(entries, kept.windows, strict=True)),
         tuple(
-            Projected(p.name, fold(to_joined(p.expression, place_of), time_zone=time_zone))
+            ProjectedColumn(p.name, fold(to_joined(p.expression, place_of), time_zone=time_zone))
             for p in bound.projection
         ),
         condition,
@@ -144,10 +148,10 @@ def _outer(inputs: Sequence[Input]) -> str:
     return "left" if found.join == "right" else found.join
 
 
-def _in_order(bound: BoundQuery, outer: str) -> list[Entry]:
+def _in_order(bound: BoundQuery, outer: str) -> list[JoinEntry]:
     """The inputs as the signature has them: by stream, those of one stream as in FROM; of an outer join, the one all of whose
     rows are results before the other."""
-    entries = [Entry(entry, stream) for entry, stream in zip(bound.inputs, bound.streams, strict=True)]
+    entries = [JoinEntry(entry, stream) for entry, stream in zip(bound.inputs, bound.streams, strict=True)]
     if bound.inputs[-1].join == "right":
         return entries[::-1]
     return entries if outer else sorted(entries, key=lambda entry: entry.stream.name.lower())
@@ -157,7 +161,7 @@ def _time(stream: Stream) -> tuple[str, pa.DataType] | None:
     return None if stream.time is None else (stream.time, stream.schema.field(stream.time).type)
 
 
-def _time_expressions(entries: Sequence[Entry]) -> dict[Expression, int]:
+def _time_expressions(entries: Sequence[JoinEntry]) -> dict[Expression, int]:
     """The times that are computed from columns, over joined rows."""
     found: dict[Expression, int] = {}
     for place, entry in enumerate(entries):
@@ -170,7 +174,7 @@ def _time_expressions(entries: Sequence[Entry]) -> dict[Expression, int]:
     return found
 
 
-def _refuse_unconnected(entries: Sequence[Entry], clauses: Sequence[Clause]) -> None:
+def _refuse_unconnected(entries: Sequence[JoinEntry], clauses: Sequence[Clause]) -> None:
     """Refuse an input that no condition connects to another, unless all are windowed: then it is meant."""
     connected: set[int] = set()
     for clause in clauses:
@@ -181,7 +185,7 @@ def _refuse_unconnected(entries: Sequence[Entry], clauses: Sequence[Clause]) -> 
     alone = [entry for at, entry in enumerate(entries) if at not in connected]
     last = max(alone, key=lambda entry: entry.input.span.start if entry.input.span is not None else 0)
     raise UnsupportedError(
-        f"no condition connects {last.called} to the rest of the query",
+        f"no condition connects {last.label} to the rest of the query",
         span=last.input.span,
         detail="Each of its rows would meet every row of the others.",
         hint="Add a condition such as ON a.id = b.id. If every pair is meant, say of how many rows: recent(stream, 100).",
@@ -237,13 +241,13 @@ def _all_of(parts: Sequence[Expression]) -> Expression | None:
 # ------------------------------------------------------------------------------------------------ conditions
 
 
-def _taken_apart(
+def _split_clauses(
     clauses: Sequence[Clause], times: EventTimes, parameters: frozenset[int]
-) -> tuple[tuple[JoinKey, ...], tuple[Clause, ...], list[Difference]]:
+) -> tuple[tuple[JoinKey, ...], tuple[Clause, ...], list[TimeDifference]]:
     """The equalities between inputs, the clauses that are left, and what all of them say of event time."""
     keys: set[JoinKey] = set()
     left: dict[tuple[Atom, ...], Clause] = {}
-    differences: list[Difference] = []
+    differences: list[TimeDifference] = []
     for clause in clauses:
         said = times.difference(clause)
         if said is not None:
@@ -275,15 +279,17 @@ def _key(clause: Clause, parameters: frozenset[int]) -> JoinKey | None:
     return JoinKey(places[0].pop(), places[1].pop(), _to_own(sides[0]), _to_own(sides[1]))
 
 
-def _bounded(matching: Condition, kept: Kept, bounds: Sequence[Bound]) -> tuple[Condition, Reach]:
+def _bounded_condition(
+    matching: Condition, retained: RetainedInputs, bounds: Sequence[TimeBound]
+) -> tuple[Condition, Reach]:
     """The condition with its windows, and how far event times can be apart. Where no times fulfil it, it is never true."""
-    n_inputs = len(kept.roles)
+    n_inputs = len(retained.roles)
     reach = reach_of(n_inputs, bounds)
     never = matching.never
     if reach is None:
         never = tuple(dict.fromkeys((*never, Literal(BOOLEAN, True))))
         reach = ((0,) * n_inputs,) * n_inputs
-    return Condition((*matching.clauses, *kept.clauses), never), reach
+    return Condition((*matching.clauses, *retained.clauses), never), reach
 
 
 def _refuse_unrepeatable(clauses: Sequence[Clause], outer: str) -> None:
@@ -323,7 +329,7 @@ def _own_atom(atom: Atom) -> Atom:
 
 
 def _signature(
-    entries: Sequence[Entry], roles: Sequence[Role], keys: tuple[JoinKey, ...], outer: str
+    entries: Sequence[JoinEntry], roles: Sequence[Role], keys: tuple[JoinKey, ...], outer: str
 ) -> Signature:
     inputs = tuple(JoinInput(entry.stream.name, role) for entry, role in zip(entries, roles, strict=True))
     said = [f"{entry.stream.lower()} {entry.role.value}" for entry in inputs]

@@ -110,7 +110,7 @@ class Constant(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Lexed:
+class LexedText:
     """The skeleton of a text and its constants, in order."""
 
     skeleton: str
@@ -127,7 +127,7 @@ class Token:
     constant: int | None = None
 
 
-def lex(text: str) -> Lexed:
+def lex(text: str) -> LexedText:
     """Skeleton and constants of a text."""
     if len(text) > MAX_LIST_BYTES:
         raise LimitError(f"the text has {len(text):,} characters; at most {MAX_LIST_BYTES:,} bytes are read")
@@ -147,7 +147,7 @@ def lex(text: str) -> Lexed:
             words.append(_tag(constant))
     while words and words[-1] == ";":
         words.pop()
-    return Lexed(" ".join(words), constants, at)
+    return LexedText(" ".join(words), constants, at)
 
 
 def scan(text: str) -> tuple[list[Token], list[Constant]]:
@@ -272,7 +272,7 @@ def _parameter(raw: str) -> Constant:
     return Constant(PARAMETER, raw[1:])
 
 
-def _unterminated(raw: str) -> Constant:
+def _unterminated_constant(raw: str) -> Constant:
     what = "comment" if raw[0] == "/" else "name"
     raise ParseError(f"the {what} that starts here has no closing {'*/' if what == 'comment' else '`'}")
 
@@ -282,8 +282,8 @@ _CLASSIFY: dict[str, Callable[[str], Constant]] = {
     **dict.fromkeys("'\"", _string),
     **dict.fromkeys("xXrRdDtTiI", _letter),
     ":": _parameter,
-    "/": _unterminated,
-    "`": _unterminated,
+    "/": _unterminated_constant,
+    "`": _unterminated_constant,
 }
 _SIGNED = frozenset((INTEGER, DECIMAL, DOUBLE, FLOAT, LONG, SHORT, BYTE))
 
@@ -359,3 +359,14 @@ def text_of(tokens_span: Span, text: str, tokens: Sequence[Token]) -> str:
     """What a text says in a span of token numbers, on one line."""
     start, end = tokens[tokens_span.start].span.start, tokens[tokens_span.end - 1].span.end
     return " ".join(text[start:end].split())
+
+
+def span_texts(text: str, parts: Sequence[Span]) -> dict[Span, str]:
+    """What a query's text says in spans of tokens, such as the clauses of its shape have."""
+    tokens, _ = scan(text)
+    return {part: text_of(part, text, tokens) for part in parts}
+
+
+def parameter_names(text: str) -> list[str]:
+    """The named parameters of a text, each once, in the order of their first use."""
+    return list(dict.fromkeys(each.raw for each in lex(text).constants if each.kind == PARAMETER))

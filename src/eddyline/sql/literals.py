@@ -54,7 +54,7 @@ def _list(constant: Constant, time_zone: str) -> tuple[pa.DataType, tuple[Any, .
     scalars = [_scalar(lexer.kind_of(e), e, time_zone) for e in elements]
     common = common_type(t for t, _ in scalars)
     assert common is not None, f"{constant.kind} literals have a common type"
-    return common, tuple(converted(v, t, common, time_zone) for t, v in scalars)
+    return common, tuple(converted_value(v, t, common, time_zone) for t, v in scalars)
 
 
 def _scalar(kind: str, raw: str, time_zone: str) -> tuple[pa.DataType, Any]:
@@ -75,7 +75,7 @@ def _scalar(kind: str, raw: str, time_zone: str) -> tuple[pa.DataType, Any]:
         return interval(raw)
     t = _FIXED[kind]
     if kind in (lexer.DOUBLE, lexer.FLOAT):
-        return t, _floating(raw, t)
+        return t, _float_value(raw, t)
     if kind in (lexer.LONG, lexer.SHORT, lexer.BYTE):
         number = _integer(raw[:-1])
         if not -(1 << _INTEGER_BITS[t] - 1) <= number < 1 << _INTEGER_BITS[t] - 1:
@@ -89,7 +89,7 @@ def _scalar(kind: str, raw: str, time_zone: str) -> tuple[pa.DataType, Any]:
     return t, _moment(raw, t, time_zone)
 
 
-def _floating(raw: str, t: pa.DataType) -> float:
+def _float_value(raw: str, t: pa.DataType) -> float:
     """The nearest value of the type; of a FLOAT, too, in one step from the digits."""
     digits = raw.rstrip("dDfF")
     try:
@@ -152,7 +152,7 @@ def _example(t: pa.DataType) -> str:
     return "'2024-02-29'" if t == types.DATE else "'2024-02-29 13:45:00'"
 
 
-def converted(value: Any, source: pa.DataType, target: pa.DataType, time_zone: str) -> Any:
+def converted_value(value: Any, source: pa.DataType, target: pa.DataType, time_zone: str) -> Any:
     """The value as one of another type, by SQL's cast. Raises ParseError where there is none."""
     if source == target or value is None:
         return value
@@ -180,7 +180,7 @@ def string_value(raw: str) -> str:
     quote = raw[0]
     inner = raw[2:-1] if quote in "rR" else raw[1:-1]
     if quote not in "rR" and (quote in inner or "\\" in inner):
-        inner = "".join(map(_unquoted, lexer.string_pieces(raw)))
+        inner = "".join(map(_unquoted_text, lexer.string_pieces(raw)))
     return inner if inner.isascii() else _well_formed(inner)
 
 
@@ -194,13 +194,13 @@ def _well_formed(text: str) -> str:
         ) from None
 
 
-def _unquoted(piece: str) -> str:
+def _unquoted_text(piece: str) -> str:
     quote = piece[0]
     inner = piece[1:-1].replace(quote * 2, quote)
-    return _ESCAPE.sub(_unescaped, inner) if "\\" in inner else inner
+    return _ESCAPE.sub(_unescaped_text, inner) if "\\" in inner else inner
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescaped_text(match: re.Match[str]) -> str:
     code_point = match[1] or match[2]
     if code_point:
         try:

@@ -55,7 +55,7 @@ class MessageTemplate:
             for text, name, conversion, specification in self.pieces:
                 shown.append(text)
                 if name is not None:
-                    value = _shown(row[name] if name in row else extras[name], zone)
+                    value = _format_value(row[name] if name in row else extras[name], zone)
                     shown.append(format(_CONVERSIONS[conversion](value), specification))
         except (ValueError, TypeError, OverflowError, ArithmeticError):
             return None
@@ -161,7 +161,7 @@ def _sample(t: pa.DataType) -> Any:
     return "a"  # texts; all else is shown as one
 
 
-def _shown(value: Any, zone: datetime.tzinfo) -> Any:
+def _format_value(value: Any, zone: datetime.tzinfo) -> Any:
     """The value a format specification meets: what has no formats of its own as text, what is long cut."""
     if value is None:
         return _NULL

@@ -16,7 +16,7 @@ _Root = TypeVar("_Root", bound=syntax.Node)
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed(Generic[_Root]):
+class ParsedText(Generic[_Root]):
     """A syntax tree and the constants its numbers refer to."""
 
     text: str
@@ -27,24 +27,24 @@ class Parsed(Generic[_Root]):
     read_as_written: frozenset[int]  # constants that are part of a type
 
 
-def parse_query(text: str) -> Parsed[syntax.QueryNode]:
+def parse_query(text: str) -> ParsedText[syntax.QueryNode]:
     """The tree of a query. Raises ParseError, LimitError, UnsupportedError."""
-    return _parsed(text, query_tree)
+    return _parsed_text(text, query_tree)
 
 
-def parse_expression(text: str) -> Parsed[syntax.Node]:
+def parse_expression(text: str) -> ParsedText[syntax.Node]:
     """The tree of one expression."""
-    return _parsed(text, expression_tree)
+    return _parsed_text(text, expression_tree)
 
 
-def _parsed(
+def _parsed_text(
     text: str, build: Callable[[str, Sequence[Token], Sequence[Constant]], tuple[_Root, frozenset[int]]]
-) -> Parsed[_Root]:
+) -> ParsedText[_Root]:
     tokens, constants = _tokens(text)
     with deep_recursion():
         root, read_as_written = build(text, tokens, constants)
     spans = [token.span for token in tokens if token.constant is not None]
-    return Parsed(text, root, constants, spans, tokens, read_as_written)
+    return ParsedText(text, root, constants, spans, tokens, read_as_written)
 
 
 def _tokens(text: str) -> tuple[list[Token], list[Constant]]:

@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from eddyline.errors import ParseError, Span, UnsupportedError
 from eddyline.sql.lexer import Constant, Token
-from eddyline.sql.reading import Reading
-from eddyline.sql.refusals import Refusals, shortened
+from eddyline.sql.reading import TokenReading
+from eddyline.sql.refusals import Refusals, shortened_text
 
 
-class Placed(NamedTuple):
+class PlacedNode(NamedTuple):
     """A node and the tokens it stands on, the parentheses around it included."""
 
     node: Any
@@ -25,13 +25,13 @@ class Placed(NamedTuple):
     last: int
 
 
-class Placing:
+class NodePlaces:
     """The places of one text."""
 
     def __init__(self, text: str, tokens: Sequence[Token], constants: Sequence[Constant]) -> None:
         self._text = text
         self._tokens = tokens
-        self._reading = Reading(tokens, constants)
+        self._reading = TokenReading(tokens, constants)
         self._words = self._reading.words
         self.refusals = Refusals(text, self._reading)
 
@@ -49,7 +49,7 @@ class Placing:
             at += 1
         return at
 
-    def _at(self, placed: Placed, at: int) -> Placed:
+    def _at(self, placed: PlacedNode, at: int) -> PlacedNode:
         """Make sure that a node starts here."""
         if placed.first != at:
             raise self._complaint(at)
@@ -63,22 +63,24 @@ class Placing:
         """The token that a sqlglot node was made of."""
         at = e.meta.get("start")
         if at is None:
-            raise self._unknown(e)
+            raise self._unknown_error(e)
         return int(at)
 
-    def _unknown(self, e: exp.Expr) -> UnsupportedError:
+    def _unknown_error(self, e: exp.Expr) -> UnsupportedError:
         """A part that the parser knows and nothing here does."""
         places = [n.meta["start"] for n in e.walk() if "start" in n.meta] or [0, len(self._tokens) - 1]
         span = self._span(min(places), max(places))
-        return UnsupportedError(f"{shortened(self._text[span.start : span.end])} is not supported", span=span)
+        return UnsupportedError(
+            f"{shortened_text(self._text[span.start : span.end])} is not supported", span=span
+        )
 
-    def _read(self, e: exp.Expr, *known: str) -> None:
+    def _check_read(self, e: exp.Expr, *known: str) -> None:
         """Make sure that a sqlglot node says nothing but what is read here."""
         if any(value and key not in known for key, value in e.args.items()):
-            raise self._unknown(e)
+            raise self._unknown_error(e)
 
-    def _listed(
-        self, parts: Sequence[exp.Expr], at: int, place: Callable[[exp.Expr], Placed]
+    def _listed_nodes(
+        self, parts: Sequence[exp.Expr], at: int, place: Callable[[exp.Expr], PlacedNode]
     ) -> tuple[tuple[Any, ...], int]:
         """Nodes that stand one after the other from here on with commas between them; the place after the last."""
         nodes = []
@@ -89,9 +91,9 @@ class Placing:
         return tuple(nodes), at
 
     def _one_or_more(
-        self, parts: Sequence[exp.Expr], at: int, place: Callable[[exp.Expr], Placed]
+        self, parts: Sequence[exp.Expr], at: int, place: Callable[[exp.Expr], PlacedNode]
     ) -> tuple[tuple[Any, ...], int]:
         """The same, where there must be one at least."""
         if not parts:
             raise self._complaint(at)
-        return self._listed(parts, at, place)
+        return self._listed_nodes(parts, at, place)

@@ -198,7 +198,7 @@ _NOT_IN_WORDED_CALLS = frozenset(
 _OPERAND_KINDS = frozenset((TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.TYPE, TokenType.COLON))
 
 
-class Reading:
+class TokenReading:
     """The tokens of a text, what each is, and which belong together."""
 
     def __init__(self, tokens: Sequence[Token], constants: Sequence[Constant]) -> None:
@@ -209,9 +209,9 @@ class Reading:
         self.clauses: list[str] = []  # per token: the clause of the query it stands in
         self.type_last: dict[int, int] = {}  # by first token of a type
         self._inside: dict[int, set[str]] = {}  # by opening parenthesis: the words directly inside
-        self._framed: set[int] = set()  # opening parentheses of windows whose frame has been met
+        self._framed_windows: set[int] = set()  # opening parentheses of windows whose frame has been met
         self._pair()
-        self.kinds: list[TokenType] = []  # per token: what the parser is told it is
+        self.kinds: list[TokenType] = []  # per token: its kind as the parser gets it
         self._types_until = -1
         for at in range(len(tokens)):
             self.kinds.append(self._kind(at))
@@ -407,10 +407,10 @@ class Reading:
             return before == ")" and after == "("
         if word in ("ROWS", "RANGE"):
             is_frame = self.is_in_window(at) and (before in ("(", "ASC") or self.ends_operand(at - 1))
-            self._framed.update((self.around[at],) if is_frame else ())
+            self._framed_windows.update((self.around[at],) if is_frame else ())
             return is_frame
         if word in _FRAME_WORDS:
-            return self.around[at] in self._framed
+            return self.around[at] in self._framed_windows
         if word in _TRIM_SIDES:
             is_first = before == "(" and self._is_worded(at)
             return is_first and self.call_around(at) == "TRIM" and after not in (")", ",", ".")

@@ -1,4 +1,4 @@
-"""What a text is told that is not a query: the construct that is not supported, or the word that is missing.
+"""Errors for a text that is not a query: the construct that is not supported, or the word that is missing.
 
 `Refusals` looks at tokens only. Before parsing it refuses by name what Spark knows and a standing query does not. Where the
 parser stopped, it says what was expected, after what, and what was found.
@@ -20,7 +20,7 @@ from eddyline.sql.reading import (
     RARELY_NAMES,
     RESERVED,
     SIGNS,
-    Reading,
+    TokenReading,
     is_wordlike,
 )
 
@@ -81,13 +81,13 @@ _MAY_FOLLOW = frozenset((*OPERATORS, *_CONNECTING, ",", "AS", "EXCEPT", "GROUP",
 _AFTER_CASE_WORD = {"WHEN": "THEN", "THEN": "WHEN, ELSE or END", "ELSE": "END"}
 
 
-def shortened(text: str) -> str:
+def shortened_text(text: str) -> str:
     """A piece of the user's text as a message quotes it."""
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenPart:
     """Something begun and not ended, and what must come next if not its end: (, [, CASE, BETWEEN or JOIN."""
 
     word: str
@@ -98,7 +98,7 @@ class _Open:
 class Refusals:
     """Complaints about one text."""
 
-    def __init__(self, text: str, reading: Reading) -> None:
+    def __init__(self, text: str, reading: TokenReading) -> None:
         self._text = text
         self._reading = reading
         self._tokens = reading.tokens
@@ -113,13 +113,13 @@ class Refusals:
         end = self._tokens[-1].span.end
         return Span(end, end + 1)
 
-    def found(self, at: int) -> str:
+    def token_text(self, at: int) -> str:
         """A token as a message names it."""
         if at >= len(self._tokens):
             return "the end of the text"
-        return shortened(self._tokens[at].text)
+        return shortened_text(self._tokens[at].text)
 
-    def expected(self, at: int, what: str) -> ParseError:
+    def expected_error(self, at: int, what: str) -> ParseError:
         hint = "A join needs a condition." if what == "ON or USING" else None
         if (
             at < len(self._tokens)
@@ -127,26 +127,26 @@ class Refusals:
             and what.startswith(_NAMES_AND_VALUES)
         ):
             hint = f"If it is a name, write it in backquotes: `{self._tokens[at].text}`."
-        return ParseError(f"expected {what}, found {self.found(at)}", span=self.span(at), hint=hint)
+        return ParseError(f"expected {what}, found {self.token_text(at)}", span=self.span(at), hint=hint)
 
-    def unsupported(self, at: int, what: str, hint: str | None = None) -> UnsupportedError:
+    def unsupported_error(self, at: int, what: str, hint: str | None = None) -> UnsupportedError:
         return UnsupportedError(f"{what} is not supported", span=self.span(at), hint=hint)
 
     def named_window(self, at: int) -> UnsupportedError:
-        return self.unsupported(at, "a named window", WAY_OUT)
+        return self.unsupported_error(at, "a named window", WAY_OUT)
 
-    def _unexpected(self, at: int) -> ParseError:
+    def _unexpected_error(self, at: int) -> ParseError:
         """The token has no business here; perhaps it, or the one before, is a misspelt keyword."""
         for place in (at, at - 1):
             word = self._words[place] if place > 0 and self._words[0] == "SELECT" else ""
             near = nearest(word, _MISSPELT) if len(word) >= _SHORTEST_MISSPELT and is_wordlike(word) else None
             if near is not None and near != word:
                 return ParseError(
-                    f"{self.found(place)} was not expected here",
+                    f"{self.token_text(place)} was not expected here",
                     span=self.span(place),
                     hint=f"Did you mean {near} instead of {self._tokens[place].text}?",
                 )
-        return ParseError(f"{self.found(at)} was not expected here", span=self.span(at))
+        return ParseError(f"{self.token_text(at)} was not expected here", span=self.span(at))
 
     # ---------------------------------------------------------------- known, but not supported
 
@@ -155,7 +155,7 @@ class Refusals:
         if self._words[0] != "SELECT":
             raise self._not_a_query()
         if self._words[1] == "DISTINCT":
-            raise self.unsupported(
+            raise self.unsupported_error(
                 1,
                 "SELECT DISTINCT",
                 "Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is told once for each sym "
@@ -176,10 +176,10 @@ class Refusals:
     def _not_a_query(self) -> ParseError | UnsupportedError:
         word = self._words[0]
         if word == "WITH":
-            return self.unsupported(0, "WITH", "Write the conditions in one query.")
+            return self.unsupported_error(0, "WITH", "Write the conditions in one query.")
         if word in ("VALUES", "TABLE", "FROM"):
-            return self.unsupported(0, f"a query that starts with {word}", "Start with SELECT.")
-        error = self.expected(0, "SELECT")
+            return self.unsupported_error(0, f"a query that starts with {word}", "Start with SELECT.")
+        error = self.expected_error(0, "SELECT")
         is_misspelt = word[:3] in ("SEL", "SLE") or word.endswith("ECT")
         error.hint = (
             f"Did you mean SELECT instead of {self._tokens[0].text}?"
@@ -194,19 +194,25 @@ class Refusals:
         word, before, after = self._words[at], self._words[at - 1], self._words[at + 1]
         if self._is_before_input(at - 1) and (before != "FROM" or self._reading.ends_operand(at - 2)):
             if word == "(":
-                return self.unsupported(
+                return self.unsupported_error(
                     at, "a query in FROM", "Name a stream; write the conditions in one query."
                 )
             if word in ("LATERAL", "VALUES") and after:
-                return self.unsupported(at, word, EXPLODE_HINT if word == "LATERAL" else "Name a stream.")
+                return self.unsupported_error(
+                    at, word, EXPLODE_HINT if word == "LATERAL" else "Name a stream."
+                )
         is_grouping = word in ("ALL", "ROLLUP", "CUBE") or (word == "GROUPING" and after == "SETS")
         if is_grouping and before == "BY" and self._words[at - 2] == "GROUP":
-            return self.unsupported(at, f"GROUP BY {word}", WAY_OUT)
+            return self.unsupported_error(at, f"GROUP BY {word}", WAY_OUT)
         if word in _OTHER_JOINS and after in _JOIN_WORDS and self._reading.ends_operand(at - 1):
-            return self.unsupported(at, f"{word} JOIN", _OTHER_JOINS[word])
+            return self.unsupported_error(at, f"{word} JOIN", _OTHER_JOINS[word])
         if word not in _REFUSED_CLAUSES or self._reading.kinds[at] is not TokenType.BREAK:
             return None
-        return self.unsupported(at, *_REFUSED_CLAUSES[word]) if self._reading.ends_operand(at - 1) else None
+        return (
+            self.unsupported_error(at, *_REFUSED_CLAUSES[word])
+            if self._reading.ends_operand(at - 1)
+            else None
+        )
 
     def _refused_part(self, at: int) -> UnsupportedError | None:
         """What an expression may hold in Spark and may not here."""
@@ -217,22 +223,22 @@ class Refusals:
         if before == "(" and (word in ("SELECT", "WITH") or is_values):
             is_in = at > 1 and self._words[at - 2] == "IN"
             what = "IN (SELECT …)" if is_in else "a query inside an expression"
-            return self.unsupported(at, what, _NO_QUERY)
+            return self.unsupported_error(at, what, _NO_QUERY)
         if word == "EXISTS" and after == "(" and self._words[at + 2] in ("SELECT", "WITH", "VALUES"):
-            return self.unsupported(at, "EXISTS", _NO_QUERY)
+            return self.unsupported_error(at, "EXISTS", _NO_QUERY)
         if before == "*" and word in _STAR_CHANGES and self._reading.is_star(at - 1):
-            return self.unsupported(at, f"* {word}", "List the columns, or write * EXCEPT (a, b).")
+            return self.unsupported_error(at, f"* {word}", "List the columns, or write * EXCEPT (a, b).")
         if before == ")" and after and _AFTER_FUNCTIONS.get(word) == after:
-            return self.unsupported(at, f"{word} after a function", WAY_OUT)
+            return self.unsupported_error(at, f"{word} after a function", WAY_OUT)
         if before == ")" and word == "OVER" and after != "(":
             return self.named_window(at + 1)
         is_ordering = word == "DESC" or (word == "NULLS" and after in ("FIRST", "LAST"))
         if is_ordering and self._reading.is_in_window(at):
-            return self.unsupported(at, f"ORDER BY … {word}", WAY_OUT)
+            return self.unsupported_error(at, f"ORDER BY … {word}", WAY_OUT)
         if word == "=>" and is_inside:
-            return self.unsupported(at, "a named argument", "Give the arguments in order.")
+            return self.unsupported_error(at, "a named argument", "Give the arguments in order.")
         if word == "INTERVAL" and self._is_value(at):
-            return self.unsupported(
+            return self.unsupported_error(
                 at,
                 "this interval",
                 "Write INTERVAL 10 MINUTES: a number and a unit. A column cannot stand there.",
@@ -251,27 +257,27 @@ class Refusals:
     def complaint(self, at: int) -> ParseError:
         """Why a text cannot be read beyond token `at`: the first place up to there where something is missing."""
         at = min(max(at, 0), len(self._tokens))
-        opened: list[_Open] = []
+        opened: list[_OpenPart] = []
         for place in range(at + 1):
             missing = self._missing_before(place)
             if missing is None and place < at:
                 missing = self._missing_instead(place, opened)
             if missing is not None:
-                return self.expected(place, missing)
+                return self.expected_error(place, missing)
         word = self._words[at]
         if self._may_follow(at, opened) and (missing := self._missing_before(at + 1)) is not None:
-            return self.expected(at + 1, missing)
+            return self.expected_error(at + 1, missing)
         if opened:
-            return self.expected(at, self._awaited(opened[-1]))
+            return self.expected_error(at, self._awaited_text(opened[-1]))
         if word in (*_CLAUSES, "JOIN", "SELECT"):
             return ParseError(
                 f"{word} comes too late or twice",
                 span=self.span(at),
                 hint="The order is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, QUALIFY.",
             )
-        return self._unexpected(at)
+        return self._unexpected_error(at)
 
-    def _may_follow(self, at: int, opened: list[_Open]) -> bool:
+    def _may_follow(self, at: int, opened: list[_OpenPart]) -> bool:
         """Whether the token can stand here, so that it is what follows it that is wrong."""
         word, top = self._words[at], opened[-1].word if opened else ""
         if top == "JOIN":
@@ -334,25 +340,25 @@ class Refusals:
         after = "the comma" if before == "," else self._tokens[at - 1].text
         return None if allowed else f"an expression after {after}"
 
-    def _missing_instead(self, at: int, opened: list[_Open]) -> str | None:
+    def _missing_instead(self, at: int, opened: list[_OpenPart]) -> str | None:
         """Take note of what token `at` begins, carries on or ends. What should stand there, if it does not fit."""
         word = self._words[at]
-        top = opened[-1] if opened else _Open("", -1, "")
+        top = opened[-1] if opened else _OpenPart("", -1, "")
         is_second = self._reading.ends_operand(at - 1) and self._is_operand(at)
         if is_second and top.word in ("(", "[", "CASE", "BETWEEN"):
-            return self._awaited(top)
+            return self._awaited_text(top)
         if word in ("(", "["):
             function = self._words[at - 1] if at and word == "(" else ""
             awaits = "AS" if function in CASTS else "FROM" if function == "EXTRACT" else ""
-            opened.append(_Open(word, at, awaits))
+            opened.append(_OpenPart(word, at, awaits))
         elif word == "CASE" or (word == "BETWEEN" and top.word != "BETWEEN"):
-            opened.append(_Open(word, at, "WHEN" if word == "CASE" else "AND"))
+            opened.append(_OpenPart(word, at, "WHEN" if word == "CASE" else "AND"))
         elif top.word == "JOIN" and word in ("ON", "USING"):
             opened.pop()
         elif top.word == "JOIN" and (word in _CLAUSES or word == "," or self._reading.join_length(at)):
             return top.awaits
         elif word == "JOIN" and self._words[at - 1] != "CROSS":
-            opened.append(_Open(word, at, "ON or USING"))
+            opened.append(_OpenPart(word, at, "ON or USING"))
         elif top.word == "BETWEEN" and word == "AND":
             opened.pop()
         elif word in (")", "]", "END", "WHEN", "THEN", "ELSE"):
@@ -361,21 +367,21 @@ class Refusals:
             top.awaits = ""
         return None
 
-    def _missing_end(self, word: str, opened: list[_Open]) -> str | None:
+    def _missing_end(self, word: str, opened: list[_OpenPart]) -> str | None:
         """End or carry on what was begun last with a word that belongs to it."""
         if not opened:
             return None
         top = opened[-1]
         begins = {")": "(", "]": "["}.get(word, "CASE")
         if top.word != begins or (top.awaits and word not in top.awaits.replace(",", "").split()):
-            return self._awaited(top)
+            return self._awaited_text(top)
         if word in _AFTER_CASE_WORD:
             top.awaits = _AFTER_CASE_WORD[word]
         else:
             opened.pop()
         return None
 
-    def _awaited(self, top: _Open) -> str:
+    def _awaited_text(self, top: _OpenPart) -> str:
         if top.awaits:
             return top.awaits
         closing = "]" if top.word == "[" else ")"

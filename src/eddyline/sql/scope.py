@@ -21,7 +21,7 @@ from eddyline.model import Column, Expression, Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ScopeSource:
     """An input as the binder sees it: what a query calls it, what it is, and its columns."""
 
     alias: str
@@ -33,12 +33,12 @@ class Source:
 class Scope:
     """The columns a name may mean."""
 
-    sources: Sequence[Source]
+    sources: Sequence[ScopeSource]
     is_joined: bool = False  # columns then say which input they are of
     absent: Mapping[str, str] = field(
         default_factory=dict
     )  # inputs results have no columns of, and why: alias to join
-    merged: frozenset[tuple[str, str]] = (
+    merged_columns: frozenset[tuple[str, str]] = (
         frozenset()
     )  # (alias, column) that USING has equated with another of the name
     leading: tuple[
@@ -55,7 +55,7 @@ class Scope:
                     if found is None and self._anywhere(parts[0]):
                         break  # a struct column with the name of an input
                     if found is None:
-                        raise self._unknown(parts[1], [source], span)
+                        raise self._unknown_error(parts[1], [source], span)
                     return fields(found, parts[2:], span)
         matches = self._anywhere(parts[0])
         if not matches and len(parts) > 1 and nearest(parts[0], self._names()) is None:
@@ -65,7 +65,7 @@ class Scope:
                 hint=did_you_mean(parts[0], [s.alias for s in self.sources], noun="input"),
             )
         if not matches:
-            raise self._unknown(parts[0], self.sources, span)
+            raise self._unknown_error(parts[0], self.sources, span)
         if len(matches) > 1:
             owners = " and ".join(source.alias for source, _ in matches)
             raise AmbiguousNameError(
@@ -112,28 +112,28 @@ class Scope:
                 hint=f"Name columns of {first}, or write LEFT JOIN.",
             )
 
-    def _is_merged(self, source: Source, name: str) -> bool:
-        return (source.alias.lower(), name.lower()) in self.merged
+    def _is_merged(self, source: ScopeSource, name: str) -> bool:
+        return (source.alias.lower(), name.lower()) in self.merged_columns
 
     def _names(self) -> list[str]:
         return [name for source in self.sources for name in source.schema.names]
 
-    def _anywhere(self, name: str) -> list[tuple[Source, Column]]:
+    def _anywhere(self, name: str) -> list[tuple[ScopeSource, Column]]:
         found = (
             (source, self._in(source, name)) for source in self.sources if not self._is_merged(source, name)
         )
         return [(source, column) for source, column in found if column is not None]
 
-    def _in(self, source: Source, name: str) -> Column | None:
+    def _in(self, source: ScopeSource, name: str) -> Column | None:
         folded = name.lower()
         hits = [f for f in source.schema if f.name.lower() == folded]
         exact = [f for f in hits if f.name == name] or hits
         return self._as_column(source, exact[0]) if exact else None
 
-    def _as_column(self, source: Source, f: pa.Field) -> Column:
+    def _as_column(self, source: ScopeSource, f: pa.Field) -> Column:
         return Column(f.type, f.name, source.alias if self.is_joined else "")
 
-    def _unknown(self, name: str, sources: Iterable[Source], span: Span) -> UnknownNameError:
+    def _unknown_error(self, name: str, sources: Iterable[ScopeSource], span: Span) -> UnknownNameError:
         sources = list(sources)
         names = [n for source in sources for n in source.schema.names]
         where = f" in {' or '.join(s.stream for s in sources)}" if sources and sources[0].stream else ""
@@ -144,7 +144,7 @@ class Scope:
 
 def fields(expression: Expression, names: Sequence[str], span: Span) -> Expression:
     """A field inside a field inside a struct."""
-    expression = _placed(expression, span)
+    expression = _with_span(expression, span)
     for name in names:
         expression = struct_field(expression, name, span)
     return expression
@@ -168,8 +168,8 @@ def struct_field(expression: Expression, name: str, span: Span) -> Expression:
     return call("field", [expression, Literal(types.STRING, spelt, span=span)], span=span)
 
 
-def _placed(expression: Expression, span: Span) -> Expression:
-    """The same column, told where in the text it stands."""
+def _with_span(expression: Expression, span: Span) -> Expression:
+    """The same column with its span in the text."""
     if isinstance(expression, Column):
         return Column(expression.type, expression.name, expression.input, span=span)
     return expression

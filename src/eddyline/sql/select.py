@@ -25,7 +25,7 @@ from eddyline.model import (
     Expression,
     Input,
     Over,
-    Projected,
+    ProjectedColumn,
     Slot,
     Stream,
     UserCall,
@@ -33,11 +33,11 @@ from eddyline.model import (
 )
 from eddyline.sql import syntax
 from eddyline.sql.aggregates import WAY_OUT
-from eddyline.sql.bind import Binder, Constants, Functions
+from eddyline.sql.bind import Binder, Constants, KnownFunctions
 from eddyline.sql.lexer import PARAMETER, Token, tokens_of
-from eddyline.sql.parse import Parsed
+from eddyline.sql.parse import ParsedText
 from eddyline.sql.reading import RESERVED
-from eddyline.sql.scope import Scope, Source
+from eddyline.sql.scope import Scope, ScopeSource
 
 
 class Streams(Protocol):
@@ -66,7 +66,7 @@ class BoundQuery:
 
     inputs: tuple[Input, ...]
     streams: tuple[Stream, ...]
-    projection: tuple[Projected, ...]
+    projection: tuple[ProjectedColumn, ...]
     where: Expression | None
     group_by: tuple[Expression, ...]
     having: Expression | None
@@ -75,12 +75,15 @@ class BoundQuery:
 
 
 def bind_query(
-    parsed: Parsed[syntax.QueryNode], streams: Streams, constants: Constants, functions: Functions | None
+    parsed: ParsedText[syntax.QueryNode],
+    streams: Streams,
+    constants: Constants,
+    functions: KnownFunctions | None,
 ) -> BoundQuery:
     """Names and types of a whole query. Raises what the binder raises."""
     query = parsed.root
     found = [_stream(node, streams) for node in query.inputs]
-    sources = [Source(n.alias, s.name, s.schema) for n, s in zip(query.inputs, found, strict=True)]
+    sources = [ScopeSource(n.alias, s.name, s.schema) for n, s in zip(query.inputs, found, strict=True)]
     _check_aliases(query.inputs)
     binder = Binder(Scope(sources, is_joined=len(sources) > 1), constants, functions)
     inputs = _inputs(query.inputs, sources, binder, constants)
@@ -91,7 +94,14 @@ def bind_query(
     if group_by or having is not None or any(_has_aggregate(p.expression) for p in projection):
         _check_grouped(projection, group_by)
     return BoundQuery(
-        inputs, tuple(found), projection, where, group_by, having, qualify, tuple(sorted(binder.used.items()))
+        inputs,
+        tuple(found),
+        projection,
+        where,
+        group_by,
+        having,
+        qualify,
+        tuple(sorted(binder.used_functions.items())),
     )
 
 
@@ -122,7 +132,7 @@ def _check_aliases(nodes: Sequence[syntax.InputNode]) -> None:
 
 
 def _inputs(
-    nodes: Sequence[syntax.InputNode], sources: Sequence[Source], binder: Binder, constants: Constants
+    nodes: Sequence[syntax.InputNode], sources: Sequence[ScopeSource], binder: Binder, constants: Constants
 ) -> tuple[Input, ...]:
     """The entries of FROM. The binder is left with what SELECT and WHERE see.
 
@@ -134,8 +144,8 @@ def _inputs(
         left, binder.scope = scope, replace(scope, sources=(*scope.sources, source))
         on = None if node.on is None else binder.condition(node.on, "ON")
         if node.using:
-            on, pairs = _using(node, left, Scope((source,), is_joined=True))
-            binder.scope = _merged(binder.scope, pairs)
+            on, pairs = _using_condition(node, left, Scope((source,), is_joined=True))
+            binder.scope = _merged_scope(binder.scope, pairs)
         if node.join in ("left anti", "left semi"):
             absent = {**scope.absent, source.alias.lower(): node.join}
             binder.scope = replace(binder.scope, sources=scope.sources, absent=absent)
@@ -146,7 +156,7 @@ def _inputs(
     return tuple(inputs)
 
 
-def _using(
+def _using_condition(
     node: syntax.InputNode, left: Scope, right: Scope
 ) -> tuple[Expression, list[tuple[Expression, Expression]]]:
     """The condition that USING is; for each of its columns the one that its name stands for, and the one that it hides."""
@@ -158,22 +168,22 @@ def _using(
     return tests[0] if len(tests) == 1 else call("and", tests, span=node.span), pairs
 
 
-def _merged(scope: Scope, pairs: Sequence[tuple[Expression, Expression]]) -> Scope:
-    merged, leading = set(scope.merged), []
+def _merged_scope(scope: Scope, pairs: Sequence[tuple[Expression, Expression]]) -> Scope:
+    merged, leading = set(scope.merged_columns), []
     for shown, hidden in pairs:
         assert isinstance(shown, Column), pairs
         assert isinstance(hidden, Column), pairs
         merged.add((hidden.input.lower(), hidden.name.lower()))
         leading.append(shown)
     others = (column for column in scope.leading if column not in leading)
-    return replace(scope, merged=frozenset(merged), leading=(*leading, *others))
+    return replace(scope, merged_columns=frozenset(merged), leading=(*leading, *others))
 
 
 def _window(node: syntax.Node, constants: Constants) -> Window:
     hint = "Write recent(stream, 100) for rows, or recent(stream, INTERVAL 10 MINUTES)."
     if not isinstance(node, syntax.ConstantNode):
         raise UnsupportedError("recent takes a constant", span=node.span, hint=hint)
-    amount = constants.written(node.number)
+    amount = constants.literal_value(node.number)
     if isinstance(amount, timedelta) and amount > timedelta(0):
         return Window(duration_us=amount // timedelta(microseconds=1))
     if isinstance(amount, int) and amount > 0:
@@ -187,21 +197,21 @@ def _window(node: syntax.Node, constants: Constants) -> Window:
 
 
 def _projection(
-    parsed: Parsed[syntax.QueryNode], binder: Binder, constants: Constants
-) -> tuple[Projected, ...]:
+    parsed: ParsedText[syntax.QueryNode], binder: Binder, constants: Constants
+) -> tuple[ProjectedColumn, ...]:
     binder.clause, binder.allows_aggregates, binder.allows_windows = "SELECT", True, True
-    projected: list[Projected] = []
+    projected: list[ProjectedColumn] = []
     names: dict[str, str] = {}
     for node in parsed.root.projection:
         if isinstance(node.expression, syntax.Star):
-            new = _named(_starred(node.expression, binder.scope), parsed.root, names)
+            new = _named_columns(_star_columns(node.expression, binder.scope), parsed.root, names)
         else:
             name = (
                 node.alias
                 or _column_name(node.expression)
                 or _text_name(parsed, node.expression.span, constants)
             )
-            new = [Projected(name, binder.bind(node.expression))]
+            new = [ProjectedColumn(name, binder.bind(node.expression))]
         for column in new:
             if column.name.lower() in names:
                 raise AmbiguousNameError(
@@ -220,13 +230,15 @@ def _projection(
     return tuple(projected)
 
 
-def _named(columns: Sequence[Column], query: syntax.QueryNode, taken: Mapping[str, str]) -> list[Projected]:
+def _named_columns(
+    columns: Sequence[Column], query: syntax.QueryNode, taken: Mapping[str, str]
+) -> list[ProjectedColumn]:
     """The columns * stands for. Where inputs of a join have the same name for one, the later ones are called `alias_name`; what
     the inputs are joined by with USING stands there once."""
     merged = {name.lower() for node in query.inputs for name, _ in node.using}
     first = query.inputs[0].alias
     seen: set[str] = set(taken)
-    found: list[Projected] = []
+    found: list[ProjectedColumn] = []
     for column in columns:
         name = column.name
         if name.lower() in seen and column.input:
@@ -234,11 +246,11 @@ def _named(columns: Sequence[Column], query: syntax.QueryNode, taken: Mapping[st
                 continue
             name = f"{column.input}_{name}"
         seen.add(name.lower())
-        found.append(Projected(name, column))
+        found.append(ProjectedColumn(name, column))
     return found
 
 
-def _starred(star: syntax.Star, scope: Scope) -> list[Column]:
+def _star_columns(star: syntax.Star, scope: Scope) -> list[Column]:
     columns = scope.star(star.input, star.span)
     hidden: set[Expression] = set()
     for name in star.hidden:
@@ -257,7 +269,7 @@ def _column_name(node: syntax.Node) -> str | None:
     return node.name if isinstance(node, syntax.Field) else None
 
 
-def _text_name(parsed: Parsed[syntax.QueryNode], span: Span, constants: Constants) -> str:
+def _text_name(parsed: ParsedText[syntax.QueryNode], span: Span, constants: Constants) -> str:
     """The text of an expression, evenly spaced. Its constants are part of the name, so they stay as written."""
     tokens_span = tokens_of(span, parsed.tokens)
     assert tokens_span is not None, f"no token stands in {span}"
@@ -265,7 +277,7 @@ def _text_name(parsed: Parsed[syntax.QueryNode], span: Span, constants: Constant
     before: Token | None = None
     for token in parsed.tokens[tokens_span.start : tokens_span.end]:
         if token.constant is not None and parsed.constants[token.constant].kind != PARAMETER:
-            constants.written(token.constant)
+            constants.literal_value(token.constant)
         pieces += (" ", token.text) if before is not None and _is_spaced(before, token) else (token.text,)
         before = token
     return "".join(pieces)
@@ -284,7 +296,7 @@ def _is_spaced(before: Token, token: Token) -> bool:
 
 
 def _group_by(
-    query: syntax.QueryNode, binder: Binder, projection: Sequence[Projected]
+    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
 ) -> tuple[Expression, ...]:
     binder.clause, binder.allows_aggregates, binder.allows_windows = "GROUP BY", False, False
     binder.aliases = {p.name.lower(): p.expression for p in projection if not _has_aggregate(p.expression)}
@@ -298,7 +310,7 @@ def _group_by(
 
 
 def _conditions_on_results(
-    query: syntax.QueryNode, binder: Binder, projection: Sequence[Projected]
+    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
 ) -> tuple[Expression | None, Expression | None]:
     binder.aliases = {p.name.lower(): p.expression for p in projection}
     binder.allows_aggregates = True
@@ -320,7 +332,7 @@ def _has_aggregate(expression: Expression) -> bool:
     return False
 
 
-def _check_grouped(projection: Sequence[Projected], group_by: Sequence[Expression]) -> None:
+def _check_grouped(projection: Sequence[ProjectedColumn], group_by: Sequence[Expression]) -> None:
     groups = set(group_by)
     for column in projection:
         stack = [column.expression]

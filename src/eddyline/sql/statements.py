@@ -138,7 +138,7 @@ class _Grammar(Cursor):
         hint = f"Did you mean {near}?" if near else f"Accepted are {STATEMENTS}."
         if near is None and word.isalpha():
             raise ParseError(f"{word} is not accepted here", span=self.here, hint=hint)
-        raise ParseError(f"expected a statement, found {self.found()}", span=self.here, hint=hint)
+        raise ParseError(f"expected a statement, found {self.token_text()}", span=self.here, hint=hint)
 
     # ---------------------------------------------------------------- CREATE
 
@@ -146,7 +146,7 @@ class _Grammar(Cursor):
         replace = self.take("OR", "REPLACE")
         for word in ("TEMPORARY", "TEMP", "GLOBAL", "MATERIALIZED", "EXTERNAL", "STREAMING"):
             if self.word() == word:
-                raise self.unsupported(
+                raise self.unsupported_error(
                     f"CREATE {word}", "Write CREATE TABLE for a stream, CREATE VIEW for a query."
                 )
         if self.take("TABLE"):
@@ -154,7 +154,7 @@ class _Grammar(Cursor):
         if self.take("VIEW"):
             return self._create_view(replace)
         near = nearest(self.peek().text, ("TABLE", "VIEW"))
-        raise self.expected("TABLE or VIEW", hint=near and f"Did you mean {near}?")
+        raise self.expected_error("TABLE or VIEW", hint=near and f"Did you mean {near}?")
 
     def _if_not_exists(self, replace: bool) -> bool:
         here = self.here
@@ -167,7 +167,7 @@ class _Grammar(Cursor):
         if_not_exists = self._if_not_exists(replace)
         name, _ = self._qualified_name("a name for the view")
         if self.word() == "(":
-            raise self.unsupported("a column list", "Name the columns in the SELECT with AS.")
+            raise self.unsupported_error("a column list", "Name the columns in the SELECT with AS.")
         properties: Pairs = ()
         while not self.take("AS"):
             if self.take("TBLPROPERTIES"):
@@ -175,9 +175,9 @@ class _Grammar(Cursor):
             elif self.take("COMMENT"):
                 self._string("a comment")
             elif self.is_at_end:
-                raise self.expected("AS and the query of the view")
+                raise self.expected_error("AS and the query of the view")
             else:
-                raise self.unexpected(_VIEW_CLAUSES)
+                raise self.unexpected_error(_VIEW_CLAUSES)
         return CreateView(self._query(), name, properties, replace, if_not_exists, self._whole())
 
     def _create_table(self, replace: bool) -> CreateStream:
@@ -185,7 +185,7 @@ class _Grammar(Cursor):
         name, _ = self._qualified_name("a name for the stream")
         opening = self.peek()
         if not self.take("("):
-            raise self.expected("( and the columns of the stream")
+            raise self.expected_error("( and the columns of the stream")
         fields, key = self._columns()
         self.close(opening)
         source = ""
@@ -201,9 +201,9 @@ class _Grammar(Cursor):
             elif self.take("COMMENT"):
                 self._string("a comment")
             elif self.word() in ("PARTITIONED", "CLUSTERED", "LOCATION", "AS", "SELECT"):
-                raise self.unsupported(f"{self.word()} for a stream")
+                raise self.unsupported_error(f"{self.word()} for a stream")
             else:
-                raise self.unexpected(_TABLE_CLAUSES)
+                raise self.unexpected_error(_TABLE_CLAUSES)
         return self._stream(name, fields, key, source, options, properties, replace, if_not_exists)
 
     def _stream(
@@ -297,13 +297,13 @@ class _Grammar(Cursor):
             elif self.take("COMMENT"):
                 self._string("a comment")
             elif self.word() in ("DEFAULT", "GENERATED", "COLLATE", "UNIQUE", "CHECK", "REFERENCES"):
-                raise self.unsupported(f"{self.word()} for a column of a stream")
+                raise self.unsupported_error(f"{self.word()} for a column of a stream")
             else:
                 return pa.field(name, column_type, is_nullable), is_key, span
 
     def _type(self) -> TypeText:
         if not self.is_name():
-            raise self.expected(f"a type after {self.previous.text}")
+            raise self.expected_error(f"a type after {self.previous.text}")
         first = self.at
         self.at = type_end(self.tokens, first, self.end)
         span = self.since(first)
@@ -313,7 +313,9 @@ class _Grammar(Cursor):
 
     def _alter(self) -> AlterView:
         if self.word() == "TABLE":
-            raise self.unsupported("ALTER TABLE", "Declare the stream again with CREATE OR REPLACE TABLE.")
+            raise self.unsupported_error(
+                "ALTER TABLE", "Declare the stream again with CREATE OR REPLACE TABLE."
+            )
         self.expect("VIEW")
         name, _ = self._qualified_name("the name of the view")
         if self.take("AS"):
@@ -329,12 +331,12 @@ class _Grammar(Cursor):
             names = tuple(n.lower() for n, _ in self._names())
             self._finish()
             return AlterView(name, unset_properties=names, statement=self._whole())
-        raise self.expected("AS, SET TBLPROPERTIES or UNSET TBLPROPERTIES")
+        raise self.expected_error("AS, SET TBLPROPERTIES or UNSET TBLPROPERTIES")
 
     def _drop(self) -> Drop:
         kind = self.word()
         if kind not in ("VIEW", "TABLE"):
-            raise self.expected("VIEW or TABLE")
+            raise self.expected_error("VIEW or TABLE")
         self.at += 1
         if_exists = self.take("IF", "EXISTS")
         name, _ = self._qualified_name(f"the name of the {kind.lower()}")
@@ -346,13 +348,13 @@ class _Grammar(Cursor):
     def _qualified_name(self, what: str) -> tuple[str, Span]:
         name, span = self.name(what, RESERVED)
         if self.word() == ".":
-            raise self.unsupported("a name with a database", "Streams and views have plain names.")
+            raise self.unsupported_error("a name with a database", "Streams and views have plain names.")
         return name, span
 
     def _names(self) -> list[tuple[str, Span]]:
         opening = self.peek()
         if not self.take("("):
-            raise self.expected("(")
+            raise self.expected_error("(")
         names = [self._key()]
         while self.take(","):
             names.append(self._key())
@@ -363,7 +365,7 @@ class _Grammar(Cursor):
         """(key = 'value', …); the `=` may be left out, keys may be quoted or dotted."""
         opening = self.peek()
         if not self.take("("):
-            raise self.expected("(")
+            raise self.expected_error("(")
         pairs: dict[str, str] = {}
         while True:
             key, span = self._key()
@@ -399,7 +401,7 @@ class _Grammar(Cursor):
             return token.text.lower()
         if key.lower() == "time" and self.word(1) == "(":
             return self._expression_text()
-        raise self.expected(f"a value for {key}", hint="Write text in quotes.")
+        raise self.expected_error(f"a value for {key}", hint="Write text in quotes.")
 
     def _expression_text(self) -> str:
         """A call as it is written, such as timestamp_millis(ts)."""
@@ -416,19 +418,19 @@ class _Grammar(Cursor):
     def _string(self, what: str) -> str:
         token = self.peek()
         if token.constant is None or self._constants[token.constant].kind != lexer.STRING:
-            raise self.expected(f"{what} in quotes")
+            raise self.expected_error(f"{what} in quotes")
         self.at += 1
         return string_value(self._constants[token.constant].raw)
 
     def _query(self) -> str:
         """The rest of the statement, which must be a query."""
         if self.word() != "SELECT":
-            raise self.expected("SELECT", hint="A view is a query: … AS SELECT … FROM stream.")
+            raise self.expected_error("SELECT", hint="A view is a query: … AS SELECT … FROM stream.")
         return self._rest()
 
     def _finish(self) -> None:
         if not self.is_at_end:
-            raise self.unexpected(())
+            raise self.unexpected_error(())
 
     def _rest(self) -> str:
         span = self.tokens[self.at].span.to(self.tokens[self.end - 1].span)

@@ -160,7 +160,7 @@ class LambdaNode(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound(Node):
+class FrameBound(Node):
     """One end of a window's frame. No amount: UNBOUNDED, or CURRENT ROW if there is no direction either."""
 
     amount: Node | None
@@ -173,7 +173,7 @@ class OverNode(Node):
     partition_by: tuple[Node, ...]
     order_by: tuple[Node, ...]
     unit: str  # ROWS, RANGE or nothing
-    frame: tuple[Bound, Bound] | None
+    frame: tuple[FrameBound, FrameBound] | None
 
 
 # ------------------------------------------------------------------------------------------------ queries

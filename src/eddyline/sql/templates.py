@@ -29,20 +29,17 @@ from eddyline.errors import (
     UnsupportedError,
     did_you_mean,
 )
-from eddyline.expressions import NeedsLiteral, common_type, fold
-from eddyline.expressions.fold import constants_within
-from eddyline.expressions.frame import Budget
-from eddyline.expressions.limits import CONSTANT_BYTES
-from eddyline.model import Expression, Literal, Projected, Shape, Slot, SlotInfo, Stream
+from eddyline.expressions import CONSTANT_BYTES, Budget, NeedsLiteral, common_type, constants_within, fold
+from eddyline.model import Expression, Literal, ProjectedColumn, Shape, Slot, SlotInfo, Stream
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
-from eddyline.sql.bind import Functions, convert, list_like, meeting_type, typed
+from eddyline.sql.bind import KnownFunctions, convert, list_like, meeting_type, typed_constant
 from eddyline.sql.constants import WRITTEN_SHARE, check_constants
 from eddyline.sql.joins import joined_shape
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
-from eddyline.sql.normalise import normalise
-from eddyline.sql.parse import Parsed, parse_query
+from eddyline.sql.normalisation import normalise
+from eddyline.sql.parse import ParsedText, parse_query
 from eddyline.sql.select import BoundQuery, Streams, StreamTable, bind_query, slots_in, with_slots
 from eddyline.stream_properties import window_of
 from eddyline.time_properties import time_format, time_unit
@@ -65,17 +62,17 @@ class SlotConstants:
 
     def __init__(
         self,
-        parsed: Parsed[syntax.QueryNode],
+        parsed: ParsedText[syntax.QueryNode],
         pinned: frozenset[int],
         parameters: Mapping[str, pa.DataType],
         time_zone: str,
     ) -> None:
         self._constants = parsed.constants
         self._spans = parsed.spans
-        self._pinned = pinned
+        self._pinned_numbers = pinned
         self._parameters = parameters
         self._time_zone = time_zone
-        self.met: dict[int, pa.DataType] = {}  # constant number: the type it was compared with
+        self.compared_types: dict[int, pa.DataType] = {}  # constant number: the type it was compared with
         self.slots: list[SlotInfo] = []
         self.numbers: list[int] = []  # per slot, the constant it stands for
         self._slot_of: dict[int | tuple[str, pa.DataType], int] = {}
@@ -85,7 +82,7 @@ class SlotConstants:
                 t = self._parameter_type(constant.raw, self._spans[number])
                 self._allocate((constant.raw, t), number, t, constant.raw)
             elif constant.kind != lexer.INTERVAL and number not in pinned:
-                t, _ = typed(constant, time_zone, self._spans[number])
+                t, _ = typed_constant(constant, time_zone, self._spans[number])
                 self._allocate(number, number, t, None)
 
     def _parameter_type(self, name: str, span: Span) -> pa.DataType:
@@ -121,7 +118,7 @@ class SlotConstants:
             return Slot(t, self._slot_of[constant.raw, t], span=span)
         index = self._slot_of.get(number)
         if index is None:
-            t, value = typed(constant, self._time_zone, span)
+            t, value = typed_constant(constant, self._time_zone, span)
             return Literal(t, value, span=span)
         return Slot(self.slots[index].type, index, span=span)
 
@@ -131,10 +128,12 @@ class SlotConstants:
         assert isinstance(constant, Slot)
         if self.slots[constant.index].name is not None:
             return _parameter_meeting(constant.type, other)
-        _, value = typed(self._constants[self.numbers[constant.index]], self._time_zone, constant.span)
+        _, value = typed_constant(
+            self._constants[self.numbers[constant.index]], self._time_zone, constant.span
+        )
         return meeting_type(constant.type, value, other)
 
-    def retyped(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
+    def retyped_constant(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
         t = list_like(constant.type, to)
         if isinstance(constant, Literal):
             value = convert(constant.value, constant.type, to, self._time_zone, constant.span)
@@ -144,26 +143,26 @@ class SlotConstants:
         if slot.name is not None:
             return Slot(t, self._allocate((slot.name, t), number, t, slot.name), span=constant.span)
         if types.is_temporal(to):  # refuses a text that is none, while its place is at hand
-            _, value = typed(self._constants[number], self._time_zone, constant.span)
+            _, value = typed_constant(self._constants[number], self._time_zone, constant.span)
             convert(value, constant.type, to, self._time_zone, constant.span)
-        self.met[number] = other
+        self.compared_types[number] = other
         self.slots[constant.index] = SlotInfo(slot.index, t, None, slot.is_list)
         return Slot(t, constant.index, span=constant.span)
 
-    def written(self, number: int) -> Any:
+    def literal_value(self, number: int) -> Any:
         constant = self._constants[number]
         if constant.kind == lexer.PARAMETER:
             raise self._not_a_parameter(number)
         if number in self._slot_of:
             self.pins.add(number)
-        return typed(constant, self._time_zone, self._spans[number])[1]
+        return typed_constant(constant, self._time_zone, self._spans[number])[1]
 
     def as_literal(self, constant: Expression) -> Expression:
         if not isinstance(constant, Slot) or self.slots[constant.index].name is not None:
             return constant
         number = self.numbers[constant.index]
         self.pins.add(number)
-        t, value = typed(self._constants[number], self._time_zone, constant.span)
+        t, value = typed_constant(self._constants[number], self._time_zone, constant.span)
         return Literal(t, value, span=constant.span)
 
     def pin(self, slots: Sequence[int]) -> None:
@@ -244,7 +243,7 @@ class Shapes:
         self,
         text: str,
         streams: Streams | Mapping[str, Stream],
-        functions: Functions | None = None,
+        functions: KnownFunctions | None = None,
         params: Mapping[str, pa.DataType] | None = None,
     ) -> tuple[Shape, list[Any]]:
         """The shape of a query and the value of each slot, in order; None for those of named parameters.
@@ -278,7 +277,7 @@ class Shapes:
         shape: Shape,
         slots: Sequence[pa.Array],
         streams: Streams | Mapping[str, Stream],
-        functions: Functions | None = None,
+        functions: KnownFunctions | None = None,
         params: Mapping[str, pa.DataType] | None = None,
     ) -> None:
         """Refuse queries of a shape whose constants, in `slots`, go over a limit, with the place in their text."""
@@ -312,7 +311,7 @@ class Shapes:
     # ---------------------------------------------------------------- known shapes
 
     def _find(
-        self, key: Any, constants: Sequence[Constant], streams: Streams, functions: Functions | None
+        self, key: Any, constants: Sequence[Constant], streams: Streams, functions: KnownFunctions | None
     ) -> tuple[_Entry, list[tuple[pa.DataType, Any]]] | None:
         for rules in self._families.get(key, ()):
             parts, values = [], []
@@ -352,7 +351,7 @@ class Shapes:
         key: Any,
         text: str,
         streams: Streams,
-        functions: Functions | None,
+        functions: KnownFunctions | None,
         params: Mapping[str, pa.DataType],
     ) -> tuple[_Entry, list[tuple[pa.DataType, Any]]]:
         self.parsed += 1
@@ -384,7 +383,7 @@ class Shapes:
         nullable = frozenset(slot.index for slot in constants.slots if slot.name is not None)
         condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone, tokens=tokens)
         projection = tuple(
-            Projected(p.name, fold(p.expression, time_zone=self.time_zone)) for p in bound.projection
+            ProjectedColumn(p.name, fold(p.expression, time_zone=self.time_zone)) for p in bound.projection
         )
         return Shape(
             "",  # known when the constants it depends on are
@@ -401,14 +400,14 @@ class Shapes:
     def _keep(
         self,
         key: Any,
-        parsed: Parsed[syntax.QueryNode],
+        parsed: ParsedText[syntax.QueryNode],
         pinned: set[int],
         learned: SlotConstants,
         shape: Shape,
         streams: tuple[Stream, ...],
     ) -> tuple[_Entry, list[tuple[pa.DataType, Any]]]:
         readers = tuple(
-            _reader(constant, number in pinned, learned.met.get(number), self.time_zone)
+            _reader(constant, number in pinned, learned.compared_types.get(number), self.time_zone)
             for number, constant in enumerate(parsed.constants)
         )
         read = [reader(constant) for reader, constant in zip(readers, parsed.constants, strict=True)]
@@ -420,7 +419,7 @@ class Shapes:
         decided = [str(part) for part in parts if part is not None]
         entry = _Entry(replace(shape, key="; ".join([str(key), *decided])), streams, slots)
         family = self._families.setdefault(key, [])
-        signature = (frozenset(pinned), tuple(sorted((n, str(t)) for n, t in learned.met.items())))
+        signature = (frozenset(pinned), tuple(sorted((n, str(t)) for n, t in learned.compared_types.items())))
         rules = next((r for r in family if r.signature == signature), None)
         if rules is None:
             rules = _Rules(readers, signature)
@@ -429,7 +428,7 @@ class Shapes:
         return entry, [(t, value) for _, t, value in read]
 
 
-def _is_current(entry: _Entry, streams: Streams, functions: Functions | None) -> bool:
+def _is_current(entry: _Entry, streams: Streams, functions: KnownFunctions | None) -> bool:
     for stream in entry.streams:
         now = streams.find_stream(stream.name)
         if now is not stream and (now is None or not now.schema.equals(stream.schema)):
@@ -452,7 +451,7 @@ def _joined_by(stream: Stream) -> tuple[object, ...]:
     return stream.time, time_unit(stream), time_format(stream), stream.key, window_of(stream)
 
 
-def _check_parameters(parsed: Parsed[syntax.QueryNode], params: Mapping[str, pa.DataType]) -> None:
+def _check_parameters(parsed: ParsedText[syntax.QueryNode], params: Mapping[str, pa.DataType]) -> None:
     used = {c.raw for c in parsed.constants if c.kind == lexer.PARAMETER}
     unused = [name for name in params if name not in used]
     if unused and used <= set(params):
@@ -506,16 +505,16 @@ def _integer_reader(other: pa.DataType | None, time_zone: str) -> Reader:
 
 
 def _exact(constant: Constant, time_zone: str) -> tuple[Any, pa.DataType, Any]:
-    t, value = typed(constant, time_zone, None)
+    t, value = typed_constant(constant, time_zone, None)
     return str(t), t, value
 
 
 def _met(constant: Constant, other: pa.DataType, time_zone: str) -> tuple[Any, pa.DataType, Any]:
-    t, value = typed(constant, time_zone, None)
+    t, value = typed_constant(constant, time_zone, None)
     met = meeting_type(t, value, other)
     return str(met), t, value
 
 
 def _pinned(constant: Constant, time_zone: str) -> tuple[Any, pa.DataType, Any]:
-    t, value = typed(constant, time_zone, None)
+    t, value = typed_constant(constant, time_zone, None)
     return (str(t), repr(value)), t, value

@@ -16,7 +16,7 @@ from eddyline.nesting import MAX_NESTING
 from eddyline.sql.dialect import parse
 from eddyline.sql.expression_tree import ExpressionTree
 from eddyline.sql.lexer import Constant, Token
-from eddyline.sql.placing import Placed
+from eddyline.sql.placing import PlacedNode
 from eddyline.sql.reading import JOINS, NOT_ALIASES
 from eddyline.sql.syntax import InputNode, Node, ProjectedNode, QueryNode, Star
 
@@ -68,7 +68,7 @@ class _QueryTree(ExpressionTree):
 
     def query(self, e: exp.Expr) -> QueryNode:
         """The tree of a SELECT, clause by clause in the order of the text."""
-        self._read(e, "expressions", "from_", "joins", "where", "group", "having", "qualify")
+        self._check_read(e, "expressions", "from_", "joins", "where", "group", "having", "qualify")
         at = self._expect(0, "SELECT")
         projection, at = self._one_or_more(e.expressions, at + (self._words[at] == "ALL"), self._projected)
         inputs, at = self._inputs(e, at)
@@ -76,7 +76,7 @@ class _QueryTree(ExpressionTree):
         group_by: tuple[Node, ...] = ()
         group = e.args.get("group")
         if group is not None and self._words[at] == "GROUP":
-            self._read(group, "expressions")
+            self._check_read(group, "expressions")
             start = self._expect(at, "GROUP", "BY")
             group_by, at = self._one_or_more(group.expressions, start, self._expression)
         having, at = self._clause(e, "having", "HAVING", at)
@@ -89,21 +89,21 @@ class _QueryTree(ExpressionTree):
         clause = e.args.get(key)
         if self._words[at] != word or clause is None:
             return None, at
-        self._read(clause, "this")
+        self._check_read(clause, "this")
         condition = self._at(self._expression(clause.this), at + 1)
         return condition.node, condition.last + 1
 
-    def _projected(self, e: exp.Expr) -> Placed:
+    def _projected(self, e: exp.Expr) -> PlacedNode:
         if not isinstance(e, exp.Alias):
             node, first, last = self._expression(e)
-            return Placed(ProjectedNode(node, None, span=self._span(first, last)), first, last)
-        self._read(e, "this", "alias")
+            return PlacedNode(ProjectedNode(node, None, span=self._span(first, last)), first, last)
+        self._check_read(e, "this", "alias")
         expression = self._expression(e.this)
         last, alias = self._alias(e.args["alias"], expression.last + 1)
         span = self._span(expression.first, last)
         if isinstance(expression.node, Star):
             raise ParseError("* cannot have a name", span=span)
-        return Placed(ProjectedNode(expression.node, alias, span=span), expression.first, last)
+        return PlacedNode(ProjectedNode(expression.node, alias, span=span), expression.first, last)
 
     def _alias(self, e: exp.Expr, at: int) -> tuple[int, str]:
         """The name given to what ends before `at`, and where it stands."""
@@ -122,7 +122,7 @@ class _QueryTree(ExpressionTree):
                     hint="Say which stream it reads: SELECT … FROM stream.",
                 )
             raise self._complaint(at)
-        self._read(source, "this")
+        self._check_read(source, "this")
         node, at = self._input(source.this, self._expect(at, "FROM"))
         nodes = [node]
         for joined in e.args.get("joins") or ():
@@ -131,7 +131,7 @@ class _QueryTree(ExpressionTree):
         return tuple(nodes), at
 
     def _joined(self, e: exp.Expr, at: int) -> tuple[InputNode, int]:
-        self._read(e, "this", "method", "side", "kind", "on", "using")
+        self._check_read(e, "this", "method", "side", "kind", "on", "using")
         if self._words[at] == ",":
             return self._input(e.this, at + 1, "cross")
         length = self._reading.join_length(at)
@@ -146,11 +146,11 @@ class _QueryTree(ExpressionTree):
         """An entry of FROM that stands here, and the place after it."""
         first = at
         if isinstance(e, exp.Stream):
-            self._read(e, "this")
+            self._check_read(e, "this")
             e, at = e.this, self._expect(at, "STREAM")
         if not isinstance(e, exp.Table):
             raise self._complaint(at + 1)
-        self._read(e, "this", "db", "catalog", "alias")
+        self._check_read(e, "this", "db", "catalog", "alias")
         recent: Node | None = None
         if isinstance(e.this, exp.Anonymous):
             stream, stream_span, recent, at = self._recent(e.this, at)
@@ -159,7 +159,7 @@ class _QueryTree(ExpressionTree):
         alias, named = stream, e.args.get("alias")
         if named:
             if self._words[at] == "AS" and self._words[at + 1] in NOT_ALIASES:
-                raise self.refusals.expected(at + 1, "a name after AS")
+                raise self.refusals.expected_error(at + 1, "a name after AS")
             at, alias = self._alias(named.this, at)
             at += 1
             if named.args.get("columns"):
@@ -183,16 +183,16 @@ class _QueryTree(ExpressionTree):
 
     def _recent(self, e: exp.Expr, at: int) -> tuple[str, Span, Node, int]:
         """recent(stream, rows): the stream, where it is named, the rows, and the place after it."""
-        self._read(e, "this", "expressions")
+        self._check_read(e, "this", "expressions")
         if self._words[at] != "RECENT":
             raise self._not_a_table_function(self._identifier(e.this, at), self._tokens[at].span)
         opening = at + 1
         at = self._expect(opening, "(")
         if not e.expressions or not isinstance(e.expressions[0], exp.Column):
-            raise self.refusals.expected(at, "a stream after (")
+            raise self.refusals.expected_error(at, "a stream after (")
         stream, span, at = self._stream(e.expressions[0].parts, at)
         if self._words[at] != ",":
-            raise self.refusals.expected(at, ",")
+            raise self.refusals.expected_error(at, ",")
         rows, at = self._one_or_more(e.expressions[1:2], at + 1, self._expression)
         self._expect(at, ")")
         return stream, span, rows[0], at + 1
@@ -212,8 +212,8 @@ class _QueryTree(ExpressionTree):
         )
         return None, names, self._expect(at, ")")
 
-    def _column_used(self, e: exp.Expr) -> Placed:
+    def _column_used(self, e: exp.Expr) -> PlacedNode:
         at = self._place(e)
         if self._words[at - 1] == ".":
             raise self._complaint(at - 1)
-        return Placed((self._identifier(e, at), self._tokens[at].span), at, at)
+        return PlacedNode((self._identifier(e, at), self._tokens[at].span), at, at)

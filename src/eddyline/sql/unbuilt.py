@@ -6,7 +6,7 @@ from eddyline.errors import NotBuiltError, Span
 from eddyline.model import Aggregate, Over, Properties, Shape, Stream
 from eddyline.sql.aggregates import WAY_OUT
 from eddyline.sql.alert_properties import check_alert_properties
-from eddyline.sql.properties import FIELDS
+from eddyline.sql.view_properties import FIELDS
 from eddyline.stream_properties import checked_join_properties
 
 _BUILT = (

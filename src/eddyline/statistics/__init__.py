@@ -4,23 +4,27 @@ Enters: what a round took, stage by stage; sampled rows with the answers of expe
 last rounds' records; selectivities, costs, and how many rows to sample. Losing them loses no result.
 """
 
-from eddyline.statistics.change_detection import Advice, ChangeDetector, Drift, Observed, places_of
-from eddyline.statistics.decayed import DecayedCosts
+from eddyline.statistics.change_detection import Advice, BatchObservation, ChangeDetector, Drift, places_of
+from eddyline.statistics.decayed_costs import LEAST_COST_S, LONG_ROWS, UNKNOWN_S, DecayedCosts
 from eddyline.statistics.profile_window import ProfiledRows, ProfileWindow
 from eddyline.statistics.round_records import RoundRecord, RoundRecords, StageRecord
-from eddyline.statistics.sampling import sampled
+from eddyline.statistics.sampling import sampled_mask, uniform_of
 
 __all__ = [
+    "LEAST_COST_S",
+    "LONG_ROWS",
+    "UNKNOWN_S",
     "Advice",
+    "BatchObservation",
     "ChangeDetector",
     "DecayedCosts",
     "Drift",
-    "Observed",
     "ProfileWindow",
     "ProfiledRows",
     "RoundRecord",
     "RoundRecords",
     "StageRecord",
     "places_of",
-    "sampled",
+    "sampled_mask",
+    "uniform_of",
 ]

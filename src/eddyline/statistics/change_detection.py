@@ -45,12 +45,12 @@ FloatVector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Observed:
-    """What one batch told on its main path. Vectors by filter."""
+class BatchObservation:
+    """What was measured on the main path of one batch. Vectors by filter."""
 
     places: Sequence[Hashable]  # what decides which rows a filter meets, such as the set of those before it
-    asked: IntVector  # rows it was run on
-    passed: IntVector  # of those
+    asked_rows: IntVector  # rows it was run on
+    passed_rows: IntVector  # of those
     cost_s: FloatVector  # seconds per row in this batch; nan where too few rows were run to tell
     n_rows: int
     n_profiled: int = 0  # sampled rows that the profile window kept
@@ -81,7 +81,7 @@ class Advice:
         return any(drift.what == "pass rate" for drift in self.drifts)
 
 
-class Phase(Enum):
+class DetectionPhase(Enum):
     """How much is known of the data as it is now."""
 
     DENSE = DENSE_RATE
@@ -106,7 +106,7 @@ class ChangeDetector:
     """
 
     def __init__(self, n_filters: int, *, window_rows: int = 1000, dense_rows: int = 300) -> None:
-        self.phase = Phase.DENSE  # nothing is known yet
+        self.phase = DetectionPhase.DENSE  # nothing is known yet
         self.window_rows = window_rows
         self.dense_rows = dense_rows
         self._n_profiled = 0  # since the last drift
@@ -121,24 +121,24 @@ class ChangeDetector:
         self._rate = min(rate, self.window_rows / n_rows) if n_rows else rate
         return self._rate
 
-    def observe(self, observed: Observed) -> Advice:
-        """Take in what a batch told; the rate of the advice is for another batch of its size."""
+    def observe(self, observation: BatchObservation) -> Advice:
+        """Take in the measurements of a batch; the rate of the advice is for another batch of its size."""
         drifts: list[Drift] = []
-        asked, passed = observed.asked.tolist(), observed.passed.tolist()
+        asked, passed = observation.asked_rows.tolist(), observation.passed_rows.tolist()
         for k, (share, cost) in enumerate(zip(self._shares, self._costs, strict=True)):
-            drifts += share.compared(k, observed.places[k], asked[k], passed[k])
-            drifts += cost.compared(k, float(observed.cost_s[k]))
+            drifts += share.compared(k, observation.places[k], asked[k], passed[k])
+            drifts += cost.compared(k, float(observation.cost_s[k]))
         if any(drift.what == "pass rate" for drift in drifts):
             self._begin()
         else:
-            self._n_profiled += observed.n_profiled
-            if self.phase is Phase.DENSE and self._n_profiled >= self.dense_rows:
-                self.phase = Phase.FILLING
-            if self.phase is Phase.FILLING and self._n_profiled >= self.window_rows:
-                self.phase = Phase.STEADY
+            self._n_profiled += observation.n_profiled
+            if self.phase is DetectionPhase.DENSE and self._n_profiled >= self.dense_rows:
+                self.phase = DetectionPhase.FILLING
+            if self.phase is DetectionPhase.FILLING and self._n_profiled >= self.window_rows:
+                self.phase = DetectionPhase.STEADY
         rate = self.phase.value if self._rate is None else self._rate
-        self._budget.settle(observed, rate, self.window_rows)
-        return Advice(self.rate_for(observed.n_rows), tuple(drifts))
+        self._budget.settle(observation, rate, self.window_rows)
+        return Advice(self.rate_for(observation.n_rows), tuple(drifts))
 
     def followed(self, n_filters: int, same: Mapping[int, int]) -> ChangeDetector:
         """For other filters; `same` has the old number of each that was there before.
@@ -156,7 +156,7 @@ class ChangeDetector:
 
     def _begin(self) -> None:
         """All shares are measured anew: what made one move may have moved others that were not looked at yet."""
-        self.phase, self._n_profiled = Phase.DENSE, 0
+        self.phase, self._n_profiled = DetectionPhase.DENSE, 0
         self._shares = [_Share() for _ in self._shares]
 
 
@@ -234,10 +234,10 @@ class _Budget:
         self._extra_s = 0.0  # on a sampled row
         self._useful_s = 0.0  # on any row
 
-    def settle(self, observed: Observed, rate: float, window_rows: int) -> None:
+    def settle(self, observation: BatchObservation, rate: float, window_rows: int) -> None:
         """A batch has earned and spent; what is saved is at most the price of a window."""
-        self._extra_s, self._useful_s = observed.extra_s, observed.useful_s
-        self._saved_s += observed.n_rows * (BUDGET * self._useful_s - rate * self._extra_s)
+        self._extra_s, self._useful_s = observation.extra_s, observation.useful_s
+        self._saved_s += observation.n_rows * (BUDGET * self._useful_s - rate * self._extra_s)
         self._saved_s = min(self._saved_s, window_rows * self._extra_s)
 
     def affordable(self, rate: float, n_rows: int) -> float:

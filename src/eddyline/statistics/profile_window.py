@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.statistics.decayed import DecayedCosts
+from eddyline.statistics.decayed_costs import DecayedCosts
 
 WINDOW_ROWS = 1000
 LEAST_SELECTIVITY = 0.001  # a thousand rows cannot tell less from never
@@ -22,9 +22,9 @@ BoolMatrix = npt.NDArray[np.bool_]
 class ProfiledRows(NamedTuple):
     """Sampled rows, the oldest first."""
 
-    dropped: BoolMatrix  # [rows, filters]
-    known: BoolMatrix  # [rows, filters]; dropped is False where not known
-    open: tuple[int, ...]  # classes that were open on each row, as bits
+    dropped_mask: BoolMatrix  # [rows, filters]
+    known_mask: BoolMatrix  # [rows, filters]; dropped is False where not known
+    open_classes: tuple[int, ...]  # classes that were open on each row, as bits
 
 
 class ProfileWindow:
@@ -33,42 +33,44 @@ class ProfileWindow:
     def __init__(self, n_filters: int, *, most: int = WINDOW_ROWS, costs: DecayedCosts | None = None) -> None:
         self.most = most
         self.costs = DecayedCosts(n_filters) if costs is None else costs
-        self.n_seen = 0  # rows ever appended
-        self._dropped = np.zeros((0, n_filters), bool)
-        self._known = np.zeros((0, n_filters), bool)
-        self._open: tuple[int, ...] = ()
+        self.n_appended = 0  # rows ever appended
+        self._dropped_mask = np.zeros((0, n_filters), bool)
+        self._known_mask = np.zeros((0, n_filters), bool)
+        self._open_classes: tuple[int, ...] = ()
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open_classes)
 
     def append(self, dropped: BoolMatrix, known: BoolMatrix, still_open: Sequence[int]) -> None:
         """Take in the sampled rows of a batch, in order of arrival."""
-        assert dropped.shape == known.shape == (len(still_open), self._dropped.shape[1]), dropped.shape
-        self.n_seen += len(dropped)
-        self._dropped = np.concatenate([self._dropped, dropped & known])[-self.most :]
-        self._known = np.concatenate([self._known, known])[-self.most :]
-        self._open = (*self._open, *still_open)[-self.most :]
+        assert dropped.shape == known.shape == (len(still_open), self._dropped_mask.shape[1]), dropped.shape
+        self.n_appended += len(dropped)
+        self._dropped_mask = np.concatenate([self._dropped_mask, dropped & known])[-self.most :]
+        self._known_mask = np.concatenate([self._known_mask, known])[-self.most :]
+        self._open_classes = (*self._open_classes, *still_open)[-self.most :]
 
     def rows(self) -> ProfiledRows:
-        return ProfiledRows(self._dropped, self._known, self._open)
+        return ProfiledRows(self._dropped_mask, self._known_mask, self._open_classes)
 
     def forget(self, *, but_last: int = 0) -> None:
         """Lose all rows but the last few: the data is no longer what it was."""
         first = max(0, len(self) - but_last)
-        self._dropped, self._known = self._dropped[first:], self._known[first:]
-        self._open = self._open[first:]
+        self._dropped_mask, self._known_mask = self._dropped_mask[first:], self._known_mask[first:]
+        self._open_classes = self._open_classes[first:]
 
     @property
     def n_dropped(self) -> int:
         """Rows that some filter dropped."""
-        return int(self._dropped.any(axis=1).sum())
+        return int(self._dropped_mask.any(axis=1).sum())
 
     def selectivities(self) -> npt.NDArray[np.float64]:
         """The share of rows each filter passes, of those on which it is known; one half where nothing is."""
-        n_known = self._known.sum(axis=0)
-        n_passed = n_known - self._dropped.sum(axis=0)
+        n_known = self._known_mask.sum(axis=0)
+        n_passed = n_known - self._dropped_mask.sum(axis=0)
         return np.clip((n_passed + 1) / (n_known + 2), LEAST_SELECTIVITY, 1 - LEAST_SELECTIVITY)
 
     def check(self) -> None:
-        assert len(self._dropped) == len(self._known) == len(self._open) <= self.most
-        assert not (self._dropped & ~self._known).any(), "a row is dropped by a filter that did not run on it"
+        assert len(self._dropped_mask) == len(self._known_mask) == len(self._open_classes) <= self.most
+        assert not (self._dropped_mask & ~self._known_mask).any(), (
+            "a row is dropped by a filter that did not run on it"
+        )

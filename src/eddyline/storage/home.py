@@ -25,7 +25,7 @@ from eddyline.errors import HomeError
 from eddyline.model import iso_time
 from eddyline.storage.store import make_folder
 
-TRIES = 20  # while somebody only looks whether the home is held
+TRIES = 20  # while another process only checks whether the home is held
 PAUSE_S = 0.01
 
 
@@ -128,7 +128,7 @@ class Home:
 
 
 def holder_of(folder: Path) -> dict[str, Any] | None:
-    """What the process that holds a home says about itself, or None if nobody does."""
+    """What the process that holds a home says about itself, or None if no process holds it."""
     try:
         lock = os.open(folder / "lock", os.O_RDWR)
     except OSError:

@@ -61,7 +61,7 @@ class StoredPart:
     def project(self, pairs: Positions) -> pa.RecordBatch:
         return self.rows.take(pa.array(pairs)) if self.rows.num_columns else self.rows
 
-    def narrowed(self, pairs: Positions) -> StoredPart:
+    def narrow_copy(self, pairs: Positions) -> StoredPart:
         return StoredPart(
             self.query_ids[pairs],
             self.generations[pairs],
@@ -97,7 +97,7 @@ def _recorded(part: PartMatches) -> pa.RecordBatch | None:
     if not calls:
         return None
     names = [f"{call.function}:{k}" for k, call in enumerate(calls, 1)]
-    return pa.RecordBatch.from_arrays([part.computed[call] for call in calls], names=names)
+    return pa.RecordBatch.from_arrays([part.computed_values[call] for call in calls], names=names)
 
 
 def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:

@@ -68,7 +68,7 @@ class Store:
     def read(self, file: StoredFile, *, is_new: bool = False) -> pa.Buffer:
         """The bytes of a file, mapped, not copied. Raises StoreError if it is gone or is not what was written.
 
-        Of a new file, one that was written just now, only the size is looked at: what nobody reads need not come here.
+        Of a new file, one that was written just now, only the size is looked at: a file that is not read need not come here.
         """
         path = self.folder / file.name
         try:
@@ -112,7 +112,7 @@ class Store:
     def clear_unlisted(self, listed: set[str]) -> int:
         """Remove what no round lists: what processes of earlier epochs had written for one that did not commit.
 
-        Names of later epochs are left alone: whoever has them holds the home now, and this process does not.
+        Names of later epochs are left alone: the process that wrote them holds the home now, and this one does not.
         """
         return self.remove(
             [name for name in self.names() if name not in listed and _epoch(name) < self.epoch]
@@ -176,7 +176,7 @@ class NewFile:
 
 
 def _make_kind(folder: Path) -> None:
-    """The folder of a kind, on the disk: whoever made it may have died before it was flushed."""
+    """The folder of a kind, on the disk: the process that made it may have died before it was flushed."""
     if not folder.is_dir():
         make_folder(folder)
     elif folder not in _flushed:

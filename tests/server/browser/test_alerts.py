@@ -86,12 +86,12 @@ def test_alerts_are_searched_and_filtered(alarmed):
     expect(page.get_by_role("searchbox")).to_have_value("bolt")
     expect(page.locator(".alert.listed")).to_have_count(1)
     page.get_by_role("searchbox").fill("nothing of this")
-    expect(page.get_by_text("No open alert fits")).to_be_visible()
+    expect(page.get_by_text("No open alert matches")).to_be_visible()
     page.get_by_role("button", name="Show all").click()
     page.get_by_label("Severity").select_option("info")
     expect(page.locator(".alert-rule > a")).to_have_text(["dear"])
     page.get_by_label("State").select_option("pending")
-    expect(page.get_by_text("No open alert fits")).to_be_visible()
+    expect(page.get_by_text("No open alert matches")).to_be_visible()
 
 
 def test_an_alert_is_acknowledged_with_a_note(alarmed):

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import eddyline
-from eddyline.functions.udf import DECLARED
+from eddyline.functions.declarations import DECLARED
 from tests.server.browser.people import Person, Served, somebody
 from tests.server.served import on_loopback
 

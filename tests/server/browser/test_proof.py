@@ -10,8 +10,8 @@ from playwright.sync_api import Locator, expect
 
 import eddyline
 from eddyline.api import engine as engine_module
-from eddyline.api.receipts import Receipt, checksum_of
-from eddyline.spark import prove as prove_module
+from eddyline.receipts import receipts as receipts_module
+from eddyline.receipts.receipts import Receipt, checksum_of
 from tests.server.browser.people import Person, Served, somebody
 from tests.server.served import on_loopback
 
@@ -65,7 +65,7 @@ def test_a_result_that_does_not_follow_is_not_proven_and_both_are_shown(bea, spa
 
 
 def test_without_spark_it_is_said_what_to_install(bea, monkeypatch):
-    monkeypatch.setattr(prove_module, "is_installed", lambda: False)
+    monkeypatch.setattr(receipts_module, "is_installed", lambda: False)
     bea.watch.allow("status of 422")
     window = proof_of(bea, "sym RLIKE '^A'")
     expect(window).to_contain_text("There is no Spark to prove it with")

@@ -253,10 +253,10 @@ def test_a_rule_is_asked_about_a_row_one_makes_up(anna):
     anna.page.get_by_role("button", name="Try a row").click()
     row = anna.page.get_by_label("A row, as JSON")
     row.fill('{"price": 3}')
-    anna.page.get_by_role("button", name="Ask the rule").click()
+    anna.page.get_by_role("button", name="Evaluate").click()
     expect(anna.page.get_by_role("dialog")).to_contain_text("It would match.")
     row.fill('{"price": ')
-    anna.page.get_by_role("button", name="Ask the rule").click()
+    anna.page.get_by_role("button", name="Evaluate").click()
     expect(anna.page.get_by_role("dialog")).to_contain_text("This is not JSON")
 
 
@@ -268,7 +268,7 @@ def test_a_rule_says_what_it_costs_and_shares(anna):
     anna.go(f"rules/q{first}")
     cost = anna.page.get_by_role("region", name="Cost, and what it shares")
     expect(cost).to_contain_text("decided by the index, for all rules at once")
-    expect(cost).to_contain_text("2 other rules: parsed, bound and kept once")
+    expect(cost).to_contain_text("2 other rules: parsed, bound and stored once")
     expect(cost.locator(".served")).to_contain_text("price < 1")
 
 
@@ -278,7 +278,7 @@ def test_a_rule_is_paused_and_resumed_and_that_is_taken_back(anna):
     page = anna.page
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.locator(".rule-title .status")).to_have_text("paused")
-    expect(page.get_by_text("it sees no rows until it is resumed").first).to_be_visible()
+    expect(page.get_by_text("it is not evaluated until it is resumed").first).to_be_visible()
     anna.push(("A", "TECH", 1.0, 1))
 
     page.get_by_role("button", name="Resume", exact=True).click()

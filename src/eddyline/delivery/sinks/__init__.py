@@ -7,7 +7,7 @@ crash, or a failure, it is given everything behind the cursor again.
 
 from eddyline.delivery.sinks.batches import MARKS, Batch, Item, MessageBatch, ResultBatch, result_batch
 from eddyline.delivery.sinks.bodies import WEBHOOK_FORMATS
-from eddyline.delivery.sinks.feed import MessageFeed, QueryFacts, SinkFeed, Wanted
+from eddyline.delivery.sinks.feed import MessageFeed, QueryFacts, SinkFeed, SinkSelection
 from eddyline.delivery.sinks.files import FILE_FORMATS, FileSink
 from eddyline.delivery.sinks.kafka import KafkaSink
 from eddyline.delivery.sinks.sink import Sink, SinkError
@@ -31,8 +31,8 @@ __all__ = [
     "Sink",
     "SinkError",
     "SinkFeed",
+    "SinkSelection",
     "StdoutSink",
-    "Wanted",
     "Webhook",
     "WebhookSink",
     "result_batch",

@@ -2,8 +2,8 @@
 
 A name can stand for anything, also for something inside the network this engine runs in: a database, the metadata of a cloud, the
 engine itself. So only addresses of the public internet are taken, unless the settings say otherwise. What counts is the address,
-however it was written: 127.1, 2130706433, 0x7f.1 and localhost are all the same to the resolver. Whoever answers for the name
-cannot give one address to be judged and another to be used, since nobody asks twice.
+however it was written: 127.1, 2130706433, 0x7f.1 and localhost are all the same to the resolver. The name server
+cannot give one address to be judged and another to be used, since the name is resolved once.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def is_public(ip: str) -> bool:
 
 
 def is_known_private(host: str) -> bool:
-    """Whether a host is written so that nobody need be asked: an address, in any spelling, that is not public, or localhost."""
+    """Whether a host needs no resolver to be refused: an address, in any spelling, that is not public, or localhost."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True

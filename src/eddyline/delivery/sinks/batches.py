@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eddyline.delivery.sinks.texts import json_lines, text_columns
 from eddyline.model import Message
-from eddyline.storage.outbox import StoredPart
+from eddyline.storage import StoredPart
 from eddyline.types import TIMESTAMP
 
 MARKS = pa.schema(
@@ -96,7 +96,7 @@ class Batch(Protocol):
         """A JSON object each."""
         ...
 
-    def shown(self, time_zone: str) -> list[str]:
+    def text_lines(self, time_zone: str) -> list[str]:
         """A line for people each."""
         ...
 
@@ -130,12 +130,12 @@ class ResultBatch:
     def lines(self) -> list[str]:
         return json_lines(self.rows)
 
-    def shown(self, time_zone: str) -> list[str]:
+    def text_lines(self, time_zone: str) -> list[str]:
         names = self.columns.names
         columns = [column.to_pylist() for column in text_columns(self.rows, time_zone).columns]
         queries, values = columns[0], columns[len(MARKS) :]
         rows = [
-            ", ".join(f"{name}={_shown(value)}" for name, value in zip(names, row, strict=True))
+            ", ".join(f"{name}={_value_text(value)}" for name, value in zip(names, row, strict=True))
             for row in (zip(*values, strict=True) if values else [()] * len(self))
         ]
         changes = self.rows.column("_change").to_pylist()
@@ -208,10 +208,10 @@ class MessageBatch:
     def lines(self) -> list[str]:
         return [json.dumps(message.as_dict(), ensure_ascii=False) for message in self.messages]
 
-    def shown(self, time_zone: str) -> list[str]:
+    def text_lines(self, time_zone: str) -> list[str]:
         lines = []
         for message in self.messages:
-            key = ", ".join(f"{name}={_shown(value)}" for name, value in message.key.items())
+            key = ", ".join(f"{name}={_value_text(value)}" for name, value in message.key.items())
             said = " ".join(message.message.split())  # one line each
             what = f"{message.status} {message.severity}".rstrip()
             lines.append(f"{what} {message.query}{f' ({key})' if key else ''}: {said}".rstrip())
@@ -236,7 +236,7 @@ class MessageBatch:
         ]
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 

@@ -12,7 +12,7 @@ from eddyline.model import iso_time
 
 WEBHOOK_FORMATS = ("json", "alertmanager")
 ALERTMANAGER_PATH = "/api/v2/alerts"
-# Alertmanager takes an alert for over when it is said to end, or when nobody has repeated it for five minutes. One that a message
+# Alertmanager takes an alert for over when it is said to end, or when it was not repeated for five minutes. One that a message
 # of its own will resolve ends so far away that the message comes first; an instant has no end, and is over after these minutes.
 LASTING_US = 365 * 86_400_000_000
 _NOT_LABEL = re.compile(r"[^A-Za-z0-9_]")
@@ -35,8 +35,8 @@ def _alert(item: Item, public_url: str | None) -> dict[str, Any]:
     assert message is not None, item.id
     fixed = {"alertname": message.query, "severity": message.severity, "owner": message.owner}
     alert: dict[str, Any] = {
-        "labels": _named(fixed, message.key, "key"),
-        "annotations": _named({"summary": message.message}, message.row, "row"),
+        "labels": _named_texts(fixed, message.key, "key"),
+        "annotations": _named_texts({"summary": message.message}, message.row, "row"),
         "startsAt": iso_time(message.since_us),
     }
     if message.status == "resolved":
@@ -49,7 +49,7 @@ def _alert(item: Item, public_url: str | None) -> dict[str, Any]:
     return alert
 
 
-def _named(fixed: dict[str, str], columns: dict[str, Any], word: str) -> dict[str, str]:
+def _named_texts(fixed: dict[str, str], columns: dict[str, Any], word: str) -> dict[str, str]:
     """Texts by names Alertmanager takes; a column whose name is taken gets `word` before it. NULL and empty texts do not come."""
     found = {name: text for name, text in fixed.items() if text}
     for column, value in columns.items():

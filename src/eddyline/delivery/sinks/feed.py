@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.backoff import Backoff
 from eddyline.delivery.sinks.batches import Batch, MessageBatch, ResultBatch, result_batch
 from eddyline.delivery.sinks.sink import Sink, SinkError
 from eddyline.model import Message
-from eddyline.storage.outbox import StoredPart
+from eddyline.storage import StoredPart
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
@@ -34,7 +34,7 @@ class QueryFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SinkSelection:
     """What a sink wants: queries that name it; of those that name none, queries whose names match a pattern, of streams.
 
     Nothing given: all that name no other sink.
@@ -59,7 +59,7 @@ class SinkFeed:
     def __init__(
         self,
         sink: Sink,
-        wanted: Wanted,
+        selection: SinkSelection,
         *,
         cursor: int,
         facts_of: Callable[[int, int], QueryFacts],
@@ -70,16 +70,14 @@ class SinkFeed:
         self.sink = sink
         self.cursor = cursor  # the last round the sink has for good
         self._read_to = cursor  # the last round it was given
-        self._wanted = wanted
+        self._selection = selection
         self._facts_of = facts_of
         self._acknowledge = acknowledge
-        self._clock = clock
         self._is_owed = False  # a cursor that could not be stored
-        self._pause_s = FIRST_PAUSE_S
-        self._resume_at = -math.inf
-        self._is_asked = False  # to leave it alone until then
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, clock=clock)
+        self._is_paused = False  # to leave it alone until then
         self.n_delivered = 0  # results, or messages, it has for good since it was opened
-        self._n_given = 0  # and those it was given since
+        self._n_pushed = 0  # and those it was given since
 
     @property
     def read_to(self) -> int:
@@ -89,17 +87,17 @@ class SinkFeed:
     @property
     def complete_to(self) -> int:
         """The last round of which it has everything there was for it, if the cursor has not moved that far yet, too."""
-        return self.cursor if self._n_given else self._read_to
+        return self.cursor if self._n_pushed else self._read_to
 
     @property
     def is_paused(self) -> bool:
         """Whether it failed a moment ago."""
-        return self._clock() < self._resume_at
+        return self._backoff.is_paused
 
     @property
-    def is_asked_to_wait(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether it asked to be left alone for now."""
-        return self._is_asked and self.is_paused
+        return self._is_paused and self.is_paused
 
     @property
     def is_behind(self) -> bool:
@@ -109,7 +107,7 @@ class SinkFeed:
     @property
     def wait_s(self) -> float:
         """How long until it may be tried again, or has to be flushed; endless if it only waits for results."""
-        pause_s = self._resume_at - self._clock()
+        pause_s = self._backoff.wait_s
         return pause_s if pause_s > 0 else 0.0 if self._is_owed else self.sink.wait_s()
 
     def offer(self, rounds: Iterable[tuple[int, Sequence[Any]]], last_round: int) -> None:
@@ -119,12 +117,12 @@ class SinkFeed:
             for number, given in rounds:
                 if number <= self._read_to:
                     continue
-                batches = self._chosen(number, given)
+                batches = self._selected_batches(number, given)
                 if batches:
                     if not self.sink.has_room(number, sum(map(len, batches))):
                         self._flush()
                     self.sink.write(number, batches)
-                    self._n_given += sum(map(len, batches))
+                    self._n_pushed += sum(map(len, batches))
                 self._read_to = number
                 if self.sink.is_full():
                     self._flush()
@@ -146,15 +144,14 @@ class SinkFeed:
 
     def pause(self, at_least_s: float = 0.0) -> None:
         """Leave it alone for a while, which grows each time until something is acknowledged."""
-        self._resume_at = self._clock() + max(self._pause_s, at_least_s)
-        self._is_asked = at_least_s > 0
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        self._backoff.pause(at_least_s)
+        self._is_paused = at_least_s > 0
 
     def retry(self) -> None:
-        """End a pause: whoever runs it says the cause is gone."""
-        self._resume_at = -math.inf
-        self._pause_s = FIRST_PAUSE_S
-        self._is_asked = False
+        """End a pause: the operator says the cause is gone."""
+        self._backoff.end_pause()
+        self._backoff.reset()
+        self._is_paused = False
 
     def _flush(self) -> None:
         if self.sink.flush():
@@ -166,22 +163,22 @@ class SinkFeed:
         if self._is_owed:
             self._acknowledge(self._read_to)
             self._is_owed = False
-            self._pause_s = FIRST_PAUSE_S
+            self._backoff.reset()
             self.cursor = self._read_to
-            self.n_delivered += self._n_given
-            self._n_given = 0
+            self.n_delivered += self._n_pushed
+            self._n_pushed = 0
 
     def _fail(self, error: SinkError) -> None:
         """Start again behind the cursor, after a pause that grows."""
         self.sink.forget(self.cursor)
         self._read_to = self.cursor
-        self._n_given = 0
+        self._n_pushed = 0
         self._is_owed = False
         self.pause(error.retry_after_s)
 
-    def _chosen(self, number: int, given: Sequence[Any]) -> Sequence[Batch]:
+    def _selected_batches(self, number: int, batches: Sequence[Any]) -> Sequence[Batch]:
         """What of a round this sink wants."""
-        parts: Sequence[StoredPart] = given
+        parts: Sequence[StoredPart] = batches
         return [batch for part in parts if (batch := self._batch(number, part)) is not None]
 
     def _batch(self, round_number: int, part: StoredPart) -> ResultBatch | None:
@@ -190,7 +187,7 @@ class SinkFeed:
             np.stack([part.query_ids, part.generations], axis=1), axis=0, return_inverse=True
         )
         facts = [self._facts_of(int(query_id), int(generation)) for query_id, generation in keys]
-        wanted = np.array([self._wanted.has(each) for each in facts], dtype=bool)
+        wanted = np.array([self._selection.has(each) for each in facts], dtype=bool)
         pairs = np.flatnonzero(wanted[places.reshape(-1)])
         if not len(pairs):
             return None
@@ -210,12 +207,12 @@ class MessageFeed(SinkFeed):
 
     def offer_messages(self, messages: Iterable[Message], last_id: int) -> None:
         """Give it messages with later ids, up to `last_id`. Raises SinkError; they will be given again."""
-        self.offer(self._cut(messages), last_id)
+        self.offer(self._message_batches(messages), last_id)
 
-    def _cut(self, messages: Iterable[Message]) -> Iterator[tuple[int, Sequence[Batch]]]:
+    def _message_batches(self, messages: Iterable[Message]) -> Iterator[tuple[int, Sequence[Batch]]]:
         for _, of_round in itertools.groupby(messages, key=lambda message: message.round):
             sent = (message for message in of_round if message.silence is None)
-            wanted = ((m, f) for m in sent if self._wanted.has(f := self._facts(m)))
+            wanted = ((m, f) for m in sent if self._selection.has(f := self._facts(m)))
             while chunk := list(itertools.islice(wanted, self._at_once)):
                 lasting = frozenset(m.id for m, facts in chunk if facts.resolves)
                 batch = MessageBatch([m for m, _ in chunk], lasting)
@@ -225,5 +222,5 @@ class MessageFeed(SinkFeed):
         facts = self._facts_of(message.query_id, message.generation)
         return replace(facts, name=message.query, deliver=message.deliver)
 
-    def _chosen(self, number: int, given: Sequence[Any]) -> Sequence[Batch]:
-        return given
+    def _selected_batches(self, number: int, batches: Sequence[Any]) -> Sequence[Batch]:
+        return batches

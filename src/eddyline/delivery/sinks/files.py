@@ -8,7 +8,7 @@ A file holds the results of a range of rounds and says so in its name:
 
 which are the sink, the home the rounds belong to, the first and last round, and, where a file has fixed columns, which columns:
 results with the same columns share a file. Of messages it is the ids that are named. A file is written under a name that begins
-with a dot, flushed to the disk together with its folder, then renamed: whoever lists the folder sees whole files only. After a
+with a dot, flushed to the disk together with its folder, then renamed: a reader of the folder sees whole files only. After a
 crash between the renaming and the cursor's advance the same range is written again, except for the files that are there already,
 so no result is there twice.
 """
@@ -110,7 +110,7 @@ class FileSink:
             stem = f"{self._prefix}{first:012d}-{self._begun[0] if self._begun else last:012d}"
             try:
                 for name, write in self._files(stem):
-                    self._put(name, write)
+                    self._write_file(name, write)
             except (OSError, pa.ArrowException) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
                 raise SinkError(f"sink {self.name} cannot write its files", detail=why) from None
@@ -179,7 +179,7 @@ class FileSink:
                 table = table.set_column(at, f.name, pa.chunked_array(chunks, STRING))
         pyarrow.parquet.write_table(table, file, compression="zstd")
 
-    def _put(self, name: str, write: Callable[[BinaryIO], None]) -> None:
+    def _write_file(self, name: str, write: Callable[[BinaryIO], None]) -> None:
         path, hidden = self._folder / name, self._folder / f".{name}"
         if path.exists():
             return

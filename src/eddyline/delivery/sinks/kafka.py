@@ -1,7 +1,7 @@
 """Results, or what alerts say, as messages of a Kafka topic: JSON, as the lines of a file would be, keyed by the query.
 
 Rounds are written in transactions, some rounds in one, each with the number of its last round as its mark (`kafka/writer.py`).
-Whoever reads only what was committed finds every result once: after a crash between the transaction and the cursor's advance the
+A consumer of committed messages finds every result once: after a crash between the transaction and the cursor's advance the
 same rounds come again, and those up to the mark are in the topic already. The mark is asked for after older transactions of this
 sink have ended, so there is no third case.
 """
@@ -40,7 +40,7 @@ class KafkaSink:
         answer_s: float = ANSWER_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Talks to nobody yet. `last_round` is the last one the home has, or the id of the last message if it takes alerts.
+        """Opens no connection yet. `last_round` is the last one the home has, or the id of the last message if it takes alerts.
 
         Raises SinkError without the client library.
         """
@@ -63,13 +63,13 @@ class KafkaSink:
         try:
             check_library()
         except KafkaFailure as failure:
-            raise self._told(failure) from None
+            raise self._sink_error(failure) from None
 
     def has_room(self, number: int, n_items: int) -> bool:
         return True
 
     def write(self, number: int, batches: Sequence[Batch]) -> None:
-        mark = self._opened().mark
+        mark = self._current_writer().mark
         if mark is not None and number <= mark:
             return  # it was written before a crash, and not acknowledged
         self._batches += batches
@@ -91,12 +91,12 @@ class KafkaSink:
     def flush(self) -> bool:
         if self._batches:
             try:
-                writer = self._opened()
+                writer = self._current_writer()
                 self._last_round = max(self._last_round, self._batches[-1].number)
                 writer.write(self._messages(), self._batches[-1].number)
             except KafkaFailure as failure:
                 self._let_go()
-                raise self._told(failure) from None
+                raise self._sink_error(failure) from None
         self._clear()
         return True
 
@@ -111,7 +111,7 @@ class KafkaSink:
 
     # ----------------------------------------------------------------------------------------- inside
 
-    def _opened(self) -> Writer:
+    def _current_writer(self) -> Writer:
         """The writer; a new one after a failure, which ends what the other had begun and knows what is there."""
         if self._writer is None:
             try:
@@ -122,7 +122,7 @@ class KafkaSink:
                     f"sink {self.name}: {failure.problem} at {self._cluster.servers}", hint=hint
                 ) from None
             except KafkaFailure as failure:
-                raise self._told(failure) from None
+                raise self._sink_error(failure) from None
             self._check_mark(self._writer.mark)
         return self._writer
 
@@ -152,5 +152,5 @@ class KafkaSink:
             self._writer.close()
             self._writer = None
 
-    def _told(self, failure: KafkaFailure) -> SinkError:
+    def _sink_error(self, failure: KafkaFailure) -> SinkError:
         return SinkError(f"sink {self.name}: {failure.problem}", detail=failure.detail, hint=failure.hint)

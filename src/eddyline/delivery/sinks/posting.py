@@ -1,6 +1,6 @@
 """One HTTP request after the other to one receiver, over a connection that is kept, to an address that was checked.
 
-Redirects are not followed: they would lead where nobody has looked. A request has one time limit, from connecting to the last
+Redirects are not followed: their addresses were not checked. A request has one time limit, from connecting to the last
 byte of the answer, so that a receiver that sends a byte now and then does not hold it for ever. How long a name is looked up is
 for the system to say.
 """
@@ -27,11 +27,11 @@ Connect = Callable[[Address, float], socket.socket]
 
 
 class PostFailed(Exception):
-    """No answer came; whether the receiver has the request, nobody knows."""
+    """No answer came; it is not known whether the receiver has the request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     status: int
     retry_after: str | None
     text: str
@@ -52,7 +52,7 @@ class Target:
         return name if self.port == SCHEMES[self.scheme] else f"{name}:{self.port}"
 
     @property
-    def shown(self) -> str:
+    def public_url(self) -> str:
         """Without the path, which may hold what only the receiver should know."""
         return f"{self.scheme}://{self.host_header}"
 
@@ -115,7 +115,7 @@ class Poster:
         self._line: _Line | None = None
         self._is_interrupted = False
 
-    def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def post(self, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Send a request and read the answer. Raises PostFailed, and AddressRefused if it may not go there."""
         deadline = self._clock() + self._timeout_s
         while True:
@@ -171,7 +171,7 @@ class Poster:
             return line
         raise failure
 
-    def _exchange(self, line: _Line, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def _exchange(self, line: _Line, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         connection = http.client.HTTPConnection(self._target.host)
         connection.auto_open = 0
         connection.sock = line  # which has all that is used of a socket
@@ -192,7 +192,7 @@ class Poster:
             is_whole = False
         if response.will_close or not is_whole:
             self._drop()
-        return Answer(response.status, response.getheader("Retry-After"), text.decode("utf-8", "replace"))
+        return HttpAnswer(response.status, response.getheader("Retry-After"), text.decode("utf-8", "replace"))
 
     def _drop(self) -> None:
         line, self._line = self._line, None
@@ -203,8 +203,8 @@ class Poster:
 class _Line:
     """A socket with a point in time by which everything must have happened."""
 
-    def __init__(self, made: socket.socket, clock: Callable[[], float]) -> None:
-        self.socket = made
+    def __init__(self, connection: socket.socket, clock: Callable[[], float]) -> None:
+        self.socket = connection
         self.deadline = 0.0
         self.has_ended = False
         self._clock = clock

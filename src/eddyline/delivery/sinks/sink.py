@@ -16,7 +16,7 @@ class SinkError(EddylineError):
 
 
 class SinkClosedError(SinkError):
-    """Whoever read from a sink has gone."""
+    """The reader of a sink closed its end."""
 
 
 class Sink(Protocol):

@@ -34,7 +34,7 @@ class StdoutSink:
     def write(self, number: int, batches: Sequence[Batch]) -> None:
         lines: list[str] = []
         for batch in batches:
-            lines += batch.lines() if self._format == "jsonl" else batch.shown(self._time_zone)
+            lines += batch.lines() if self._format == "jsonl" else batch.text_lines(self._time_zone)
         self._check_reader()
         self._is_dirty = True
         try:
@@ -64,7 +64,7 @@ class StdoutSink:
         self._is_dirty = False
 
     def interrupt(self) -> None:
-        """Whoever reads decides how long it takes."""
+        """The reader decides how long it takes."""
 
     def close(self) -> None:
         """Standard output belongs to the process."""
@@ -73,12 +73,12 @@ class StdoutSink:
         if isinstance(error, BrokenPipeError):
             self._has_reader = False
             self._silence()
-            return _gone()
+            return _closed_error()
         return SinkError("standard output cannot be written to", detail=error.strerror)
 
     def _check_reader(self) -> None:
         if not self._has_reader:
-            raise _gone()
+            raise _closed_error()
 
     def _silence(self) -> None:
         """What is left in the buffer goes nowhere, or Python would complain once more when it ends."""
@@ -91,5 +91,5 @@ class StdoutSink:
         os.close(nowhere)
 
 
-def _gone() -> SinkClosedError:
+def _closed_error() -> SinkClosedError:
     return SinkClosedError("whoever read standard output has gone")

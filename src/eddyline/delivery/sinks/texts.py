@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.expressions import Context, can_cast
-from eddyline.expressions.conversions import convert
+from eddyline.expressions import Context, can_cast, convert
 from eddyline.model import iso_text
 from eddyline.types import (
     BINARY,

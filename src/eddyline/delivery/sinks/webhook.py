@@ -1,4 +1,4 @@
-"""Messages of alerts, or results, as HTTP requests to somebody else's server.
+"""Messages of alerts, or results, as HTTP requests to another server.
 
     POST /hooks/eddyline HTTP/1.1
     Content-Type: application/json
@@ -6,7 +6,7 @@
     Eddyline-Delivery: 41-57
     Eddyline-Signature: t=1767225600,v1=5257a869e7ecebeda32affa62cdca3fa51cad7e77a0e56ff536d0ce8e108d8bd
 
-A request has up to `batch` messages. `Eddyline-Delivery` names the first and the last of them. A request of which nobody can say
+A request has up to `batch` messages. `Eddyline-Delivery` names the first and the last of them. A request of which it is not known
 whether it arrived is sent again with the same messages under the same name, also by another process after a crash: what one round
 has brought is always cut alike; where messages of several rounds share a request, the last of them is noted in the home before
 it is sent.
@@ -31,9 +31,17 @@ from dataclasses import dataclass
 from eddyline.delivery.sinks.addresses import AddressRefused, Resolve, resolve_name
 from eddyline.delivery.sinks.batches import Batch, Item
 from eddyline.delivery.sinks.bodies import ALERTMANAGER_PATH, alertmanager_body, json_body
-from eddyline.delivery.sinks.posting import Answer, Connect, Poster, PostFailed, Target, connect_to, target_of
+from eddyline.delivery.sinks.posting import (
+    Connect,
+    HttpAnswer,
+    Poster,
+    PostFailed,
+    Target,
+    connect_to,
+    target_of,
+)
 from eddyline.delivery.sinks.sink import SinkError
-from eddyline.secrets import Secret, SecretError, Text, revealed
+from eddyline.secrets import Secret, SecretError, Text, revealed_text
 
 WEBHOOK_REFUSED = "WEBHOOK_REFUSED"
 BATCH = 100
@@ -81,7 +89,7 @@ class Webhook:
         """The headers of the settings. Raises SecretError."""
         found = {}
         for name, text in self.headers:
-            value = revealed(text).strip()
+            value = revealed_text(text).strip()
             if not is_header_value(value):
                 raise SecretError(f"header {name} holds what no header can: a line break, say")
             found[name] = value
@@ -90,7 +98,7 @@ class Webhook:
     def target(self) -> Target:
         """Raises SecretError, also if it is no URL that can be used."""
         try:
-            target = target_of(revealed(self.url))
+            target = target_of(revealed_text(self.url))
         except ValueError as error:
             written = f" {self.url}" if isinstance(self.url, Secret) else ""
             raise SecretError(f"url{written} cannot be used: {error}") from None
@@ -106,7 +114,7 @@ class Webhook:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingRound:
     """What of one round waits. Of messages it is never more than fit into a request; of results it may be."""
 
     number: int
@@ -123,7 +131,7 @@ class WebhookSink:
         name: str,
         home_id: str,
         refuse: Refuse,
-        noted: int = 0,
+        noted_round: int = 0,
         note: Callable[[int], None] | None = None,
         resolve: Resolve = resolve_name,
         connect: Connect = connect_to,
@@ -131,7 +139,7 @@ class WebhookSink:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Talks to nobody yet.
+        """Opens no connection yet.
 
         refuse   is given what the receiver will never want, and why
         note     keeps the number of the last round, or message, of a request that has several rounds' messages; `noted` is what
@@ -142,7 +150,7 @@ class WebhookSink:
         self._home_id = home_id
         self._refuse = refuse
         self._note = note or (lambda number: None)
-        self._noted = noted
+        self._noted_round = noted_round
         self._resolve = resolve
         self._connect = connect
         self._tls = tls
@@ -151,51 +159,51 @@ class WebhookSink:
         self._poster: Poster | None = None
         self._posts_to: Target | None = None
         self._is_interrupted = False
-        self._waiting: list[_Waiting] = []
-        self._begun = (0, 0)  # a round of which some results were sent, though not all, and how many
-        # whether the next request is of one round only: such a one may have been sent, and nobody knows whether it arrived
+        self._pending: list[_PendingRound] = []
+        self._partial_round = (0, 0)  # a round of which some results were sent, though not all, and how many
+        # whether the next request is of one round only: such a one may have been sent, and it is not known whether it arrived
         self._is_alone = True
 
     def has_room(self, number: int, n_items: int) -> bool:
-        if not self._waiting or number <= self._noted:
+        if not self._pending or number <= self._noted_round:
             return True
-        is_noted = self._waiting[0].number <= self._noted  # it goes as it was cut then
+        is_noted = self._pending[0].number <= self._noted_round  # it goes as it was cut then
         return not (is_noted or self._is_alone or self._n_waiting() + n_items > self._webhook.batch)
 
     def write(self, number: int, batches: Sequence[Batch]) -> None:
-        self._waiting.append(_Waiting(number, [item for batch in batches for item in batch.items()]))
+        self._pending.append(_PendingRound(number, [item for batch in batches for item in batch.items()]))
 
     def is_due(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._pending)
 
     def is_full(self) -> bool:
-        if not self._waiting or self._waiting[-1].number < self._noted:
+        if not self._pending or self._pending[-1].number < self._noted_round:
             return False
         return self._n_waiting() >= self._webhook.batch
 
     def wait_s(self) -> float:
-        return 0.0 if self._waiting else math.inf
+        return 0.0 if self._pending else math.inf
 
     def flush(self) -> bool:
         """One request; several for a round that is larger than that."""
-        if not self._waiting:
+        if not self._pending:
             return True
-        last = self._waiting[-1].number
-        if len(self._waiting) > 1 and last > self._noted:
+        last = self._pending[-1].number
+        if len(self._pending) > 1 and last > self._noted_round:
             self._note(last)
-            self._noted = last
-        items = [item for each in self._waiting for item in each.items]
-        n_sent = self._begun[1] if self._begun[0] == last else 0
-        size = len(items) if len(self._waiting) > 1 else self._webhook.batch
+            self._noted_round = last
+        items = [item for each in self._pending for item in each.items]
+        n_sent = self._partial_round[1] if self._partial_round[0] == last else 0
+        size = len(items) if len(self._pending) > 1 else self._webhook.batch
         for at in range(n_sent, len(items), size):
             self._send(items[at : at + size])
-            self._begun = last, at + size
-        self._waiting = []
+            self._partial_round = last, at + size
+        self._pending = []
         self._is_alone = False
         return True
 
     def forget(self, cursor: int) -> None:
-        self._waiting = []
+        self._pending = []
         self._is_alone = True
 
     def interrupt(self) -> None:
@@ -210,7 +218,7 @@ class WebhookSink:
     # ----------------------------------------------------------------------------------------- requests
 
     def _n_waiting(self) -> int:
-        return sum(len(each.items) for each in self._waiting)
+        return sum(len(each.items) for each in self._pending)
 
     def _send(self, items: Sequence[Item]) -> None:
         """Send a request. Raises SinkError if it has to be sent again later."""
@@ -218,22 +226,22 @@ class WebhookSink:
             answer = self._answer(items)
         except AddressRefused as error:
             where = "an address" if isinstance(self._webhook.url, Secret) else f"{error}, an address"
-            raise self._failed(
+            raise self._sink_error(
                 f"goes to {where} that is not on the public internet",
                 detail="If it is meant to stay inside, say allow_private = true in its settings.",
             ) from None
         except PostFailed as error:
-            raise self._failed(f"did not take what was sent: {error}") from None
+            raise self._sink_error(f"did not take what was sent: {error}") from None
         except SecretError as error:
-            raise self._failed(f"cannot be used: {error.problem}", detail=error.hint) from None
+            raise self._sink_error(f"cannot be used: {error.problem}", detail=error.hint) from None
         if 400 <= answer.status < 500 and answer.status not in RETRIED:
-            self._refuse(items, f"sink {self.name}: the receiver answered {self._shown(answer)}")
+            self._refuse(items, f"sink {self.name}: the receiver answered {self._answer_text(answer)}")
         elif not 200 <= answer.status < 300:
-            failed = self._failed(f"answered {self._shown(answer)}")
+            failed = self._sink_error(f"answered {self._answer_text(answer)}")
             failed.retry_after_s = _seconds(answer.retry_after, self._wall_clock())
             raise failed
 
-    def _answer(self, items: Sequence[Item]) -> Answer:
+    def _answer(self, items: Sequence[Item]) -> HttpAnswer:
         webhook, delivery = self._webhook, delivery_of(items)
         if webhook.format == "alertmanager":
             body = alertmanager_body(items, public_url=webhook.public_url)
@@ -247,12 +255,12 @@ class WebhookSink:
         }
         if webhook.secret is not None:
             headers["Eddyline-Signature"] = signature(
-                revealed(webhook.secret).encode(), body, int(self._wall_clock())
+                revealed_text(webhook.secret).encode(), body, int(self._wall_clock())
             )
         headers |= webhook.more_headers()
-        return self._opened().post(body, headers)
+        return self._current_poster().post(body, headers)
 
-    def _opened(self) -> Poster:
+    def _current_poster(self) -> Poster:
         """The connection; another one if the URL, which may be a secret, is another now."""
         target = self._webhook.target()
         if self._poster is None or target != self._posts_to:
@@ -272,13 +280,13 @@ class WebhookSink:
                 self._poster.interrupt()
         return self._poster
 
-    def _failed(self, what: str, *, detail: str | None = None) -> SinkError:
+    def _sink_error(self, what: str, *, detail: str | None = None) -> SinkError:
         url = self._webhook.url
-        where = str(url) if isinstance(url, Secret) else self._webhook.target().shown
+        where = str(url) if isinstance(url, Secret) else self._webhook.target().public_url
         return SinkError(f"sink {self.name} at {where} {what}", detail=detail)
 
-    def _shown(self, answer: Answer) -> str:
-        """The status, and what the receiver says if it was told no secret that it could repeat."""
+    def _answer_text(self, answer: HttpAnswer) -> str:
+        """The status, and the receiver's text if it was sent no secret that it could repeat."""
         try:
             status = f"{answer.status} {http.HTTPStatus(answer.status).phrase}"
         except ValueError:
@@ -299,7 +307,7 @@ def is_header_value(value: str) -> bool:
 
 
 def signature(secret: bytes, body: bytes, at: int) -> str:
-    """What a receiver can check: that whoever knows the secret sent this body, and when."""
+    """What a receiver can check: that a sender with the secret sent this body, and when."""
     digest = hmac.new(secret, f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 import pyarrow as pa
 
 from eddyline.expressions.conversions import numbers, text, times
-from eddyline.expressions.conversions.converted import Converted
+from eddyline.expressions.conversions.conversion import Conversion
 from eddyline.expressions.frame import Context
 from eddyline.types import BINARY, BOOLEAN, NULL, STRING, is_numeric, is_temporal
 
 
-def convert(array: pa.Array, to: pa.DataType, context: Context, *, is_try: bool = False) -> Converted:
+def convert(array: pa.Array, to: pa.DataType, context: Context, *, is_try: bool = False) -> Conversion:
     """The array in type `to`; the binder has checked that SQL has this cast. With `is_try` a bad item of a list is NULL."""
     source = array.type
     if source == to:
-        return Converted(array)
+        return Conversion(array)
     if source == NULL:
-        return Converted(pa.nulls(len(array), to))
+        return Conversion(pa.nulls(len(array), to))
     if pa.types.is_list(source):
         return _convert_lists(array, to, context, is_try=is_try)
     if to == STRING:
@@ -37,11 +37,11 @@ def convert(array: pa.Array, to: pa.DataType, context: Context, *, is_try: bool 
     return numbers.between(array, to)
 
 
-def _convert_lists(array: pa.Array, to: pa.DataType, context: Context, *, is_try: bool) -> Converted:
+def _convert_lists(array: pa.Array, to: pa.DataType, context: Context, *, is_try: bool) -> Conversion:
     """Item by item; a list with a bad item is bad as a whole, unless the item may be NULL instead."""
     compact = pa.concat_arrays([array])
     items = convert(compact.flatten(), to.value_type, context, is_try=is_try)
     if is_try:
-        items = Converted(items.values)
+        items = Conversion(items.values)
     lengths = compact.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     return items.in_lists(lengths, compact.is_valid(), to)

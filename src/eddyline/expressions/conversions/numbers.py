@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from eddyline.expressions import decimals
 from eddyline.expressions.buffers import Mask, arrow, known_and, numbers, valid
-from eddyline.expressions.conversions.converted import (
+from eddyline.expressions.conversions.conversion import (
     OUT_OF_RANGE,
     OVERFLOW,
-    Converted,
-    checked,
+    Conversion,
+    checked_conversion,
     one_by_one,
-    patched,
+    patched_values,
 )
 from eddyline.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, is_decimal, is_floating, is_integer
 
@@ -26,20 +26,20 @@ _LONG_DIGITS = 18  # decimals of more digits are no longs inside Spark
 _EXACT_DIGITS = 15
 
 
-def between(array: pa.Array, to: pa.DataType) -> Converted:
+def between(array: pa.Array, to: pa.DataType) -> Conversion:
     """A numeric or boolean array in another numeric type, or as BOOLEAN."""
     source = array.type
     if source == BOOLEAN:
         return between(array.cast(INT), to)
     if to == BOOLEAN:
-        return Converted(_is_not_zero(array))
+        return Conversion(_is_not_zero(array))
     if is_decimal(source):
         return _from_decimal(array, to)
     if is_decimal(to):
         return _integer_to_decimal(array, to) if is_integer(source) else _floating_to_decimal(array, to)
     if is_floating(to):
         with np.errstate(over="ignore"):
-            return Converted(arrow(numbers(array).astype(to.to_pandas_dtype()), valid(array), to))
+            return Conversion(arrow(numbers(array).astype(to.to_pandas_dtype()), valid(array), to))
     if is_floating(source):
         return _floating_to_integer(array, to)
     return _integer_to_integer(array, to)
@@ -51,14 +51,14 @@ def _is_not_zero(array: pa.Array) -> pa.Array:
     return arrow(numbers(array) != 0, valid(array), BOOLEAN)
 
 
-def _integer_to_integer(array: pa.Array, to: pa.DataType) -> Converted:
+def _integer_to_integer(array: pa.Array, to: pa.DataType) -> Conversion:
     values = numbers(array)
     narrow = values.astype(to.to_pandas_dtype())
     known = valid(array)
-    return checked(arrow(narrow, known, to), known_and(known, narrow != values), OVERFLOW)
+    return checked_conversion(arrow(narrow, known, to), known_and(known, narrow != values), OVERFLOW)
 
 
-def _floating_to_integer(array: pa.Array, to: pa.DataType) -> Converted:
+def _floating_to_integer(array: pa.Array, to: pa.DataType) -> Conversion:
     """Cut off the fraction. The largest BIGINT is no DOUBLE: the next one above still converts, to that BIGINT."""
     values = numbers(array).astype(np.float64)
     dtype = np.dtype(to.to_pandas_dtype())
@@ -70,41 +70,41 @@ def _floating_to_integer(array: pa.Array, to: pa.DataType) -> Converted:
     result = np.where(is_top, 0, whole).astype(np.int64)
     result[is_top] = np.iinfo(np.int64).max
     known = valid(array)
-    return checked(arrow(result.astype(dtype), known, to), known_and(known, ~fits), OVERFLOW)
+    return checked_conversion(arrow(result.astype(dtype), known, to), known_and(known, ~fits), OVERFLOW)
 
 
-def _integer_to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
+def _integer_to_decimal(array: pa.Array, to: pa.DataType) -> Conversion:
     values, bad = decimals.fit(array.cast(BIGINT).cast(pa.decimal128(19, 0)), to)
-    return checked(values, bad, OUT_OF_RANGE)
+    return checked_conversion(values, bad, OUT_OF_RANGE)
 
 
-def _from_decimal(array: pa.Array, to: pa.DataType) -> Converted:
+def _from_decimal(array: pa.Array, to: pa.DataType) -> Conversion:
     if is_decimal(to):
         values, bad = decimals.fit(array, to)
-        return checked(values, bad, OUT_OF_RANGE)
+        return checked_conversion(values, bad, OUT_OF_RANGE)
     if is_floating(to):
-        return Converted(decimal_to_floating(array, to))
+        return Conversion(decimal_to_floating(array, to))
     if array.type.precision > _LONG_DIGITS and to != BIGINT:
         # As Spark does, which shows only within a rounding error of a whole number.
         return _floating_to_integer(decimal_to_floating(array, DOUBLE), to)
-    whole = decimals.truncated(array)
+    whole = decimals.truncated_decimals(array)
     limits = np.iinfo(to.to_pandas_dtype())
     outside = decimals.beyond(whole, int(limits.max), int(limits.min))
     if outside is not None:
         whole = pc.if_else(pa.array(outside), pa.scalar(None, whole.type), whole)
-    return checked(whole.cast(BIGINT).cast(to), outside, OVERFLOW)
+    return checked_conversion(whole.cast(BIGINT).cast(to), outside, OVERFLOW)
 
 
 def decimal_to_floating(array: pa.Array, to: pa.DataType) -> pa.Array:
     """The nearest floating-point number of each decimal."""
     t = array.type
     if t.precision <= _EXACT_DIGITS and to == DOUBLE:
-        whole = decimals.relabelled(array, t.precision, 0).cast(BIGINT)
+        whole = decimals.relabelled_decimals(array, t.precision, 0).cast(BIGINT)
         return arrow(numbers(whole) / 10.0**t.scale, valid(array), DOUBLE)
     return array.cast(STRING).cast(to)  # Arrow rounds twice on the direct way, and once when it reads digits
 
 
-def _floating_to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
+def _floating_to_decimal(array: pa.Array, to: pa.DataType) -> Conversion:
     """Through the shortest digits of the double, as Spark does. NaN and infinities become NULL, which is no error."""
     values = numbers(array).astype(np.float64)
     known = known_and(valid(array), np.isfinite(values))
@@ -113,9 +113,11 @@ def _floating_to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
     result, bad = decimals.fit(plain_digits(doubles, known & is_plain), to)
     rare = known & ~is_plain
     if not rare.any():
-        return checked(result, bad, OUT_OF_RANGE)
-    rounded, failed = one_by_one(doubles, rare, lambda v: decimals.rounded(Decimal(repr(v)), to), to)
-    return checked(patched(result, rare, rounded), failed if bad is None else failed | bad, OUT_OF_RANGE)
+        return checked_conversion(result, bad, OUT_OF_RANGE)
+    rounded, failed = one_by_one(doubles, rare, lambda v: decimals.rounded_decimal(Decimal(repr(v)), to), to)
+    return checked_conversion(
+        patched_values(result, rare, rounded), failed if bad is None else failed | bad, OUT_OF_RANGE
+    )
 
 
 def has_plain_digits(values: npt.NDArray[np.floating]) -> Mask:

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from eddyline.expressions import decimals
 from eddyline.expressions.buffers import arrow, known_and, numbers, valid
-from eddyline.expressions.conversions.converted import (
+from eddyline.expressions.conversions.conversion import (
     INVALID,
     OUT_OF_RANGE,
-    Converted,
-    checked,
+    Conversion,
+    checked_conversion,
     one_by_one,
-    patched,
+    patched_values,
 )
 from eddyline.expressions.frame import as_mask
 from eddyline.types import BIGINT, BINARY, BOOLEAN, STRING, is_decimal, is_floating, is_integer
@@ -31,15 +31,15 @@ _JAVA_BLANK = "".join(map(chr, range(33)))  # what java.lang.String.trim takes a
 # ------------------------------------------------------------------------------------- to text
 
 
-def to_text(array: pa.Array) -> Converted:
+def to_text(array: pa.Array) -> Conversion:
     """The values as text: 1.0E10 for a large DOUBLE, all digits of a DECIMAL, bytes read as UTF-8."""
     if is_floating(array.type):
-        return Converted(floating_text(array))
+        return Conversion(floating_text(array))
     if is_decimal(array.type):
-        return Converted(_decimal_text(array))
+        return Conversion(_decimal_text(array))
     if array.type == BINARY:
-        return Converted(_bytes_text(array))
-    return Converted(array.cast(STRING))
+        return Conversion(_bytes_text(array))
+    return Conversion(array.cast(STRING))
 
 
 def floating_text(array: pa.Array) -> pa.Array:
@@ -56,7 +56,7 @@ def floating_text(array: pa.Array) -> pa.Array:
         return digits
     read = array.type.to_pandas_dtype()
     spelled, _ = one_by_one(array.cast(STRING), others, lambda text: _java_exponent(str(text), read), STRING)
-    return patched(digits, others, spelled)
+    return patched_values(digits, others, spelled)
 
 
 def _java_exponent(shortest: str, read: Callable[[str], object]) -> str:
@@ -81,7 +81,7 @@ def _decimal_text(array: pa.Array) -> pa.Array:
     if not has_exponent.any():
         return text
     plain, _ = one_by_one(array, has_exponent, lambda value: format(value, "f"), STRING)
-    return patched(text, has_exponent, plain)
+    return patched_values(text, has_exponent, plain)
 
 
 def _bytes_text(array: pa.Array) -> pa.Array:
@@ -90,16 +90,16 @@ def _bytes_text(array: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:  # some bytes are not UTF-8: mark what cannot be read
         everything = as_mask(array.is_valid(), len(array))
         text, _ = one_by_one(array, everything, lambda v: bytes(v).decode("utf-8", "replace"), STRING)  # type: ignore[call-overload]
-        return patched(pa.nulls(len(array), STRING), everything, text)
+        return patched_values(pa.nulls(len(array), STRING), everything, text)
 
 
 # ------------------------------------------------------------------------------------- from text
 
 
-def from_text(array: pa.Array, to: pa.DataType) -> Converted:
+def from_text(array: pa.Array, to: pa.DataType) -> Conversion:
     """Text read as a value of type `to`."""
     if to == BINARY:
-        return Converted(array.cast(BINARY))
+        return Conversion(array.cast(BINARY))
     if to == BOOLEAN:
         return _to_boolean(array)
     if is_integer(to):
@@ -115,19 +115,21 @@ def _words_of_booleans() -> tuple[pa.Array, pa.Array]:
     return pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
 
 
-def _to_boolean(array: pa.Array) -> Converted:
+def _to_boolean(array: pa.Array) -> Conversion:
     words = pc.ascii_lower(pc.utf8_trim(array, CONTROL))
     true, false = _words_of_booleans()
     is_true, is_false = pc.is_in(words, true), pc.is_in(words, false)
     bad = pc.and_(pc.is_valid(array), pc.invert(pc.or_(is_true, is_false)))
-    return checked(pc.if_else(pc.is_valid(array), is_true, None), as_mask(bad, len(array)), INVALID)
+    return checked_conversion(
+        pc.if_else(pc.is_valid(array), is_true, None), as_mask(bad, len(array)), INVALID
+    )
 
 
 _INTEGER = r"^[+-]?[0-9]+$"
 _LONG_DIGITS = 19
 
 
-def _to_integer(array: pa.Array, to: pa.DataType) -> Converted:
+def _to_integer(array: pa.Array, to: pa.DataType) -> Conversion:
     text = pc.utf8_trim(array, CONTROL)
     is_negative = pc.starts_with(text, "-")
     digits = pc.utf8_ltrim(pc.utf8_ltrim(text, "+-"), "0")
@@ -143,7 +145,7 @@ def _to_integer(array: pa.Array, to: pa.DataType) -> Converted:
     narrow = stored.astype(to.to_pandas_dtype())
     known = as_mask(readable, len(array)) & (narrow == stored)
     bad = as_mask(pc.is_valid(array), len(array)) & ~known
-    return checked(arrow(narrow, known, to), bad, INVALID)
+    return checked_conversion(arrow(narrow, known, to), bad, INVALID)
 
 
 _FLOATING = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
@@ -161,16 +163,16 @@ _SPELLED_ANY_CASE = {
 }
 
 
-def _to_floating(array: pa.Array, to: pa.DataType) -> Converted:
+def _to_floating(array: pa.Array, to: pa.DataType) -> Conversion:
     text = pc.utf8_trim(array, _JAVA_BLANK)
     readable = pc.match_substring_regex(text, _FLOATING)
     plain = pc.utf8_rtrim(pc.if_else(readable, text, pa.scalar(None, STRING)), "dDfF")
     values = plain.cast(to)
     others = as_mask(pc.and_(pc.is_valid(array), pc.invert(readable)), len(array))
     if not others.any():
-        return Converted(values)
+        return Conversion(values)
     spelled, bad = one_by_one(text, others, _special_floating, to)
-    return checked(patched(values, others, spelled), bad, INVALID)
+    return checked_conversion(patched_values(values, others, spelled), bad, INVALID)
 
 
 def _special_floating(text: object) -> float | None:
@@ -194,14 +196,14 @@ _DECIMAL = re.compile(
 )  # digits of any script, as in java.math.BigDecimal
 
 
-def _to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
+def _to_decimal(array: pa.Array, to: pa.DataType) -> Conversion:
     text = pc.utf8_trim(array, _JAVA_BLANK)
     is_plain = pc.match_substring_regex(text, _PLAIN_DECIMAL)
     digits = pc.if_else(is_plain, text, pa.scalar(None, STRING)).cast(pa.decimal128(36, 18))
     values, bad = decimals.fit(digits, to)
     others = as_mask(pc.and_(pc.is_valid(array), pc.invert(is_plain)), len(array))
     if not others.any():
-        return checked(values, bad, OUT_OF_RANGE)
+        return checked_conversion(values, bad, OUT_OF_RANGE)
     # Exponents, and more than 18 digits on one side of the point.
     read, unread = one_by_one(text, others, lambda word: _read_decimal(str(word), to), to)
     is_number = np.zeros(len(array), bool)
@@ -209,9 +211,9 @@ def _to_decimal(array: pa.Array, to: pa.DataType) -> Converted:
         _DECIMAL.fullmatch(word) is not None for word in text.filter(pa.array(others)).to_pylist()
     ]
     too_large = unread & is_number if bad is None else bad | (unread & is_number)
-    fitting = checked(patched(values, others, read), too_large, OUT_OF_RANGE)
+    fitting = checked_conversion(patched_values(values, others, read), too_large, OUT_OF_RANGE)
     malformed = others & ~is_number
-    return Converted(
+    return Conversion(
         fitting.values, (*fitting.problems, *([(malformed, INVALID)] if malformed.any() else []))
     )
 
@@ -220,6 +222,6 @@ def _read_decimal(word: str, to: pa.DataType) -> Decimal | None:
     if _DECIMAL.fullmatch(word) is None:
         return None
     try:
-        return decimals.rounded(Decimal(word), to)
+        return decimals.rounded_decimal(Decimal(word), to)
     except InvalidOperation:
         return None

@@ -11,21 +11,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.durations import DAY_US, SECOND_US
 from eddyline.expressions import decimals
 from eddyline.expressions.buffers import Mask, arrow, known_and, numbers, valid
-from eddyline.expressions.civil import DAY_US, ERA_DAYS, civil_from_days, days_from_civil, is_date
+from eddyline.expressions.civil import ERA_DAYS, civil_from_days, days_from_civil, is_date
 from eddyline.expressions.conversions import numbers as number_conversions
-from eddyline.expressions.conversions.converted import (
+from eddyline.expressions.conversions.conversion import (
     INVALID,
     OVERFLOW,
-    Converted,
-    checked,
+    Conversion,
+    checked_conversion,
     one_by_one,
-    patched,
+    patched_values,
 )
 from eddyline.expressions.conversions.text import CONTROL
 from eddyline.expressions.frame import Context, as_mask
-from eddyline.expressions.lowerings.zones import to_local, to_utc, zone_table
+from eddyline.expressions.zones import to_local, to_utc, zone_table
 from eddyline.types import (
     BIGINT,
     DATE,
@@ -37,14 +38,13 @@ from eddyline.types import (
     is_integer,
 )
 
-SECOND_US = 1_000_000
 _INT64 = np.iinfo(np.int64)
 _INT32 = np.iinfo(np.int32)
 
 # ------------------------------------------------------------------------------------- among each other
 
 
-def between(array: pa.Array, to: pa.DataType, context: Context) -> Converted:
+def between(array: pa.Array, to: pa.DataType, context: Context) -> Conversion:
     """A DATE, TIMESTAMP or TIMESTAMP_NTZ array as another of these."""
     known = valid(array)
     bad = None
@@ -52,10 +52,10 @@ def between(array: pa.Array, to: pa.DataType, context: Context) -> Converted:
         bad = known_and(known, np.abs(numbers(array).astype(np.int64)) > _INT64.max // DAY_US - 1)
     local = _local_us(array, context)
     if to == DATE:
-        return Converted(arrow(np.floor_divide(local, DAY_US).astype(np.int32), known, DATE))
+        return Conversion(arrow(np.floor_divide(local, DAY_US).astype(np.int32), known, DATE))
     if to == TIMESTAMP:
         local = to_utc(local, context.time_zone)
-    return checked(arrow(local, known, to), bad, "DATETIME_OVERFLOW")
+    return checked_conversion(arrow(local, known, to), bad, "DATETIME_OVERFLOW")
 
 
 def _local_us(array: pa.Array, context: Context) -> npt.NDArray[np.int64]:
@@ -69,20 +69,20 @@ def _local_us(array: pa.Array, context: Context) -> npt.NDArray[np.int64]:
 # ------------------------------------------------------------------------------------- numbers
 
 
-def to_number(array: pa.Array, to: pa.DataType) -> Converted:
+def to_number(array: pa.Array, to: pa.DataType) -> Conversion:
     """TIMESTAMP as seconds since 1970-01-01 UTC."""
     stored, known = numbers(array), valid(array)
     if is_integer(to):
         seconds = arrow(np.floor_divide(stored, SECOND_US), known, BIGINT)
-        return Converted(seconds) if to == BIGINT else number_conversions.between(seconds, to)
+        return Conversion(seconds) if to == BIGINT else number_conversions.between(seconds, to)
     if is_decimal(to):
         micros = arrow(stored, known, BIGINT).cast(pa.decimal128(20, 0))
-        return number_conversions.between(decimals.relabelled(micros, 20, 6), to)
+        return number_conversions.between(decimals.relabelled_decimals(micros, 20, 6), to)
     seconds = arrow(stored / 1e6, known, DOUBLE)
-    return Converted(seconds) if to == DOUBLE else number_conversions.between(seconds, to)
+    return Conversion(seconds) if to == DOUBLE else number_conversions.between(seconds, to)
 
 
-def from_number(array: pa.Array, to: pa.DataType) -> Converted:
+def from_number(array: pa.Array, to: pa.DataType) -> Conversion:
     """Seconds since 1970-01-01 UTC as TIMESTAMP."""
     assert to == TIMESTAMP, f"no cast from {array.type} to {to}"
     known = valid(array)
@@ -92,9 +92,9 @@ def from_number(array: pa.Array, to: pa.DataType) -> Converted:
         micros = np.clip(seconds, -limit, limit) * SECOND_US
         micros[seconds > limit] = _INT64.max  # as java.util.concurrent.TimeUnit does
         micros[seconds < -limit] = _INT64.min
-        return Converted(arrow(micros, known, to))
+        return Conversion(arrow(micros, known, to))
     if is_decimal(array.type):
-        return Converted(_decimal_micros(array).view(to))
+        return Conversion(_decimal_micros(array).view(to))
     seconds = numbers(array).astype(np.float64)
     with np.errstate(over="ignore"):
         micros = arrow(seconds * 1e6, known_and(known, np.isfinite(seconds)), DOUBLE)
@@ -103,7 +103,7 @@ def from_number(array: pa.Array, to: pa.DataType) -> Converted:
     problems = tuple((mask, OVERFLOW) for mask, _ in whole.problems)
     if invalid.any():
         problems = (*problems, (invalid, INVALID))
-    return Converted(whole.values.view(to), problems)
+    return Conversion(whole.values.view(to), problems)
 
 
 def _decimal_micros(array: pa.Array) -> pa.Array:
@@ -116,7 +116,7 @@ def _decimal_micros(array: pa.Array) -> pa.Array:
 # ------------------------------------------------------------------------------------- to text
 
 
-def to_text(array: pa.Array, context: Context) -> Converted:
+def to_text(array: pa.Array, context: Context) -> Conversion:
     """2024-03-01, or 2024-03-01 10:00:00.5 with the fraction as short as it can be."""
     known = valid(array)
     if array.type == DATE:
@@ -131,10 +131,10 @@ def to_text(array: pa.Array, context: Context) -> Converted:
         text = pc.ascii_rtrim(pc.ascii_rtrim(arrow(local, usual, TIMESTAMP_NTZ).cast(STRING), "0"), ".")
     rare = known_and(known, ~usual)
     if not rare.any():
-        return Converted(text)
+        return Conversion(text)
     clocks = [None] * int(rare.sum()) if local is None else (local - days * DAY_US)[rare].tolist()
     spelled = [_far_text(day, clock) for day, clock in zip(days[rare].tolist(), clocks, strict=True)]
-    return Converted(patched(text, rare, pa.array(spelled, STRING)))
+    return Conversion(patched_values(text, rare, pa.array(spelled, STRING)))
 
 
 def _far_text(days: int, clock_us: int | None) -> str:
@@ -160,7 +160,7 @@ _CLOCK_FORM = (
 )
 
 
-def from_text(array: pa.Array, to: pa.DataType, context: Context) -> Converted:
+def from_text(array: pa.Array, to: pa.DataType, context: Context) -> Conversion:
     """Text read as a day or a time: the usual forms a column at a time, every other one Spark reads one by one."""
     text = pc.utf8_trim(array, CONTROL)
     if to == DATE:
@@ -168,7 +168,7 @@ def from_text(array: pa.Array, to: pa.DataType, context: Context) -> Converted:
     return _to_timestamp(text, to, context)
 
 
-def _to_date(text: pa.Array) -> Converted:
+def _to_date(text: pa.Array) -> Conversion:
     usual = as_mask(pc.match_substring_regex(text, _DAY_FORM), len(text))
     digits = _digits(text, usual, "1970-01-01")
     year, month, day = _number(digits, 0, 4), _number(digits, 5, 7), _number(digits, 8, 10)
@@ -177,11 +177,11 @@ def _to_date(text: pa.Array) -> Converted:
     others = as_mask(text.is_valid(), len(text)) & ~usual
     if others.any():
         read, unread = one_by_one(text, others, _read_date, pa.int32())
-        values, bad = patched(values, others, read.view(DATE)), bad | unread
-    return checked(values, bad, INVALID)
+        values, bad = patched_values(values, others, read.view(DATE)), bad | unread
+    return checked_conversion(values, bad, INVALID)
 
 
-def _to_timestamp(text: pa.Array, to: pa.DataType, context: Context) -> Converted:
+def _to_timestamp(text: pa.Array, to: pa.DataType, context: Context) -> Conversion:
     day_only = pc.match_substring_regex(text, _DAY_FORM)
     text = pc.if_else(day_only, pc.binary_join_element_wise(text, "00:00:00", " "), text)
     usual = as_mask(pc.match_substring_regex(text, _CLOCK_FORM), len(text))
@@ -207,8 +207,8 @@ def _to_timestamp(text: pa.Array, to: pa.DataType, context: Context) -> Converte
     others = as_mask(text.is_valid(), len(text)) & ~usual
     if others.any():
         read, unread = one_by_one(text, others, lambda t: _read_timestamp(str(t), to, context), pa.int64())
-        values, bad = patched(values, others, read.view(to)), bad | unread
-    return checked(values, bad, INVALID)
+        values, bad = patched_values(values, others, read.view(to)), bad | unread
+    return checked_conversion(values, bad, INVALID)
 
 
 def _digits(text: pa.Array, usual: Mask, filler: str) -> npt.NDArray[np.int64]:

@@ -22,10 +22,10 @@ from eddyline.expressions.coercion import (
     incompatible,
     literal_as_decimal,
 )
-from eddyline.expressions.fold import fold
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, merge_errors
+from eddyline.expressions.folding import fold
+from eddyline.expressions.frame import ErrorCodes, Evaluation, Frame, merge_errors
 from eddyline.expressions.function import NeedsLiteral, Typing, function
-from eddyline.expressions.integers import wrapped
+from eddyline.expressions.integers import wrapped_result
 from eddyline.expressions.lowerings import intervals
 from eddyline.model import Call, Expression, Literal, Slot
 from eddyline.types import (
@@ -132,7 +132,7 @@ def decimal_result(operator: str, a: pa.DataType, b: pa.DataType) -> pa.DataType
 # ------------------------------------------------------------------------------------- lowering
 
 
-def lower(operator: str, arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def lower(operator: str, arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     """`a operator b` on each row; arguments and result as `arithmetic_typing` said."""
     types = [a.type for a in expression.arguments]
     if any(is_temporal(t) or t in (INTERVAL, MONTHS) for t in types):
@@ -146,7 +146,7 @@ def lower(operator: str, arguments: Sequence[Evaluated], expression: Call, frame
         else:
             values, errors = _integers(operator, views[0], views[1], known, frame)
     result = arrow(np.broadcast_to(values, frame.n_rows), clear(known, errors), expression.type)
-    return Evaluated(result, errors)
+    return Evaluation(result, errors)
 
 
 def _fail(frame: Frame, known: Mask | None, where: Mask, error: str, message: str) -> ErrorCodes | None:
@@ -177,7 +177,7 @@ def _integers(
     operator: str, a: Vector, b: Vector, known: Mask | None, frame: Frame
 ) -> tuple[Vector, ErrorCodes | None]:
     if operator in ("+", "-", "*"):
-        values, overflow = wrapped(operator, a, b)
+        values, overflow = wrapped_result(operator, a, b)
         error = OVERFLOW if a.dtype.itemsize >= 4 else SMALL_OVERFLOW
         return values, _fail(frame, known, overflow, error, f"the result of {operator} is out of range")
     is_zero = b == 0
@@ -202,7 +202,7 @@ def _integers(
     return rest, errors
 
 
-def _decimals(operator: str, arguments: Sequence[Evaluated], to: pa.DataType, frame: Frame) -> Evaluated:
+def _decimals(operator: str, arguments: Sequence[Evaluation], to: pa.DataType, frame: Frame) -> Evaluation:
     a, b = (frame.array(argument) for argument in arguments)
     errors = None
     if operator not in ("+", "-", "*"):
@@ -218,7 +218,7 @@ def _decimals(operator: str, arguments: Sequence[Evaluated], to: pa.DataType, fr
             errors,
             frame.fail(bad, OUT_OF_RANGE, f"the result of {operator} does not fit into {type_name(to)}"),
         )
-    return Evaluated(values, errors)
+    return Evaluation(values, errors)
 
 
 def _decimal_result(operator: str, a: pa.Array, b: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask | None]:
@@ -260,7 +260,7 @@ def _register(operator: str, *names: str, signature: str, summary: str, is_opera
         is_operator=is_operator,
         asked_first=_asked_first(operator),
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         return lower(operator, arguments, expression, frame)
 
 
@@ -290,8 +290,8 @@ def _register_try(name: str, operator: str, summary: str) -> None:
         summary=summary,
         asked_first=_asked_first(operator),
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-        return Evaluated(lower(operator, arguments, expression, frame).values)
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+        return Evaluation(lower(operator, arguments, expression, frame).values)
 
 
 _register_try("try_add", "+", "a + b, NULL where that is out of range.")
@@ -322,28 +322,28 @@ def _signed(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.D
     summary="The value with the other sign; also negative(a).",
     is_operator=True,
 )
-def _negate(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _negate(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     t = expression.type
     array = frame.array(arguments[0])
     if is_decimal(t):
-        return Evaluated(pc.negate(array))
+        return Evaluation(pc.negate(array))
     if t == MONTHS:
-        return Evaluated(
+        return Evaluation(
             pa.array([None if v is None else pa.MonthDayNano([-p for p in v]) for v in array.to_pylist()], t)
         )
-    (values,), known = operands([Evaluated(array)], frame)
+    (values,), known = operands([Evaluation(array)], frame)
     if is_floating(t):
-        return Evaluated(arrow(-values, known, t))
+        return Evaluation(arrow(-values, known, t))
     lowest = values == np.iinfo(values.dtype).min
     errors = _fail(frame, known, lowest, OVERFLOW, f"-({np.iinfo(values.dtype).min}) is out of range")
-    return Evaluated(arrow(-values, clear(known, errors), t), errors)
+    return Evaluation(arrow(-values, clear(known, errors), t), errors)
 
 
 @function(
     "positive", typing=_signed, arguments=1, signature="positive(a)", summary="The value itself; also +a."
 )
-def _positive(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(arguments[0].values)
+def _positive(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(arguments[0].values)
 
 
 # ------------------------------------------------------------------------------------- bits
@@ -370,9 +370,9 @@ def _register_bits(operator: str, combine: Callable[[Vector, Vector], Vector], s
         summary=summary,
         is_operator=True,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (a, b), known = operands(arguments, frame)
-        return Evaluated(arrow(np.broadcast_to(combine(a, b), frame.n_rows), known, expression.type))
+        return Evaluation(arrow(np.broadcast_to(combine(a, b), frame.n_rows), known, expression.type))
 
 
 _register_bits("&", np.bitwise_and, "Bits set in both.")
@@ -388,6 +388,6 @@ _register_bits("^", np.bitwise_xor, "Bits set in one of the two, not both.")
     summary="All bits the other way.",
     is_operator=True,
 )
-def _invert(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _invert(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     (a,), known = operands(arguments, frame)
-    return Evaluated(arrow(np.broadcast_to(~a, frame.n_rows), known, expression.type))
+    return Evaluation(arrow(np.broadcast_to(~a, frame.n_rows), known, expression.type))

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions.buffers import Mask, arrow
 from eddyline.expressions.coercion import cast, coerce, coerce_all, common_type
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluation, Frame
 from eddyline.expressions.function import Typing, function
 from eddyline.expressions.limits import LONGEST_MADE, check_lengths, lengths, where_fine
 from eddyline.expressions.lowerings.collections import an_array, at_indices
 from eddyline.expressions.lowerings.nested import Lists, ranks, same
-from eddyline.expressions.lowerings.parameters import exactly, expected, takes, text
+from eddyline.expressions.lowerings.parameters import argument_error, exactly, takes, text
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import BIGINT, BOOLEAN, NULL, STRING, is_floating, is_nested, type_name
 
@@ -26,7 +26,7 @@ from eddyline.types import BIGINT, BOOLEAN, NULL, STRING, is_floating, is_nested
 def _comparable_array(e: Expression) -> Expression:
     """An array of values that have an order."""
     if is_nested(an_array(e).type.value_type):
-        raise expected("an array of plain values", e)
+        raise argument_error("an array of plain values", e)
     return e
 
 
@@ -36,7 +36,7 @@ def _array_and_item(
     """An array, and a value its items may be equal to."""
     array, item = _comparable_array(arguments[0]), arguments[1]
     if item.type == NULL:
-        raise expected("a value", item)
+        raise argument_error("a value", item)
     common = common_type([array.type.value_type, item.type])
     if common is None:
         raise TypeMismatchError(
@@ -59,14 +59,14 @@ def _with_item(result: pa.DataType) -> Typing:
     signature="array_contains(array, value)",
     summary="Whether the array has the value; NULL if it has not, but has a NULL.",
 )
-def _array_contains(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _array_contains(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     arrays, values = (frame.array(a) for a in arguments)
     lists = Lists.of(arrays)
     items = lists.items(arrays.values)
     is_there = lists.first(same(items, values.take(pa.array(lists.rows)))) >= 0
     has_null = lists.count(_nulls(items)) > 0
     known = lists.is_known & values.is_valid().to_numpy(zero_copy_only=False)
-    return Evaluated(arrow(is_there, known & (is_there | ~has_null), BOOLEAN))
+    return Evaluation(arrow(is_there, known & (is_there | ~has_null), BOOLEAN))
 
 
 def _nulls(items: pa.Array) -> Mask:
@@ -80,12 +80,12 @@ def _nulls(items: pa.Array) -> Mask:
     signature="array_position(array, value)",
     summary="The place of the first such element, counted from 1; 0 if there is none.",
 )
-def _array_position(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _array_position(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     arrays, values = (frame.array(a) for a in arguments)
     lists = Lists.of(arrays)
     place = lists.first(same(lists.items(arrays.values), values.take(pa.array(lists.rows))))
     known = lists.is_known & values.is_valid().to_numpy(zero_copy_only=False)
-    return Evaluated(arrow(place + 1, known, BIGINT))
+    return Evaluation(arrow(place + 1, known, BIGINT))
 
 
 def _two_arrays(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
@@ -100,7 +100,7 @@ def _two_arrays(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], 
     signature="arrays_overlap(a, b)",
     summary="Whether they have a value in common; NULL if not, but one has a NULL and none is empty.",
 )
-def _arrays_overlap(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _arrays_overlap(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     left, right = (frame.array(a) for a in arguments)
     sides = [Lists.of(left), Lists.of(right)]
     items = [lists.items(array.values) for lists, array in zip(sides, (left, right), strict=True)]
@@ -117,7 +117,7 @@ def _arrays_overlap(arguments: Sequence[Evaluated], expression: Call, frame: Fra
     has_null = (sides[0].count(nulls[0]) > 0) | (sides[1].count(nulls[1]) > 0)
     is_open = has_null & (sides[0].sizes > 0) & (sides[1].sizes > 0)
     known = sides[0].is_known & sides[1].is_known & (is_common | ~is_open)
-    return Evaluated(arrow(is_common, known, BOOLEAN))
+    return Evaluation(arrow(is_common, known, BOOLEAN))
 
 
 # ------------------------------------------------------------------------------------------ ordering
@@ -135,7 +135,7 @@ def _register_extreme(name: str, sign: int, which: str) -> None:
         signature=f"{name}(array)",
         summary=f"The {which} element; NULLs do not count.",
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         arrays = frame.array(arguments[0])
         lists = Lists.of(arrays)
         items = lists.items(arrays.values)
@@ -145,8 +145,8 @@ def _register_extreme(name: str, sign: int, which: str) -> None:
         first = np.searchsorted(lists.rows[order], np.arange(frame.n_rows))
         is_there = np.bincount(rows, minlength=frame.n_rows) > 0
         if not len(order):
-            return Evaluated(pa.nulls(frame.n_rows, expression.type))
-        return Evaluated(at_indices(items.take(pa.array(order)), first, is_there))
+            return Evaluation(pa.nulls(frame.n_rows, expression.type))
+        return Evaluation(at_indices(items.take(pa.array(order)), first, is_there))
 
 
 _register_extreme("array_min", 1, "least")
@@ -161,17 +161,17 @@ _register_extreme("array_max", -1, "greatest")
     signature="sort_array(array [, ascending])",
     summary="The elements in order; NULLs come first, or last if not ascending.",
 )
-def _sort_array(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _sort_array(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     arrays = frame.array(arguments[0])
     ascending = expression.arguments[1] if len(arguments) == 2 else Literal(BOOLEAN, True)
     assert isinstance(ascending, Literal), "the direction is a constant"
     if ascending.value is None:
-        return Evaluated(pa.scalar(None, expression.type))
+        return Evaluation(pa.scalar(None, expression.type))
     lists = Lists.of(arrays)
     items = lists.items(arrays.values)
     keys = np.where(_nulls(items), 0, ranks(items))  # ranks begin at 1
     order = np.lexsort((keys if ascending.value else -keys, lists.rows))
-    return Evaluated(lists.rebuilt(items.take(pa.array(order))))
+    return Evaluation(lists.rebuilt(items.take(pa.array(order))))
 
 
 @function(
@@ -181,7 +181,7 @@ def _sort_array(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
     signature="array_distinct(array)",
     summary="Each value once, where it stands first.",
 )
-def _array_distinct(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _array_distinct(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     arrays = frame.array(arguments[0])
     lists = Lists.of(arrays)
     items = lists.items(arrays.values)
@@ -191,7 +191,7 @@ def _array_distinct(arguments: Sequence[Evaluated], expression: Call, frame: Fra
     if is_floating(items.type):
         items = pc.add(items, pa.scalar(0.0, items.type))  # -0.0 is shown as 0.0
     sizes = np.bincount(lists.rows[kept], minlength=frame.n_rows)
-    return Evaluated(lists.rebuilt(items.take(pa.array(kept)), sizes))
+    return Evaluation(lists.rebuilt(items.take(pa.array(kept)), sizes))
 
 
 # ------------------------------------------------------------------------------------------ text
@@ -200,7 +200,7 @@ def _array_distinct(arguments: Sequence[Evaluated], expression: Call, frame: Fra
 def _joined_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
     array = an_array(arguments[0])
     if is_nested(array.type.value_type):
-        raise expected("an array of plain values", array)
+        raise argument_error("an array of plain values", array)
     return [cast(array, pa.list_(STRING), span=array.span), *map(text, arguments[1:])], STRING
 
 
@@ -212,7 +212,7 @@ def _joined_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression],
     summary="The elements as one text, with the separator between them; NULLs are left out, or shown as `null`.",
     asked_first=(2,),
 )
-def _array_join(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _array_join(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     arrays = frame.array(arguments[0])
     lists = Lists.of(arrays)
     items = lists.items(arrays.values)
@@ -226,9 +226,9 @@ def _array_join(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
         shown = frame.array(where_fine(shown, errors, frame))
         filled = pc.coalesce(items, shown.take(pa.array(lists.rows)))
         texts = pc.binary_join(lists.rebuilt(filled), separators)
-        return Evaluated(pc.if_else(shown.is_valid(), texts, pa.scalar(None, STRING)), errors)
+        return Evaluation(pc.if_else(shown.is_valid(), texts, pa.scalar(None, STRING)), errors)
     kept = lists.rebuilt(items.filter(pa.array(is_kept)), lists.count(is_kept))
-    return Evaluated(pc.binary_join(kept, separators), errors)
+    return Evaluation(pc.binary_join(kept, separators), errors)
 
 
 def _text_lengths(

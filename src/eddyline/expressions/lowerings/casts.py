@@ -10,8 +10,8 @@ import pyarrow as pa
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions.coercion import can_cast
 from eddyline.expressions.conversions import convert
-from eddyline.expressions.conversions.converted import INVALID, OVERFLOW
-from eddyline.expressions.frame import Evaluated, Frame, merge_errors
+from eddyline.expressions.conversions.conversion import INVALID, OVERFLOW
+from eddyline.expressions.frame import Evaluation, Frame, merge_errors
 from eddyline.expressions.function import function
 from eddyline.model import Call, Expression
 from eddyline.types import (
@@ -42,14 +42,14 @@ def _built_by_cast(arguments: Sequence[Expression]) -> tuple[Sequence[Expression
     summary="The value in another type; an error where it has none there. Also a::type.",
     is_operator=True,
 )
-def _cast(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _cast(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     array = frame.array(arguments[0])
     converted = convert(array, expression.type, frame.context)
     errors = None
     for mask, error in converted.problems:
         describe = partial(_message, array, error, expression.type, frame)
         errors = merge_errors(errors, frame.fail_each(mask, error, describe))
-    return Evaluated(converted.values, errors)
+    return Evaluation(converted.values, errors)
 
 
 def _message(array: pa.Array, error: str, to: pa.DataType, frame: Frame, row: int) -> str:
@@ -74,8 +74,8 @@ def _message(array: pa.Array, error: str, to: pa.DataType, frame: Frame, row: in
     summary="The value in another type; NULL where it has none there.",
     is_operator=True,
 )
-def _try_cast(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(convert(frame.array(arguments[0]), expression.type, frame.context, is_try=True).values)
+def _try_cast(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(convert(frame.array(arguments[0]), expression.type, frame.context, is_try=True).values)
 
 
 def _register(t: pa.DataType) -> None:

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from eddyline.errors import TypeMismatchError, UnsupportedError
 from eddyline.expressions.buffers import Mask, arrow, numbers, valid
 from eddyline.expressions.coercion import cast, coerce, coerce_all, common_type
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, merge_errors
+from eddyline.expressions.frame import ErrorCodes, Evaluation, Frame, merge_errors
 from eddyline.expressions.function import NeedsLiteral, function
 from eddyline.expressions.limits import check_collected
 from eddyline.expressions.lowerings.nested import Lists, ranks, same
-from eddyline.expressions.lowerings.parameters import exactly, expected, integer, takes
+from eddyline.expressions.lowerings.parameters import argument_error, exactly, integer, takes
 from eddyline.model import Call, Column, Expression, Literal, Slot
 from eddyline.types import BOOLEAN, INT, NULL, STRING, is_integer, is_nested, type_name
 
@@ -30,19 +30,19 @@ INDEX_ZERO = "INVALID_INDEX_OF_ZERO"
 
 def an_array(e: Expression) -> Expression:
     if not pa.types.is_list(e.type):
-        raise expected("an array", e)
+        raise argument_error("an array", e)
     return e
 
 
 def _map(e: Expression) -> Expression:
     if not pa.types.is_map(e.type):
-        raise expected("a map", e)
+        raise argument_error("a map", e)
     return e
 
 
 def _array_or_map(e: Expression) -> Expression:
     if not pa.types.is_list(e.type) and not pa.types.is_map(e.type):
-        raise expected("an array or a map", e)
+        raise argument_error("an array or a map", e)
     return e
 
 
@@ -50,14 +50,14 @@ def _map_key(map_: Expression, key: Expression) -> Expression:
     """A key the map may have."""
     wanted = map_.type.key_type
     if is_nested(wanted):
-        raise expected("a map with plain keys", map_)
+        raise argument_error("a map with plain keys", map_)
     if key.type == NULL:
-        raise expected(type_name(wanted), key)
+        raise argument_error(type_name(wanted), key)
     if common_type([wanted, key.type]) == wanted:
         return coerce(key, wanted)
     if is_integer(wanted) and is_integer(key.type):  # a wider constant, such as 1L for a MAP<INT, …>
         return cast(key, wanted, span=key.span)
-    raise expected(type_name(wanted), key)
+    raise argument_error(type_name(wanted), key)
 
 
 # ------------------------------------------------------------------------------------------ size
@@ -71,9 +71,9 @@ def _map_key(map_: Expression, key: Expression) -> Expression:
     signature="size(array or map)",
     summary="How many elements or entries it has.",
 )
-def _size(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _size(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     lists = Lists.of(frame.array(arguments[0]))
-    return Evaluated(arrow(lists.sizes.astype(np.int32), lists.is_known, INT))
+    return Evaluation(arrow(lists.sizes.astype(np.int32), lists.is_known, INT))
 
 
 @function(
@@ -83,7 +83,7 @@ def _size(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Eva
     signature="array_size(array)",
     summary="How many elements the array has.",
 )
-def _array_size(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _array_size(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return _size(arguments, expression, frame)
 
 
@@ -105,16 +105,16 @@ def _array_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], 
     summary="An array of these elements.",
     null_propagates=False,
 )
-def _make_array(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _make_array(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     errors = check_collected("array", arguments, frame)
     if errors is not None:
-        return Evaluated(pa.nulls(frame.n_rows, expression.type), errors)
-    items = _interleaved(arguments, frame, expression.type.value_type)
+        return Evaluation(pa.nulls(frame.n_rows, expression.type), errors)
+    items = _interleaved_rows(arguments, frame, expression.type.value_type)
     offsets = np.arange(frame.n_rows + 1, dtype=np.int32) * len(arguments)
-    return Evaluated(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=expression.type))
+    return Evaluation(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=expression.type))
 
 
-def _interleaved(columns: Sequence[Evaluated], frame: Frame, t: pa.DataType) -> pa.Array:
+def _interleaved_rows(columns: Sequence[Evaluation], frame: Frame, t: pa.DataType) -> pa.Array:
     """The first row of all columns, then the second row …"""
     if not columns:
         return pa.nulls(0, t)
@@ -131,7 +131,7 @@ def _map_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa
     keys, key_type = coerce_all(arguments[::2], "a key of map")
     values, value_type = coerce_all(arguments[1::2], "a value of map")
     if is_nested(key_type):
-        raise expected("a plain value as key", arguments[0])
+        raise argument_error("a plain value as key", arguments[0])
     return [e for pair in zip(keys, values, strict=True) for e in pair], pa.map_(key_type, value_type)
 
 
@@ -143,13 +143,13 @@ def _map_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa
     summary="A map of these entries. A key must not be NULL, nor be there twice.",
     null_propagates=False,
 )
-def _make_map(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _make_map(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     errors = check_collected("map", arguments, frame)
     if errors is not None:
-        return Evaluated(pa.nulls(frame.n_rows, expression.type), errors)
+        return Evaluation(pa.nulls(frame.n_rows, expression.type), errors)
     n_entries = len(arguments) // 2
-    keys = _interleaved(arguments[::2], frame, expression.type.key_type)
-    values = _interleaved(arguments[1::2], frame, expression.type.item_type)
+    keys = _interleaved_rows(arguments[::2], frame, expression.type.key_type)
+    values = _interleaved_rows(arguments[1::2], frame, expression.type.item_type)
     rows = np.repeat(np.arange(frame.n_rows), n_entries)
     is_null = np.asarray(keys.is_null().to_numpy(zero_copy_only=False), bool)
     no_key = np.bincount(rows[is_null], minlength=frame.n_rows) > 0
@@ -169,7 +169,7 @@ def _make_map(arguments: Sequence[Evaluated], expression: Call, frame: Frame) ->
     made = pa.MapArray.from_arrays(
         pa.array(offsets, pa.int32()), keys.take(kept), values.take(kept), type=expression.type, mask=mask
     )
-    return Evaluated(made, errors)
+    return Evaluation(made, errors)
 
 
 def _field_name(e: Expression) -> str:
@@ -203,7 +203,7 @@ def _struct_type(names: Sequence[str], values: Sequence[Expression]) -> pa.DataT
     summary="A struct of these fields.",
     null_propagates=False,
 )
-def _named_struct(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _named_struct(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return _struct(arguments[1::2], expression, frame)
 
 
@@ -226,9 +226,9 @@ def _default_names(arguments: Sequence[Expression]) -> list[str]:
     summary="A struct of these fields, named as the columns are, others col1, col2 and so on.",
     null_propagates=False,
 )
-def _struct(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _struct(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     fields = list(expression.type)
-    return Evaluated(pa.StructArray.from_arrays([frame.array(a) for a in arguments], fields=fields))
+    return Evaluation(pa.StructArray.from_arrays([frame.array(a) for a in arguments], fields=fields))
 
 
 # ------------------------------------------------------------------------------------------ taking apart
@@ -238,7 +238,7 @@ def _field_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], 
     struct, name = arguments
     assert isinstance(name, Literal), "a field is named by a literal"
     if not pa.types.is_struct(struct.type):
-        raise expected("a struct", struct)
+        raise argument_error("a struct", struct)
     return arguments, struct.type.field(name.value).type
 
 
@@ -251,11 +251,11 @@ def _field_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], 
     summary="A field of a struct.",
     is_operator=True,
 )
-def _field(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _field(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     name = expression.arguments[1]
     assert isinstance(name, Literal), "a field is named by a literal"
     index = arguments[0].values.type.get_field_index(name.value)
-    return Evaluated(pc.struct_field(arguments[0].values, [index]))
+    return Evaluation(pc.struct_field(arguments[0].values, [index]))
 
 
 def _element_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
@@ -273,12 +273,12 @@ def _element_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression]
     summary="An element, counted from 0, an error if there is none; the value of a key, NULL if there is none.",
     is_operator=True,
 )
-def _element(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _element(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     collection, at = (frame.array(a) for a in arguments)
     if pa.types.is_map(collection.type):
-        return Evaluated(_value_of(collection, at))
+        return Evaluation(_value_of(collection, at))
     places = numbers(at).astype(np.int64)
-    return _taken(collection, places, valid(at), frame, OUT_OF_BOUNDS)
+    return _elements_at(collection, places, valid(at), frame, OUT_OF_BOUNDS)
 
 
 def _value_of(maps: pa.Array, keys: pa.Array) -> pa.Array:
@@ -293,7 +293,9 @@ def at_indices(values: pa.Array, indices: Any, is_there: Mask) -> pa.Array:
     return values.take(pa.array(np.where(is_there, indices, 0), mask=~is_there))
 
 
-def _taken(arrays: pa.Array, places: Any, known: Mask | None, frame: Frame, error: str | None) -> Evaluated:
+def _elements_at(
+    arrays: pa.Array, places: Any, known: Mask | None, frame: Frame, error: str | None
+) -> Evaluation:
     """The element at each row's place, counted from 0; outside, an error, or NULL without one."""
     lists = Lists.of(arrays)
     is_asked = lists.is_known if known is None else lists.is_known & known
@@ -305,7 +307,7 @@ def _taken(arrays: pa.Array, places: Any, known: Mask | None, frame: Frame, erro
             return f"an array of {lists.sizes[row]} elements has no such element"
 
         errors = frame.fail_each(is_asked & ~is_inside, error, message)
-    return Evaluated(at_indices(arrays.values, lists.starts + places, is_asked & is_inside), errors)
+    return Evaluation(at_indices(arrays.values, lists.starts + places, is_asked & is_inside), errors)
 
 
 def _register_element_at(name: str, error: str | None, outside: str) -> None:
@@ -316,10 +318,10 @@ def _register_element_at(name: str, error: str | None, outside: str) -> None:
         signature=f"{name}(array or map, index or key)",
         summary=f"An element, counted from 1 or back from -1, {outside} if there is none; or the value of a key, or NULL.",
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         collection, at = (frame.array(a) for a in arguments)
         if pa.types.is_map(collection.type):
-            return Evaluated(_value_of(collection, at))
+            return Evaluation(_value_of(collection, at))
         index, known = numbers(at).astype(np.int64), valid(at)
         sizes = Lists.of(collection).sizes
         asked = collection.is_valid().to_numpy(zero_copy_only=False)
@@ -328,8 +330,8 @@ def _register_element_at(name: str, error: str | None, outside: str) -> None:
             asked & (index == 0), INDEX_ZERO, "elements are counted from 1, or back from -1"
         )
         places = np.where(index > 0, index - 1, sizes + index)
-        taken = _taken(collection, np.where(index == 0, -1, places), known, frame, error)
-        return Evaluated(taken.values, merge_errors(zero, taken.errors))
+        taken = _elements_at(collection, np.where(index == 0, -1, places), known, frame, error)
+        return Evaluation(taken.values, merge_errors(zero, taken.errors))
 
 
 def _element_at_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
@@ -337,7 +339,7 @@ def _element_at_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expressi
     if pa.types.is_map(collection.type):
         return [collection, _map_key(collection, at)], collection.type.item_type
     if at.type == NULL:
-        raise expected("a whole number", at)
+        raise argument_error("a whole number", at)
     return [an_array(collection), exactly(INT)(at)], collection.type.value_type
 
 
@@ -352,10 +354,10 @@ _register_element_at("try_element_at", None, "NULL")
     signature="map_keys(map)",
     summary="An array of the keys.",
 )
-def _map_keys(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _map_keys(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     maps = frame.array(arguments[0])
     lists = Lists.of(maps)
-    return Evaluated(lists.rebuilt(lists.items(maps.keys)))
+    return Evaluation(lists.rebuilt(lists.items(maps.keys)))
 
 
 @function(
@@ -365,10 +367,10 @@ def _map_keys(arguments: Sequence[Evaluated], expression: Call, frame: Frame) ->
     signature="map_values(map)",
     summary="An array of the values.",
 )
-def _map_values(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _map_values(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     maps = frame.array(arguments[0])
     lists = Lists.of(maps)
-    return Evaluated(lists.rebuilt(lists.items(maps.items)))
+    return Evaluation(lists.rebuilt(lists.items(maps.items)))
 
 
 @function(
@@ -378,9 +380,9 @@ def _map_values(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
     signature="map_contains_key(map, key)",
     summary="Whether the map has the key.",
 )
-def _map_contains_key(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _map_contains_key(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     maps, keys = (frame.array(a) for a in arguments)
     lists = Lists.of(maps)
     is_there = lists.first(same(lists.items(maps.keys), keys.take(pa.array(lists.rows)))) >= 0
     known = lists.is_known & keys.is_valid().to_numpy(zero_copy_only=False)
-    return Evaluated(arrow(is_there, known, BOOLEAN))
+    return Evaluation(arrow(is_there, known, BOOLEAN))

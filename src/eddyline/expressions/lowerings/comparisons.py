@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions.buffers import Mask, arrow, numbers, operands, valid
 from eddyline.expressions.coercion import coerce, coerce_all, common_type, incompatible
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, as_mask, merge_errors
+from eddyline.expressions.frame import ErrorCodes, Evaluation, Frame, as_mask, merge_errors
 from eddyline.expressions.function import function
 from eddyline.expressions.lazy import Evaluate
 from eddyline.model import Call, Expression
@@ -30,6 +30,8 @@ def _comparable(operator: str) -> Callable[[Sequence[Expression]], tuple[Sequenc
     return typing
 
 
+# a < b says what b > a does
+FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INSTEAD = (
     (pa.types.is_list, "Compare elements: a[0] = 1, or exists(a, x -> x = 1)."),
     (pa.types.is_map, "Compare values: m['key'] = 1."),
@@ -75,7 +77,7 @@ _OTHERS = {
 }
 
 
-def compare(operator: str, a: Evaluated, b: Evaluated, frame: Frame) -> pa.Array | pa.Scalar:
+def compare(operator: str, a: Evaluation, b: Evaluation, frame: Frame) -> pa.Array | pa.Scalar:
     """The truth of `a operator b` on each row, both of one type; NULL where one is."""
     t = a.values.type
     if t == NULL:
@@ -97,8 +99,8 @@ def _register(operator: str, *names: str, summary: str) -> None:
         summary=summary,
         is_operator=True,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-        return Evaluated(compare(operator, arguments[0], arguments[1], frame))
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+        return Evaluation(compare(operator, arguments[0], arguments[1], frame))
 
 
 _register("=", "==", summary="Equal.")
@@ -119,10 +121,10 @@ _register(">=", summary="Greater or equal.")
     is_operator=True,
     null_propagates=False,
 )
-def _equal_null(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _equal_null(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     a, b = arguments
     both_null = pc.and_(pc.is_null(a.values), pc.is_null(b.values))
-    return Evaluated(pc.if_else(both_null, True, pc.fill_null(compare("=", a, b, frame), False)))
+    return Evaluation(pc.if_else(both_null, True, pc.fill_null(compare("=", a, b, frame), False)))
 
 
 # ------------------------------------------------------------------------------------- IN
@@ -151,11 +153,11 @@ def _in_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], p
     null_propagates=False,
     lazy=True,
 )
-def _in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     value = evaluate(expression.arguments[0], frame)
     options = [evaluate(option, frame) for option in expression.arguments[1:]]
     if value.values.type == NULL:
-        return Evaluated(pa.scalar(None, BOOLEAN), value.errors)
+        return Evaluation(pa.scalar(None, BOOLEAN), value.errors)
     x = frame.array(value)
     if expression.arguments[1].type != expression.arguments[0].type:
         found, has_null = _in_list(x, options[0].values)
@@ -166,7 +168,7 @@ def _in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
     found = found & known
     if errors is not None:  # an option that has no value matters only where no other one decides
         errors = np.where(found | ~known, np.int32(0), errors)
-    return _found(found, known & (found | ~has_null), merge_errors(value.errors, errors), frame)
+    return _membership(found, known & (found | ~has_null), merge_errors(value.errors, errors), frame)
 
 
 @function(
@@ -179,11 +181,11 @@ def _in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
     null_propagates=False,
     lazy=True,
 )
-def _not_in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _not_in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     value = evaluate(expression.arguments[0], frame)
     options = [evaluate(option, frame) for option in expression.arguments[1:]]
     if value.values.type == NULL:
-        return Evaluated(pa.scalar(None, BOOLEAN), value.errors)
+        return Evaluation(pa.scalar(None, BOOLEAN), value.errors)
     x = frame.array(value)
     found, has_null, errors = _in_options(x, options, frame)
     known = x.is_valid().to_numpy(zero_copy_only=False)
@@ -200,17 +202,17 @@ def _not_in(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
     errors = merge_errors(value.errors, errors)
     if errors is not None:
         errors = np.where(is_decided, np.int32(0), errors)
-    return _found(~found, known & (found | ~has_null), errors, frame)
+    return _membership(~found, known & (found | ~has_null), errors, frame)
 
 
-def _found(found: Mask, known: Mask, errors: ErrorCodes | None, frame: Frame) -> Evaluated:
+def _membership(found: Mask, known: Mask, errors: ErrorCodes | None, frame: Frame) -> Evaluation:
     if errors is not None:
         known = known & (errors == 0)
-    return Evaluated(arrow(np.broadcast_to(found, frame.n_rows), known, BOOLEAN), errors)
+    return Evaluation(arrow(np.broadcast_to(found, frame.n_rows), known, BOOLEAN), errors)
 
 
 def _in_options(
-    x: pa.Array, options: Sequence[Evaluated], frame: Frame
+    x: pa.Array, options: Sequence[Evaluation], frame: Frame
 ) -> tuple[Mask, Mask, ErrorCodes | None]:
     """Where `x` equals an option, where an option is NULL and not in error, and the errors of options."""
     n = frame.n_rows
@@ -221,7 +223,7 @@ def _in_options(
         has_null |= some_null
     for option in options:
         if not option.is_scalar or option.errors is not None:
-            found |= as_mask(compare("=", Evaluated(x), option, frame), n)
+            found |= as_mask(compare("=", Evaluation(x), option, frame), n)
             here = valid(frame.array(option))
             if here is not None:
                 has_null |= ~here if option.errors is None else ~here & (option.errors == 0)
@@ -245,7 +247,7 @@ def _in_list(x: pa.Array, lists: pa.Array | pa.Scalar) -> tuple[Mask, Mask]:
     is_list = lists.is_valid().to_numpy(zero_copy_only=False)
     items, parents = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
     frame = Frame(len(items), {})
-    equal = as_mask(compare("=", Evaluated(items), Evaluated(x.take(pa.array(parents))), frame), len(items))
+    equal = as_mask(compare("=", Evaluation(items), Evaluation(x.take(pa.array(parents))), frame), len(items))
     found, has_null = np.zeros(n, bool), ~is_list
     found[parents[equal]] = True
     item_known = valid(items)

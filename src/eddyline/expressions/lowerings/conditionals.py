@@ -13,7 +13,7 @@ from eddyline.expressions.buffers import Mask, arrow, operands
 from eddyline.expressions.coercion import coerce, coerce_all, common_type, incompatible
 from eddyline.expressions.frame import (
     ErrorCodes,
-    Evaluated,
+    Evaluation,
     Frame,
     as_mask,
     merge_errors,
@@ -54,7 +54,7 @@ def _case_typing(arguments: Sequence[Expression]) -> Typed:
     null_propagates=False,
     lazy=True,
 )
-def _case(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _case(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     *pairs, otherwise = expression.arguments
     is_open = np.ones(frame.n_rows, dtype=bool)
     errors: ErrorCodes | None = None
@@ -68,16 +68,16 @@ def _case(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
             is_open = is_open & (truth.errors == 0)
         branches.append((result, taken))
     branches.append((otherwise, is_open))
-    return _assembled(expression.type, branches, errors, frame, evaluate)
+    return _assembled_branches(expression.type, branches, errors, frame, evaluate)
 
 
-def _assembled(
+def _assembled_branches(
     to: pa.DataType,
     branches: Sequence[tuple[Expression, Mask]],
     errors: ErrorCodes | None,
     frame: Frame,
     evaluate: Evaluate,
-) -> Evaluated:
+) -> Evaluation:
     """Each row's value from the branch that takes it, NULL where none does. A branch without rows is not looked at."""
     values: pa.Array | pa.Scalar = pa.scalar(None, to)
     for result, rows in branches:
@@ -86,7 +86,7 @@ def _assembled(
         part = evaluate_where(result, rows, frame, evaluate)
         errors = merge_errors(errors, part.errors)
         values = part.values if rows.all() else pc.if_else(pa.array(rows), part.values, values)
-    return Evaluated(frame.array(values), errors)
+    return Evaluation(frame.array(values), errors)
 
 
 # ------------------------------------------------------------------------------------- NULL
@@ -103,7 +103,7 @@ def _assembled(
     null_propagates=False,
     lazy=True,
 )
-def _coalesce(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _coalesce(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     is_open = np.ones(frame.n_rows, dtype=bool)
     values: pa.Array | pa.Scalar = pa.scalar(None, expression.type)
     errors: ErrorCodes | None = None
@@ -116,7 +116,7 @@ def _coalesce(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
             is_open = is_open & (errors == 0)
         if not is_open.any():
             break
-    return Evaluated(frame.array(values), errors)
+    return Evaluation(frame.array(values), errors)
 
 
 def _nvl2_typing(arguments: Sequence[Expression]) -> Typed:
@@ -133,12 +133,12 @@ def _nvl2_typing(arguments: Sequence[Expression]) -> Typed:
     null_propagates=False,
     lazy=True,
 )
-def _nvl2(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _nvl2(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     tested, if_value, if_null = expression.arguments
     test = evaluate(tested, frame)
     has_value = as_mask(pc.is_valid(test.values), frame.n_rows)
     has_none = ~has_value if test.errors is None else ~has_value & (test.errors == 0)
-    return _assembled(
+    return _assembled_branches(
         expression.type, [(if_value, has_value), (if_null, has_none)], test.errors, frame, evaluate
     )
 
@@ -161,7 +161,7 @@ def _nullif_typing(arguments: Sequence[Expression]) -> Typed:
     null_propagates=False,
     lazy=True,
 )
-def _nullif(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _nullif(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     value, a, b = (evaluate(argument, frame) for argument in expression.arguments)
     is_equal = pa.array(as_mask(compare("=", a, b, frame), frame.n_rows))
     values = frame.array(pc.if_else(is_equal, pa.scalar(None, expression.type), value.values))
@@ -169,7 +169,7 @@ def _nullif(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
     if errors is not None:  # b is not asked for where a is NULL
         errors = np.where(as_mask(pc.is_null(value.values), frame.n_rows), np.int32(0), errors)
     errors = merge_errors(value.errors, a.errors, errors)
-    return Evaluated(without_errors(values, errors), errors)
+    return Evaluation(without_errors(values, errors), errors)
 
 
 # ------------------------------------------------------------------------------------- extremes
@@ -194,12 +194,12 @@ def _register_extreme(name: str, operator: str, summary: str) -> None:
         summary=summary,
         null_propagates=False,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         best = arguments[0]
         for other in arguments[1:]:
             is_better = as_mask(compare(operator, other, best, frame), frame.n_rows)
             is_better = is_better | as_mask(pc.is_null(best.values), frame.n_rows)
-            best = Evaluated(pc.if_else(pa.array(is_better), other.values, best.values))
+            best = Evaluation(pc.if_else(pa.array(is_better), other.values, best.values))
         return best
 
 
@@ -210,7 +210,7 @@ _register_extreme("least", "<", "The smallest value that is not NULL.")
 # ------------------------------------------------------------------------------------- NaN
 
 
-def _floating(arguments: Sequence[Expression], what: str) -> tuple[list[Expression], pa.DataType]:
+def _floating_typing(arguments: Sequence[Expression], what: str) -> tuple[list[Expression], pa.DataType]:
     for e in arguments:
         if e.type != NULL and not is_numeric(e.type):
             raise TypeMismatchError(f"{what} takes numbers, not {type_name(e.type)}", span=e.span)
@@ -220,32 +220,32 @@ def _floating(arguments: Sequence[Expression], what: str) -> tuple[list[Expressi
 
 @function(
     "isnan",
-    typing=lambda arguments: (_floating(arguments, "isnan")[0], BOOLEAN),
+    typing=lambda arguments: (_floating_typing(arguments, "isnan")[0], BOOLEAN),
     arguments=1,
     signature="isnan(a)",
     summary="True where the value is NaN, false where it is NULL.",
     null_propagates=False,
 )
-def _isnan(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _isnan(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     (values,), known = operands(arguments, frame)
     is_nan = np.broadcast_to(np.isnan(values), frame.n_rows)
-    return Evaluated(arrow(is_nan if known is None else is_nan & known, None, BOOLEAN))
+    return Evaluation(arrow(is_nan if known is None else is_nan & known, None, BOOLEAN))
 
 
 @function(
     "nanvl",
-    typing=lambda arguments: _floating(arguments, "nanvl"),
+    typing=lambda arguments: _floating_typing(arguments, "nanvl"),
     arguments=2,
     signature="nanvl(a, b)",
     summary="a where it is not NaN, otherwise b.",
     null_propagates=False,
     lazy=True,
 )
-def _nanvl(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _nanvl(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     value = evaluate(expression.arguments[0], frame)
     (numbers,), known = operands([value], frame)
     is_nan = np.broadcast_to(np.isnan(numbers), frame.n_rows)
     is_nan = is_nan if known is None else is_nan & known
     other = evaluate_where(expression.arguments[1], is_nan, frame, evaluate)
     values = pc.if_else(pa.array(is_nan), other.values, value.values)
-    return Evaluated(frame.array(values), merge_errors(value.errors, other.errors))
+    return Evaluation(frame.array(values), merge_errors(value.errors, other.errors))

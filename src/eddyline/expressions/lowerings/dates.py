@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eddyline.expressions import civil
 from eddyline.expressions.buffers import Mask, arrow, operands
-from eddyline.expressions.frame import Evaluated, Frame, RowError, merge_errors
+from eddyline.expressions.frame import Evaluation, Frame, RowError, merge_errors
 from eddyline.expressions.function import function
 from eddyline.expressions.lowerings.formats import DAYS, MONTHS
 from eddyline.expressions.lowerings.parameters import day, exactly, integer, takes, text
@@ -31,10 +31,10 @@ def _register_part(*names: str, compute: Callable[[Any], Any], summary: str) -> 
         signature=f"{names[0]}(date)",
         summary=summary,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (days,), known = operands(arguments, frame)
         parts = np.broadcast_to(compute(days.astype(np.int64)), frame.n_rows)
-        return Evaluated(arrow(parts.astype(np.int32), known, INT))
+        return Evaluation(arrow(parts.astype(np.int32), known, INT))
 
 
 def _day_of_year(days: Any) -> Any:
@@ -75,10 +75,10 @@ def _register_name(name: str, names: Sequence[str], index: Callable[[Any], Any],
     short = [one[:3] for one in names]
 
     @function(name, typing=takes(day, result=STRING), arguments=1, signature=f"{name}(date)", summary=summary)
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (days,), known = operands(arguments, frame)
         at = np.broadcast_to(index(days.astype(np.int64)), frame.n_rows)
-        return Evaluated(pa.array(short).take(arrow(at.astype(np.int32), known, INT)))
+        return Evaluation(pa.array(short).take(arrow(at.astype(np.int32), known, INT)))
 
 
 _register_name("dayname", DAYS, lambda days: (days + 3) % 7, "Mon to Sun.")
@@ -96,11 +96,11 @@ def _register_move(*names: str, sign: int, summary: str) -> None:
         signature=f"{names[0]}(date, days)",
         summary=summary,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (days, n), known = operands(arguments, frame)
         with np.errstate(over="ignore"):  # beyond five million years it starts over, as in Spark
             moved = days + np.int32(sign) * n
-        return Evaluated(arrow(np.broadcast_to(moved, frame.n_rows), known, DATE))
+        return Evaluation(arrow(np.broadcast_to(moved, frame.n_rows), known, DATE))
 
 
 _register_move("date_add", "dateadd", sign=1, summary="So many days later.")
@@ -115,10 +115,10 @@ _register_move("date_sub", sign=-1, summary="So many days earlier.")
     signature="datediff(end, start)",
     summary="The days from start to end.",
 )
-def _datediff(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _datediff(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     (end, start), known = operands(arguments, frame)
     with np.errstate(over="ignore"):
-        return Evaluated(arrow(np.broadcast_to(end - start, frame.n_rows), known, INT))
+        return Evaluation(arrow(np.broadcast_to(end - start, frame.n_rows), known, INT))
 
 
 @function(
@@ -128,20 +128,20 @@ def _datediff(arguments: Sequence[Evaluated], expression: Call, frame: Frame) ->
     signature="add_months(date, months)",
     summary="The same day so many months later, or the last day of that month if it is shorter.",
 )
-def _add_months(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _add_months(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     (days, months), known = operands(arguments, frame)
     moved = np.broadcast_to(civil.add_months(days, months), frame.n_rows)
     return _as_dates(moved, known, frame)
 
 
-def _as_dates(days: Any, known: Mask | None, frame: Frame) -> Evaluated:
+def _as_dates(days: Any, known: Mask | None, frame: Frame) -> Evaluation:
     is_beyond = days != days.astype(np.int32)
     if known is not None:
         is_beyond = is_beyond & known
     errors = frame.fail(is_beyond, "ARITHMETIC_OVERFLOW", "the date is out of the range of DATE")
     if errors is not None:
         known = errors == 0 if known is None else known & (errors == 0)
-    return Evaluated(arrow(days.astype(np.int32), known, DATE), errors)
+    return Evaluation(arrow(days.astype(np.int32), known, DATE), errors)
 
 
 @function(
@@ -151,11 +151,11 @@ def _as_dates(days: Any, known: Mask | None, frame: Frame) -> Evaluated:
     signature="last_day(date)",
     summary="The last day of the month.",
 )
-def _last_day(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _last_day(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     (days,), known = operands(arguments, frame)
     year, month, day_of_month = civil.civil_from_days(days)
     last = days + civil.days_in_month(year, month) - day_of_month
-    return Evaluated(arrow(np.broadcast_to(last, frame.n_rows).astype(np.int32), known, DATE))
+    return Evaluation(arrow(np.broadcast_to(last, frame.n_rows).astype(np.int32), known, DATE))
 
 
 @function(
@@ -165,7 +165,7 @@ def _last_day(arguments: Sequence[Evaluated], expression: Call, frame: Frame) ->
     signature="next_day(date, weekday)",
     summary="The first such day of the week after the date; weekdays are MO, MON or MONDAY.",
 )
-def _next_day(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _next_day(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     wanted = rowwise(_weekday, arguments[1:], frame, INT)
     (days, weekday), known = operands([arguments[0], wanted], frame)
     errors = wanted.errors
@@ -173,7 +173,7 @@ def _next_day(arguments: Sequence[Evaluated], expression: Call, frame: Frame) ->
         errors = np.where(frame.array(arguments[0]).is_valid(), errors, np.int32(0))
     ahead = days + 1 + (weekday - (days + 4)) % 7  # 1970-01-01 was a Thursday: day 3 from Monday
     values = arrow(np.broadcast_to(ahead, frame.n_rows).astype(np.int32), known, DATE)
-    return Evaluated(values, errors)
+    return Evaluation(values, errors)
 
 
 def _weekday(name: str) -> int:
@@ -221,13 +221,13 @@ def unit_of(expression: Call, index: int, units: dict[str, str]) -> str | None:
     signature="trunc(date, unit)",
     summary="The first day of the YEAR, QUARTER, MONTH or WEEK; NULL for any other unit.",
 )
-def _trunc(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _trunc(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     unit = unit_of(expression, 1, UNITS)
     if unit is None:
-        return Evaluated(pa.scalar(None, DATE))
+        return Evaluation(pa.scalar(None, DATE))
     (days,), known = operands(arguments[:1], frame)
     first = np.broadcast_to(first_day(days.astype(np.int64), unit), frame.n_rows)
-    return Evaluated(arrow(first.astype(np.int32), known, DATE))
+    return Evaluation(arrow(first.astype(np.int32), known, DATE))
 
 
 # ------------------------------------------------------------------------------------------ from and to numbers
@@ -240,7 +240,7 @@ def _trunc(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
     signature="make_date(year, month, day)",
     summary="The date; an error if there is no such day.",
 )
-def _make_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _make_date(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     (year, month, day_of_month), known = operands(arguments, frame)
     year, month, day_of_month = np.broadcast_arrays(year, month, day_of_month, np.empty(frame.n_rows))[:3]
     bad = ~civil.is_date(year, month, day_of_month)
@@ -251,7 +251,7 @@ def _make_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -
         known = errors == 0 if known is None else known & (errors == 0)
     safe = [np.where(bad, 1, part) for part in (year, month, day_of_month)]
     made = _as_dates(civil.days_from_civil(*safe), known, frame)
-    return Evaluated(made.values, merge_errors(errors, made.errors))
+    return Evaluation(made.values, merge_errors(errors, made.errors))
 
 
 @function(
@@ -261,8 +261,8 @@ def _make_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -
     signature="unix_date(date)",
     summary="The days since 1970-01-01.",
 )
-def _unix_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(frame.array(arguments[0]).view(INT))
+def _unix_date(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(frame.array(arguments[0]).view(INT))
 
 
 @function(
@@ -272,5 +272,5 @@ def _unix_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -
     signature="date_from_unix_date(days)",
     summary="The date so many days after 1970-01-01.",
 )
-def _date_from_unix_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(frame.array(arguments[0]).view(DATE))
+def _date_from_unix_date(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(frame.array(arguments[0]).view(DATE))

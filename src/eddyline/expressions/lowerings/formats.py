@@ -25,9 +25,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.durations import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from eddyline.errors import Span, UnsupportedError
 from eddyline.expressions.buffers import numbers
-from eddyline.expressions.civil import DAY_US, civil_from_days, days_from_civil, is_date
+from eddyline.expressions.civil import civil_from_days, days_from_civil, is_date
 from eddyline.expressions.lowerings.like import re2_literal
 from eddyline.types import STRING
 
@@ -39,7 +40,6 @@ MONTHS = [
     *["January", "February", "March", "April", "May", "June"],
     *["July", "August", "September", "October", "November", "December"],
 ]
-HOUR_US, MINUTE_US, SECOND_US = 3_600_000_000, 60_000_000, 1_000_000
 
 # letter -> how often it may stand in a row
 _WRITTEN = {
@@ -63,14 +63,14 @@ _READ = {letter: n for letter, n in _WRITTEN.items() if letter not in "DE"}
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class PatternField:
     """A letter of a pattern, and how often it stands there."""
 
     letter: str
     count: int
 
 
-Part = Field | str
+Part = PatternField | str
 
 
 @lru_cache(maxsize=256)
@@ -85,7 +85,7 @@ def pattern_parts(pattern: str) -> tuple[Part, ...]:
             raise ValueError("a quote that is not closed")
         letter, quoted, other = match.groups()
         if letter is not None:
-            parts.append(Field(letter, len(match.group())))
+            parts.append(PatternField(letter, len(match.group())))
         elif other is not None and other in "[]{}#":
             raise ValueError(f"{other} is not supported")
         else:
@@ -97,7 +97,7 @@ def pattern_parts(pattern: str) -> tuple[Part, ...]:
 def check_pattern(pattern: str, span: Span | None, *, is_read: bool) -> None:
     """Refuse a pattern that is outside the list above."""
     try:
-        fields = [part for part in pattern_parts(pattern) if isinstance(part, Field)]
+        fields = [part for part in pattern_parts(pattern) if isinstance(part, PatternField)]
         letters = _READ if is_read else _WRITTEN
         for f in fields:
             if f.letter not in letters:
@@ -117,7 +117,7 @@ def check_pattern(pattern: str, span: Span | None, *, is_read: bool) -> None:
 
 
 def _check_readable(parts: Sequence[Part]) -> None:
-    fields = [part for part in parts if isinstance(part, Field)]
+    fields = [part for part in parts if isinstance(part, PatternField)]
     kinds = [{"L": "M", "x": "X", "Z": "X"}.get(f.letter, f.letter) for f in fields]
     if len(set(kinds)) < len(kinds):
         raise ValueError("a field is there twice")
@@ -126,11 +126,16 @@ def _check_readable(parts: Sequence[Part]) -> None:
     if "a" in kinds and "h" not in kinds:
         raise ValueError("a goes with h")
     for left, right in itertools.pairwise(parts):
-        if isinstance(left, Field) and isinstance(right, Field) and _varies(left) and _varies(right):
+        if (
+            isinstance(left, PatternField)
+            and isinstance(right, PatternField)
+            and _varies(left)
+            and _varies(right)
+        ):
             raise ValueError(f"{left.letter} and {right.letter} have no fixed width and nothing between them")
 
 
-def _varies(field: Field) -> bool:
+def _varies(field: PatternField) -> bool:
     """Whether the number may have more or fewer digits."""
     return (
         field.letter == "S"
@@ -158,7 +163,7 @@ class _Clock:
         return self.local_us - self.days * DAY_US
 
 
-def written(local_us: Int64Vector, offset_us: Int64Vector, pattern: str) -> pa.Array:
+def formatted_times(local_us: Int64Vector, offset_us: Int64Vector, pattern: str) -> pa.Array:
     """Each wall-clock time, with its offset from UTC, as text."""
     clock = _Clock(local_us, offset_us)
     pieces = [
@@ -260,7 +265,7 @@ _WRITERS: dict[str, Callable[[_Clock, int], pa.Array]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ParsedTimes:
     """Wall-clock times read from text, their offsets if the pattern has one, and the rows that could not be read."""
 
     local_us: Int64Vector
@@ -268,25 +273,25 @@ class Read:
     bad: Mask
 
 
-def read(texts: pa.Array, pattern: str) -> Read:
+def parsed_times(texts: pa.Array, pattern: str) -> ParsedTimes:
     """Each text as a wall-clock time. What the pattern lacks is taken from 1970-01-01 00:00. NULL reads as anything."""
     parts = pattern_parts(pattern)
     groups = pc.extract_regex(texts, _reader(parts))
     bad = ~np.asarray(groups.is_valid().to_numpy(zero_copy_only=False), bool)
 
     def number(letter: str, default: int) -> Int64Vector:
-        if not any(isinstance(p, Field) and p.letter == letter for p in parts):
+        if not any(isinstance(p, PatternField) and p.letter == letter for p in parts):
             return np.full(len(texts), default, np.int64)
         digits = pc.fill_null(pc.struct_field(groups, letter), str(default))
         return numbers(pc.utf8_ltrim(digits, characters="+").cast(pa.int64()))
 
     year = number("y", 1970)
-    if Field("y", 2) in parts:
+    if PatternField("y", 2) in parts:
         year = year + np.where(bad, 0, 2000)
     month = _read_month(groups, parts, len(texts))
     day = number("d", 1)
     hour, minute, second = number("H", 0), number("m", 0), number("s", 0)
-    if any(isinstance(p, Field) and p.letter == "h" for p in parts):
+    if any(isinstance(p, PatternField) and p.letter == "h" for p in parts):
         twelve = number("h", 12)
         bad |= (twelve < 1) | (twelve > 12)
         hour = twelve % 12 + _read_half(groups, parts, len(texts))
@@ -299,7 +304,7 @@ def read(texts: pa.Array, pattern: str) -> Read:
     )
     local_us = days_from_civil(np.where(bad, 1970, year), month, day) * DAY_US + np.where(bad, 0, time_us)
     offset_us, beyond = _read_offset(groups, parts, len(texts))
-    return Read(local_us, offset_us, bad | beyond)
+    return ParsedTimes(local_us, offset_us, bad | beyond)
 
 
 @lru_cache(maxsize=256)
@@ -316,7 +321,7 @@ def _any_case(word: str) -> str:
     )
 
 
-def _field_reader(field: Field) -> str:
+def _field_reader(field: PatternField) -> str:
     letter, count = field.letter, field.count
     if letter == "y":
         if count == 2:
@@ -344,8 +349,8 @@ def _field_reader(field: Field) -> str:
     return "[0-9]{1,18}" if count == 1 else "[0-9]{2}"
 
 
-def _texts(groups: pa.Array, parts: Sequence[Part], letters: str) -> tuple[Field, pa.Array] | None:
-    found = next((p for p in parts if isinstance(p, Field) and p.letter in letters), None)
+def _texts(groups: pa.Array, parts: Sequence[Part], letters: str) -> tuple[PatternField, pa.Array] | None:
+    found = next((p for p in parts if isinstance(p, PatternField) and p.letter in letters), None)
     return None if found is None else (found, pc.struct_field(groups, found.letter))
 
 

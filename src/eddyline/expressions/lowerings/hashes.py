@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.expressions.coercion import coerce
-from eddyline.expressions.frame import Evaluated, Frame, RowError
+from eddyline.expressions.frame import Evaluation, Frame, RowError
 from eddyline.expressions.function import function
 from eddyline.expressions.limits import check_length
 from eddyline.expressions.lowerings.parameters import integer, octets, takes, text
@@ -32,7 +32,7 @@ def _register_digest(*names: str, compute: Callable[[bytes], Any], result: pa.Da
         signature=f"{names[0]}(value)",
         summary=summary,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         return rowwise(compute, arguments, frame, result)
 
 
@@ -68,7 +68,7 @@ _SHA2 = {
     signature="sha2(value, bits)",
     summary="The SHA-2 digest of 224, 256 (also 0), 384 or 512 bits, in hexadecimal digits; NULL for other sizes.",
 )
-def _sha2(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _sha2(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     def digest(value: bytes, bits: int) -> str | None:
         return _SHA2[bits](value).hexdigest() if bits in _SHA2 else None
 
@@ -89,13 +89,13 @@ def _number_or_bytes(e: Expression) -> Expression:
     signature="hex(number or bytes)",
     summary="Hexadecimal digits of a whole number (negative: of its 64 bits) or of bytes.",
 )
-def _hex(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _hex(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     if arguments[0].values.type == BIGINT:
         return rowwise(lambda n: f"{n % 2**64:X}", arguments, frame, STRING)
-    return rowwise(_hexed, arguments, frame, STRING)
+    return rowwise(_hex_text, arguments, frame, STRING)
 
 
-def _hexed(value: bytes) -> str:
+def _hex_text(value: bytes) -> str:
     check_length("hex", 2 * len(value))
     return value.hex().upper()
 
@@ -107,7 +107,7 @@ def _hexed(value: bytes) -> str:
     signature="unhex(digits)",
     summary="The bytes of hexadecimal digits; NULL if there is any other character.",
 )
-def _unhex(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _unhex(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     def unhexed(digits: str) -> bytes | None:
         if not re.fullmatch(r"[0-9A-Fa-f]*", digits):
             return None
@@ -126,7 +126,7 @@ def _unhex(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
     signature="base64(bytes)",
     summary="The bytes in base 64, in lines of 76 characters.",
 )
-def _base64(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _base64(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     def encoded(value: bytes) -> str:
         check_length("base64", len(value) // 57 * 78 + 78)  # a line of 76 characters and its end for 57 bytes
         whole = base64.b64encode(value).decode("ascii")
@@ -142,11 +142,11 @@ def _base64(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> E
     signature="unbase64(text)",
     summary="The bytes of a text in base 64; characters outside its alphabet are passed over.",
 )
-def _unbase64(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return rowwise(_decoded, arguments, frame, BINARY)
+def _unbase64(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return rowwise(_base64_bytes, arguments, frame, BINARY)
 
 
-def _decoded(value: str) -> bytes:
+def _base64_bytes(value: str) -> bytes:
     """As the MIME decoder of Java reads it: a text may lack its padding, but not end in a single digit."""
     digits, padding, rest = re.sub(r"[^A-Za-z0-9+/=]", "", value).partition("=")
     n_left = len(digits) % 4

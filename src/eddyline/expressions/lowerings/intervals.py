@@ -14,14 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.durations import DAY_US
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
 from eddyline.expressions.buffers import Mask, arrow, clear, known_and, numbers, valid
-from eddyline.expressions.civil import DAY_US, add_months
+from eddyline.expressions.civil import add_months
 from eddyline.expressions.coercion import cast, coerce
-from eddyline.expressions.frame import Evaluated, Frame, as_mask, merge_errors
-from eddyline.expressions.integers import wrapped
-from eddyline.expressions.lowerings.zones import to_local, to_utc
+from eddyline.expressions.frame import Evaluation, Frame, as_mask, merge_errors
+from eddyline.expressions.integers import wrapped_result
+from eddyline.expressions.zones import to_local, to_utc
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import (
     DATE,
@@ -52,7 +53,7 @@ def types(operator: str, a: Expression, b: Expression) -> tuple[Sequence[Express
         a, b = b, a  # interval + date, 2 * interval
     if operator in ("+", "-"):
         if is_temporal(a.type) and b.type in (INTERVAL, MONTHS):
-            return _moved(a, b)
+            return _shift_typing(a, b)
         if a.type == b.type == INTERVAL:
             return [a, b], INTERVAL
         if a.type == DATE and is_integer(b.type) and INTEGER_RANK[b.type] <= INTEGER_RANK[INT]:
@@ -69,7 +70,7 @@ def types(operator: str, a: Expression, b: Expression) -> tuple[Sequence[Express
     )
 
 
-def _moved(time: Expression, by: Expression) -> tuple[Sequence[Expression], pa.DataType]:
+def _shift_typing(time: Expression, by: Expression) -> tuple[Sequence[Expression], pa.DataType]:
     if time.type != DATE:
         return [time, by], time.type
     if by.type == MONTHS or _is_days(by):
@@ -86,11 +87,11 @@ def _is_days(by: Expression) -> bool:
     return all(e.type == DATE or (e.type == INTERVAL and _is_days(e)) for e in by.arguments)
 
 
-def lower(operator: str, arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def lower(operator: str, arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     """`a operator b` on each row; arguments and result as `types` said."""
     a, b = (frame.array(argument) for argument in arguments)
     if operator in ("*", "/"):
-        return _scaled(operator, a, b, frame)
+        return _scaled_interval(operator, a, b, frame)
     if is_temporal(b.type):
         return _difference(a, b, frame)
     known = valid(a, b)
@@ -100,16 +101,16 @@ def lower(operator: str, arguments: Sequence[Evaluated], expression: Call, frame
     step = numbers(b).astype(np.int64)
     if a.type == DATE:
         if is_integer(b.type):  # Spark counts around at the ends of DATE, millions of years away
-            return Evaluated(arrow((numbers(a) + sign * step).astype(np.int32), known, DATE))
+            return Evaluation(arrow((numbers(a) + sign * step).astype(np.int32), known, DATE))
         return _as_dates(numbers(a) + sign * (step // DAY_US), known, frame)
     if a.type == INTERVAL:
-        values, overflow = wrapped(operator, numbers(a), step)
+        values, overflow = wrapped_result(operator, numbers(a), step)
         errors = frame.fail(
             known_and(known, overflow),
             "INTERVAL_ARITHMETIC_OVERFLOW",
             f"the result of {operator} is out of range",
         )
-        return Evaluated(arrow(values, clear(known, errors), INTERVAL), errors)
+        return Evaluation(arrow(values, clear(known, errors), INTERVAL), errors)
     return _add_duration(a, step, sign, known, frame)
 
 
@@ -119,13 +120,13 @@ def _months(array: pa.Array) -> Int64Vector:
     return stored[array.offset : array.offset + len(array), 0].astype(np.int64)
 
 
-def _as_dates(days: Int64Vector, known: Mask | None, frame: Frame) -> Evaluated:
+def _as_dates(days: Int64Vector, known: Mask | None, frame: Frame) -> Evaluation:
     stored = days.astype(np.int32)
     errors = frame.fail(known_and(known, stored != days), _OVERFLOW, "the date is out of range")
-    return Evaluated(arrow(stored, clear(known, errors), DATE), errors)
+    return Evaluation(arrow(stored, clear(known, errors), DATE), errors)
 
 
-def _add_months(a: pa.Array, months: Int64Vector, known: Mask | None, frame: Frame) -> Evaluated:
+def _add_months(a: pa.Array, months: Int64Vector, known: Mask | None, frame: Frame) -> Evaluation:
     if a.type == DATE:
         return _as_dates(add_months(numbers(a), months), known, frame)
     local, zone = _to_local(a, frame)
@@ -134,10 +135,10 @@ def _add_months(a: pa.Array, months: Int64Vector, known: Mask | None, frame: Fra
     overflow = np.abs(moved) > _MOST_DAYS
     errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the timestamp is out of range")
     moved = np.where(overflow, 0, moved) * DAY_US + clock
-    return Evaluated(arrow(_back(moved, numbers(a), zone), clear(known, errors), a.type), errors)
+    return Evaluation(arrow(_back(moved, numbers(a), zone), clear(known, errors), a.type), errors)
 
 
-def _add_duration(a: pa.Array, step: Int64Vector, sign: int, known: Mask | None, frame: Frame) -> Evaluated:
+def _add_duration(a: pa.Array, step: Int64Vector, sign: int, known: Mask | None, frame: Frame) -> Evaluation:
     rest = np.fmod(step, DAY_US)
     days = (step - rest) // DAY_US
     values = numbers(a)
@@ -149,7 +150,7 @@ def _add_duration(a: pa.Array, step: Int64Vector, sign: int, known: Mask | None,
     else:
         values = values + sign * days * DAY_US
     errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the timestamp is out of range")
-    return Evaluated(arrow(values + sign * rest, clear(known, errors), a.type), errors)
+    return Evaluation(arrow(values + sign * rest, clear(known, errors), a.type), errors)
 
 
 def _to_local(a: pa.Array, frame: Frame) -> tuple[Int64Vector, str | None]:
@@ -167,20 +168,20 @@ def _back(local: Int64Vector, start_utc: Int64Vector, zone: str | None) -> Int64
     return np.where(to_local(candidate, zone) == local, candidate, to_utc(local, zone))
 
 
-def _difference(a: pa.Array, b: pa.Array, frame: Frame) -> Evaluated:
+def _difference(a: pa.Array, b: pa.Array, frame: Frame) -> Evaluation:
     """a - b as an interval: days between dates; between timestamps, what the wall clocks show."""
     known = valid(a, b)
     if a.type == DATE:
         days = numbers(a).astype(np.int64) - numbers(b)
         overflow = np.abs(days) > _MOST_DAYS
         errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the dates are too far apart")
-        return Evaluated(arrow(days * DAY_US, clear(known, errors), INTERVAL), errors)
-    values, overflow = wrapped("-", _to_local(a, frame)[0], _to_local(b, frame)[0])
+        return Evaluation(arrow(days * DAY_US, clear(known, errors), INTERVAL), errors)
+    values, overflow = wrapped_result("-", _to_local(a, frame)[0], _to_local(b, frame)[0])
     errors = frame.fail(known_and(known, overflow), _OVERFLOW, "the timestamps are too far apart")
-    return Evaluated(arrow(values, clear(known, errors), INTERVAL), errors)
+    return Evaluation(arrow(values, clear(known, errors), INTERVAL), errors)
 
 
-def _scaled(operator: str, a: pa.Array, b: pa.Array, frame: Frame) -> Evaluated:
+def _scaled_interval(operator: str, a: pa.Array, b: pa.Array, frame: Frame) -> Evaluation:
     """An interval times or divided by a number, rounded half up to microseconds."""
     known = valid(a, b)
     errors = None
@@ -204,7 +205,7 @@ def _scaled(operator: str, a: pa.Array, b: pa.Array, frame: Frame) -> Evaluated:
             f"the result of {operator} is out of range",
         ),
     )
-    return Evaluated(arrow(values, clear(known, errors), INTERVAL), errors)
+    return Evaluation(arrow(values, clear(known, errors), INTERVAL), errors)
 
 
 def _is_zero(b: pa.Array) -> Mask:

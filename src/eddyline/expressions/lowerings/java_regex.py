@@ -80,12 +80,12 @@ class RefusedPattern(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class RegexNode:
     """A part of a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
-class Characters(Node):
+class Characters(RegexNode):
     """One character out of ranges and general categories (name, whether all others are meant)."""
 
     ranges: tuple[Range, ...]
@@ -94,88 +94,88 @@ class Characters(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor(Node):
+class Anchor(RegexNode):
     """A place: one of `start`, `end`, `last line end`, `word`, `not word`."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
-class Sequential(Node):
-    parts: tuple[Node, ...]
+class Sequential(RegexNode):
+    parts: tuple[RegexNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Node):
-    options: tuple[Node, ...]
+class RegexChoice(RegexNode):
+    options: tuple[RegexNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat(Node):
-    body: Node
+class Repeat(RegexNode):
+    body: RegexNode
     low: int
     high: int | None
     is_lazy: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Node):
-    body: Node
+class RegexGroup(RegexNode):
+    body: RegexNode
     number: int  # 0: does not capture
 
 
 @deep
-def least_width(node: Node) -> int:
+def least_width(node: RegexNode) -> int:
     """The length of the shortest text the node can match."""
     if isinstance(node, Characters):
         return 1
     if isinstance(node, Sequential):
         return sum(map(least_width, node.parts))
-    if isinstance(node, Choice):
+    if isinstance(node, RegexChoice):
         return min(map(least_width, node.options))
     if isinstance(node, Repeat):
         return node.low * least_width(node.body)
-    return least_width(node.body) if isinstance(node, Group) else 0
+    return least_width(node.body) if isinstance(node, RegexGroup) else 0
 
 
 @deep
-def below(node: Node) -> list[Node]:
+def below(node: RegexNode) -> list[RegexNode]:
     """The node and all nodes in it."""
-    children: Sequence[Node] = ()
+    children: Sequence[RegexNode] = ()
     if isinstance(node, Sequential):
         children = node.parts
-    elif isinstance(node, Choice):
+    elif isinstance(node, RegexChoice):
         children = node.options
-    elif isinstance(node, (Repeat, Group)):
+    elif isinstance(node, (Repeat, RegexGroup)):
         children = [node.body]
     return [node, *(n for child in children for n in below(child))]
 
 
-def may_loop_on_nothing(node: Node) -> bool:
+def may_loop_on_nothing(node: RegexNode) -> bool:
     """Whether a repeated part can match an empty text: then what each round captures is not agreed between engines."""
     return any(isinstance(n, Repeat) and n.high != 1 and least_width(n.body) == 0 for n in below(node))
 
 
-def groups_in_lazy_loops(node: Node) -> set[int]:
+def groups_in_lazy_loops(node: RegexNode) -> set[int]:
     """Groups of which Java may report what they matched in an attempt it gave up."""
     loops = [n for n in below(node) if isinstance(n, Repeat) and n.is_lazy]
-    return {n.number for loop in loops for n in below(loop) if isinstance(n, Group)} - {0}
+    return {n.number for loop in loops for n in below(loop) if isinstance(n, RegexGroup)} - {0}
 
 
 @deep
-def line_ends(node: Node, *, is_last: bool = True) -> tuple[int, int]:
+def line_ends(node: RegexNode, *, is_last: bool = True) -> tuple[int, int]:
     """How many `$` there are at the end of the pattern, and how many elsewhere."""
     if isinstance(node, Anchor):
         return (int(is_last), int(not is_last)) if node.kind == "last line end" else (0, 0)
-    parts: Sequence[tuple[Node, bool]] = ()
+    parts: Sequence[tuple[RegexNode, bool]] = ()
     if isinstance(node, Sequential):
         last = len(node.parts) - 1
         while last > 0 and isinstance(node.parts[last], Anchor) and node.parts[last].kind in _ENDS:  # type: ignore[attr-defined]
             last -= 1
         parts = [(p, is_last and k >= last) for k, p in enumerate(node.parts)]
-    elif isinstance(node, Choice):
+    elif isinstance(node, RegexChoice):
         parts = [(p, is_last) for p in node.options]
-    elif isinstance(node, Group):
+    elif isinstance(node, RegexGroup):
         parts = [(node.body, is_last)]
     elif isinstance(node, Repeat):
         parts = [(node.body, False)]
@@ -196,15 +196,15 @@ class JavaPattern:
     depth: int = 0  # of the group it stands in
     ignores_case: bool = False
     dot_matches_all: bool = False
-    root: Node = field(init=False)
+    root: RegexNode = field(init=False)
 
     def __post_init__(self) -> None:
         with deep_recursion():
             self.root = self._choice()
         if self.at < len(self.text):
-            raise self._refused("a ) without a (")
+            raise self._refusal("a ) without a (")
 
-    def _refused(self, reason: str, at: int | None = None, hint: str | None = None) -> RefusedPattern:
+    def _refusal(self, reason: str, at: int | None = None, hint: str | None = None) -> RefusedPattern:
         return RefusedPattern(reason, self.at if at is None else at, hint)
 
     def _peek(self, n: int = 1) -> str:
@@ -216,14 +216,14 @@ class JavaPattern:
             return True
         return False
 
-    def _choice(self) -> Node:
+    def _choice(self) -> RegexNode:
         options = [self._sequence()]
         while self._take("|"):
             options.append(self._sequence())
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else RegexChoice(tuple(options))
 
-    def _sequence(self) -> Node:
-        parts: list[Node] = []
+    def _sequence(self) -> RegexNode:
+        parts: list[RegexNode] = []
         while self._peek() and self._peek() not in "|)":
             if self._take("\\Q"):
                 end = self.text.find("\\E", self.at)
@@ -231,20 +231,20 @@ class JavaPattern:
                 self.at = min(self.at + len(quoted) + 2, len(self.text))
                 parts += [self._one(ord(c)) for c in quoted]
                 if quoted and self._peek() in ("*", "+", "?", "{"):
-                    parts.append(self._repeated(parts.pop()))
+                    parts.append(self._repetition(parts.pop()))
                 continue
             atom = self._atom()
             if atom is not None:
-                parts.append(self._repeated(atom))
+                parts.append(self._repetition(atom))
         return parts[0] if len(parts) == 1 else Sequential(tuple(parts))
 
-    def _atom(self) -> Node | None:
+    def _atom(self) -> RegexNode | None:
         """One element; None for flags, which stand for nothing themselves."""
         c = self._peek()
         if c in ("*", "+", "?"):
-            raise self._refused(f"nothing to repeat before {c}")
+            raise self._refusal(f"nothing to repeat before {c}")
         if c == "{":
-            raise self._refused("{ begins a repetition", hint="Write \\\\{ for the character itself.")
+            raise self._refusal("{ begins a repetition", hint="Write \\\\{ for the character itself.")
         if c == "(":
             return self._group()
         if c == "[":
@@ -279,7 +279,7 @@ class JavaPattern:
                     more.append((start + shift, stop + shift))
         return ranges + more
 
-    def _repeated(self, atom: Node) -> Node:
+    def _repetition(self, atom: RegexNode) -> RegexNode:
         start = self.at
         match = re.compile(r"([*+?])|\{(\d+)(?:(,)(\d*))?\}", re.ASCII).match(self.text, self.at)
         if match is None:
@@ -287,24 +287,24 @@ class JavaPattern:
         self.at = match.end()
         sign, low_text, comma, high_text = match.groups()
         if max(len(low_text or ""), len(high_text or "")) > _MAX_DIGITS:
-            raise self._refused(f"a repetition of more than {_MAX_REPEAT} times", start)
+            raise self._refusal(f"a repetition of more than {_MAX_REPEAT} times", start)
         if sign is not None:
             low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
         else:
             low = int(low_text)
             high = low if comma is None else int(high_text) if high_text else None
         if high is not None and high < low:
-            raise self._refused("a repetition that ends before it begins", start)
+            raise self._refusal("a repetition that ends before it begins", start)
         if max(low, high or 0) > _MAX_REPEAT:
-            raise self._refused(f"a repetition of more than {_MAX_REPEAT} times", start)
+            raise self._refusal(f"a repetition of more than {_MAX_REPEAT} times", start)
         if self._take("+"):
-            raise self._refused("a possessive quantifier", start, "Leave out the second +.")
+            raise self._refusal("a possessive quantifier", start, "Leave out the second +.")
         is_lazy = self._take("?")
         if self._peek() in ("*", "+", "?", "{"):
-            raise self._refused("a repetition of a repetition", self.at, "Put the first one in (?: ).")
+            raise self._refusal("a repetition of a repetition", self.at, "Put the first one in (?: ).")
         return Repeat(atom, low, high, is_lazy)
 
-    def _group(self) -> Node | None:
+    def _group(self) -> RegexNode | None:
         start = self.at
         self.at += 1
         number = 0
@@ -317,31 +317,31 @@ class JavaPattern:
             self.at = self.text.index(">", self.at) + 1
             number = self.n_groups = self.n_groups + 1
         elif self._peek() in ("=", "!") or self._peek(2) in ("<=", "<!"):
-            raise self._refused("look-ahead and look-behind", start)
+            raise self._refusal("look-ahead and look-behind", start)
         elif self._peek() == ">":
-            raise self._refused("an atomic group", start, "Write (?: ) instead.")
+            raise self._refusal("an atomic group", start, "Write (?: ) instead.")
         elif self._flags(start):  # (?i) holds up to the end of the group it stands in
             return None
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise self._refused(f"groups nested deeper than {_MAX_DEPTH} levels", start)
+            raise self._refusal(f"groups nested deeper than {_MAX_DEPTH} levels", start)
         body = self._choice()
         self.depth -= 1
         if not self._take(")"):
-            raise self._refused("a ( without a )", start)
+            raise self._refusal("a ( without a )", start)
         self.ignores_case, self.dot_matches_all = flags
-        return Group(body, number)
+        return RegexGroup(body, number)
 
     def _flags(self, start: int) -> bool:
         """Read flags; whether they end with ) rather than with the : of a group."""
         match = re.compile(r"([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])").match(self.text, self.at)
         if match is None:
-            raise self._refused("a group of this kind", start)
+            raise self._refusal("a group of this kind", start)
         self.at = match.end()
         on, off, end = match.groups()
         unknown = sorted(set(on + (off or "")) - {"i", "s"})
         if unknown:
-            raise self._refused(f"the flag {unknown[0]}", start, "Of the flags, i and s can be used.")
+            raise self._refusal(f"the flag {unknown[0]}", start, "Of the flags, i and s can be used.")
         for flags, value in ((on, True), (off or "", False)):
             self.ignores_case = value if "i" in flags else self.ignores_case
             self.dot_matches_all = value if "s" in flags else self.dot_matches_all
@@ -349,7 +349,7 @@ class JavaPattern:
 
     # -------------------------------------------------------------------- escapes and classes
 
-    def _escape(self) -> Node:
+    def _escape(self) -> RegexNode:
         c = self.text[self.at + 1 : self.at + 2]
         anchors = {"b": "word", "B": "not word", "A": "start", "z": "end", "Z": "last line end"}
         if c in anchors and self.text[self.at + 2 : self.at + 3] != "{":
@@ -364,7 +364,7 @@ class JavaPattern:
         c = self._peek()
         self.at += 1
         if not c:
-            raise self._refused("a \\ at the end", start)
+            raise self._refusal("a \\ at the end", start)
         if c.lower() in _CLASSES:
             return Characters(tuple(_CLASSES[c.lower()]), is_negated=c.isupper())
         if c in "pP":
@@ -375,9 +375,9 @@ class JavaPattern:
         if code is not None:
             return self._one(code)
         if c.isascii() and c.isdigit():
-            raise self._refused("a back-reference", start)
+            raise self._refusal("a back-reference", start)
         if c.isascii() and c.isalpha():
-            raise self._refused("a back-reference" if c == "k" else f"\\{c}", start)
+            raise self._refusal("a back-reference" if c == "k" else f"\\{c}", start)
         return self._one(ord(c))
 
     def _code(self, c: str) -> int | None:
@@ -393,24 +393,24 @@ class JavaPattern:
         start = self.at - 2
         match = re.compile(spelt[c], re.DOTALL).match(self.text, self.at)
         if match is None:
-            raise self._refused(f"\\{c} without a number", start)
+            raise self._refusal(f"\\{c} without a number", start)
         self.at = match.end()
         digits = next(g for g in match.groups() if g is not None)
         code = ord(digits) ^ 64 if c == "c" else int(digits, 8 if c == "0" else 16)
         if 0xD800 <= code <= 0xDFFF or code > _LAST:
-            raise self._refused("a number that is no character", start, "Write it as \\\\x{1F600}.")
+            raise self._refusal("a number that is no character", start, "Write it as \\\\x{1F600}.")
         return code
 
     def _property(self, start: int, *, is_negated: bool) -> Characters:
         match = re.compile(r"\{(\w+)\}|(\w)", re.ASCII).match(self.text, self.at)
         if match is None:
-            raise self._refused("\\p without a name", start)
+            raise self._refusal("\\p without a name", start)
         self.at = match.end()
         name = match.group(1) or match.group(2)
         if name in _POSIX:
             return Characters(tuple(self._both_cases(_POSIX[name])), is_negated=is_negated)
         if not _CATEGORY.fullmatch(name) or (self.ignores_case and name in ("Lu", "Ll", "Lt")):
-            raise self._refused(
+            raise self._refusal(
                 f"the property {name}", start, "Use a category such as \\\\p{L}, or one like \\\\p{Alpha}."
             )
         return Characters((), ((name, is_negated),))
@@ -425,7 +425,7 @@ class JavaPattern:
         while True:
             c = self._peek()
             if not c:
-                raise self._refused("a [ without a ]", start)
+                raise self._refusal("a [ without a ]", start)
             if c == "]" and self.at > first:
                 break
             item = self._class_item()
@@ -439,16 +439,16 @@ class JavaPattern:
     def _class_item(self) -> Characters:
         c = self._peek()
         if c in ("[", "]") or self._peek(2) == "&&":
-            raise self._refused(
+            raise self._refusal(
                 f"{'&&' if c == '&' else c} in a class", hint="Write \\\\ before the character itself."
             )
         if c == "\\":
             if self._peek(2) == "\\Q":
-                raise self._refused("\\Q in a class")
+                raise self._refusal("\\Q in a class")
             return self._characters()
         self.at += 1
         if c == "-" and self._peek() != "]" and self.text[self.at - 2] not in "[^":
-            raise self._refused(
+            raise self._refusal(
                 "a - in the middle of a class", self.at - 1, "Write \\\\- for the character itself."
             )
         return self._one(ord(c))
@@ -459,9 +459,9 @@ class JavaPattern:
         high = self._class_item()
         ends = [item.ranges[0] for item in (low, high) if item.ranges and not item.is_negated]
         if len(ends) != 2 or any(a != b for a, b in ends):
-            raise self._refused("a range of classes", start)
+            raise self._refusal("a range of classes", start)
         if ends[0][0] > ends[1][0]:
-            raise self._refused("a range that ends before it begins", start)
+            raise self._refusal("a range that ends before it begins", start)
         return Characters(tuple(self._both_cases([(ends[0][0], ends[1][0])])))
 
 
@@ -484,7 +484,7 @@ _RE2_CRLF_END = r"(?:\r\n)?\z"
 
 
 @deep
-def re2(node: Node, captured: Sequence[int] = (), *, ends_in_crlf: bool = False) -> str:
+def re2(node: RegexNode, captured: Sequence[int] = (), *, ends_in_crlf: bool = False) -> str:
     """The node for RE2, over texts that all, or that do not, end in \\r\\n. Groups in `captured` are named g1, g2 …"""
     inner = partial(re2, captured=captured, ends_in_crlf=ends_in_crlf)
     if isinstance(node, Characters):
@@ -494,9 +494,9 @@ def re2(node: Node, captured: Sequence[int] = (), *, ends_in_crlf: bool = False)
         return last if node.kind == "last line end" else _RE2_ANCHORS[node.kind]
     if isinstance(node, Sequential):
         return "".join(map(inner, node.parts))
-    if isinstance(node, Choice):
+    if isinstance(node, RegexChoice):
         return "(?:" + "|".join(map(inner, node.options)) + ")"
-    if isinstance(node, Group):
+    if isinstance(node, RegexGroup):
         opening = f"(?P<g{node.number}>" if node.number in captured else "(?:"
         return opening + inner(node.body) + ")"
     assert isinstance(node, Repeat), f"{node} cannot be written"

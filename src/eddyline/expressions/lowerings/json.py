@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from eddyline.errors import UnsupportedError
 from eddyline.expressions.conversions.text import floating_text
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluation, Frame
 from eddyline.expressions.function import function
 from eddyline.expressions.lowerings.parameters import takes, text
 from eddyline.expressions.lowerings.rowwise import rowwise
@@ -90,7 +90,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _decoded(document: str) -> Any:
+def _first_value(document: str) -> Any:
     """The first value of the document; what stands behind it is not looked at."""
     body = document.lstrip(" \t\n\r")
     try:
@@ -127,7 +127,7 @@ def _with_double_quotes(document: str) -> str:
 _NOTHING = object()
 
 
-def _followed(value: Any, path: Path) -> Any:
+def _value_at(value: Any, path: Path) -> Any:
     """What stands at the path, or `_NOTHING`."""
     for depth, step in enumerate(path):
         if isinstance(step, int):
@@ -138,7 +138,7 @@ def _followed(value: Any, path: Path) -> Any:
         if not isinstance(value, _Object):
             return _NOTHING
         fields = [v for name, v in value if name == step and v is not None]
-        found = (_followed(field, path[depth + 1 :]) for field in fields)
+        found = (_value_at(field, path[depth + 1 :]) for field in fields)
         return next((v for v in found if v is not _NOTHING), _NOTHING)
     return value
 
@@ -146,13 +146,13 @@ def _followed(value: Any, path: Path) -> Any:
 def get_json_object(document: str, path: Path) -> str | None:
     """The value at a path as text; NULL if there is none, or the document is no JSON."""
     try:
-        value = _followed(_decoded(document), path)
+        value = _value_at(_first_value(document), path)
         if value is _NOTHING:
             return None
         if isinstance(value, str):
             value.encode()  # half a surrogate pair is no text
             return value
-        return _written(value)
+        return _json_text(value)
     except (_NotJson, json.JSONDecodeError, RecursionError, UnicodeEncodeError):
         return None
 
@@ -161,13 +161,13 @@ _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': 
 _ESCAPED = re.compile('[\x00-\x1f"\\\\\ud800-\udfff\U00010000-\U0010ffff]')
 
 
-def _written(value: Any) -> str:
+def _json_text(value: Any) -> str:
     if isinstance(value, str):
         return '"' + _ESCAPED.sub(_escape, value) + '"'
     if isinstance(value, _Object):
-        return "{" + ",".join(f"{_written(name)}:{_written(v)}" for name, v in value) + "}"
+        return "{" + ",".join(f"{_json_text(name)}:{_json_text(v)}" for name, v in value) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_written, value)) + "]"
+        return "[" + ",".join(map(_json_text, value)) + "]"
     if isinstance(value, float):
         return _java_double(value)
     return (
@@ -219,11 +219,11 @@ def _path_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], p
     signature="get_json_object(json, path)",
     summary="The value at a path of JSON text, as text; NULL if there is none.",
 )
-def _get_json_object(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _get_json_object(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     path = expression.arguments[1]
     assert isinstance(path, Literal), "a path is a constant"
     if path.value is None:
-        return Evaluated(pa.scalar(None, STRING))
+        return Evaluation(pa.scalar(None, STRING))
     # Arrow reads no JSON out of a column: this runs in Python, once per distinct text.
     return rowwise(partial(get_json_object, path=json_path(path.value)), arguments[:1], frame, STRING)
 
@@ -237,5 +237,5 @@ def _get_json_object(arguments: Sequence[Evaluated], expression: Call, frame: Fr
     summary="The value at a path of JSON text, as text: payload:user.name.",
     is_operator=True,
 )
-def _json_path(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _json_path(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return _get_json_object(arguments, expression, frame)

@@ -19,7 +19,7 @@ from eddyline.expressions.coercion import cast
 from eddyline.expressions.frame import (
     MADE_AT_ONCE,
     ErrorCodes,
-    Evaluated,
+    Evaluation,
     Frame,
     TooMuchAtOnce,
     as_mask,
@@ -47,7 +47,7 @@ Typed = tuple[Sequence[Expression], pa.DataType]
     is_operator=True,
     lazy=True,
 )
-def _lambda(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _lambda(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     raise AssertionError("a function is an argument, not a value")
 
 
@@ -108,7 +108,7 @@ class _Elements:
             self.array_errors = frame.fail(np.ones(1, bool), TOO_LONG, _too_much(expression))
             self.lists = Lists.of(pa.nulls(1, array.type))
             self.items, self.values = self.items[:0], pa.nulls(0, body.type)
-            result = Evaluated(self.values)
+            result = Evaluation(self.values)
         self._errors = result.errors
 
     def errors(self, before: np.ndarray | None = None) -> ErrorCodes | None:
@@ -133,7 +133,7 @@ def _too_much(expression: Call) -> str:
 
 
 def _too_large(
-    expression: Call, arrays: Evaluated, columns: Collection[tuple[str, str]], frame: Frame
+    expression: Call, arrays: Evaluation, columns: Collection[tuple[str, str]], frame: Frame
 ) -> ErrorCodes | None:
     """Errors of the rows for whose elements too much would be copied. Raises TooMuchAtOnce for the others together."""
     sizes = Lists.of(frame.array(arrays)).sizes
@@ -156,10 +156,10 @@ def _row_bytes(column: pa.Array) -> npt.NDArray[np.int64]:
     return np.full(len(column), column.nbytes // max(len(column), 1), np.int64)
 
 
-def _result(values: pa.Array, errors: ErrorCodes | None) -> Evaluated:
+def _result(values: pa.Array, errors: ErrorCodes | None) -> Evaluation:
     if errors is None or not errors.any():
-        return Evaluated(values)
-    return Evaluated(without_errors(values, errors), errors)
+        return Evaluation(values)
+    return Evaluation(without_errors(values, errors), errors)
 
 
 @function(
@@ -170,7 +170,7 @@ def _result(values: pa.Array, errors: ErrorCodes | None) -> Evaluated:
     summary="The function of each element; (x, i) -> … is also given its index, counted from 0.",
     lazy=True,
 )
-def _transform(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _transform(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     elements = _Elements(expression, frame, evaluate)
     return _result(elements.lists.rebuilt(elements.values), elements.errors())
 
@@ -183,7 +183,7 @@ def _transform(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
     summary="The elements for which the condition is true; (x, i) -> … is also given the index, counted from 0.",
     lazy=True,
 )
-def _filter(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _filter(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     elements = _Elements(expression, frame, evaluate)
     is_kept = elements.is_(True)
     kept = elements.items.take(pa.array(np.flatnonzero(is_kept)))
@@ -199,7 +199,7 @@ def _register_quantifier(name: str, *, deciding: bool, summary: str) -> None:
         summary=summary,
         lazy=True,
     )
-    def lowering(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    def lowering(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
         elements = _Elements(expression, frame, evaluate)
         lists = elements.lists
         first = lists.first(elements.is_(deciding))  # what comes after it is not asked for

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import TypeMismatchError, UnsupportedError
-from eddyline.expressions.frame import Evaluated, Frame, RowError
+from eddyline.expressions.frame import Evaluation, Frame, RowError
 from eddyline.expressions.function import function
 from eddyline.expressions.limits import LONGEST_PATTERN, TOO_LONG
 from eddyline.expressions.lowerings.parameters import takes, text
-from eddyline.expressions.lowerings.patterns import tested
+from eddyline.expressions.lowerings.patterns import pattern_test
 from eddyline.expressions.lowerings.strings import lower
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import BOOLEAN
@@ -118,8 +118,8 @@ def _escape(expression: Call) -> str:
     summary="Whether the whole text is like the pattern: % stands for any text, _ for one character.",
     is_operator=True,
 )
-def _like(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return tested(arguments[0], arguments[1], frame, partial(like, escape=_escape(expression)))
+def _like(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return pattern_test(arguments[0], arguments[1], frame, partial(like, escape=_escape(expression)))
 
 
 @function(
@@ -131,6 +131,6 @@ def _like(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Eva
     summary="LIKE with both sides in lower case.",
     is_operator=True,
 )
-def _ilike(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _ilike(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     value, pattern = lower(arguments[0], frame), lower(arguments[1], frame)
-    return tested(value, pattern, frame, partial(like, escape=_escape(expression)))
+    return pattern_test(value, pattern, frame, partial(like, escape=_escape(expression)))

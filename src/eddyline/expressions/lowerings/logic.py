@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expressions.coercion import coerce
-from eddyline.expressions.frame import Evaluated, Frame, as_mask
+from eddyline.expressions.frame import Evaluation, Frame, as_mask
 from eddyline.expressions.function import function
 from eddyline.expressions.lazy import Evaluate, Rows, evaluate_where, needs_care
 from eddyline.model import Call, Expression
@@ -30,7 +30,7 @@ def _booleans(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa
     null_propagates=False,
     lazy=True,
 )
-def _and(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _and(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     return _decide(expression, frame, evaluate, pc.and_kleene, deciding=False)
 
 
@@ -44,7 +44,7 @@ def _and(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
     null_propagates=False,
     lazy=True,
 )
-def _or(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluated:
+def _or(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     return _decide(expression, frame, evaluate, pc.or_kleene, deciding=True)
 
 
@@ -55,7 +55,7 @@ def _decide(
     combine: Callable[[pa.Array, pa.Array], pa.Array],
     *,
     deciding: bool,
-) -> Evaluated:
+) -> Evaluation:
     """Combine the arguments; one that is expensive sees only rows that no earlier one has decided."""
     values: pa.Array | pa.Scalar = pa.scalar(not deciding)
     errors = None
@@ -73,7 +73,7 @@ def _decide(
             errors = None
         else:  # true AND error: the error's NULL already made it NULL
             values = frame.array(values)
-    return Evaluated(values, errors)
+    return Evaluation(values, errors)
 
 
 @function(
@@ -84,8 +84,8 @@ def _decide(
     summary="False where true, true where false.",
     is_operator=True,
 )
-def _not(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(pc.invert(arguments[0].values))
+def _not(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(pc.invert(arguments[0].values))
 
 
 def _any_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
@@ -102,8 +102,8 @@ def _any_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa
     is_operator=True,
     null_propagates=False,
 )
-def _is_null(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(pc.is_null(arguments[0].values))
+def _is_null(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(pc.is_null(arguments[0].values))
 
 
 @function(
@@ -116,5 +116,5 @@ def _is_null(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> 
     is_operator=True,
     null_propagates=False,
 )
-def _is_not_null(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(pc.is_valid(arguments[0].values))
+def _is_not_null(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(pc.is_valid(arguments[0].values))

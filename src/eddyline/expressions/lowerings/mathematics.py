@@ -15,7 +15,7 @@ from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
 from eddyline.expressions.buffers import Mask, arrow, clear, known_and, operands
 from eddyline.expressions.coercion import as_integer, coerce
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluation, Frame
 from eddyline.expressions.function import Typing, function
 from eddyline.expressions.lowerings.arithmetic import OVERFLOW
 from eddyline.model import Call, Expression
@@ -62,13 +62,13 @@ def _register(
     is_null: Callable[[Doubles], Any] | None = None,
 ) -> None:
     @function(*names, typing=doubles(), arguments=1, signature=f"{names[0]}(x)", summary=summary)
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (x,), known = operands(arguments, frame)
         with np.errstate(all="ignore"):
             values = compute(x)
             if is_null is not None:
                 known = known_and(known, np.broadcast_to(~is_null(x), frame.n_rows))
-        return Evaluated(arrow(np.broadcast_to(values, frame.n_rows), known, DOUBLE))
+        return Evaluation(arrow(np.broadcast_to(values, frame.n_rows), known, DOUBLE))
 
 
 _register("sign", "signum", compute=lambda x: np.where(x == 0, x, np.sign(x)), summary="-1.0, 0.0 or 1.0.")
@@ -105,11 +105,11 @@ def _register_two(
     *names: str, compute: Callable[[Doubles, Doubles], Any], signature: str, summary: str
 ) -> None:
     @function(*names, typing=doubles(), arguments=2, signature=signature, summary=summary)
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (a, b), known = operands(arguments, frame)
         with np.errstate(all="ignore"):
             values = compute(a, b)
-        return Evaluated(arrow(np.broadcast_to(values, frame.n_rows), known, DOUBLE))
+        return Evaluation(arrow(np.broadcast_to(values, frame.n_rows), known, DOUBLE))
 
 
 def _power(x: Doubles, y: Doubles) -> Any:
@@ -135,7 +135,7 @@ _register_two(
     signature="log([base,] x)",
     summary="Logarithm, natural without a base; NULL up to zero.",
 )
-def _log(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _log(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     views, known = operands(arguments, frame)
     with np.errstate(all="ignore"):
         values = np.log(views[-1])
@@ -144,13 +144,13 @@ def _log(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Eval
             values = values / np.log(views[0])
             is_null = is_null | (views[0] <= 0)
     known = known_and(known, np.broadcast_to(~is_null, frame.n_rows))
-    return Evaluated(arrow(np.broadcast_to(values, frame.n_rows), known, DOUBLE))
+    return Evaluation(arrow(np.broadcast_to(values, frame.n_rows), known, DOUBLE))
 
 
 def _register_constant(name: str, value: float, summary: str) -> None:
     @function(name, typing=doubles(), arguments=0, signature=f"{name}()", summary=summary)
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-        return Evaluated(pa.scalar(value, DOUBLE))
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+        return Evaluation(pa.scalar(value, DOUBLE))
 
 
 _register_constant("pi", math.pi, "The circumference of a circle by its diameter, about 3.14159.")
@@ -172,16 +172,16 @@ def _number_or_interval(arguments: Sequence[Expression]) -> tuple[Sequence[Expre
 @function(
     "abs", typing=_number_or_interval, arguments=1, signature="abs(x)", summary="The value without its sign."
 )
-def _abs(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _abs(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     t = expression.type
     if is_decimal(t):
-        return Evaluated(pc.abs(arguments[0].values))
+        return Evaluation(pc.abs(arguments[0].values))
     (x,), known = operands(arguments, frame)
     if is_floating(t):
-        return Evaluated(arrow(np.broadcast_to(np.abs(x), frame.n_rows), known, t))
+        return Evaluation(arrow(np.broadcast_to(np.abs(x), frame.n_rows), known, t))
     lowest = np.broadcast_to(x == np.iinfo(x.dtype).min, frame.n_rows)
     errors = frame.fail(known_and(known, lowest), OVERFLOW, f"abs({np.iinfo(x.dtype).min}) is out of range")
-    return Evaluated(arrow(np.broadcast_to(np.abs(x), frame.n_rows), clear(known, errors), t), errors)
+    return Evaluation(arrow(np.broadcast_to(np.abs(x), frame.n_rows), clear(known, errors), t), errors)
 
 
 # ------------------------------------------------------------------------------------- whole numbers
@@ -198,22 +198,22 @@ def _whole_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression]
 
 def _register_whole(*names: str, decimal_mode: str, compute: Callable[[Doubles], Any], summary: str) -> None:
     @function(*names, typing=_whole_typing, arguments=1, signature=f"{names[0]}(x)", summary=summary)
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         t = expression.arguments[0].type
         if is_integer(t):
-            return Evaluated(arguments[0].values)
+            return Evaluation(arguments[0].values)
         if is_decimal(t):
             values, bad = decimals.fit(frame.array(arguments[0]), expression.type, rounding=decimal_mode)
             assert bad is None, "a digit more is enough"
-            return Evaluated(values)
+            return Evaluation(values)
         (x,), known = operands(arguments, frame)
         whole = np.broadcast_to(compute(x), frame.n_rows)
         outside = known_and(known, (whole >= 2.0**63) | (whole < -(2.0**63)))  # NaN becomes 0, as in Java
         errors = frame.fail(outside, OVERFLOW, f"{names[0]} is out of the range of BIGINT")
-        return Evaluated(arrow(saturated(whole), clear(known, errors), BIGINT), errors)
+        return Evaluation(arrow(saturated_bigints(whole), clear(known, errors), BIGINT), errors)
 
 
-def saturated(x: Doubles) -> npt.NDArray[np.int64]:
+def saturated_bigints(x: Doubles) -> npt.NDArray[np.int64]:
     """Whole doubles as BIGINT, as Java converts them: the nearest there is, and 0 for NaN."""
     limits = np.iinfo(np.int64)
     inside = np.abs(x) < 2.0**63  # false for NaN
@@ -244,10 +244,10 @@ def _shift_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression]
 
 def _register_shift(*names: str, compute: Callable[[Any, Any], Any], summary: str) -> None:
     @function(*names, typing=_shift_typing, arguments=2, signature=f"{names[0]}(a, bits)", summary=summary)
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (a, by), known = operands(arguments, frame)
         bits = (by & (a.dtype.itemsize * 8 - 1)).astype(a.dtype)  # Java counts modulo the width
-        return Evaluated(arrow(np.broadcast_to(compute(a, bits), frame.n_rows), known, expression.type))
+        return Evaluation(arrow(np.broadcast_to(compute(a, bits), frame.n_rows), known, expression.type))
 
 
 def _shift_unsigned(a: npt.NDArray[Any], bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -276,12 +276,14 @@ def _countable(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], p
     signature="bit_count(a)",
     summary="How many bits are set; a negative number counts as 64 bits.",
 )
-def _bit_count(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _bit_count(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     array = frame.array(arguments[0])
     if array.type == BOOLEAN:
-        return Evaluated(array.cast(INT))
-    (a,), known = operands([Evaluated(array)], frame)
-    return Evaluated(arrow(np.bitwise_count(a.astype(np.int64).view(np.uint64)).astype(np.int32), known, INT))
+        return Evaluation(array.cast(INT))
+    (a,), known = operands([Evaluation(array)], frame)
+    return Evaluation(
+        arrow(np.bitwise_count(a.astype(np.int64).view(np.uint64)).astype(np.int32), known, INT)
+    )
 
 
 # ------------------------------------------------------------------------------------- others
@@ -300,11 +302,11 @@ def _factorial_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Express
     signature="factorial(n)",
     summary="1 · 2 · … · n for n from 0 to 20, otherwise NULL.",
 )
-def _factorial(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _factorial(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     (n,), known = operands(arguments, frame)
     has_value: Mask = np.broadcast_to((n >= 0) & (n <= 20), frame.n_rows)
     values = np.broadcast_to(_FACTORIALS[np.clip(n, 0, 20)], frame.n_rows)
-    return Evaluated(arrow(values, known_and(known, has_value), BIGINT))
+    return Evaluation(arrow(values, known_and(known, has_value), BIGINT))
 
 
 def _bucket_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
@@ -319,13 +321,13 @@ def _bucket_typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression
     signature="width_bucket(x, low, high, n)",
     summary="The number of the bucket x is in, of n from low to high; 0 below, n + 1 above.",
 )
-def _width_bucket(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _width_bucket(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     (x, low, high, n), known = operands(arguments, frame)
     with np.errstate(all="ignore"):
         is_null = (n <= 0) | (n == np.iinfo(np.int64).max) | np.isnan(x) | (low == high)
         is_null = is_null | ~np.isfinite(low) | ~np.isfinite(high)
-        inside = saturated(n * np.abs(x - low) / np.abs(high - low)) + 1
+        inside = saturated_bigints(n * np.abs(x - low) / np.abs(high - low)) + 1
         below, above = np.where(low < high, x < low, x > low), np.where(low < high, x >= high, x <= high)
     values = np.where(below, 0, np.where(above, n + 1, inside))
     known = known_and(known, np.broadcast_to(~is_null, frame.n_rows))
-    return Evaluated(arrow(np.broadcast_to(values, frame.n_rows), known, BIGINT))
+    return Evaluation(arrow(np.broadcast_to(values, frame.n_rows), known, BIGINT))

@@ -40,7 +40,7 @@ def takes(*parameters: Parameter, result: pa.DataType | None = None, rest: Param
     return typing
 
 
-def expected(what: str, e: Expression, hint: str | None = None) -> TypeMismatchError:
+def argument_error(what: str, e: Expression, hint: str | None = None) -> TypeMismatchError:
     """The refusal of an argument that is not `what`."""
     return TypeMismatchError(f"expected {what}, found {type_name(e.type)}", span=e.span, hint=hint)
 
@@ -49,7 +49,7 @@ def text(e: Expression) -> Expression:
     """STRING; anything else needs a CAST."""
     if e.type not in (STRING, NULL):
         hint = "Convert it first: CAST(… AS STRING)." if not is_nested(e.type) else None
-        raise expected("STRING", e, hint)
+        raise argument_error("STRING", e, hint)
     return coerce(e, STRING)
 
 
@@ -63,7 +63,7 @@ def octets(e: Expression) -> Expression:
     return cast(e, BINARY, span=e.span) if e.type == STRING else coerce(e, BINARY)
 
 
-def printed(e: Expression) -> Expression:
+def as_text(e: Expression) -> Expression:
     """STRING; the usual text of any other scalar."""
     return cast(e, STRING, span=e.span) if e.type != NULL else coerce(e, STRING)
 
@@ -71,14 +71,14 @@ def printed(e: Expression) -> Expression:
 def integer(e: Expression) -> Expression:
     """INT; a BIGINT must be in its range when it comes."""
     if e.type != NULL and not is_integer(e.type):
-        raise expected("a whole number", e)
+        raise argument_error("a whole number", e)
     return cast(e, INT, span=e.span)
 
 
 def whole_number(e: Expression) -> Expression:
     """BIGINT."""
     if e.type != NULL and not is_integer(e.type):
-        raise expected("a whole number", e)
+        raise argument_error("a whole number", e)
     return coerce(e, BIGINT)
 
 
@@ -87,7 +87,7 @@ def exactly(to: pa.DataType) -> Parameter:
 
     def rule(e: Expression) -> Expression:
         if e.type == STRING and to != STRING:
-            raise expected(type_name(to), e, _cast_hint(e, to))
+            raise argument_error(type_name(to), e, _cast_hint(e, to))
         return coerce(e, to)
 
     return rule
@@ -96,14 +96,14 @@ def exactly(to: pa.DataType) -> Parameter:
 def day(e: Expression) -> Expression:
     """DATE; of a timestamp, its day in the session's time zone."""
     if e.type not in (NULL, DATE) and not is_temporal(e.type):
-        raise expected("DATE", e, _cast_hint(e, DATE))
+        raise argument_error("DATE", e, _cast_hint(e, DATE))
     return cast(e, DATE, span=e.span)
 
 
 def instant(e: Expression) -> Expression:
     """TIMESTAMP; a date or a time without a zone is taken in the session's time zone."""
     if e.type != NULL and not is_temporal(e.type):
-        raise expected("TIMESTAMP", e, _cast_hint(e, TIMESTAMP))
+        raise argument_error("TIMESTAMP", e, _cast_hint(e, TIMESTAMP))
     return cast(e, TIMESTAMP, span=e.span)
 
 

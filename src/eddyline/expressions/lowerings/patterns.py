@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.expressions.frame import ErrorCodes, Evaluated, Frame, RowError
+from eddyline.expressions.frame import ErrorCodes, Evaluation, Frame, RowError
 from eddyline.types import BOOLEAN
 
 # Takes values and one pattern, gives one BOOLEAN per value; may raise RowError for a pattern that is none.
 Test = Callable[[pa.Array, Any], pa.Array]
 
 
-def tested(value: Evaluated, pattern: Evaluated, frame: Frame, test: Test) -> Evaluated:
+def pattern_test(value: Evaluation, pattern: Evaluation, frame: Frame, test: Test) -> Evaluation:
     """`test` of each value against the pattern of its row; NULL where either is."""
     if isinstance(pattern.values, pa.Scalar):
         if isinstance(value.values, pa.Scalar):
             hits, codes = _against(pa.repeat(value.values, 1), pattern.values, frame, test)
-            return Evaluated(hits[0], None if codes is None else np.repeat(codes, frame.n_rows))
-        return Evaluated(*_against(value.values, pattern.values, frame, test))
+            return Evaluation(hits[0], None if codes is None else np.repeat(codes, frame.n_rows))
+        return Evaluation(*_against(value.values, pattern.values, frame, test))
     values = frame.array(value)
     encoded = pattern.values.dictionary_encode()
     of_row = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -39,7 +39,7 @@ def tested(value: Evaluated, pattern: Evaluated, frame: Frame, test: Test) -> Ev
     back = np.empty(frame.n_rows, np.int64)
     back[order] = np.arange(frame.n_rows)
     answer = pa.concat_arrays(parts).take(pa.array(back))
-    return Evaluated(answer, codes if codes.any() else None)
+    return Evaluation(answer, codes if codes.any() else None)
 
 
 def _against(

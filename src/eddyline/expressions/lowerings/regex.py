@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import Span, UnsupportedError
-from eddyline.expressions.frame import Evaluated, Frame, merge_errors
+from eddyline.expressions.frame import Evaluation, Frame, merge_errors
 from eddyline.expressions.function import Typing, function
 from eddyline.expressions.limits import (
     LONGEST_MADE,
@@ -27,8 +27,8 @@ from eddyline.expressions.limits import (
 from eddyline.expressions.lowerings.java_regex import (
     Anchor,
     JavaPattern,
-    Node,
     RefusedPattern,
+    RegexNode,
     Sequential,
     groups_in_lazy_loops,
     least_width,
@@ -64,7 +64,7 @@ def _refusal(pattern: str, problem: RefusedPattern, span: Span | None) -> Unsupp
     )
 
 
-def _checked(
+def _checked_typing(
     typing: Typing, *, finds_all: bool = False, extracts: bool = False, takes_empty: bool = False
 ) -> Typing:
     """`typing`, plus the check that the pattern (argument 2) can be matched as Java would.
@@ -96,7 +96,7 @@ def _checked(
     return checked
 
 
-def _check_ends(root: Node, *, finds_all: bool) -> None:
+def _check_ends(root: RegexNode, *, finds_all: bool) -> None:
     n_last, n_elsewhere = line_ends(root)
     if n_elsewhere:
         raise RefusedPattern("$ or \\Z before the end of the pattern", 0, "Write \\\\z for the very end.")
@@ -113,19 +113,19 @@ def _check_ends(root: Node, *, finds_all: bool) -> None:
     "rlike",
     "regexp_like",
     "regexp",
-    typing=_checked(takes(text, text, result=BOOLEAN)),
+    typing=_checked_typing(takes(text, text, result=BOOLEAN)),
     arguments=2,
     constants=(1,),
     signature="text RLIKE pattern",
     summary="Whether a part of the text matches the regular expression.",
     is_operator=True,
 )
-def _rlike(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _rlike(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     pattern = _constant(expression.arguments[1])
     if pattern is None:
-        return Evaluated(pa.scalar(None, BOOLEAN))
+        return Evaluation(pa.scalar(None, BOOLEAN))
     root = java_pattern(pattern).root
-    return Evaluated(
+    return Evaluation(
         _by_line_end(
             frame.array(arguments[0]),
             root,
@@ -134,7 +134,9 @@ def _rlike(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
     )
 
 
-def _by_line_end(values: pa.Array, root: Node, compute: Callable[[pa.Array, bool], pa.Array]) -> pa.Array:
+def _by_line_end(
+    values: pa.Array, root: RegexNode, compute: Callable[[pa.Array, bool], pa.Array]
+) -> pa.Array:
     """`compute` of the values that end in \\r\\n and of the others, as `$` is not the same for both."""
     if line_ends(root) == (0, 0):
         return compute(values, False)
@@ -148,7 +150,7 @@ def _by_line_end(values: pa.Array, root: Node, compute: Callable[[pa.Array, bool
 
 
 def _extract_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    typing = _checked(takes(text, text, integer, result=STRING), extracts=True)
+    typing = _checked_typing(takes(text, text, integer, result=STRING), extracts=True)
     taken, result = typing(arguments)
     pattern, number = _constant(taken[1]), _group_number(taken)
     if pattern is None or number is None:
@@ -180,7 +182,7 @@ def _group_number(arguments: Sequence[Expression]) -> int | None:
     return None if number.value is None else int(number.value)
 
 
-def _without_line_end(root: Node) -> tuple[Node, Node | None]:
+def _without_line_end(root: RegexNode) -> tuple[RegexNode, RegexNode | None]:
     """The pattern, and a last `$` of it apart: it must not become part of the match."""
     if isinstance(root, Sequential) and root.parts and root.parts[-1] == Anchor("last line end"):
         return Sequential(root.parts[:-1]), root.parts[-1]
@@ -195,10 +197,10 @@ def _without_line_end(root: Node) -> tuple[Node, Node | None]:
     signature="regexp_extract(text, pattern [, group])",
     summary="What a group (by default the first, 0: all) of the first match matched; an empty text if nothing did.",
 )
-def _regexp_extract(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _regexp_extract(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     pattern, number = _constant(expression.arguments[1]), _group_number(expression.arguments)
     if pattern is None or number is None:
-        return Evaluated(pa.scalar(None, STRING))
+        return Evaluation(pa.scalar(None, STRING))
     root = java_pattern(pattern).root
     values = frame.array(arguments[0])
 
@@ -211,14 +213,14 @@ def _regexp_extract(arguments: Sequence[Evaluated], expression: Call, frame: Fra
         return pc.fill_null(pc.struct_field(pc.extract_regex(texts, written), [0]), "")
 
     groups = _by_line_end(values, root, found)
-    return Evaluated(pc.if_else(values.is_valid(), groups, pa.scalar(None, STRING)))
+    return Evaluation(pc.if_else(values.is_valid(), groups, pa.scalar(None, STRING)))
 
 
 # ------------------------------------------------------------------------------------------ all matches
 
 
 def _replace_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    taken, result = _checked(takes(text, text, text, result=STRING), finds_all=True)(arguments)
+    taken, result = _checked_typing(takes(text, text, text, result=STRING), finds_all=True)(arguments)
     pattern, replacement = _constant(taken[1]), _constant(taken[2])
     if pattern is not None and replacement is not None:
         try:
@@ -274,18 +276,18 @@ def re2_replacement(replacement: str, n_groups: int) -> str:
     signature="regexp_replace(text, pattern, replacement)",
     summary="With every match replaced; $1 in the replacement stands for what group 1 matched.",
 )
-def _regexp_replace(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _regexp_replace(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     pattern, replacement = map(_constant, expression.arguments[1:])
     if pattern is None or replacement is None:
-        return Evaluated(pa.scalar(None, STRING))
+        return Evaluation(pa.scalar(None, STRING))
     read = java_pattern(pattern)
     written = re2(read.root, range(1, read.n_groups + 1))
     new = re2_replacement(replacement, read.n_groups)
     values = frame.array(arguments[0])
     errors = check_lengths("regexp_replace", _most_bytes(values, written, new), frame, 4 * LONGEST_MADE)
-    replaced = _replaced(where_fine(values, errors, frame), written, new)
+    replaced = _replaced_texts(where_fine(values, errors, frame), written, new)
     too_long = check_lengths("regexp_replace", joined_lengths([replaced], frame.n_rows), frame)
-    return Evaluated(replaced, merge_errors(errors, too_long))
+    return Evaluation(replaced, merge_errors(errors, too_long))
 
 
 def _most_bytes(values: pa.Array, pattern: str, new: str) -> npt.NDArray[np.int64] | None:
@@ -294,12 +296,12 @@ def _most_bytes(values: pa.Array, pattern: str, new: str) -> npt.NDArray[np.int6
     if values.nbytes * (1 + n_groups + size) <= LONGEST_MADE:  # no match is empty
         return None
     (mark,) = _unused_marks(values, 1)
-    counts = pc.fill_null(pc.count_substring(_replaced(values, pattern, mark), mark), 0)
+    counts = pc.fill_null(pc.count_substring(_replaced_texts(values, pattern, mark), mark), 0)
     n_matches = counts.to_numpy(zero_copy_only=False).astype(np.int64)
     return lengths(values, len(values)) * (1 + n_groups) + n_matches * size
 
 
-def _replaced(values: pa.Array, pattern: str, replacement: str) -> pa.Array:
+def _replaced_texts(values: pa.Array, pattern: str, replacement: str) -> pa.Array:
     return pc.replace_substring_regex(values, pattern=pattern, replacement=replacement)
 
 
@@ -317,26 +319,26 @@ def _unused_marks(values: pa.Array, n: int) -> list[str]:
 
 @function(
     "regexp_count",
-    typing=_checked(takes(text, text, result=INT), finds_all=True),
+    typing=_checked_typing(takes(text, text, result=INT), finds_all=True),
     arguments=2,
     constants=(1,),
     signature="regexp_count(text, pattern)",
     summary="How many parts of the text match.",
 )
-def _regexp_count(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _regexp_count(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     pattern = _constant(expression.arguments[1])
     if pattern is None:
-        return Evaluated(pa.scalar(None, INT))
+        return Evaluation(pa.scalar(None, INT))
     values = frame.array(arguments[0])
     # Arrow's own count forgets what stood before a match, and so would find ^ more than once.
     (mark,) = _unused_marks(values, 1)
-    marked = _replaced(values, re2(java_pattern(pattern).root), mark)
-    return Evaluated(pc.count_substring(marked, mark))
+    marked = _replaced_texts(values, re2(java_pattern(pattern).root), mark)
+    return Evaluation(pc.count_substring(marked, mark))
 
 
 @function(
     "split",
-    typing=_checked(
+    typing=_checked_typing(
         takes(text, text, exactly(INT), result=TEXTS),
         finds_all=True,
         takes_empty=True,
@@ -346,31 +348,31 @@ def _regexp_count(arguments: Sequence[Evaluated], expression: Call, frame: Frame
     signature="split(text, pattern [, limit])",
     summary="The parts between matches of a regular expression; with a positive limit at most so many parts.",
 )
-def _split(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _split(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     pattern = _constant(expression.arguments[1])
     limit = expression.arguments[2] if len(expression.arguments) == 3 else Literal(INT, -1)
     assert isinstance(limit, Literal), "a limit is a constant"
     if pattern is None or limit.value is None:
-        return Evaluated(pa.scalar(None, TEXTS))
+        return Evaluation(pa.scalar(None, TEXTS))
     if pattern == "":
         return rowwise(lambda whole: _characters(whole, limit.value), arguments[:1], frame, TEXTS)
     values = frame.array(arguments[0])
     written = re2(java_pattern(pattern).root)
     if limit.value <= 0 or limit.value > MOST_ELEMENTS:  # more parts are made of no text
         (mark,) = _unused_marks(values, 1)
-        marked = _replaced(values, written, mark)
+        marked = _replaced_texts(values, written, mark)
         counts = pc.fill_null(pc.count_substring(marked, mark), 0).to_numpy(zero_copy_only=False)
         errors = check_counts("split", counts.astype(np.int64) + 1, frame)
-        return Evaluated(pc.split_pattern(where_fine(marked, errors, frame), mark), errors)
+        return Evaluation(pc.split_pattern(where_fine(marked, errors, frame), mark), errors)
     before, after = _unused_marks(values, 2)
-    marked = _replaced(values, written, rf"{before}\0{after}")
+    marked = _replaced_texts(values, written, rf"{before}\0{after}")
 
     def parts(whole: str) -> list[str]:
         first, *rest = whole.split(before, limit.value - 1)
         cut = [first, *(part.partition(after)[2] for part in rest)]
         return [*cut[:-1], cut[-1].replace(before, "").replace(after, "")]
 
-    return rowwise(parts, [Evaluated(marked)], frame, TEXTS)
+    return rowwise(parts, [Evaluation(marked)], frame, TEXTS)
 
 
 def _characters(whole: str, limit: int) -> list[str]:

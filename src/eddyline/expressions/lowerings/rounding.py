@@ -13,9 +13,9 @@ from eddyline.errors import TypeMismatchError
 from eddyline.expressions import decimals
 from eddyline.expressions.buffers import arrow, clear, known_and, numbers, valid
 from eddyline.expressions.coercion import as_integer, coerce
-from eddyline.expressions.conversions.converted import one_by_one, patched
+from eddyline.expressions.conversions.conversion import one_by_one, patched_values
 from eddyline.expressions.conversions.numbers import has_plain_digits, plain_digits
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluation, Frame
 from eddyline.expressions.function import function
 from eddyline.expressions.lowerings.arithmetic import OUT_OF_RANGE, OVERFLOW
 from eddyline.model import Call, Expression, Literal
@@ -67,15 +67,15 @@ def _register(name: str, mode: str, summary: str) -> None:
         signature=f"{name}(x [, places])",
         summary=summary,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         places = arguments[1].values.as_py()
         if places is None:
-            return Evaluated(pa.scalar(None, expression.type))
+            return Evaluation(pa.scalar(None, expression.type))
         array = frame.array(arguments[0])
         if is_decimal(array.type):
             return _decimals(array, places, mode, expression.type, frame)
         if is_floating(array.type):
-            return Evaluated(_floats(array, places, mode))
+            return Evaluation(_floats(array, places, mode))
         return _integers(array, places, mode, frame)
 
 
@@ -83,7 +83,7 @@ _register("round", decimals.HALF_UP, "Rounded to decimal places (a constant), ha
 _register("bround", decimals.HALF_EVEN, "Rounded to decimal places (a constant), halves to the even digit.")
 
 
-def _decimals(array: pa.Array, places: int, mode: str, to: pa.DataType, frame: Frame) -> Evaluated:
+def _decimals(array: pa.Array, places: int, mode: str, to: pa.DataType, frame: Frame) -> Evaluation:
     if places >= 0:
         values, bad = decimals.fit(array, to, rounding=mode)
     else:
@@ -91,7 +91,7 @@ def _decimals(array: pa.Array, places: int, mode: str, to: pa.DataType, frame: F
     errors = None
     if bad is not None:
         errors = frame.fail(bad, OUT_OF_RANGE, f"the rounded number does not fit into {type_name(to)}")
-    return Evaluated(values, errors)
+    return Evaluation(values, errors)
 
 
 def _at_power(array: pa.Array, power: int, mode: str) -> pa.Array:
@@ -103,13 +103,13 @@ def _at_power(array: pa.Array, power: int, mode: str) -> pa.Array:
         decimals.whole(array, array.type.scale), pa.scalar(10**drop, _WHOLE), mode
     )
     return pc.multiply(
-        decimals.relabelled(cut, 1, 0), pa.scalar(10**power, pa.decimal256(decimals.WIDE - 2, 0))
+        decimals.relabelled_decimals(cut, 1, 0), pa.scalar(10**power, pa.decimal256(decimals.WIDE - 2, 0))
     )
 
 
-def _integers(array: pa.Array, places: int, mode: str, frame: Frame) -> Evaluated:
+def _integers(array: pa.Array, places: int, mode: str, frame: Frame) -> Evaluation:
     if places >= 0:
-        return Evaluated(array)
+        return Evaluation(array)
     rounded = _at_power(array.cast(BIGINT).cast(pa.decimal128(19, 0)), -places, mode)
     limits = np.iinfo(array.type.to_pandas_dtype())
     outside = decimals.beyond(rounded, int(limits.max), int(limits.min))
@@ -118,7 +118,7 @@ def _integers(array: pa.Array, places: int, mode: str, frame: Frame) -> Evaluate
         errors = frame.fail(
             outside, OVERFLOW, f"the rounded number does not fit into {type_name(array.type)}"
         )
-    return Evaluated(
+    return Evaluation(
         arrow(decimals.low_bits(rounded).astype(limits.dtype), clear(valid(array), errors), array.type),
         errors,
     )
@@ -134,7 +134,7 @@ def _floats(array: pa.Array, places: int, mode: str) -> pa.Array:
     unchanged = ~np.isfinite(values) | ((size >= _WHOLE_FROM) & (places >= 0))
     is_plain = (has_plain_digits(values) & (-15 <= places <= 22)) | (values == 0)
     digits = plain_digits(array, known_and(known, ~unchanged & is_plain))
-    roomy = decimals.relabelled(digits, MAX_PRECISION, digits.type.scale)
+    roomy = decimals.relabelled_decimals(digits, MAX_PRECISION, digits.type.scale)
     rounded = pc.round(roomy, ndigits=max(min(places, 22), -15), round_mode=mode)
     result = pc.if_else(pa.array(unchanged), array, rounded.cast(STRING).cast(array.type))
     rare = known_and(known, ~unchanged & ~is_plain)
@@ -143,7 +143,7 @@ def _floats(array: pa.Array, places: int, mode: str) -> pa.Array:
     texts, _ = one_by_one(
         array.cast(STRING), rare, lambda text: _rounded_text(str(text), places, mode), STRING
     )
-    return patched(result, rare, texts.cast(array.type))
+    return patched_values(result, rare, texts.cast(array.type))
 
 
 _LONG = Context(prec=2000)  # more digits than a double can show, before and after the point

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.expressions.frame import MADE_AT_ONCE, ErrorCodes, Evaluated, Frame, RowError
+from eddyline.expressions.frame import MADE_AT_ONCE, ErrorCodes, Evaluation, Frame, RowError
 from eddyline.expressions.limits import lengths, value_bytes
 from eddyline.types import BINARY, STRING, is_nested
 
@@ -20,28 +20,28 @@ _LARGE = (str, bytes, list)  # values that may take much room
 
 def rowwise(
     function: Callable[..., Any],
-    arguments: Sequence[Evaluated],
+    arguments: Sequence[Evaluation],
     frame: Frame,
     to: pa.DataType,
     *,
     takes_null: bool = False,
-) -> Evaluated:
+) -> Evaluation:
     """`function` of the arguments of each row as Python values. Unless it takes NULL (None), NULL gives NULL."""
     columns = [a.values for a in arguments]
     if all(isinstance(c, pa.Scalar) for c in columns):
-        values, codes = _mapped(function, [tuple(c.as_py() for c in columns)], frame, to, takes_null)
-        return Evaluated(values[0], None if codes is None else np.repeat(codes, frame.n_rows))
+        values, codes = _mapped_rows(function, [tuple(c.as_py() for c in columns)], frame, to, takes_null)
+        return Evaluation(values[0], None if codes is None else np.repeat(codes, frame.n_rows))
     arrays = [c for c in columns if not isinstance(c, pa.Scalar)]
     if len(arrays) == 1 and not is_nested(arrays[0].type):
         return _of_one_column(function, columns, frame, to, takes_null)
     spread = [_python(c, frame.n_rows) for c in columns]
     rows = list(zip(*spread, strict=True))
     if any(is_nested(c.type) for c in columns):
-        return Evaluated(*_mapped(function, rows, frame, to, takes_null))
+        return Evaluation(*_mapped_rows(function, rows, frame, to, takes_null))
     numbered: dict[Any, int] = {}
     indices = np.fromiter((numbered.setdefault(row, len(numbered)) for row in rows), np.int64, len(rows))
-    values, codes = _mapped(function, numbered, frame, to, takes_null)
-    return Evaluated(_spread(values, pa.array(indices), frame), None if codes is None else codes[indices])
+    values, codes = _mapped_rows(function, numbered, frame, to, takes_null)
+    return Evaluation(_spread(values, pa.array(indices), frame), None if codes is None else codes[indices])
 
 
 def _spread(values: pa.Array, indices: pa.Array, frame: Frame) -> pa.Array:
@@ -58,22 +58,22 @@ def _of_one_column(
     frame: Frame,
     to: pa.DataType,
     takes_null: bool,
-) -> Evaluated:
+) -> Evaluation:
     constants = [c.as_py() if isinstance(c, pa.Scalar) else None for c in columns]
     at = next(k for k, c in enumerate(columns) if not isinstance(c, pa.Scalar))
     encoded = columns[at].dictionary_encode(null_encoding="encode")
     rows = [(*constants[:at], value, *constants[at + 1 :]) for value in encoded.dictionary.to_pylist()]
-    values, codes = _mapped(function, rows, frame, to, takes_null)
+    values, codes = _mapped_rows(function, rows, frame, to, takes_null)
     if codes is not None:
         codes = codes[encoded.indices.to_numpy(zero_copy_only=False)]
-    return Evaluated(_spread(values, encoded.indices, frame), codes)
+    return Evaluation(_spread(values, encoded.indices, frame), codes)
 
 
 def _python(column: pa.Array | pa.Scalar, n_rows: int) -> Iterable[Any]:
     return [column.as_py()] * n_rows if isinstance(column, pa.Scalar) else column.to_pylist()
 
 
-def _mapped(
+def _mapped_rows(
     function: Callable[..., Any],
     rows: Iterable[tuple[Any, ...]],
     frame: Frame,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expressions.coercion import coerce
-from eddyline.expressions.frame import Evaluated, Frame, RowError
+from eddyline.expressions.frame import Evaluation, Frame, RowError
 from eddyline.expressions.function import function
 from eddyline.expressions.limits import (
     LONGEST_MADE,
@@ -24,9 +24,9 @@ from eddyline.expressions.limits import (
     where_fine,
 )
 from eddyline.expressions.lowerings.parameters import exactly, integer, takes, text, text_or_bytes
-from eddyline.expressions.lowerings.patterns import tested
+from eddyline.expressions.lowerings.patterns import pattern_test
 from eddyline.expressions.lowerings.rowwise import is_ascii, rowwise
-from eddyline.expressions.lowerings.strings import cut
+from eddyline.expressions.lowerings.strings import text_slice
 from eddyline.model import Call, Expression
 from eddyline.types import BIGINT, BINARY, BOOLEAN, INT, STRING
 
@@ -47,8 +47,8 @@ def _register_test(name: str, test: Callable[[Any, Any], Any], where: str) -> No
         signature=f"{name}(text, part)",
         summary=f"Whether the text {where}.",
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-        return tested(arguments[0], arguments[1], frame, test)
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+        return pattern_test(arguments[0], arguments[1], frame, test)
 
 
 _register_test("contains", pc.match_substring, "has this part")
@@ -66,10 +66,10 @@ _register_test("endswith", pc.ends_with, "ends with this part")
     signature="instr(text, part)",
     summary="The position of the first such part, counted from 1; 0 if there is none.",
 )
-def _instr(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _instr(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     whole, part = arguments[0].values, arguments[1].values
     if isinstance(whole, pa.Array) and isinstance(part, pa.Scalar) and part.is_valid and is_ascii(whole):
-        return Evaluated(pc.add(pc.find_substring(whole, part.as_py()), pa.scalar(1, INT)))
+        return Evaluation(pc.add(pc.find_substring(whole, part.as_py()), pa.scalar(1, INT)))
     return rowwise(lambda whole, part: whole.find(part) + 1, arguments, frame, INT)
 
 
@@ -82,13 +82,13 @@ def _instr(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
     summary="The position of the first such part from `start` on, counted from 1; 0 if there is none.",
     asked_first=(2,),
 )
-def _locate(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _locate(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     if len(arguments) == 2:
         return _instr(arguments[::-1], expression, frame)
-    return rowwise(_located, arguments, frame, INT, takes_null=True)
+    return rowwise(_position_of, arguments, frame, INT, takes_null=True)
 
 
-def _located(part: str | None, whole: str | None, start: int | None) -> int | None:
+def _position_of(part: str | None, whole: str | None, start: int | None) -> int | None:
     if start is None:  # Spark's rule: no start finds nothing, whatever the texts are
         return 0
     if part is None or whole is None:
@@ -105,7 +105,7 @@ def _located(part: str | None, whole: str | None, start: int | None) -> int | No
     signature="find_in_set(word, words)",
     summary="The position of a word in a comma-separated list, counted from 1; 0 if it is not there.",
 )
-def _find_in_set(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _find_in_set(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     def position(word: str, words: str) -> int:
         check_elements("find_in_set", words.count(",") + 1)
         listed = words.split(",")
@@ -121,7 +121,7 @@ def _find_in_set(arguments: Sequence[Evaluated], expression: Call, frame: Frame)
     signature="levenshtein(a, b [, limit])",
     summary="How many characters to insert, delete or change to make a from b; -1 if above the limit.",
 )
-def _levenshtein(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _levenshtein(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return rowwise(_distance, arguments, frame, INT)
 
 
@@ -150,7 +150,7 @@ def _distance(a: str, b: str, limit: int | None = None) -> int:
     signature="split_part(text, delimiter, n)",
     summary="The n-th part between delimiters, counted from 1, or back from the end.",
 )
-def _split_part(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _split_part(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     def part(whole: str, delimiter: str, n: int) -> str:
         if n == 0:
             raise RowError("INVALID_INDEX_OF_ZERO", "parts are counted from 1, or back from -1")
@@ -169,7 +169,7 @@ def _split_part(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
     signature="substring_index(text, delimiter, n)",
     summary="What stands before the n-th delimiter, or after the n-th from the end if n is negative.",
 )
-def _substring_index(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _substring_index(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return rowwise(_before_delimiter, arguments, frame, STRING)
 
 
@@ -198,7 +198,7 @@ def _before_delimiter(whole: str, delimiter: str, n: int) -> str:
     signature="replace(text, part [, replacement])",
     summary="With every such part replaced, or removed.",
 )
-def _replace(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _replace(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     whole, part, *rest = (a.values for a in arguments)
     new = rest[0] if rest else pa.scalar("")
     is_constant = (
@@ -208,11 +208,11 @@ def _replace(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> 
         old, by = part.as_py(), new.as_py()
         errors = check_lengths("replace", _replaced_lengths(whole, old, by), frame)
         fine = where_fine(whole, errors, frame)
-        return Evaluated(pc.replace_substring(fine, pattern=old, replacement=by), errors)
-    return rowwise(_replaced, [arguments[0], arguments[1], Evaluated(new)], frame, STRING)
+        return Evaluation(pc.replace_substring(fine, pattern=old, replacement=by), errors)
+    return rowwise(_replaced_text, [arguments[0], arguments[1], Evaluation(new)], frame, STRING)
 
 
-def _replaced(whole: str, part: str, new: str) -> str:
+def _replaced_text(whole: str, part: str, new: str) -> str:
     if not part:
         return whole
     if len(new) > len(part):
@@ -237,7 +237,7 @@ def _replaced_lengths(whole: pa.Array, part: str, new: str) -> npt.NDArray[np.in
     signature="translate(text, from, to)",
     summary="With each character of `from` replaced by the one at its place in `to`, or removed.",
 )
-def _translate(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _translate(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     def translated(whole: str, old: str, new: str) -> str:
         table: dict[int, str] = {}
         for at, c in enumerate(old):
@@ -260,11 +260,13 @@ def _overlaid_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression
     signature="overlay(text, new, start [, length])",
     summary="With the characters from `start` replaced: as many as are new, or `length`.",
 )
-def _overlay(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _overlay(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     def overlaid(whole: Any, new: Any, start: int, length: int = -1) -> Any:
         check_length("overlay", len(whole) + len(new))
         kept_from = start + (length if length >= 0 else len(new))
-        return cut(whole, 1, start - 1) + new + cut(whole, kept_from, len(whole) + abs(kept_from))
+        return (
+            text_slice(whole, 1, start - 1) + new + text_slice(whole, kept_from, len(whole) + abs(kept_from))
+        )
 
     return rowwise(overlaid, arguments, frame, expression.type)
 
@@ -279,7 +281,7 @@ def _overlay(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> 
     signature="ascii(text)",
     summary="The number of the first character; 0 for an empty text.",
 )
-def _ascii(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _ascii(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return rowwise(lambda whole: ord(whole[0]) if whole else 0, arguments, frame, INT)
 
 
@@ -291,5 +293,5 @@ def _ascii(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
     signature="chr(n)",
     summary="The character of number n modulo 256; an empty text below zero.",
 )
-def _chr(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _chr(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return rowwise(lambda n: chr(n % 256) if n >= 0 else "", arguments, frame, STRING)

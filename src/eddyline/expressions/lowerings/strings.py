@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expressions.coercion import cast, coerce, common_type
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluation, Frame
 from eddyline.expressions.function import function
 from eddyline.expressions.limits import (
     LONGEST_REPEATED,
@@ -24,9 +24,9 @@ from eddyline.expressions.limits import (
 )
 from eddyline.expressions.lowerings.nested import Lists
 from eddyline.expressions.lowerings.parameters import (
-    expected,
+    argument_error,
+    as_text,
     integer,
-    printed,
     takes,
     text,
     text_or_bytes,
@@ -50,9 +50,9 @@ def _register_length(
         signature=f"{names[0]}(text)",
         summary=summary,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         values = arguments[0].values
-        return Evaluated(of_bytes(values) if values.type == BINARY else of_text(values))
+        return Evaluation(of_bytes(values) if values.type == BINARY else of_text(values))
 
 
 _register_length(
@@ -81,22 +81,22 @@ _register_length(
 # ------------------------------------------------------------------------------------------ case
 
 
-def upper(value: Evaluated, frame: Frame) -> Evaluated:
+def upper(value: Evaluation, frame: Frame) -> Evaluation:
     """In upper case by Unicode's full mapping: ß becomes SS."""
     # Arrow maps one character to one, and knows no SS; Python maps as Java does.
-    return _cased(value, frame, pc.ascii_upper, str.upper)
+    return _cased_text(value, frame, pc.ascii_upper, str.upper)
 
 
-def lower(value: Evaluated, frame: Frame) -> Evaluated:
+def lower(value: Evaluation, frame: Frame) -> Evaluation:
     """In lower case by Unicode's full mapping: a Greek word's last Σ becomes ς."""
-    return _cased(value, frame, pc.ascii_lower, str.lower)
+    return _cased_text(value, frame, pc.ascii_lower, str.lower)
 
 
-def _cased(
-    value: Evaluated, frame: Frame, of_ascii: Callable[[Any], Any], of_any: Callable[[str], str]
-) -> Evaluated:
+def _cased_text(
+    value: Evaluation, frame: Frame, of_ascii: Callable[[Any], Any], of_any: Callable[[str], str]
+) -> Evaluation:
     if isinstance(value.values, pa.Array) and is_ascii(value.values):
-        return Evaluated(of_ascii(value.values))
+        return Evaluation(of_ascii(value.values))
     return rowwise(of_any, [value], frame, STRING)
 
 
@@ -108,7 +108,7 @@ def _cased(
     signature="upper(text)",
     summary="In upper case.",
 )
-def _upper(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _upper(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return upper(arguments[0], frame)
 
 
@@ -120,7 +120,7 @@ def _upper(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
     signature="lower(text)",
     summary="In lower case.",
 )
-def _lower(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _lower(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return lower(arguments[0], frame)
 
 
@@ -131,11 +131,11 @@ def _lower(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Ev
     signature="initcap(text)",
     summary="The first letter after each space in title case, the others in lower case.",
 )
-def _initcap(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return rowwise(_capitalised, arguments, frame, STRING)
+def _initcap(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return rowwise(_capitalised_text, arguments, frame, STRING)
 
 
-def _capitalised(value: str) -> str:
+def _capitalised_text(value: str) -> str:
     words = value.split(" ")
     return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in words)
 
@@ -150,8 +150,8 @@ def _capitalised(value: str) -> str:
     signature="btrim(text [, characters])",
     summary="Without spaces (or any of these characters) at both ends.",
 )
-def _btrim(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return _trimmed(arguments, frame, pc.utf8_trim, str.strip)
+def _btrim(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return _trimmed_text(arguments, frame, pc.utf8_trim, str.strip)
 
 
 def _register_trim(
@@ -165,8 +165,8 @@ def _register_trim(
         summary=f"Without spaces (or any of these characters) at {side}.",
         asked_first=(1,),
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-        return _trimmed(arguments[::-1], frame, kernel, method)
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+        return _trimmed_text(arguments[::-1], frame, kernel, method)
 
 
 _register_trim("trim", pc.utf8_trim, str.strip, "both ends")
@@ -174,26 +174,26 @@ _register_trim("ltrim", pc.utf8_ltrim, str.lstrip, "the start")
 _register_trim("rtrim", pc.utf8_rtrim, str.rstrip, "the end")
 
 
-def _trimmed(
-    arguments: Sequence[Evaluated],
+def _trimmed_text(
+    arguments: Sequence[Evaluation],
     frame: Frame,
     kernel: Callable[..., Any],
     method: Callable[[str, str], str],
-) -> Evaluated:
+) -> Evaluation:
     """Text first, then the characters to cut off, by default only the space."""
     values = arguments[0].values
     characters = arguments[1].values if len(arguments) == 2 else pa.scalar(" ")
     if not isinstance(characters, pa.Scalar) or not isinstance(values, pa.Array):
-        return rowwise(method, [arguments[0], Evaluated(characters)], frame, STRING)
+        return rowwise(method, [arguments[0], Evaluation(characters)], frame, STRING)
     if not characters.is_valid:
-        return Evaluated(pa.scalar(None, STRING))
-    return Evaluated(kernel(values, characters=characters.as_py()))
+        return Evaluation(pa.scalar(None, STRING))
+    return Evaluation(kernel(values, characters=characters.as_py()))
 
 
 # ------------------------------------------------------------------------------------------ cutting
 
 
-def cut(value: str | bytes, position: int, length: int) -> str | bytes:
+def text_slice(value: str | bytes, position: int, length: int) -> str | bytes:
     """The characters from `position`, which counts from 1, or back from the end; 0 is as good as 1."""
     start = position - 1 if position > 0 else len(value) + position if position < 0 else 0
     return value[max(start, 0) : max(start + length, 0)]
@@ -207,16 +207,16 @@ def cut(value: str | bytes, position: int, length: int) -> str | bytes:
     signature="substring(text, start [, length])",
     summary="The part from `start` (the first character is 1, the last -1), of at most `length` characters.",
 )
-def _substring(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _substring(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     whole = arguments[0].values
     position = arguments[1].values
     length = arguments[2].values if len(arguments) == 3 else pa.scalar(_MAX_INT, INT)
     is_constant = isinstance(position, pa.Scalar) and isinstance(length, pa.Scalar)
     if not is_constant or isinstance(whole, pa.Scalar):
-        return rowwise(cut, [arguments[0], arguments[1], Evaluated(length)], frame, whole.type)
+        return rowwise(text_slice, [arguments[0], arguments[1], Evaluation(length)], frame, whole.type)
     if not position.is_valid or not length.is_valid:
-        return Evaluated(pa.scalar(None, whole.type))
-    return Evaluated(_constant_cut(whole, position.as_py(), length.as_py()))
+        return Evaluation(pa.scalar(None, whole.type))
+    return Evaluation(_constant_cut(whole, position.as_py(), length.as_py()))
 
 
 def _constant_cut(whole: pa.Array, position: int, length: int) -> pa.Array:
@@ -237,8 +237,8 @@ def _constant_cut(whole: pa.Array, position: int, length: int) -> pa.Array:
     signature="left(text, n)",
     summary="The first n characters.",
 )
-def _left(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return _substring([arguments[0], Evaluated(pa.scalar(1, INT)), arguments[1]], expression, frame)
+def _left(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return _substring([arguments[0], Evaluation(pa.scalar(1, INT)), arguments[1]], expression, frame)
 
 
 @function(
@@ -248,10 +248,10 @@ def _left(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Eva
     signature="right(text, n)",
     summary="The last n characters.",
 )
-def _right(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _right(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     n = arguments[1].values
     if isinstance(n, pa.Scalar) and n.is_valid and n.as_py() > 0:
-        return _substring([arguments[0], Evaluated(pa.scalar(-n.as_py(), INT))], expression, frame)
+        return _substring([arguments[0], Evaluation(pa.scalar(-n.as_py(), INT))], expression, frame)
     return rowwise(lambda whole, n: whole[-n:] if n > 0 else "", arguments, frame, STRING)
 
 
@@ -266,13 +266,13 @@ def _text_or_array(e: Expression) -> Expression:
     signature="reverse(text or array)",
     summary="The characters, or the elements of an array, from last to first.",
 )
-def _reverse(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _reverse(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     values = arguments[0].values
     if values.type == STRING:
-        return Evaluated(pc.utf8_reverse(values))
+        return Evaluation(pc.utf8_reverse(values))
     lists = Lists.of(frame.array(values))
     from_the_end = np.repeat(lists.starts + lists.sizes, lists.sizes) - 1 - lists.places
-    return Evaluated(lists.rebuilt(frame.array(values).values.take(pa.array(from_the_end))))
+    return Evaluation(lists.rebuilt(frame.array(values).values.take(pa.array(from_the_end))))
 
 
 # ------------------------------------------------------------------------------------------ padding and repeating
@@ -295,10 +295,10 @@ def _register_pad(name: str, side: str, pad: Callable[[Any, Any], Any]) -> None:
         signature=f"{name}(text, length [, filler])",
         summary=f"The text cut, or filled at {side}, to this many characters.",
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         if len(arguments) == 2:
             filler = pa.scalar(b"\x00") if expression.type == BINARY else pa.scalar(" ")
-            arguments = [*arguments, Evaluated(filler)]
+            arguments = [*arguments, Evaluation(filler)]
         return rowwise(padded, arguments, frame, expression.type)
 
 
@@ -319,8 +319,8 @@ _register_pad("rpad", "the end", lambda value, fill: value + fill)
     signature="repeat(text, n)",
     summary="The text n times.",
 )
-def _repeat(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return rowwise(lambda value, n: _repeated("repeat", value, n), arguments, frame, STRING)
+def _repeat(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return rowwise(lambda value, n: _repeated_text("repeat", value, n), arguments, frame, STRING)
 
 
 @function(
@@ -330,11 +330,11 @@ def _repeat(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> E
     signature="space(n)",
     summary="n spaces.",
 )
-def _space(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return rowwise(lambda n: _repeated("space", " ", n), arguments, frame, STRING)
+def _space(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return rowwise(lambda n: _repeated_text("space", " ", n), arguments, frame, STRING)
 
 
-def _repeated(function: str, value: str, n: int) -> str:
+def _repeated_text(function: str, value: str, n: int) -> str:
     """The text n times; none at all below one."""
     check_length(function, n * len(value), LONGEST_REPEATED, "characters")
     return value * max(n, 0)
@@ -351,12 +351,12 @@ def _joined_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression],
         common = common_type(types)
         other = next((e for e in arguments if not pa.types.is_list(e.type)), arguments[-1])
         if common is None or not pa.types.is_list(other.type):
-            raise expected("arrays of one kind", other)
+            raise argument_error("arrays of one kind", other)
         return [coerce(e, common) for e in arguments], common
     nested = next((e for e in arguments if is_nested(e.type)), None)
     if nested is not None:
-        raise expected("a value that has a text", nested)
-    return [printed(e) for e in arguments], STRING
+        raise argument_error("a value that has a text", nested)
+    return [as_text(e) for e in arguments], STRING
 
 
 @function(
@@ -367,18 +367,18 @@ def _joined_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression],
     signature="concat(a, b, …) or a || b",
     summary="Texts, BINARY values or arrays one after the other; other values as their text.",
 )
-def _concat(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _concat(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     if not arguments:
-        return Evaluated(pa.scalar("", STRING))
+        return Evaluation(pa.scalar("", STRING))
     if pa.types.is_list(expression.type):
         return rowwise(_joined_lists, arguments, frame, expression.type)  # Arrow joins no lists
     parts = [a.values for a in arguments]
     if len(parts) == 1:
-        return Evaluated(parts[0])
+        return Evaluation(parts[0])
     errors = check_lengths("concat", joined_lengths(parts, frame.n_rows), frame)
     parts[0] = where_fine(parts[0], errors, frame)
     separator = pa.scalar(b"" if expression.type == BINARY else "", expression.type)
-    return Evaluated(pc.binary_join_element_wise(*parts, separator, null_handling="emit_null"), errors)
+    return Evaluation(pc.binary_join_element_wise(*parts, separator, null_handling="emit_null"), errors)
 
 
 def _joined_lists(*lists: list[Any]) -> list[Any]:
@@ -390,27 +390,27 @@ def _joined_lists(*lists: list[Any]) -> list[Any]:
 def _text_or_texts(e: Expression) -> Expression:
     if pa.types.is_list(e.type):
         if is_nested(e.type.value_type):
-            raise expected("an array of texts", e)
+            raise argument_error("an array of texts", e)
         return cast(e, pa.list_(STRING), span=e.span)
-    return printed(e)
+    return as_text(e)
 
 
 @function(
     "concat_ws",
-    typing=takes(printed, result=STRING, rest=_text_or_texts),
+    typing=takes(as_text, result=STRING, rest=_text_or_texts),
     arguments=(1, None),
     signature="concat_ws(separator, text or array, …)",
     summary="The texts and the elements of the arrays with the separator between them; NULLs are left out.",
     null_propagates=False,
 )
-def _concat_ws(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _concat_ws(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     separator, *parts = arguments
     columns = [frame.array(p) for p in parts]
     is_plain = isinstance(separator.values, pa.Scalar) and all(c.type == STRING for c in columns)
     if not columns or not is_plain:
-        return rowwise(_joined, arguments, frame, STRING, takes_null=True)
+        return rowwise(_joined_text, arguments, frame, STRING, takes_null=True)
     if not separator.values.is_valid:
-        return Evaluated(pa.scalar(None, STRING))
+        return Evaluation(pa.scalar(None, STRING))
     # Each part brings its separator, and the first one is cut off. (Arrow's own join loses rows of NULLs only.)
     empty = pa.scalar("", STRING)
     separators = [separator.values] * len(columns)
@@ -419,10 +419,10 @@ def _concat_ws(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -
     led = [pc.binary_join_element_wise(separator.values, pc.fill_null(c, empty), empty) for c in columns]
     led = [pc.if_else(c.is_valid(), text, empty) for c, text in zip(columns, led, strict=True)]
     joined = pc.binary_join_element_wise(*led, empty) if len(led) > 1 else led[0]
-    return Evaluated(pc.utf8_slice_codeunits(joined, start=len(separator.values.as_py())), errors)
+    return Evaluation(pc.utf8_slice_codeunits(joined, start=len(separator.values.as_py())), errors)
 
 
-def _joined(separator: str | None, *parts: str | list[str | None] | None) -> str | None:
+def _joined_text(separator: str | None, *parts: str | list[str | None] | None) -> str | None:
     if separator is None:
         return None
     words: list[str] = []

@@ -9,17 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.durations import DAY_US, SECOND_US
 from eddyline.errors import TypeMismatchError
 from eddyline.expressions.buffers import Mask, arrow, numbers, operands, valid
-from eddyline.expressions.civil import DAY_US
 from eddyline.expressions.coercion import cast
-from eddyline.expressions.frame import Evaluated, Frame
+from eddyline.expressions.frame import Evaluation, Frame
 from eddyline.expressions.function import Typing, function
 from eddyline.expressions.lowerings import formats
-from eddyline.expressions.lowerings.formats import SECOND_US
-from eddyline.expressions.lowerings.parameters import expected, instant, takes, text, whole_number
+from eddyline.expressions.lowerings.parameters import argument_error, instant, takes, text, whole_number
 from eddyline.expressions.lowerings.timestamps import cut_division, local_us
-from eddyline.expressions.lowerings.zones import to_local, to_utc
+from eddyline.expressions.zones import to_local, to_utc
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import BIGINT, DATE, NULL, STRING, TIMESTAMP, TIMESTAMP_NTZ, is_numeric, is_temporal
 
@@ -57,9 +56,9 @@ def _constant_pattern(expression: Call) -> str | None:
     signature="date_format(time, pattern)",
     summary="The time as text by a datetime pattern, in the session's time zone.",
 )
-def _date_format(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _date_format(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     array = frame.array(arguments[0])
-    return _formatted(numbers(array), valid(array), expression, frame)
+    return _formatted_times(numbers(array), valid(array), expression, frame)
 
 
 @function(
@@ -70,27 +69,27 @@ def _date_format(arguments: Sequence[Evaluated], expression: Call, frame: Frame)
     signature="from_unixtime(seconds [, pattern])",
     summary="The time so many seconds after 1970-01-01 00:00 UTC as text, in the session's time zone.",
 )
-def _from_unixtime(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _from_unixtime(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     array = frame.array(arguments[0])
     with np.errstate(over="ignore"):  # beyond 292,000 years it starts over, as in Spark
         micros = numbers(array) * np.int64(SECOND_US)
-    return _formatted(micros, valid(array), expression, frame)
+    return _formatted_times(micros, valid(array), expression, frame)
 
 
-def _formatted(micros: Any, known: Mask | None, expression: Call, frame: Frame) -> Evaluated:
+def _formatted_times(micros: Any, known: Mask | None, expression: Call, frame: Frame) -> Evaluation:
     pattern = _constant_pattern(expression)
     if pattern is None:
-        return Evaluated(pa.scalar(None, STRING))
+        return Evaluation(pa.scalar(None, STRING))
     local = to_local(micros, frame.context.time_zone)
-    texts = formats.written(local, local - micros, pattern)
+    texts = formats.formatted_times(local, local - micros, pattern)
     if known is None:
-        return Evaluated(texts)
-    return Evaluated(pc.if_else(pa.array(known), texts, pa.scalar(None, STRING)))
+        return Evaluation(texts)
+    return Evaluation(pc.if_else(pa.array(known), texts, pa.scalar(None, STRING)))
 
 
-def _read_instants(texts: pa.Array, pattern: str, frame: Frame) -> Evaluated:
+def _read_instants(texts: pa.Array, pattern: str, frame: Frame) -> Evaluation:
     """Texts as TIMESTAMP by a pattern."""
-    read = formats.read(texts, pattern)
+    read = formats.parsed_times(texts, pattern)
     known = texts.is_valid().to_numpy(zero_copy_only=False)
 
     def message(row: int) -> str:
@@ -101,7 +100,7 @@ def _read_instants(texts: pa.Array, pattern: str, frame: Frame) -> Evaluated:
         micros = read.local_us - read.offset_us
     else:
         micros = to_utc(read.local_us, frame.context.time_zone)
-    return Evaluated(arrow(micros, known & ~read.bad, TIMESTAMP), errors)
+    return Evaluation(arrow(micros, known & ~read.bad, TIMESTAMP), errors)
 
 
 def _conversion(to: pa.DataType) -> Typing:
@@ -112,7 +111,7 @@ def _conversion(to: pa.DataType) -> Typing:
         is_text = value.type == STRING
         is_number = is_numeric(value.type) and to == TIMESTAMP and not patterns
         if not (is_text or is_number or value.type == NULL or is_temporal(value.type)):
-            raise expected("STRING, DATE or TIMESTAMP", value)
+            raise argument_error("STRING, DATE or TIMESTAMP", value)
         taken = [_to_read(e) for e in patterns]
         if patterns and isinstance(taken[0], Literal) and taken[0].value is None:
             return [Literal(to, None), *taken], to
@@ -131,7 +130,7 @@ def _conversion(to: pa.DataType) -> Typing:
     signature="to_timestamp(text [, pattern])",
     summary="The time a text gives, by a datetime pattern or in the usual form.",
 )
-def _to_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _to_timestamp(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     if arguments[0].values.type == TIMESTAMP:
         return arguments[0]
     pattern = _constant_pattern(expression)
@@ -147,13 +146,13 @@ def _to_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame
     signature="to_date(text [, pattern])",
     summary="The day a text gives, by a datetime pattern or in the usual form.",
 )
-def _to_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _to_date(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     if arguments[0].values.type == DATE:
         return arguments[0]
     instants = _to_timestamp(arguments, expression, frame)
     local, known = local_us(instants, frame)
     days = np.floor_divide(local, DAY_US).astype(np.int32)
-    return Evaluated(arrow(days, known, DATE), instants.errors)
+    return Evaluation(arrow(days, known, DATE), instants.errors)
 
 
 def _unix_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
@@ -170,7 +169,7 @@ def _unix_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], p
     return [cast(value, TIMESTAMP, span=value.span), *taken], BIGINT
 
 
-def _unix_seconds(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _unix_seconds(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     value = arguments[0]
     errors = None
     if value.values.type == STRING:
@@ -180,7 +179,7 @@ def _unix_seconds(arguments: Sequence[Evaluated], expression: Call, frame: Frame
         errors = value.errors
     (micros,), known = operands([value], frame)
     seconds = np.broadcast_to(cut_division(micros, SECOND_US), frame.n_rows)
-    return Evaluated(arrow(seconds, known, BIGINT), errors)
+    return Evaluation(arrow(seconds, known, BIGINT), errors)
 
 
 @function(
@@ -191,7 +190,7 @@ def _unix_seconds(arguments: Sequence[Evaluated], expression: Call, frame: Frame
     signature="to_unix_timestamp(time or text [, pattern])",
     summary="The seconds since 1970-01-01 00:00 UTC, without their fraction.",
 )
-def _to_unix_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _to_unix_timestamp(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return _unix_seconds(arguments, expression, frame)
 
 
@@ -203,7 +202,7 @@ def _to_unix_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: 
     signature="unix_timestamp([time or text [, pattern]])",
     summary="The seconds since 1970-01-01 00:00 UTC of a time, or of the round.",
 )
-def _unix_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _unix_timestamp(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     if not arguments:
-        return Evaluated(pa.scalar(frame.context.now_us // SECOND_US, BIGINT))
+        return Evaluation(pa.scalar(frame.context.now_us // SECOND_US, BIGINT))
     return _unix_seconds(arguments, expression, frame)

@@ -8,25 +8,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.durations import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from eddyline.expressions import civil
 from eddyline.expressions.buffers import Mask, arrow, numbers, operands, valid
-from eddyline.expressions.civil import DAY_US
 from eddyline.expressions.coercion import cast, coerce
-from eddyline.expressions.decimals import relabelled
-from eddyline.expressions.frame import Evaluated, Frame, merge_errors
+from eddyline.expressions.decimals import relabelled_decimals
+from eddyline.expressions.frame import Evaluation, Frame, merge_errors
 from eddyline.expressions.function import Typing, function
 from eddyline.expressions.lowerings.dates import UNITS, first_day, unit_of
-from eddyline.expressions.lowerings.formats import HOUR_US, MINUTE_US, SECOND_US
 from eddyline.expressions.lowerings.parameters import (
+    argument_error,
     exactly,
-    expected,
     instant,
     integer,
     takes,
     text,
     whole_number,
 )
-from eddyline.expressions.lowerings.zones import require_zone, to_local, to_utc
+from eddyline.expressions.zones import require_zone, to_local, to_utc
 from eddyline.model import Call, Expression, Literal
 from eddyline.types import (
     BIGINT,
@@ -61,8 +60,8 @@ def _nothing(result: pa.DataType) -> Typing:
     signature="now()",
     summary="The time of the round.",
 )
-def _now(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(pa.scalar(frame.context.now_us, TIMESTAMP))
+def _now(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(pa.scalar(frame.context.now_us, TIMESTAMP))
 
 
 def _local_now(frame: Frame) -> int:
@@ -77,8 +76,8 @@ def _local_now(frame: Frame) -> int:
     signature="current_date()",
     summary="The day of the round in the session's time zone.",
 )
-def _current_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(pa.scalar(_local_now(frame) // DAY_US, INT).cast(DATE))
+def _current_date(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(pa.scalar(_local_now(frame) // DAY_US, INT).cast(DATE))
 
 
 @function(
@@ -88,8 +87,8 @@ def _current_date(arguments: Sequence[Evaluated], expression: Call, frame: Frame
     signature="localtimestamp()",
     summary="The wall-clock time of the round in the session's time zone.",
 )
-def _localtimestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
-    return Evaluated(pa.scalar(_local_now(frame), TIMESTAMP_NTZ))
+def _localtimestamp(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
+    return Evaluation(pa.scalar(_local_now(frame), TIMESTAMP_NTZ))
 
 
 # ------------------------------------------------------------------------------------------ parts of a time of day
@@ -100,7 +99,7 @@ def _clock(e: Expression) -> Expression:
     return e if e.type == TIMESTAMP_NTZ else instant(e)
 
 
-def local_us(value: Evaluated, frame: Frame) -> tuple[Any, Mask | None]:
+def local_us(value: Evaluation, frame: Frame) -> tuple[Any, Mask | None]:
     """Wall-clock microseconds, in the session's time zone, and the rows that have any."""
     array = frame.array(value)
     micros = numbers(array)
@@ -109,9 +108,9 @@ def local_us(value: Evaluated, frame: Frame) -> tuple[Any, Mask | None]:
 
 def _register_part(name: str, unit_us: int, modulus: int, summary: str) -> None:
     @function(name, typing=takes(_clock, result=INT), arguments=1, signature=f"{name}(time)", summary=summary)
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         local, known = local_us(arguments[0], frame)
-        return Evaluated(arrow((local // unit_us % modulus).astype(np.int32), known, INT))
+        return Evaluation(arrow((local // unit_us % modulus).astype(np.int32), known, INT))
 
 
 _register_part("hour", HOUR_US, 24, "The hour, 0 to 23.")
@@ -127,10 +126,10 @@ _register_part("second", SECOND_US, 60, "The second, 0 to 59.")
     summary="The second with its fraction, 0 to 59.999999.",
     is_operator=True,
 )
-def _extract_second(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _extract_second(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     local, known = local_us(arguments[0], frame)
     micros = arrow(local % MINUTE_US, known, BIGINT).cast(pa.decimal128(19, 0))
-    return Evaluated(relabelled(micros, 8, 6))
+    return Evaluation(relabelled_decimals(micros, 8, 6))
 
 
 # ------------------------------------------------------------------------------------------ cutting off
@@ -155,14 +154,14 @@ _ALL_UNITS = {**UNITS, **{unit: unit for unit in _TIME_UNITS_US}, "DD": "DAY"}
     signature="date_trunc(unit, time)",
     summary="The start of the YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND …; NULL for any other unit.",
 )
-def _date_trunc(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _date_trunc(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     unit = unit_of(expression, 0, _ALL_UNITS)
     if unit is None:
-        return Evaluated(pa.scalar(None, TIMESTAMP))
+        return Evaluation(pa.scalar(None, TIMESTAMP))
     array = frame.array(arguments[1])
     micros, zone = numbers(array), frame.context.time_zone
     if unit in ("SECOND", "MILLISECOND", "MICROSECOND"):  # no zone has an offset of less than a second
-        return Evaluated(arrow(micros - micros % _TIME_UNITS_US[unit], valid(array), TIMESTAMP))
+        return Evaluation(arrow(micros - micros % _TIME_UNITS_US[unit], valid(array), TIMESTAMP))
     local = to_local(micros, zone)
     if unit in _TIME_UNITS_US:
         start = local - local % _TIME_UNITS_US[unit]
@@ -171,7 +170,7 @@ def _date_trunc(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
         starts = np.where(to_local(same_offset, zone) == start, same_offset, to_utc(start, zone))
     else:
         starts = to_utc(first_day(np.floor_divide(local, DAY_US), unit) * DAY_US, zone)
-    return Evaluated(arrow(starts, valid(array), TIMESTAMP))
+    return Evaluation(arrow(starts, valid(array), TIMESTAMP))
 
 
 @function(
@@ -182,12 +181,12 @@ def _date_trunc(arguments: Sequence[Evaluated], expression: Call, frame: Frame) 
     signature="months_between(end, start [, rounded])",
     summary="Months from start to end, the rest in 31sts of a month; rounded to 8 digits unless told not to.",
 )
-def _months_between(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _months_between(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     zone = frame.context.time_zone
     rounded = expression.arguments[2] if len(arguments) == 3 else Literal(BOOLEAN, True)
     assert isinstance(rounded, Literal), "whether to round is a constant"
     if rounded.value is None:
-        return Evaluated(pa.scalar(None, DOUBLE))
+        return Evaluation(pa.scalar(None, DOUBLE))
     (end, start), known = operands(arguments[:2], frame)
     sides = []
     for micros in (end, start):
@@ -205,7 +204,7 @@ def _months_between(arguments: Sequence[Evaluated], expression: Call, frame: Fra
         between = (below + (scaled - below >= 0.5)) / 1e8
     is_whole = (day_1 == day_2) | (is_last_1 & is_last_2)
     values = np.broadcast_to(np.where(is_whole, months, between), frame.n_rows)
-    return Evaluated(arrow(values, known, DOUBLE))
+    return Evaluation(arrow(values, known, DOUBLE))
 
 
 def cut_division(a: Any, by: int) -> Any:
@@ -218,7 +217,7 @@ def cut_division(a: Any, by: int) -> Any:
 
 def _timestamp_either(e: Expression) -> Expression:
     if e.type not in (TIMESTAMP, TIMESTAMP_NTZ, NULL):
-        raise expected("TIMESTAMP", e, "Convert it first: CAST(… AS TIMESTAMP).")
+        raise argument_error("TIMESTAMP", e, "Convert it first: CAST(… AS TIMESTAMP).")
     return coerce(e, TIMESTAMP) if e.type == NULL else e
 
 
@@ -230,10 +229,10 @@ def _register_count(name: str, unit_us: int, unit: str) -> None:
         signature=f"{name}(time)",
         summary=f"The {unit} since 1970-01-01 00:00 UTC, rounded down.",
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (micros,), known = operands(arguments, frame)
         counts = np.broadcast_to(np.floor_divide(micros, unit_us), frame.n_rows)
-        return Evaluated(arrow(counts, known, BIGINT))
+        return Evaluation(arrow(counts, known, BIGINT))
 
 
 _register_count("unix_seconds", SECOND_US, "seconds")
@@ -249,7 +248,7 @@ def _register_instant(name: str, unit_us: int, unit: str) -> None:
         signature=f"{name}({unit})",
         summary=f"The time so many {unit} after 1970-01-01 00:00 UTC.",
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         (counts,), known = operands(arguments, frame)
         return _instants(counts, unit_us, known, frame)
 
@@ -258,7 +257,7 @@ _register_instant("timestamp_millis", 1000, "milliseconds")
 _register_instant("timestamp_micros", 1, "microseconds")
 
 
-def _instants(counts: Any, unit_us: int, known: Mask | None, frame: Frame) -> Evaluated:
+def _instants(counts: Any, unit_us: int, known: Mask | None, frame: Frame) -> Evaluation:
     limit = np.iinfo(np.int64).max // unit_us
     bad = np.broadcast_to((counts > limit) | (counts < -limit - (unit_us == 1)), frame.n_rows)
     if known is not None:
@@ -268,12 +267,12 @@ def _instants(counts: Any, unit_us: int, known: Mask | None, frame: Frame) -> Ev
         known = errors == 0 if known is None else known & (errors == 0)
     with np.errstate(over="ignore"):
         micros = np.broadcast_to(counts * np.int64(unit_us), frame.n_rows)
-    return Evaluated(arrow(micros, known, TIMESTAMP), errors)
+    return Evaluation(arrow(micros, known, TIMESTAMP), errors)
 
 
 def _number(e: Expression) -> Expression:
     if e.type != NULL and not is_numeric(e.type):
-        raise expected("a number", e)
+        raise argument_error("a number", e)
     if is_integer(e.type) or e.type == NULL:
         return coerce(e, BIGINT)
     return coerce(e, DOUBLE) if is_floating(e.type) else e
@@ -286,7 +285,7 @@ def _number(e: Expression) -> Expression:
     signature="timestamp_seconds(seconds)",
     summary="The time so many seconds after 1970-01-01 00:00 UTC.",
 )
-def _timestamp_seconds(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _timestamp_seconds(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     array = frame.array(arguments[0])
     if array.type == BIGINT:
         return _instants(numbers(array), SECOND_US, valid(array), frame)
@@ -300,10 +299,10 @@ def _timestamp_seconds(arguments: Sequence[Evaluated], expression: Call, frame: 
         whole = np.where(np.abs(micros) < 2.0**63, micros, 0).astype(np.int64)
     whole = np.where(micros >= 2.0**63, np.iinfo(np.int64).max, whole)
     whole = np.where(micros <= -(2.0**63), np.iinfo(np.int64).min, whole)
-    return Evaluated(arrow(whole, is_number if known is None else known & is_number, TIMESTAMP))
+    return Evaluation(arrow(whole, is_number if known is None else known & is_number, TIMESTAMP))
 
 
-def _decimal_instants(array: pa.Array, frame: Frame) -> Evaluated:
+def _decimal_instants(array: pa.Array, frame: Frame) -> Evaluation:
     # Decimals of any scale: through Python's, which is exact.
     micros = np.zeros(len(array), np.int64)
     errors = np.zeros(len(array), np.int32)
@@ -320,24 +319,24 @@ def _decimal_instants(array: pa.Array, frame: Frame) -> Evaluated:
         else:
             micros[row] = int(scaled)
     known = array.is_valid().to_numpy(zero_copy_only=False) & (errors == 0)
-    return Evaluated(arrow(micros, known, TIMESTAMP), errors if errors.any() else None)
+    return Evaluation(arrow(micros, known, TIMESTAMP), errors if errors.any() else None)
 
 
 @function(
     "make_timestamp",
-    typing=lambda arguments: _made_type(arguments),
+    typing=lambda arguments: _timestamp_parts_type(arguments),
     arguments=(6, 7),
     constants=(6,),
     signature="make_timestamp(year, month, day, hour, minute, second [, zone])",
     summary="The time in a zone, by default the session's; an error if there is no such time. Seconds may have a fraction.",
 )
-def _make_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+def _make_timestamp(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     zone = frame.context.time_zone
     if len(arguments) == 7:
         constant = expression.arguments[6]
         assert isinstance(constant, Literal), "a zone is a constant"
         if constant.value is None:
-            return Evaluated(pa.scalar(None, TIMESTAMP))
+            return Evaluation(pa.scalar(None, TIMESTAMP))
         zone = str(constant.value)
     seconds = frame.array(arguments[5])
     second_us = _micros_of_decimal(seconds)
@@ -360,16 +359,16 @@ def _make_timestamp(arguments: Sequence[Evaluated], expression: Call, frame: Fra
     year, month, day = (np.where(known, part, 1) for part in (year, month, day))
     local = civil.days_from_civil(year, month, day) * DAY_US
     local = local + hour * np.int64(HOUR_US) + minute * np.int64(MINUTE_US) + second_us
-    return Evaluated(arrow(to_utc(np.where(known, local, 0), zone), known, TIMESTAMP), errors)
+    return Evaluation(arrow(to_utc(np.where(known, local, 0), zone), known, TIMESTAMP), errors)
 
 
 _SECONDS = pa.decimal128(16, 6)
 
 
-def _made_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
+def _timestamp_parts_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
     second = arguments[5]
     if second.type != NULL and not is_numeric(second.type):
-        raise expected("a number of seconds", second)
+        raise argument_error("a number of seconds", second)
     taken = [*map(integer, arguments[:5]), cast(second, _SECONDS, span=second.span)]
     if len(arguments) == 7:
         taken.append(_zone_name(arguments[6]))
@@ -401,13 +400,13 @@ def _register_shift(name: str, shift: Callable[[Any, str], Any], summary: str) -
         signature=f"{name}(time, zone)",
         summary=summary,
     )
-    def lowering(arguments: Sequence[Evaluated], expression: Call, frame: Frame) -> Evaluated:
+    def lowering(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
         zone = expression.arguments[1]
         assert isinstance(zone, Literal), "a zone is a constant"
         if zone.value is None:
-            return Evaluated(pa.scalar(None, TIMESTAMP))
+            return Evaluation(pa.scalar(None, TIMESTAMP))
         (micros,), known = operands(arguments[:1], frame)
-        return Evaluated(arrow(np.broadcast_to(shift(micros, zone.value), frame.n_rows), known, TIMESTAMP))
+        return Evaluation(arrow(np.broadcast_to(shift(micros, zone.value), frame.n_rows), known, TIMESTAMP))
 
 
 _register_shift(

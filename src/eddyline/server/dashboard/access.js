@@ -4,7 +4,7 @@ import { ApiError, drop, get, part, post } from "./api.js";
 import { fill, h, icon } from "./dom.js";
 import { ago } from "./format.js";
 import { every, live } from "./live.js";
-import { asking, attempt, card, confirm, copyButton, dialog, empty, field, heading, table, toast, trouble } from "./parts.js";
+import { attempt, card, confirm, copyButton, dialog, empty, errorNotice, field, heading, refresher, table, toast } from "./parts.js";
 
 const EVERY_MS = 5_000;
 
@@ -17,7 +17,7 @@ export function show(main, { title }) {
   const stop = new AbortController();
   const tokens = h("div");
   const audit = h("div");
-  const add = h("button", { class: "button main", type: "button", on: { click: () => openAdd(ask) } }, icon("plus"), "New token");
+  const add = h("button", { class: "button main", type: "button", on: { click: () => openAdd(refresh) } }, icon("plus"), "New token");
   fill(main, heading("Access", add), card("Tokens", {}, tokens), card("Changes", {}, audit));
 
   const tokenColumns = [
@@ -28,7 +28,7 @@ export function show(main, { title }) {
     { name: "Created", of: (t) => ago(t.created) },
     { name: "Last used", of: (t) => ago(t.used) },
     { name: "Expires", of: (t) => ago(t.expires, "never") },
-    { name: "Drop", isSilent: true, class: "action", of: (t) => h("button", { class: "button little danger", type: "button", "aria-label": `Drop token ${t.id}`, on: { click: () => dropToken(t, ask) } }, "Drop") },
+    { name: "Drop", isSilent: true, class: "action", of: (t) => h("button", { class: "button little danger", type: "button", "aria-label": `Drop token ${t.id}`, on: { click: () => dropToken(t, refresh) } }, "Drop") },
   ];
   const auditColumns = [
     { name: "When", of: (e) => ago(e.at) },
@@ -41,11 +41,11 @@ export function show(main, { title }) {
   const drawn = { tokens: "", audit: "" }; // a table that has not changed is not drawn again
   const isNew = (name, found) => { const now = JSON.stringify(found); const is = drawn[name] !== now; drawn[name] = now; return is; };
   const { signal } = stop;
-  const askTokens = asking(tokens, () => get("/tokens", null, stop), (all) => isNew("tokens", all) && fill(tokens, table(tokenColumns, all, { label: "Tokens" })), { signal, what: "Loading tokens" });
-  const askAudit = asking(audit, () => get("/audit", { newest: 100 }, stop), (changes) => isNew("audit", changes) && fill(audit, changes.length ? table(auditColumns, changes, { label: "Changes, newest first" }) : empty("No change yet", "Every change of rules, streams and tokens is noted here.")), { signal, what: "Loading changes" });
-  const ask = () => Promise.all([askTokens(), askAudit()]);
+  const refreshTokens = refresher(tokens, () => get("/tokens", null, stop), (all) => isNew("tokens", all) && fill(tokens, table(tokenColumns, all, { label: "Tokens" })), { signal, what: "Loading tokens" });
+  const refreshAudit = refresher(audit, () => get("/audit", { newest: 100 }, stop), (changes) => isNew("audit", changes) && fill(audit, changes.length ? table(auditColumns, changes, { label: "Changes, newest first" }) : empty("No change yet", "Every change of rules, streams and tokens is listed here.")), { signal, what: "Loading changes" });
+  const refresh = () => Promise.all([refreshTokens(), refreshAudit()]);
 
-  every(EVERY_MS, ask, stop.signal);
+  every(EVERY_MS, refresh, stop.signal);
   return { close: () => stop.abort() };
 }
 
@@ -70,12 +70,12 @@ function openAdd(again) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      const made = await post("/tokens", { role: role.value, owner: owner.value.trim(), note: note.value.trim(), ...(expires.value.trim() ? { expires: expires.value.trim() } : {}) });
-      fill(form, h("p", null, "This is the token. It is shown once and not stored: copy it now."), h("pre", { class: "sql" }, h("code", { class: "token" }, made.token)), h("div", { class: "buttons" }, copyButton(made.token, "Copy token")));
+      const created = await post("/tokens", { role: role.value, owner: owner.value.trim(), note: note.value.trim(), ...(expires.value.trim() ? { expires: expires.value.trim() } : {}) });
+      fill(form, h("p", null, "This is the token. It is shown once and not stored: copy it now."), h("pre", { class: "sql" }, h("code", { class: "token" }, created.token)), h("div", { class: "buttons" }, copyButton(created.token, "Copy token")));
       again();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      fill(notice, trouble(error));
+      fill(notice, errorNotice(error));
     }
   });
   dialog("New token", form);

@@ -4,11 +4,11 @@ import { ApiError, get, post } from "./api.js";
 import { fill, h } from "./dom.js";
 import { ago, exactWords, keyWords, moment, plural } from "./format.js";
 import { live } from "./live.js";
-import { dialog, empty, field, loading, toast, trouble } from "./parts.js";
+import { dialog, empty, errorNotice, field, loading, toast } from "./parts.js";
 
 const named = (about) => [about.name, keyWords(about.key)].filter(Boolean).join(", ");
 
-/** A window with a form; `send` gives what to say when it is done, and `after` is called then. */
+/** A dialog with a form; `send` returns the message to show when it is done, and `after` is called then. */
 function form(title, content, label, send, after) {
   const wrong = h("div", { class: "form-wrong", "aria-live": "polite" });
   const submit = h("button", { class: "button main", type: "submit" }, label);
@@ -28,7 +28,7 @@ function form(title, content, label, send, after) {
       after?.();
     } catch (error) {
       submit.disabled = false;
-      fill(wrong, trouble(error));
+      fill(wrong, errorNotice(error));
     }
   }
   element.querySelector("input:not([type=radio])")?.focus();
@@ -69,11 +69,11 @@ export function openSilence(about, after) {
   form(
     about.name ? `Silence ${about.name}` : "New silence",
     [
-      about.name ? null : h("div", { class: "grid-fields" }, field("Rules", pattern, "A name, or a pattern: * stands for anything."), field("Severity", severity)),
+      about.name ? null : h("div", { class: "grid-fields" }, field("Rules", pattern, "A name, or a pattern: * matches any text."), field("Severity", severity)),
       scope?.element,
       h("div", { class: "stack-small" }, lengths.element, until),
       field("Reason", reason, "Optional; shown with the silence."),
-      h("p", { class: "soft small" }, "Alerts go on and stay in sight, but no messages are sent. When the silence ends, an alert that still fires is sent then, once; so is the end of one that was sent before."),
+      h("p", { class: "soft small" }, "Alerts continue and are shown, but no messages are sent. When the silence ends, one message is sent for each alert that still fires, or that fired before the silence and has resolved."),
     ],
     "Silence",
     async () => {
@@ -82,8 +82,8 @@ export function openSilence(about, after) {
       if (!about.name && severity.value) body.severity = severity.value;
       if (lengths.value()) body.for = lengths.value();
       else if (until.value) body.until = new Date(until.value).toISOString();
-      const made = await post("/silences", body);
-      return `${made.query} is silenced until ${exactWords(moment(made.until))}`;
+      const silence = await post("/silences", body);
+      return `${silence.query} is silenced until ${exactWords(moment(silence.until))}`;
     },
     after,
   );
@@ -108,17 +108,17 @@ export function openHistory(alert) {
   const place = h("div", null, loading());
   const key = keyWords(alert.key);
   dialog(alert.query, [h("p", { class: "soft" }, [key, alert.message].filter(Boolean).join(" · ")), h("h3", { class: "timeline-title" }, "History"), place], { isSide: true, label: `History of ${alert.query}${key ? `, ${key}` : ""}`, onClose: () => stop.abort() });
-  ask();
+  refresh();
 
-  async function ask() {
+  async function refresh() {
     try {
       const found = await get("/alerts/history", { query: `q${alert.query_id}`, key: JSON.stringify(alert.key), newest: 200 }, stop);
       if (alert.state === "pending") found.push({ at: alert.since, event: "opened" });
-      fill(place, found.length ? h("ol", { class: "timeline" }, found.reverse().map(entry)) : empty("No history of this alert", "Messages are kept as long as results."));
+      fill(place, found.length ? h("ol", { class: "timeline" }, found.reverse().map(entry)) : empty("No history of this alert", "Messages are stored as long as results."));
     } catch (error) {
       if (stop.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
-      fill(place, trouble(error, ask));
+      fill(place, errorNotice(error, refresh));
     }
   }
 }
@@ -135,6 +135,6 @@ function entry(what) {
     silenced: () => ["quiet", `Silenced${by} until ${exactWords(moment(what.until))}`, what.reason],
     "silence ended": () => ["quiet", what.by ? `Silence ended${by}` : "Silence ended", null],
   }[what.event]();
-  const held = what.n_suppressed ? `held back ${plural(what.n_suppressed, "time")} before` : null;
-  return h("li", { class: kind }, h("p", { class: "timeline-what" }, words), detail || held ? h("p", { class: "soft small" }, [detail, held].filter(Boolean).join(" · ")) : null, h("p", { class: "faint small" }, ago(what.at), " · ", exactWords(moment(what.at))));
+  const suppressed = what.n_suppressed ? `suppressed ${plural(what.n_suppressed, "time")} before` : null;
+  return h("li", { class: kind }, h("p", { class: "timeline-what" }, words), detail || suppressed ? h("p", { class: "soft small" }, [detail, suppressed].filter(Boolean).join(" · ")) : null, h("p", { class: "faint small" }, ago(what.at), " · ", exactWords(moment(what.at))));
 }

@@ -1,7 +1,7 @@
 // What pages show of an alert: one that is open, a message, its history.
 
 import { openAcknowledge, openHistory, openSilence } from "./alert_actions.js";
-import { fill, h, icon, say } from "./dom.js";
+import { fill, h, icon, setText } from "./dom.js";
 import { ago, agoWords, exactWords, keyWords, moment, plural, setAgo } from "./format.js";
 
 export const alertKey = (alert) => `${alert.query_id}-${alert.generation}-${JSON.stringify(alert.key)}`;
@@ -10,7 +10,7 @@ export const severityMark = (severity) => h("span", { class: "severity", data: {
 
 const STATES = {
   firing: "It fires",
-  pending: "Its rows have not gone on for long enough yet",
+  pending: "Its rows do not span the time of `for` yet",
   held: "Open again less than a cooldown after it fired: nothing is sent",
 };
 
@@ -51,7 +51,7 @@ export function updateAlert(element, alert) {
     fill(state, h("i", { class: "dot" }), alert.state);
   }
   setAgo(element.querySelector(".alert-words time"), alert.since);
-  say(element.querySelector(".alert-count"), [alert.n_rows ? ` · ${plural(alert.n_rows, "row")}` : "", alert.n_suppressed ? ` · held back ${plural(alert.n_suppressed, "time")}` : ""].join(""));
+  setText(element.querySelector(".alert-count"), [alert.n_rows ? ` · ${plural(alert.n_rows, "row")}` : "", alert.n_suppressed ? ` · suppressed ${plural(alert.n_suppressed, "time")}` : ""].join(""));
   const marks = element.querySelector(".alert-marks");
   const shown = JSON.stringify([alert.acknowledgement, alert.silence?.id, alert.silence && agoWords(moment(alert.silence.until))]);
   if (marks.dataset.shown !== shown) {
@@ -64,7 +64,7 @@ export function updateAlert(element, alert) {
   if (quiet) quiet.hidden = Boolean(alert.silence);
 }
 
-const acknowledged = (made) => h("span", { class: "mark noted", title: `${exactWords(moment(made.at))}` }, icon("check"), `acknowledged${made.by ? ` by ${made.by}` : ""}${made.note ? `: ${made.note}` : ""}`);
+const acknowledged = (acknowledgement) => h("span", { class: "mark acknowledged", title: `${exactWords(moment(acknowledgement.at))}` }, icon("check"), `acknowledged${acknowledgement.by ? ` by ${acknowledgement.by}` : ""}${acknowledgement.note ? `: ${acknowledgement.note}` : ""}`);
 
 const silenced = (silence) => h("span", { class: "mark quiet-mark", title: `until ${exactWords(moment(silence.until))}` }, icon("mute"), `silenced, ends ${agoWords(moment(silence.until))}${silence.reason ? `: ${silence.reason}` : ""}`);
 
@@ -72,7 +72,7 @@ const silenced = (silence) => h("span", { class: "mark quiet-mark", title: `unti
 export function messageItem(message, { isNamed = true } = {}) {
   const isFiring = message.status === "firing";
   const notes = [
-    message.n_suppressed ? `${plural(message.n_suppressed, "time")} held back before` : null,
+    message.n_suppressed ? `suppressed ${plural(message.n_suppressed, "time")} before` : null,
     message.reason,
     message.silence !== null && message.silence !== undefined ? "not sent: silenced" : null,
     message.n_withheld ? `sent after a silence, ${plural(message.n_withheld, "message")} withheld` : null,

@@ -2,7 +2,7 @@
 
 const BASE = "/api/v1";
 
-/** What the server refused, or that it cannot be reached; `problem`, `detail`, `hint` are for people. */
+/** What the server refused, or that it cannot be reached; `problem`, `detail`, `hint` are for users. */
 export class ApiError extends Error {
   constructor(status, error) {
     super(error.problem);
@@ -47,7 +47,7 @@ async function refusal(response) {
   return new ApiError(response.status, error);
 }
 
-/** What to do when the server no longer knows who we are; set by app.js. */
+/** Called when the session has expired; set by app.js. */
 export const session = { lost: () => {} };
 
 async function request(method, path, { params, body, signal } = {}) {

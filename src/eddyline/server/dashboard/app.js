@@ -2,7 +2,7 @@
 
 import { drop, session } from "./api.js";
 import { quantile, spark, sparkFrame } from "./charts.js";
-import { fill, h, icon, say } from "./dom.js";
+import { fill, h, icon, setText } from "./dom.js";
 import { agoWords, exactWords, short, tick, took } from "./format.js";
 import { live } from "./live.js";
 import { attempt, dialog, empty, loading } from "./parts.js";
@@ -71,7 +71,7 @@ const main = document.getElementById("main");
 const nav = document.getElementById("nav");
 const links = new Map(); // by the name of the view
 let current = null; // {close, keys} of the view that is shown
-let wanted = "#/rules"; // where to go after signing in
+let nextHash = "#/rules"; // where to go after signing in
 
 // ----------------------------------------------------------------------------------------------- routes
 
@@ -102,7 +102,7 @@ function title(text) {
 
 function signedOut() {
   live.stop();
-  if (!location.hash.startsWith("#/login")) wanted = location.hash || "#/rules";
+  if (!location.hash.startsWith("#/login")) nextHash = location.hash || "#/rules";
   location.hash = "#/login";
   if (location.hash === "#/login") route();
 }
@@ -117,7 +117,7 @@ function signedIn() {
   begin();
   const first = () => {
     live.removeEventListener("change", first);
-    location.hash = wanted;
+    location.hash = nextHash;
   };
   live.addEventListener("change", first);
 }
@@ -145,7 +145,7 @@ function setTally(name, n, words) {
   if (!link) return;
   const tally = link.querySelector(".tally");
   tally.hidden = !n;
-  say(tally, n > 99 ? "99+" : String(n));
+  setText(tally, n > 99 ? "99+" : String(n));
   link.setAttribute("aria-label", n ? `${link.querySelector("span").textContent}, ${n} ${words}` : link.querySelector("span").textContent);
 }
 
@@ -179,11 +179,11 @@ function refresh() {
     if (metric.name.startsWith("latency")) {
       const [half, most] = [took(quantile(seconds, 0.5)), took(quantile(seconds, 0.99))];
       const [, unit] = most.split(" ");
-      say(metric.value, unit !== undefined && half.endsWith(` ${unit}`) ? half.slice(0, -unit.length - 1) : half);
-      say(metric.beside, seconds.length ? `/ ${most}` : "");
+      setText(metric.value, unit !== undefined && half.endsWith(` ${unit}`) ? half.slice(0, -unit.length - 1) : half);
+      setText(metric.beside, seconds.length ? `/ ${most}` : "");
     } else {
-      say(metric.value, metric.of(status));
-      say(metric.beside, metric.note?.(status) ?? "");
+      setText(metric.value, metric.of(status));
+      setText(metric.beside, metric.note?.(status) ?? "");
     }
     const values = metric.name.startsWith("rounds") ? live.roundRates : records.slice(-60).map(metric.each);
     spark(metric.line, values);
@@ -192,16 +192,16 @@ function refresh() {
 
 function drawConnection() {
   const element = document.getElementById("connection");
-  const { state, seen, status } = live;
+  const { state, lastAnswer, status } = live;
   const words = {
     live: status?.is_ready === false ? "live, but rounds do not run" : "live",
     waiting: "connecting…",
-    offline: seen === null ? "offline, trying again" : `offline since ${agoWords(seen)}`.replace("since now", "just now"),
+    offline: lastAnswer === null ? "offline, trying again" : `offline since ${agoWords(lastAnswer)}`.replace("since now", "just now"),
   }[state].replace("since ", "");
   const shown = status?.is_ready === false && state === "live" ? "waiting" : state;
   if (element.dataset.state !== shown || element.textContent !== words) {
     element.dataset.state = shown;
-    element.title = status?.trouble ?? (seen === null ? "" : `last answer ${exactWords(seen)}`);
+    element.title = status?.trouble ?? (lastAnswer === null ? "" : `last answer ${exactWords(lastAnswer)}`);
     fill(element, h("span", null, words));
   }
 }

@@ -1,4 +1,4 @@
-// Charts drawn by hand. All say in words what they show, and the numbers are also in a table nearby.
+// Charts drawn by hand. All describe in words what they show, and the numbers are also in a table nearby.
 
 import { fill, h, svg } from "./dom.js";
 import { exactWords, moment } from "./format.js";

@@ -3,7 +3,7 @@
 import { fill, h } from "./dom.js";
 
 const SHOWN = 8;
-let made = 0; // lists so far, for their ids
+let nLists = 0; // lists so far, for their ids
 
 /**
  * Offer words for `input`, a field or text area. `offers(text, cursor, isAsked)` gives {from, options: [{word, note, insert}]} of
@@ -12,8 +12,8 @@ let made = 0; // lists so far, for their ids
 export class Completion {
   constructor(input, { offers, place, label }) {
     Object.assign(this, { input, offers, place, found: null, active: -1 });
-    made += 1;
-    this.id = `offers-${made}`;
+    nLists += 1;
+    this.id = `offers-${nLists}`;
     this.list = h("ul", { class: "offers-list", role: "listbox", id: this.id, "aria-label": label });
     this.announcement = h("span", { class: "sr", role: "status" });
     this.element = h("div", { class: "offers", hidden: true }, this.list, h("p", { class: "offers-keys", "aria-hidden": "true" }, h("kbd", null, "Tab"), " takes the first, ", h("kbd", null, "↓"), " chooses"));
@@ -94,10 +94,10 @@ export class Completion {
 
 /** Of these options, those that begin with what is written, then those that contain it; none if it is one of them already. */
 export function fitting(options, written) {
-  const wanted = written.toLowerCase();
-  const starts = options.filter((option) => option.word.toLowerCase().startsWith(wanted));
-  if (wanted && starts.some((option) => option.word.toLowerCase() === wanted)) return [];
-  const inside = wanted.length < 2 ? [] : options.filter((option) => !starts.includes(option) && option.word.toLowerCase().includes(wanted));
+  const prefix = written.toLowerCase();
+  const starts = options.filter((option) => option.word.toLowerCase().startsWith(prefix));
+  if (prefix && starts.some((option) => option.word.toLowerCase() === prefix)) return [];
+  const inside = prefix.length < 2 ? [] : options.filter((option) => !starts.includes(option) && option.word.toLowerCase().includes(prefix));
   return [...starts, ...inside];
 }
 

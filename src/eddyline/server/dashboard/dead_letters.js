@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { fill, h, reconcile } from "./dom.js";
 import { ago, pairs, plural, whole } from "./format.js";
 import { every, live } from "./live.js";
-import { asking, empty, heading } from "./parts.js";
+import { empty, heading, refresher } from "./parts.js";
 
 const EVERY_MS = 4_000;
 const SHOWN = 20; // letters of one kind
@@ -13,7 +13,7 @@ export function show(main, { query, title }) {
   const stop = new AbortController();
   title("Dead letters");
   let rule = query.get("rule") ?? "";
-  const choice = h("select", { class: "input sort", "aria-label": "Only of one rule", on: { change: () => { rule = choice.value; ask(); } } }, h("option", { value: "" }, "Every rule"));
+  const choice = h("select", { class: "input sort", "aria-label": "Only of one rule", on: { change: () => { rule = choice.value; refresh(); } } }, h("option", { value: "" }, "Every rule"));
   const total = h("p", { class: "soft" });
   const notice = h("div");
   const groups = h("div", { class: "stack" });
@@ -23,12 +23,12 @@ export function show(main, { query, title }) {
   function offer(letters) {
     for (const letter of letters) if (letter.query_id !== null) known.set(`q${letter.query_id}`, letter.query);
     if (rule && !known.has(rule)) known.set(rule, `rule ${rule}`);
-    const wanted = [["", "Every rule"], ...[...known].sort((a, b) => a[1].localeCompare(b[1]))];
-    if (choice.options.length === wanted.length) return;
-    fill(choice, wanted.map(([value, words]) => h("option", { value, selected: value === rule }, words)));
+    const options = [["", "Every rule"], ...[...known].sort((a, b) => a[1].localeCompare(b[1]))];
+    if (choice.options.length === options.length) return;
+    fill(choice, options.map(([value, words]) => h("option", { value, selected: value === rule }, words)));
   }
 
-  const ask = asking(notice, () => get("/dead_letters", { query: rule, newest: 500 }, stop), (found) => { offer(found.letters); draw(found); }, { signal: stop.signal, what: "Loading dead letters" });
+  const refresh = refresher(notice, () => get("/dead_letters", { query: rule, newest: 500 }, stop), (found) => { offer(found.letters); draw(found); }, { signal: stop.signal, what: "Loading dead letters" });
 
   function draw(found) {
     const byError = Map.groupBy([...found.letters].reverse(), (letter) => letter.error);
@@ -52,7 +52,7 @@ export function show(main, { query, title }) {
     reconcile(element.querySelector("ol"), letters.slice(0, SHOWN), (l) => `${l.round_number}-${l.arrival}-${l.query_id}-${l.message}`, (l) => letterItem(l, l.message !== letters[0].message));
   }
 
-  every(EVERY_MS, ask, stop.signal);
+  every(EVERY_MS, refresh, stop.signal);
   return { close: () => stop.abort() };
 }
 

@@ -47,8 +47,8 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** Text that changes often: touched only when it differs, so that selections and screen readers are left in peace. */
-export function say(element, text) {
+/** Text that changes often: touched only when it differs, so that selections and screen readers are not disturbed. */
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 

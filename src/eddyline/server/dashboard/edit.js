@@ -7,7 +7,7 @@ import { fill, h, icon } from "./dom.js";
 import { durationWords, plural } from "./format.js";
 import { Editor } from "./editor.js";
 import { live } from "./live.js";
-import { attempt, card, COSTS, empty, field, heading, loading, markField, sentence, toast, trouble } from "./parts.js";
+import { attempt, card, COSTS, empty, errorNotice, field, heading, loading, markField, sentence, toast } from "./parts.js";
 import { example, name as sqlName, streamOf, tokens } from "./sql.js";
 import { sqlOffers } from "./sql_offers.js";
 import { trialParts } from "./trial.js";
@@ -15,7 +15,7 @@ import { trialParts } from "./trial.js";
 const WAIT_MS = 220; // after the last key
 const DURATIONS = ["cooldown", "for", "resolve"];
 const PROPERTIES = [
-  { name: "message", help: "What an alert says; {column} becomes its value.", placeholder: "{sym} fell to {price:.2f}", isWide: true },
+  { name: "message", help: "The text of its messages; {column} becomes its value.", placeholder: "{sym} fell to {price:.2f}", isWide: true },
   { name: "severity", help: "Of its alerts.", choices: ["", "info", "warning", "error", "critical"] },
   { name: "per", help: "One alert for each value of these columns.", placeholder: "sym" },
   { name: "cooldown", help: "After firing, send nothing more for so long.", placeholder: "5 minutes" },
@@ -37,7 +37,7 @@ export function show(main, context) {
   fill(main, heading("Change rule"), loading());
   get(`/queries/${key}`, null, stop).then(
     (rule) => Object.assign(view, draw(main, context, stop, rule, rule)),
-    (error) => !stop.signal.aborted && fill(main, heading("Change rule"), trouble(error)),
+    (error) => !stop.signal.aborted && fill(main, heading("Change rule"), errorNotice(error)),
   );
   return view;
 }
@@ -63,8 +63,8 @@ const parameterValue = (text) => {
 };
 
 function draw(main, { title }, stop, rule, old) {
-  const heard = old ? `Change ${old.name}` : "New rule";
-  title(heard);
+  const pageTitle = old ? `Change ${old.name}` : "New rule";
+  title(pageTitle);
   let checking = new AbortController();
   let timer = 0;
   let isGood = false;
@@ -102,7 +102,7 @@ function draw(main, { title }, stop, rule, old) {
     { class: "edit" },
     h("div", { class: "edit-main stack" },
       h("section", { class: "card stack", "aria-label": "The rule" },
-        old ? null : h("div", { class: "grid-fields" }, field("Name", nameInput, "Shown in lists and alerts."), ownerInput ? field("Owner", ownerInput, "Whose rule it is: only they and admins see it.") : null),
+        old ? null : h("div", { class: "grid-fields" }, field("Name", nameInput, "Shown in lists and alerts."), ownerInput ? field("Owner", ownerInput, "Only the owner and admins see the rule.") : null),
         h("div", { class: "field" }, h("span", { class: "label" }, "SQL"), editor.element),
         findings,
         parameters,
@@ -115,7 +115,7 @@ function draw(main, { title }, stop, rule, old) {
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); form.requestSubmit(); }
   });
-  fill(main, heading(heard), form);
+  fill(main, heading(pageTitle), form);
   const streams = () => live.streams;
   const given = () => columnsGiven.map((c) => ({ word: c.name, note: c.type.toLowerCase() }));
   const sinks = () => (vocabulary?.sinks ?? []).map((word) => ({ word, note: "sink" }));
@@ -126,9 +126,9 @@ function draw(main, { title }, stop, rule, old) {
   get("/vocabulary", null, stop).then((found) => { vocabulary = found; }, () => {}); // without it streams and columns are offered all the same
 
   function drawColumns() {
-    const wanted = streamOf(editor.text);
+    const streamName = streamOf(editor.text);
     const streams = live.streams;
-    const stream = streams.find((s) => s.name.toLowerCase() === wanted?.toLowerCase()) ?? (streams.length === 1 ? streams[0] : null);
+    const stream = streams.find((s) => s.name.toLowerCase() === streamName?.toLowerCase()) ?? (streams.length === 1 ? streams[0] : null);
     const key = stream?.name ?? "";
     if (columns.dataset.of === key && columns.childNodes.length) return;
     columns.dataset.of = key;
@@ -142,11 +142,11 @@ function draw(main, { title }, stop, rule, old) {
     const names = parametersOf(editor.text);
     parameters.hidden = names.length === 0;
     if (names.join() === [...parameterInputs.keys()].join()) return;
-    const kept = new Map(parameterInputs);
+    const oldInputs = new Map(parameterInputs);
     parameterInputs.clear();
     fill(parameters, names.map((name) => {
       const given = rule.params?.[name];
-      const input = kept.get(name) ?? h("input", { class: "input", value: given === undefined || given === null ? "" : String(given), autocomplete: "off", on: { input: later } });
+      const input = oldInputs.get(name) ?? h("input", { class: "input", value: given === undefined || given === null ? "" : String(given), autocomplete: "off", on: { input: later } });
       parameterInputs.set(name, input);
       return field(`:${name}`, input);
     }));
@@ -178,15 +178,15 @@ function draw(main, { title }, stop, rule, old) {
       return fill(preview, empty("Nothing to look at yet", null));
     }
     try {
-      const asked = body();
-      if (old) delete asked.properties.owner;
-      asked.properties = Object.fromEntries(Object.entries(asked.properties).filter(([, value]) => value !== null));
-      if (!old && nameInput.value.trim()) asked.name = nameInput.value.trim();
-      const found = await post("/queries/check", asked, { signal: AbortSignal.any([stop.signal, checking.signal]) });
+      const request = body();
+      if (old) delete request.properties.owner;
+      request.properties = Object.fromEntries(Object.entries(request.properties).filter(([, value]) => value !== null));
+      if (!old && nameInput.value.trim()) request.name = nameInput.value.trim();
+      const found = await post("/queries/check", request, { signal: AbortSignal.any([stop.signal, checking.signal]) });
       tell(found);
     } catch (error) {
       if (isAbort(error)) return undefined;
-      fill(findings, trouble(error, check));
+      fill(findings, errorNotice(error, check));
     }
     return undefined;
   }
@@ -220,7 +220,7 @@ function draw(main, { title }, stop, rule, old) {
     if (found.ok) {
       columnsGiven = found.columns;
       drawPreview(found);
-    } else if (!preview.childNodes.length) fill(preview, h("p", { class: "soft" }, "Once the text is right, this says which columns it gives and what it costs."));
+    } else if (!preview.childNodes.length) fill(preview, h("p", { class: "soft" }, "When the text is correct, its columns and its cost are shown here."));
     drawChanges();
   }
 
@@ -237,12 +237,12 @@ function draw(main, { title }, stop, rule, old) {
   /** What saving would change, of a rule that is there already. */
   function drawChanges() {
     if (!old) return;
-    const wanted = body();
-    const properties = changedEntries(before, { ...before, ...wanted.properties });
-    const params = changedEntries(old.params, { ...old.params, ...wanted.params });
-    const isText = old.text !== wanted.text;
+    const edited = body();
+    const properties = changedEntries(before, { ...before, ...edited.properties });
+    const params = changedEntries(old.params, { ...old.params, ...edited.params });
+    const isText = old.text !== edited.text;
     const isAny = isText || Object.keys({ ...properties, ...params }).length > 0;
-    fill(changes, isAny ? [isText ? differenceBlock(old.text, wanted.text) : null, pairsChanged({ ...params, ...properties })] : h("p", { class: "soft" }, "Nothing so far."));
+    fill(changes, isAny ? [isText ? differenceBlock(old.text, edited.text) : null, pairsChanged({ ...params, ...properties })] : h("p", { class: "soft" }, "Nothing so far."));
   }
 
   async function tryIt() {
@@ -256,7 +256,7 @@ function draw(main, { title }, stop, rule, old) {
       trial.classList.remove("old");
     } catch (error) {
       if (isAbort(error)) return;
-      fill(trial, trouble(error, error.span ? undefined : tryIt));
+      fill(trial, errorNotice(error, error.span ? undefined : tryIt));
     }
     tryButton.disabled = false;
   }
@@ -286,7 +286,7 @@ function draw(main, { title }, stop, rule, old) {
       else await (old ? change() : add());
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      fill(notice, trouble(error));
+      fill(notice, errorNotice(error));
       if (error.span) editor.mark(error.span);
       notice.scrollIntoView({ block: "nearest" });
     } finally {
@@ -295,17 +295,17 @@ function draw(main, { title }, stop, rule, old) {
   }
 
   async function add() {
-    const made = await post("/queries", { ...body(), ...(nameInput.value.trim() ? { name: nameInput.value.trim() } : {}) });
+    const created = await post("/queries", { ...body(), ...(nameInput.value.trim() ? { name: nameInput.value.trim() } : {}) });
     live.hurry();
-    toast(made.is_new === false && !made.is_changed ? `${made.name} already exists, as written here` : `${made.name} is deployed from the next round on`);
-    location.hash = `#/rules/q${made.id}`;
+    toast(created.is_new === false && !created.is_changed ? `${created.name} already exists, as written here` : `${created.name} is deployed from the next round on`);
+    location.hash = `#/rules/q${created.id}`;
   }
 
   async function change() {
-    const wanted = body();
-    await put(`/queries/q${old.id}`, wanted);
+    const edited = body();
+    await put(`/queries/q${old.id}`, edited);
     const undone = { text: old.text, ...(old.params ? { params: old.params } : {}), properties: {} };
-    for (const { name } of PROPERTIES) if (before[name] || wanted.properties[name]) undone.properties[name] = before[name] ?? null;
+    for (const { name } of PROPERTIES) if (before[name] || edited.properties[name]) undone.properties[name] = before[name] ?? null;
     toast(`${old.name} was changed`, { undo: async () => { await put(`/queries/q${old.id}`, undone); toast(`${old.name} is as before`); live.hurry(); } });
     location.hash = `#/rules/q${old.id}`;
   }
@@ -317,7 +317,7 @@ function draw(main, { title }, stop, rule, old) {
   return { focus: old ? null : nameInput, isGood: () => isGood };
 }
 
-const mistake = (error, place) => h("div", { class: "trouble", data: { kind: error.kind } }, h("p", { class: "trouble-title" }, sentence(error.problem), place ? h("span", { class: "soft small" }, ` ${place}`) : null), error.detail ? h("p", null, error.detail) : null, error.hint ? h("p", { class: "hint" }, error.hint) : null);
+const mistake = (error, place) => h("div", { class: "error-notice", data: { kind: error.kind } }, h("p", { class: "error-title" }, sentence(error.problem), place ? h("span", { class: "soft small" }, ` ${place}`) : null), error.detail ? h("p", null, error.detail) : null, error.hint ? h("p", { class: "hint" }, error.hint) : null);
 
 function placeWords(text, character) {
   const before = [...text].slice(0, character).join("");
@@ -332,10 +332,10 @@ export async function restore(rule) {
   if (rule.owner) properties.owner = rule.owner;
   if (rule.state === "paused") properties.enabled = "false";
   await attempt(async () => {
-    const made = await post("/queries", { text: rule.text, name: rule.name, properties, ...(rule.params && Object.keys(rule.params).length ? { params: rule.params } : {}) });
+    const created = await post("/queries", { text: rule.text, name: rule.name, properties, ...(rule.params && Object.keys(rule.params).length ? { params: rule.params } : {}) });
     live.hurry();
-    toast(`${made.name} is deployed again, as a new rule`);
-    location.hash = `#/rules/q${made.id}`;
+    toast(`${created.name} is deployed again, as a new rule`);
+    location.hash = `#/rules/q${created.id}`;
   });
 }
 

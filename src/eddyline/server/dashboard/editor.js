@@ -44,14 +44,14 @@ export class Editor {
   cursorPlace() {
     const range = document.createRange();
     const walker = document.createTreeWalker(this.colours, NodeFilter.SHOW_TEXT);
-    let left = this.input.selectionStart;
+    let remaining = this.input.selectionStart;
     let node = walker.nextNode();
-    while (node !== null && left > node.length) {
-      left -= node.length;
+    while (node !== null && remaining > node.length) {
+      remaining -= node.length;
       node = walker.nextNode();
     }
     if (node === null) return { left: 0, top: this.element.offsetHeight };
-    range.setStart(node, left);
+    range.setStart(node, remaining);
     const [at, corner] = [range.getBoundingClientRect(), this.element.getBoundingClientRect()];
     return { left: at.left - corner.left, top: at.bottom - corner.top + 4 };
   }

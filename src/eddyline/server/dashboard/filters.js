@@ -5,7 +5,7 @@ import { fill, h, icon } from "./dom.js";
 import { percent, plural, short, took, whole } from "./format.js";
 import { every } from "./live.js";
 import { badge, OrderChart, steps } from "./order_chart.js";
-import { asking, bar, card, empty, heading, table } from "./parts.js";
+import { bar, card, empty, heading, refresher, table } from "./parts.js";
 import { line } from "./sql.js";
 
 const EVERY_MS = 2_500;
@@ -40,7 +40,7 @@ export function show(main, { params, title }) {
   fill(main, h("a", { class: "back", href: "#/streams" }, icon("back"), "Streams"), heading(`Filters of ${name}`), notice, body);
   let drawn = "";
 
-  const ask = asking(notice, () => get(`/streams/${part(name)}/filters`, { bound: true }, stop), (found) => {
+  const refresh = refresher(notice, () => get(`/streams/${part(name)}/filters`, { bound: true }, stop), (found) => {
     const isNone = found.is_strict || found.filters.length === 0;
     body.hidden = isNone;
     fill(notice, isNone ? none(found) : null);
@@ -55,7 +55,7 @@ export function show(main, { params, title }) {
     }
   }, { signal: stop.signal, what: "Loading the filters" });
 
-  every(EVERY_MS, ask, stop.signal);
+  every(EVERY_MS, refresh, stop.signal);
   return { keys: { Escape: () => { location.hash = "#/streams"; } }, close: () => { stop.abort(); chart.close(); } };
 }
 

@@ -5,7 +5,7 @@ import { RoundChart } from "./charts.js";
 import { fill, h, icon } from "./dom.js";
 import { ago, bytes, plural, short, whole } from "./format.js";
 import { every } from "./live.js";
-import { asking, card, empty, heading, table } from "./parts.js";
+import { card, empty, heading, refresher, table } from "./parts.js";
 import { line } from "./sql.js";
 
 const EVERY_MS = 2_500;
@@ -32,7 +32,7 @@ export function show(main, { title }) {
   fill(main, h("a", { class: "back", href: "#/streams" }, icon("back"), "Streams"), heading("Joins"), notice, body);
   let drawn = "";
 
-  const ask = asking(notice, () => get("/joins", null, stop), (found) => {
+  const refresh = refresher(notice, () => get("/joins", null, stop), (found) => {
     const names = Object.keys(found.streams);
     body.hidden = names.length === 0;
     fill(notice, names.length === 0 ? none() : null);
@@ -49,11 +49,11 @@ export function show(main, { title }) {
     }
   }, { signal: stop.signal, what: "Loading the joins" });
 
-  every(EVERY_MS, ask, stop.signal);
+  every(EVERY_MS, refresh, stop.signal);
   return { keys: { Escape: () => { location.hash = "#/streams"; } }, close: () => { stop.abort(); rows.close(); sizes.close(); } };
 }
 
-const none = () => empty("No joins", "A rule over several streams keeps a part of their rows: once for all rules that want them. No rule joins streams yet.");
+const none = () => empty("No joins", "A rule over several streams retains some of their rows, once for all rules that need them. No rule joins streams yet.");
 
 function restParts(found) {
   const { signatures } = found;
@@ -83,7 +83,7 @@ function signatureTable(signatures) {
     { name: "Join", of: (s) => [h("b", null, s.words), s.outer ? h("span", { class: "chip plain" }, s.outer) : null, h("div", { class: "small soft" }, s.inputs.map((i) => `${i.name}: ${ROLES[i.role] ?? i.role}`).join(", "))] },
     { name: "On", class: "wide", of: (s) => (s.keys.length ? s.keys.map((key) => h("div", null, line(key))) : h("span", { class: "soft" }, "no equality")) },
     { name: "Rules", class: "number", of: (s) => whole(s.n_queries) },
-    { name: "Probe order", class: "wide", of: (s) => s.origins.map((o) => h("div", { class: "small" }, o.why === null ? `${o.name}: none has come yet` : `${o.name} in ${o.why}`)) },
+    { name: "Probe order", class: "wide", of: (s) => s.origins.map((o) => h("div", { class: "small" }, o.why === null ? `${o.name}: no rows yet` : `${o.name} in ${o.why}`)) },
     { name: "Probes", class: "number", of: (s) => s.origins.map((o) => looked(o, "n_drivers")) },
     { name: "Partners", class: "number", of: (s) => s.origins.map((o) => looked(o, "n_matches")) },
     { name: "Results", class: "number", of: (s) => s.origins.map((o) => looked(o, "n_combinations")) },

@@ -13,7 +13,7 @@ class Live extends EventTarget {
   rounds = []; // oldest first
   roundRates = []; // rounds a second between one look and the next
   state = "waiting"; // live, waiting (the first answer, or one that is late), offline
-  seen = null; // when the server last answered
+  lastAnswer = null; // when the server last answered
   #times = new Map();
   #stop = new AbortController();
   #nudge = () => {};
@@ -27,7 +27,7 @@ class Live extends EventTarget {
     window.addEventListener("online", () => this.#nudge(), { signal });
     let wait = EVERY_MS;
     while (!signal.aborted) {
-      if (!document.hidden || this.status === null) wait = await this.#ask(signal, wait);
+      if (!document.hidden || this.status === null) wait = await this.#refresh(signal, wait);
       await Promise.race([pause(wait, signal), new Promise((resolve) => { this.#nudge = resolve; })]);
     }
   }
@@ -43,7 +43,7 @@ class Live extends EventTarget {
     this.#nudge();
   }
 
-  async #ask(signal, wait) {
+  async #refresh(signal, wait) {
     try {
       const [status, rounds] = await Promise.all([
         get("/status", null, { signal }),
@@ -55,7 +55,7 @@ class Live extends EventTarget {
       this.rounds = rounds.reverse();
       for (const record of this.rounds) this.#times.set(record.round_number, record.at);
       if (this.#times.size > 5_000) this.#times = new Map([...this.#times].slice(-2_500));
-      this.seen = new Date();
+      this.lastAnswer = new Date();
       this.#become("live");
       return EVERY_MS;
     } catch (error) {

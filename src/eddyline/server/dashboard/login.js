@@ -2,7 +2,7 @@
 
 import { ApiError, post } from "./api.js";
 import { fill, h, svg } from "./dom.js";
-import { field, trouble } from "./parts.js";
+import { errorNotice, field } from "./parts.js";
 
 export function show(main, { title, signedIn }) {
   title("Sign in");
@@ -30,7 +30,7 @@ export function show(main, { title, signedIn }) {
       signedIn();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      fill(notice, trouble(error));
+      fill(notice, errorNotice(error));
       token.setAttribute("aria-invalid", "true");
       token.focus();
     } finally {

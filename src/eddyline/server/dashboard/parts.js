@@ -1,4 +1,4 @@
-// Parts that several views are made of.
+// Parts that several views use.
 
 import { ApiError, isAbort } from "./api.js";
 import { fill, h, hidden, icon } from "./dom.js";
@@ -50,10 +50,10 @@ export const loading = (what = "Loading") => h("p", { class: "loading", role: "s
  * Ask for something, once or again and again: until the first answer `notice` says that it is loading, a refusal says what is
  * wrong, with a way to try again. Gives the function that asks; `draw(answer)` may put something else into `notice`.
  */
-export function asking(notice, load, draw, { signal, what } = {}) {
+export function refresher(notice, load, draw, { signal, what } = {}) {
   let isFirst = true;
   const begin = () => { fill(notice, loading(what)); notice.dataset.state = "waiting"; };
-  const ask = async () => {
+  const refresh = async () => {
     try {
       const found = await load();
       if (signal.aborted) return;
@@ -66,11 +66,11 @@ export function asking(notice, load, draw, { signal, what } = {}) {
       if (!(error instanceof ApiError)) throw error;
       if (!isFirst && error.isOffline) return; // the frame says so, and what was known stays
       notice.dataset.state = "refused";
-      fill(notice, trouble(error, () => { begin(); ask(); }));
+      fill(notice, errorNotice(error, () => { begin(); refresh(); }));
     }
   };
   begin();
-  return ask;
+  return refresh;
 }
 
 /** Nothing there yet, and what to do about it. */
@@ -79,12 +79,12 @@ export function empty(title, words, ...more) {
 }
 
 /** What went wrong, in the engine's words. */
-export function trouble(error, again) {
+export function errorNotice(error, again) {
   if (!(error instanceof ApiError)) throw error;
   return h(
     "div",
-    { class: "trouble", role: "alert" },
-    h("p", { class: "trouble-title" }, sentence(error.problem)),
+    { class: "error-notice", role: "alert" },
+    h("p", { class: "error-title" }, sentence(error.problem)),
     error.detail ? h("p", null, error.detail) : null,
     error.hint ? h("p", { class: "hint" }, error.hint) : null,
     again ? h("button", { class: "button little", type: "button", on: { click: again } }, icon("refresh"), "Try again") : null,
@@ -196,7 +196,7 @@ export function bar(share, className = "") {
   return h("span", { class: `bar ${className}`, "aria-hidden": "true" }, part);
 }
 
-/** A button that copies a text and says so. */
+/** A button that copies a text and confirms it. */
 export function copyButton(text, label = "Copy") {
   const words = h("span", null, label);
   const press = async () => {

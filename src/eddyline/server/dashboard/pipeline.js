@@ -1,10 +1,10 @@
-// Sources and sinks: how far each is, how fast, what lies behind it, what fails, and trying that again.
+// Sources and sinks: position, rate, backlog and failures of each, and retrying.
 
 import { get, part, post } from "./api.js";
-import { fill, h, icon, reconcile, say } from "./dom.js";
+import { fill, h, icon, reconcile, setText } from "./dom.js";
 import { ago, plural, setAgo, short, span, whole } from "./format.js";
 import { every, live } from "./live.js";
-import { asking, attempt, empty, heading, sentence, setStatus, toast } from "./parts.js";
+import { attempt, empty, heading, refresher, sentence, setStatus, toast } from "./parts.js";
 
 const EVERY_MS = 2_500;
 
@@ -16,25 +16,25 @@ export function show(main, { title }) {
   }
   const stop = new AbortController();
   const { signal } = stop;
-  const trouble = h("div");
+  const pipelineError = h("div");
   const half = (words, path, draw) => {
     const [notice, list] = [h("div"), h("ul", { class: "stack" })];
-    return { element: h("section", { class: "stack", "aria-label": words }, h("h2", null, words), notice, list), ask: asking(notice, () => get(path, null, stop), (found) => draw(found, notice, list), { signal, what: `Loading ${words.toLowerCase()}` }) };
+    return { element: h("section", { class: "stack", "aria-label": words }, h("h2", null, words), notice, list), refresh: refresher(notice, () => get(path, null, stop), (found) => draw(found, notice, list), { signal, what: `Loading ${words.toLowerCase()}` }) };
   };
   const sources = half("Sources", "/sources", (found, notice, list) => {
     fill(notice, found.length ? null : empty("No stream yet", "A stream is fed by its source in the pipeline file, or rows are pushed to it.", h("a", { class: "button", href: "#/streams" }, "To the streams")));
-    reconcile(list, found, (each) => each.stream, (each) => make("source", each.stream, ask), updateSource);
+    reconcile(list, found, (each) => each.stream, (each) => make("source", each.stream, refresh), updateSource);
   });
   const sinks = half("Sinks", "/sinks", (found, notice, list) => {
     fill(notice, found.length ? null : empty("No sink", "Results and alerts leave by the sinks of a pipeline file: files, Kafka, webhooks, standard output. None is served here."));
-    reconcile(list, found, (each) => each.name, (each) => make("sink", each.name, ask), updateSink);
+    reconcile(list, found, (each) => each.name, (each) => make("sink", each.name, refresh), updateSink);
   });
-  const ask = () => {
-    fill(trouble, live.status?.trouble ? h("p", { class: "note failing" }, `${sentence(live.status.trouble)}.`) : null);
-    return Promise.all([sources.ask(), sinks.ask()]);
+  const refresh = () => {
+    fill(pipelineError, live.status?.trouble ? h("p", { class: "note failing" }, `${sentence(live.status.trouble)}.`) : null);
+    return Promise.all([sources.refresh(), sinks.refresh()]);
   };
-  fill(main, heading("Sources and sinks"), trouble, h("div", { class: "stack ends" }, sources.element, sinks.element));
-  every(EVERY_MS, ask, signal);
+  fill(main, heading("Sources and sinks"), pipelineError, h("div", { class: "stack ends" }, sources.element, sinks.element));
+  every(EVERY_MS, refresh, signal);
   return { close: () => stop.abort() };
 }
 
@@ -60,21 +60,21 @@ function make(kind, name, again) {
 }
 
 function drawNumbers(parts, numbers) {
-  reconcile(parts.numbers, numbers.filter(Boolean), ([name]) => name, ([name]) => h("div", null, h("dt", null, name), h("dd")), (element, [, words, title]) => { say(element.lastElementChild, words); element.title = title ?? ""; });
+  reconcile(parts.numbers, numbers.filter(Boolean), ([name]) => name, ([name]) => h("div", null, h("dt", null, name), h("dd")), (element, [, words, title]) => { setText(element.lastElementChild, words); element.title = title ?? ""; });
 }
 
 function drawFailure(parts, { isFailing, error, at, retryIn }) {
   parts.failure.hidden = !error;
   parts.failure.classList.toggle("past", !isFailing);
-  say(parts.words, isFailing ? sentence(error) : `Recovered from: ${error}`);
+  setText(parts.words, isFailing ? sentence(error) : `Recovered from: ${error}`);
   setAgo(parts.when, at, "");
-  say(parts.next, isFailing && retryIn !== null ? `· tried again in ${span(retryIn)}` : "");
+  setText(parts.next, isFailing && retryIn !== null ? `· tried again in ${span(retryIn)}` : "");
   parts.retry.hidden = !isFailing;
 }
 
 const SOME = { files: 1, rounds: 100, messages: 10, rows: 10 }; // are always on their way
 
-/** Whether what lies behind is more than some seconds of work. */
+/** Whether the backlog is more than some seconds of work. */
 const isBehind = (n, unit, perSecond) => n !== null && n > SOME[unit] + (unit === "messages" || unit === "rows" ? 5 * perSecond : 0);
 
 const behind = (n, unit) => ["behind", n === null ? "–" : `${short(n)} ${n === 1 ? unit.replace(/s$/, "") : unit}`, n === null ? "Not known" : `${whole(n)} ${unit} are there and not taken`];
@@ -83,7 +83,7 @@ const perSecond = (n) => (n === null ? "–" : `${short(n)}/s`);
 function updateSource({ parts }, source) {
   const isPush = source.type === "push";
   setStatus(parts.status, ...(source.is_failing ? ["failing", "failing"] : source.is_finished ? ["silent", "finished"] : isPush ? ["silent", "pushed"] : isBehind(source.n_behind, source.unit, source.rows_per_s) ? ["costly", "catching up"] : ["matching", "up to date"]));
-  say(parts.type, isPush ? "rows come by the API" : `${source.type}${source.what ? ` ${source.what}` : ""}`);
+  setText(parts.type, isPush ? "rows are pushed" : `${source.type}${source.what ? ` ${source.what}` : ""}`);
   drawNumbers(parts, [
     isPush ? null : ["rate", perSecond(source.rows_per_s), "Rows a second, over the last minute"],
     isPush ? null : behind(source.n_behind, source.unit),
@@ -105,14 +105,14 @@ function drawParts(parts, all) {
     fill(parts.details, h("details", { class: "small" }, h("summary", null, plural(all.length, "partition")), parts.partitions));
   }
   reconcile(parts.partitions, all, (each) => each.name, (each) => h("li", null, h("span", null, each.name), h("span"), h("span", { class: "soft" })), (element, each) => {
-    say(element.children[1], each.position);
-    say(element.children[2], each.n_behind === null ? "" : `${whole(each.n_behind)} behind`);
+    setText(element.children[1], each.position);
+    setText(element.children[2], each.n_behind === null ? "" : `${whole(each.n_behind)} behind`);
   });
 }
 
 function updateSink({ parts }, sink) {
   setStatus(parts.status, ...(sink.is_failing ? ["failing", "failing"] : isBehind(sink.n_behind, sink.unit, sink.per_s) ? ["costly", "catching up"] : ["matching", "up to date"]));
-  say(parts.type, `${sink.type}, takes ${sink.takes}`);
+  setText(parts.type, `${sink.type}, takes ${sink.takes}`);
   drawNumbers(parts, [
     ["rate", perSecond(sink.per_s), "Delivered a second, over the last minute"],
     behind(sink.n_behind, sink.unit),

@@ -5,7 +5,7 @@ import { differenceBlock, pairsChanged } from "./difference.js";
 import { fill, h, icon } from "./dom.js";
 import { plural, whole } from "./format.js";
 import { live } from "./live.js";
-import { card, confirm, empty, field, heading, loading, sentence, toast, trouble } from "./parts.js";
+import { card, confirm, empty, errorNotice, field, heading, loading, sentence, toast } from "./parts.js";
 import { block } from "./sql.js";
 import { trialWords } from "./trial.js";
 
@@ -58,13 +58,13 @@ export function show(main, { title }) {
       apply.hidden = found.plan.mistakes.length > 0 || !isChange(found.plan);
     } catch (error) {
       if (stop.signal.aborted) return undefined;
-      fill(notice, trouble(error));
+      fill(notice, errorNotice(error));
     }
     return undefined;
   }
 
   async function run() {
-    if (prune.checked && !(await confirm("Apply, and drop what is in no file?", "Rules that no file has see no row of any later round.", "Apply"))) return;
+    if (prune.checked && !(await confirm("Apply, and drop rules that are in no file?", "Dropped rules are not evaluated on any later round.", "Apply"))) return;
     apply.disabled = true;
     try {
       const { applied } = await post("/rules/apply", body(), { signal: stop.signal });
@@ -72,7 +72,7 @@ export function show(main, { title }) {
       live.hurry();
       location.hash = "#/versions";
     } catch (error) {
-      if (!stop.signal.aborted) fill(notice, trouble(error));
+      if (!stop.signal.aborted) fill(notice, errorNotice(error));
     }
     apply.disabled = false;
   }
@@ -91,7 +91,7 @@ function planParts(plan) {
   return [
     card("The plan", {},
       h("p", { class: "plan-words" }, h("b", null, countWords(plan)), h("span", { class: "soft" }, `, ${plural(plan.unchanged, "rule")} unchanged`, plan.unlisted.count && !plan.unlisted.is_removed ? `; ${plural(plan.unlisted.count, "rule")} in no file stay` : "")),
-      plan.mistakes.map((each) => h("div", { class: "trouble" }, h("p", { class: "trouble-title" }, sentence(each.problem), h("span", { class: "soft small" }, ` ${each.file ?? ""}${each.line ? `, line ${each.line}` : ""}`)), each.detail ? h("p", null, each.detail) : null, each.hint ? h("p", { class: "hint" }, each.hint) : null)),
+      plan.mistakes.map((each) => h("div", { class: "error-notice" }, h("p", { class: "error-title" }, sentence(each.problem), h("span", { class: "soft small" }, ` ${each.file ?? ""}${each.line ? `, line ${each.line}` : ""}`)), each.detail ? h("p", null, each.detail) : null, each.hint ? h("p", { class: "hint" }, each.hint) : null)),
       plan.refused.slice(0, 20).map((row) => h("p", { class: "warning" }, `${row.file}: row ${row.row}: ${row.reason}`)),
       h("ul", { class: "plan-changes" },
         streams.map((s) => change(s.change, `stream ${s.name}`, s.new_columns.length ? h("p", { class: "soft small" }, `new columns ${s.new_columns.join(", ")}`) : null)),

@@ -4,7 +4,7 @@ import { ApiError, get, part, post } from "./api.js";
 import { fill, h, icon } from "./dom.js";
 import { ago, pairs, plural, took, value } from "./format.js";
 import { live } from "./live.js";
-import { copyButton, dialog, facts, loading, sentence, trouble } from "./parts.js";
+import { copyButton, dialog, errorNotice, facts, loading, sentence } from "./parts.js";
 import { block, line } from "./sql.js";
 
 /** The verdict of each condition, with the values it looked at. */
@@ -31,7 +31,7 @@ export function openResult(result, rule) {
   const why = h("div", null, loading("Asking each condition"));
   const receipt = h("div", { class: "stack-small" }, loading("Looking for the receipt"));
   const proof = h("div", { "aria-live": "polite" });
-  const at = result.at ?? live.timeOf(result.round) ?? result.seen ?? null;
+  const at = result.at ?? live.timeOf(result.round) ?? result.receivedAt ?? null;
   const prove = h("button", { class: "button", type: "button", on: { click: run } }, icon("shield"), "Prove it");
   const path = `/results/${part(result.cursor)}`;
 
@@ -51,13 +51,13 @@ export function openResult(result, rule) {
   load(why, () => get(`${path}/why`, null, stop), (found) => [found.error ? h("p", { class: "warning" }, found.error) : null, notes(found), verdicts(found.clauses)]);
   load(receipt, () => get(`${path}/receipt`, null, stop), receiptParts);
 
-  async function load(place, ask, draw) {
+  async function load(place, request, draw) {
     try {
-      fill(place, draw(await ask()));
+      fill(place, draw(await request()));
     } catch (error) {
       if (stop.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
-      fill(place, trouble(error));
+      fill(place, errorNotice(error));
     }
   }
 
@@ -91,30 +91,30 @@ function proofParts(proof) {
   const detail = proof.is_proven
     ? h("p", null, `${proof.engine} gave the same row${proof.seconds ? `, in ${took(proof.seconds)}` : ""}.`)
     : [h("p", null, `${proof.engine ?? "The other engine"} gave something else.`), shown("expected", proof.expected), shown("found", proof.found)];
-  return h("div", { class: `proof ${proof.is_proven ? "yes" : "no"}` }, h("p", { class: "trouble-title" }, icon(proof.is_proven ? "shield" : "close"), proof.is_proven ? "Proven" : "Not proven"), detail, proof.note ? h("p", { class: "soft small" }, sentence(proof.note)) : null, proof.text ? h("details", { class: "small" }, h("summary", null, "what was run"), block(proof.text)) : null);
+  return h("div", { class: `proof ${proof.is_proven ? "yes" : "no"}` }, h("p", { class: "error-title" }, icon(proof.is_proven ? "shield" : "close"), proof.is_proven ? "Proven" : "Not proven"), detail, proof.note ? h("p", { class: "soft small" }, sentence(proof.note)) : null, proof.text ? h("details", { class: "small" }, h("summary", null, "what was run"), block(proof.text)) : null);
 }
 
 const notes = (found) => (found.notes ?? []).map((note) => h("p", { class: "warning" }, sentence(note)));
 
 const shown = (name, what) => (what === undefined || what === null ? null : h("p", { class: "small" }, h("span", { class: "soft" }, `${name} `), h("code", { class: "wrap" }, JSON.stringify(what))));
 
-/** Ask what a rule says about a row one writes oneself. */
+/** Evaluate a rule on a row that the user writes. */
 export function openTry(path, row) {
   const input = h("textarea", { class: "input mono", rows: "8", spellcheck: "false", "aria-label": "A row, as JSON", value: JSON.stringify(row ?? {}, null, 2) });
   const answer = h("div", { "aria-live": "polite" });
-  const ask = async () => {
+  const tryRow = async () => {
     let given;
     try {
       given = JSON.parse(input.value);
     } catch (error) {
-      return fill(answer, trouble(new ApiError(0, { problem: "this is not JSON", detail: error.message, hint: 'Write a row such as {"price": 9.5}; columns left out are NULL.' })));
+      return fill(answer, errorNotice(new ApiError(0, { problem: "this is not JSON", detail: error.message, hint: 'Write a row such as {"price": 9.5}; columns left out are NULL.' })));
     }
     try {
       const found = await post(`${path}/why`, { row: given });
       return fill(answer, h("p", { class: found.matches ? "good" : "warning" }, found.error || (found.matches ? "It would match." : `It would not match: ${plural(found.clauses.filter((c) => c.verdict !== "true").length, "condition")} against it.`)), notes(found), verdicts(found.clauses));
     } catch (error) {
-      return fill(answer, trouble(error));
+      return fill(answer, errorNotice(error));
     }
   };
-  dialog("Try a row", h("div", { class: "stack" }, h("p", { class: "soft small" }, "Nothing is sent to the stream: the rule is only asked what it would say."), input, h("div", { class: "buttons" }, h("button", { class: "button main", type: "button", on: { click: ask } }, "Ask the rule")), answer));
+  dialog("Try a row", h("div", { class: "stack" }, h("p", { class: "soft small" }, "The rule is evaluated on this row; no row is sent to the stream."), input, h("div", { class: "buttons" }, h("button", { class: "button main", type: "button", on: { click: tryRow } }, "Evaluate")), answer));
 }

@@ -3,12 +3,12 @@
 import { ApiError, drop, follow, get, part, post } from "./api.js";
 import { alertItem, alertKey, messageItem, updateAlert } from "./alerts.js";
 import { bars } from "./charts.js";
-import { arrows, fill, h, icon, reconcile, say, svg } from "./dom.js";
+import { arrows, fill, h, icon, reconcile, setText, svg } from "./dom.js";
 import { restore, written } from "./edit.js";
 import { ago, percent, plural, setAgo, short, took, value, whole } from "./format.js";
 import { joinFacts } from "./joins.js";
 import { every, live } from "./live.js";
-import { asking, attempt, card, confirm, COSTS, empty, facts, loading, sentence, setStatus, statusMark, toast, trouble } from "./parts.js";
+import { attempt, card, confirm, COSTS, empty, errorNotice, facts, loading, refresher, sentence, setStatus, statusMark, toast } from "./parts.js";
 import { listAddress } from "./rules.js";
 import { openResult, openTry, verdicts } from "./result.js";
 import { block, line } from "./sql.js";
@@ -17,7 +17,7 @@ const EVERY_MS = 2_500;
 const WHY_NOT_EVERY_MS = 10_000;
 const ALERTS = 20; // on the page of a rule
 const KEPT = 100; // results
-const SHOWN = 15; // of them, until more are asked for
+const SHOWN = 15; // of them, until more are requested
 const SECONDS = 60; // of the little bars
 
 export function show(main, { params, title }) {
@@ -36,8 +36,8 @@ export function show(main, { params, title }) {
     } catch (error) {
       if (stop.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
-      if (error.status === 404) fill(main, backLink(), h("h1", { tabindex: "-1" }, "No such rule"), empty("This rule is not there", "It was dropped, or belongs to another owner.", h("a", { class: "button", href: "#/rules" }, "All rules")));
-      else fill(main, backLink(), trouble(error, begin));
+      if (error.status === 404) fill(main, backLink(), h("h1", { tabindex: "-1" }, "No such rule"), empty("This rule does not exist", "It was dropped, or belongs to another owner.", h("a", { class: "button", href: "#/rules" }, "All rules")));
+      else fill(main, backLink(), errorNotice(error, begin));
     }
   }
 }
@@ -87,7 +87,7 @@ function page(main, first, stop) {
   const alertCard = card("Alerts", {}, alertNotice, alerts, moreAlerts, h("h3", { class: "recent-title" }, "Recent messages"), messages);
   const whyNot = h("div", { class: "stack" });
   const tryButton = h("button", { class: "button little", type: "button", on: { click: () => openTry(path, nearestRow) } }, "Try a row");
-  const refreshButton = h("button", { class: "button bare square little", type: "button", "aria-label": "Look again", title: "Look again", on: { click: () => askWhyNot() } }, icon("refresh"));
+  const refreshButton = h("button", { class: "button bare square little", type: "button", "aria-label": "Look again", title: "Look again", on: { click: () => refreshWhyNot() } }, icon("refresh"));
   const cost = h("div", { class: "stack" });
   let nearestRow = null;
 
@@ -108,13 +108,13 @@ function page(main, first, stop) {
     setStatus(state, rule.status);
     const isRunning = rule.state === "running";
     fill(pauseButton, icon(isRunning ? "pause" : "play"), isRunning ? "Pause" : "Resume");
-    say(shown.results, short(rule.n_results));
+    setText(shown.results, short(rule.n_results));
     shown.results.title = whole(rule.n_results);
     setAgo(shown.last, rule.last_result_at, "none yet");
-    say(shown.alerts, whole(rule.n_open_alerts));
+    setText(shown.alerts, whole(rule.n_open_alerts));
     shown.alerts.classList.toggle("hot", rule.n_open_alerts > 0);
     fill(shown.dead, rule.n_dead ? h("a", { href: `#/dead-letters?rule=q${rule.id}` }, short(rule.n_dead)) : "0");
-    say(shown.share, rule.cost_share === null ? "–" : percent(rule.cost_share));
+    setText(shown.share, rule.cost_share === null ? "–" : percent(rule.cost_share));
     if (sql.dataset.text !== rule.text) {
       sql.dataset.text = rule.text;
       fill(sql, block(rule.text));
@@ -130,13 +130,13 @@ function page(main, first, stop) {
     fill(since, `q${rule.id} on `, h("b", null, rule.stream), ` · generation ${rule.generation} · since version ${rule.version}, `, ago(rule.registered));
     fill(
       notes,
-      rule.state === "paused" ? h("p", { class: "note paused" }, "Paused: it sees no rows until it is resumed. What comes meanwhile is not seen later.") : null,
+      rule.state === "paused" ? h("p", { class: "note paused" }, "Paused: it is not evaluated until it is resumed; it skips rows that arrive in the meantime.") : null,
       rule.suspended ? h("p", { class: "note failing" }, "Suspended ", ago(rule.suspended.since), `: ${rule.suspended.why}. Change its text, or resume it once the cause is mended.`) : null,
       (rule.warnings ?? []).map((w) => h("p", { class: "note failing" }, `${sentence(w)}.`)),
     );
   }
 
-  const ask = asking(alertNotice, load, update, { signal, what: "Loading alerts" });
+  const refresh = refresher(alertNotice, load, update, { signal, what: "Loading alerts" });
   alertCard.hidden = !isAlertRule(rule);
 
   async function load() {
@@ -159,13 +159,13 @@ function page(main, first, stop) {
     if (!recent.messages.length) fill(messages, h("li", { class: "soft" }, "Nothing so far."));
     if (isOther) {
       results.become(rule);
-      askWhyNot();
-      askCost();
+      refreshWhyNot();
+      refreshCost();
     }
   }
 
-  const askWhyNot = asking(whyNot, () => get(`${path}/why_not`, { last: 1000 }, stop), (found) => { nearestRow = found.nearest_row; fill(whyNot, whyNotParts(found)); }, { signal });
-  const askCost = asking(cost, () => get(`${path}/explain`, null, stop), (found) => fill(cost, costParts(found, rule)), { signal });
+  const refreshWhyNot = refresher(whyNot, () => get(`${path}/why_not`, { last: 1000 }, stop), (found) => { nearestRow = found.nearest_row; fill(whyNot, whyNotParts(found)); }, { signal });
+  const refreshCost = refresher(cost, () => get(`${path}/explain`, null, stop), (found) => fill(cost, costParts(found, rule)), { signal });
 
   // ------------------------------------------------------------------------------------------- changes
 
@@ -173,23 +173,23 @@ function page(main, first, stop) {
     const done = await attempt(() => post(`${path}/${isPaused ? "pause" : "resume"}`));
     if (!done) return;
     toast(`${rule.name} ${isPaused ? "is paused" : "is deployed again, from the next round on"}`, isUndo ? {} : { undo: () => setPaused(!isPaused, true) });
-    await ask();
+    await refresh();
   }
 
   async function dropRule() {
-    const isSure = await confirm(`Drop ${rule.name}?`, `It sees no row of any later round. Its ${plural(rule.n_results, "result")} stay readable as long as results are kept; its open alerts resolve.`, "Drop rule");
+    const isSure = await confirm(`Drop ${rule.name}?`, `It is not evaluated on any later round. Its ${plural(rule.n_results, "result")} stay readable as long as results are stored; its open alerts resolve.`, "Drop rule");
     if (!isSure) return;
-    const gone = rule;
+    const dropped = rule;
     if (!(await attempt(() => drop(path)))) return;
     live.hurry();
     location.hash = "#/rules";
-    toast(`${gone.name} was dropped`, { undo: () => restore(gone), label: "Register it again" });
+    toast(`${dropped.name} was dropped`, { undo: () => restore(dropped), label: "Register it again" });
   }
 
   draw();
   results.start();
-  every(EVERY_MS, ask, signal);
-  every(WHY_NOT_EVERY_MS, async () => { await askWhyNot(); await askCost(); }, signal);
+  every(EVERY_MS, refresh, signal);
+  every(WHY_NOT_EVERY_MS, async () => { await refreshWhyNot(); await refreshCost(); }, signal);
   const keys = { Escape: () => { location.hash = listAddress(); }, h: () => results.toggle() };
   if (mayChange) Object.assign(keys, { p: () => setPaused(rule.state === "running"), e: () => { location.hash = `#/rules/q${rule.id}/change`; } });
   return { keys };
@@ -234,10 +234,10 @@ class Results {
     this.table.hidden = this.body.childElementCount === 0;
     const nMore = this.body.childElementCount - SHOWN;
     this.more.hidden = nMore <= 0 || !this.table.classList.contains("few");
-    say(this.more, `Show ${nMore} more`);
+    setText(this.more, `Show ${nMore} more`);
     if (!this.isLoaded) return undefined; // loading is not "no result yet"
     if (!this.table.hidden) return fill(this.notice);
-    const words = this.rule.state === "running" ? "It is deployed and waits: the next matching row appears here by itself. Beside, you see what kept the last rows out." : "It sees no rows now.";
+    const words = this.rule.state === "running" ? "It is deployed: the next matching row appears here. Beside this list, you see which conditions stopped the last rows." : "It is not evaluated now.";
     return fill(this.notice, empty("No result yet", words));
   }
 
@@ -249,7 +249,7 @@ class Results {
 
   start() {
     const load = () => get(`${this.path}/results`, { newest: KEPT }, { signal: this.signal });
-    asking(this.notice, load, (found) => this.begin(found), { signal: this.signal, what: "Loading results" })();
+    refresher(this.notice, load, (found) => this.begin(found), { signal: this.signal, what: "Loading results" })();
   }
 
   begin(found) {
@@ -265,17 +265,17 @@ class Results {
       state: (state) => {
         const words = state === "live" ? "live" : state === "waiting" ? "reconnecting…" : sentence(state.problem);
         this.state.dataset.state = state === "live" ? "live" : "waiting";
-        say(this.state, words);
+        setText(this.state, words);
       },
     });
   }
 
   take(event) {
-    if (event.event === "lost") return toast(event.data.n === null ? `Up to ${plural(event.data.at_most, "result")} are no longer kept` : `${plural(event.data.n, "result")} are no longer kept`, { kind: "wrong" });
+    if (event.event === "lost") return toast(event.data.n === null ? `Up to ${plural(event.data.at_most, "result")} are no longer stored` : `${plural(event.data.n, "result")} are no longer stored`, { kind: "wrong" });
     if (event.event !== "result") return undefined;
     this.counts[SECONDS - 1] += 1;
     this.nSeen += 1;
-    this.waiting.push({ ...event.data, seen: new Date(), isNew: true });
+    this.waiting.push({ ...event.data, receivedAt: new Date(), isNew: true });
     if (this.waiting.length > 5 * KEPT) this.waiting.splice(0, this.waiting.length - KEPT);
     return undefined;
   }
@@ -312,14 +312,14 @@ class Results {
   }
 
   row(result) {
-    const at = result.at ?? live.timeOf(result.round) ?? result.seen ?? null;
+    const at = result.at ?? live.timeOf(result.round) ?? result.receivedAt ?? null;
     const open = () => openResult(result, this.rule);
     const cell = (name, ...what) => h("td", { role: "cell", data: { label: name } }, what);
     const when = at ? ago(at) : h("span", { class: "soft" }, `round ${result.round}`);
     return h(
       "tr",
       { role: "row", class: result.isNew ? "new" : "", data: { cursor: result.cursor }, on: { click: (event) => !event.target.closest("button, a") && !String(getSelection()) && open() } },
-      cell("When", when, result.is_late ? h("span", { class: "chip plain late", title: "It came after its stream's watermark" }, "late") : null, result.change === "delete" ? h("span", { class: "chip plain late" }, "retracted") : null),
+      cell("When", when, result.is_late ? h("span", { class: "chip plain late", title: "It arrived after its stream's watermark" }, "late") : null, result.change === "delete" ? h("span", { class: "chip plain late" }, "retracted") : null),
       this.columns.map((name) => cell(name, value(result.row[name]))),
       h("td", { role: "cell", class: "action" }, h("button", { class: "button little why", type: "button", "aria-label": `Why did result ${result.cursor} match?`, on: { click: open } }, "Why")),
     );
@@ -330,7 +330,7 @@ class Results {
 
 function whyNotParts(found) {
   if (found.inputs) return joinWhyNotParts(found);
-  if (found.n_rows === 0) return empty("No row came since it was deployed", found.notes?.length ? sentence(found.notes.join("; ")) : "Once rows come, this says which condition keeps them out.");
+  if (found.n_rows === 0) return empty("No rows since it was deployed", found.notes?.length ? sentence(found.notes.join("; ")) : "When rows arrive, this shows which condition stops them.");
   return [
     h("p", { class: "soft" }, h("b", null, whole(found.n_matched)), ` of the last ${plural(found.n_rows, "row")} matched.`, found.n_in_error ? ` ${whole(found.n_in_error)} could not be decided.` : ""),
     ...stopParts(found, "It has no condition: every row matches."),
@@ -375,13 +375,13 @@ const rowPairs = (row) => h("dl", { class: "pairs" }, Object.entries(row).map(([
 
 // ----------------------------------------------------------------------------------------------- cost
 
-const SERVED = { index: "index", pairs: "pairs left", residual: "computed", function: "function", constant: "once" };
+const SERVED = { index: "index", pairs: "remaining pairs", residual: "computed", function: "function", constant: "once" };
 
-/** A condition that is a filter: who shares it, and where it stands. */
+/** A condition that is a filter: the rules that share it, and its place in the order. */
 function filterWords(filter, stream) {
   const others = filter.n_others ? `shared with ${plural(filter.n_others, "other rule")}` : "of this rule alone";
   const rate = filter.pass_rate === null || filter.pass_rate === undefined ? "" : `, passes ${percent(filter.pass_rate)}`;
-  const words = filter.place === null ? `${others}; no row has come to it yet` : `${others}; ${took(filter.cost_s)} a row${rate}`;
+  const words = filter.place === null ? `${others}; it has not run on any row yet` : `${others}; ${took(filter.cost_s)} a row${rate}`;
   const place = filter.place === null ? "a filter" : `filter ${filter.place} of ${filter.n_filters}`;
   return h("span", { class: "small soft filter-words" }, stream === null ? place : h("a", { href: `#/streams/${part(stream)}/filters` }, place), `, ${words}`);
 }
@@ -394,7 +394,7 @@ function costParts(explained, rule) {
     facts([
       ["share of the work", rule.cost_share === null ? "not measured yet" : percent(rule.cost_share)],
       ...(explained.join ? joinFacts(explained.join) : []),
-      ["same shape", others ? `${plural(others, "other rule")}: parsed, bound and kept once` : "no other rule"],
+      ["same shape", others ? `${plural(others, "other rule")}: parsed, bound and stored once` : "no other rule"],
       index ? ["served by", `${index.kind}${index.attributes.length ? ` on ${index.attributes.join(", ")}` : ""}, ${index.n_queries > 1 ? `with ${plural(index.n_queries - 1, "other rule")}` : "for this rule alone"}`] : null,
       index?.n_rows ? ["that takes", `${took(index.ns_per_row / 1e9)} a row, for all of them`] : null,
       index?.n_rows ? ["matches a row", short(index.hits_per_row)] : null,

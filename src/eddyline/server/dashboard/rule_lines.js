@@ -2,13 +2,13 @@
 
 import { get } from "./api.js";
 import { spark, sparkFrame } from "./charts.js";
-import { fill, h, hidden, icon, reconcile, say } from "./dom.js";
+import { fill, h, hidden, icon, reconcile, setText } from "./dom.js";
 import { ago, percent, plural, setAgo, short, whole } from "./format.js";
-import { asking, bar, COSTS, setStatus, statusMark, STATUSES } from "./parts.js";
+import { bar, COSTS, refresher, setStatus, STATUSES, statusMark } from "./parts.js";
 import { line } from "./sql.js";
 
 export const TREND = 60; // minutes of the little line
-const AT_ONCE = 20; // rules of a family until more are asked for
+const AT_ONCE = 20; // rules of a family until more are requested
 const opened = new Set(); // families, by key; kept while the page is open
 
 export const lineKey = (entry) => (entry.family ? `family ${entry.family}` : `rule ${entry.id}`);
@@ -36,10 +36,10 @@ const cells = (parts) => [
 function updateCommon(parts, entry) {
   setStatus(parts.status, entry.status);
   setAgo(parts.last, entry.last_result_at, "no result yet");
-  say(parts.results, short(entry.n_results));
+  setText(parts.results, short(entry.n_results));
   parts.results.title = plural(entry.n_results, "result");
   parts.alerts.hidden = !entry.n_open_alerts;
-  say(parts.alerts, `${whole(entry.n_open_alerts)} open`);
+  setText(parts.alerts, `${whole(entry.n_open_alerts)} open`);
   const counts = entry.trend ?? [];
   spark(parts.line, counts, { width: 80, height: 24 });
   parts.line.parentElement.title = `${plural(counts.reduce((a, b) => a + (b ?? 0), 0), "result")} in the last hour`;
@@ -63,7 +63,7 @@ function makeRule(rule, list) {
 
 function updateRule(element, rule) {
   const { parts } = element;
-  say(parts.link, rule.name);
+  setText(parts.link, rule.name);
   if (parts.sql !== rule.text) {
     parts.sql = rule.text;
     fill(parts.text, line(rule.text.slice(0, 300)));
@@ -85,7 +85,7 @@ function makeFamily(family, list) {
   parts.toggle = h("button", { class: "family-toggle", type: "button", "aria-expanded": "false", "aria-controls": id, on: { click: () => open(element, parts.toggle.getAttribute("aria-expanded") !== "true") } }, icon("next"), h("span", { class: "family-name" }, family.name));
   parts.notice = h("div", { class: "family-notice" });
   parts.members = h("ul", { class: "rules", "aria-label": `Rules of ${family.name}` });
-  parts.more = h("button", { class: "button little", type: "button", hidden: true, on: { click: () => { parts.shown += AT_ONCE * 2; parts.ask(); } } });
+  parts.more = h("button", { class: "button little", type: "button", hidden: true, on: { click: () => { parts.shown += AT_ONCE * 2; parts.refresh(); } } });
   parts.inside = h("div", { class: "family-rules", id, hidden: true }, parts.notice, parts.members, h("div", { class: "more" }, parts.more));
   const element = h("li", { class: "family" },
     h("div", { class: "rule family-head" },
@@ -99,7 +99,7 @@ function makeFamily(family, list) {
 function updateFamily(element, family) {
   const { parts } = element;
   parts.family = family;
-  say(parts.count, family.n_rules === family.n_all ? plural(family.n_all, "rule") : `${whole(family.n_rules)} of ${plural(family.n_all, "rule")}`);
+  setText(parts.count, family.n_rules === family.n_all ? plural(family.n_all, "rule") : `${whole(family.n_rules)} of ${plural(family.n_all, "rule")}`);
   const several = Object.entries(family.statuses);
   const now = JSON.stringify(several);
   if (parts.now !== now) {
@@ -108,10 +108,10 @@ function updateFamily(element, family) {
     parts.statuses.hidden = several.length < 2;
   }
   updateCommon(parts, family);
-  const isFew = parts.list.asked.filter !== "" && family.n_rules <= 10; // what was searched for is in sight at once
+  const isFew = parts.list.filters.filter !== "" && family.n_rules <= 10; // what was searched for is in sight at once
   const isOpen = opened.has(family.family) || (isFew && !parts.isClosed);
   if (isOpen && parts.inside.hidden) open(element, true, { isRemembered: false });
-  else if (isOpen) parts.ask();
+  else if (isOpen) parts.refresh();
 }
 
 function open(element, isOpen, { isRemembered = true } = {}) {
@@ -127,11 +127,11 @@ function open(element, isOpen, { isRemembered = true } = {}) {
   parts.inside.hidden = !isOpen;
   if (!isOpen) return;
   const inside = { ...list, isInFamily: true };
-  const load = () => get("/queries", { ...list.asked, page: 1, family: family.family, per_page: parts.shown, trend: TREND }, { signal: list.signal });
-  parts.ask ??= asking(parts.notice, load, (found) => {
+  const load = () => get("/queries", { ...list.filters, page: 1, family: family.family, per_page: parts.shown, trend: TREND }, { signal: list.signal });
+  parts.refresh ??= refresher(parts.notice, load, (found) => {
     reconcile(parts.members, found.queries, (rule) => rule.id, (rule) => makeRule(rule, inside), updateRule);
     parts.more.hidden = found.total <= found.queries.length;
-    say(parts.more, `Show more, ${whole(found.queries.length)} of ${whole(found.total)} are here`);
+    setText(parts.more, `Show more, ${whole(found.queries.length)} of ${whole(found.total)} are here`);
   }, { signal: list.signal, what: "Loading its rules" });
-  parts.ask();
+  parts.refresh();
 }

@@ -1,29 +1,29 @@
 // My rules: which fire, are silent, fail or cost much, and how each fares.
 
 import { get } from "./api.js";
-import { arrows, fill, h, icon, reconcile, say } from "./dom.js";
+import { arrows, fill, h, icon, reconcile, setText } from "./dom.js";
 import { plural, short, whole } from "./format.js";
 import { every, live } from "./live.js";
-import { asking, empty, heading, STATUSES } from "./parts.js";
+import { empty, heading, refresher, STATUSES } from "./parts.js";
 import { lineKey, makeLine, TREND, updateLine } from "./rule_lines.js";
 import { block, example } from "./sql.js";
 
 const TILES = ["firing", "failing", "costly", "matching", "silent", "paused"];
 const SORTS = { status: "needs attention", last: "latest result", results: "most results", cost: "highest cost", name: "name" };
-const FIRST = "status"; // how the list is sorted unless asked otherwise
+const FIRST = "status"; // how the list is sorted by default
 const EVERY_MS = 2_500;
 const PER_PAGE = 50;
 
-let left = "#/rules"; // how the list was when it was last seen
+let address = "#/rules"; // address of the list, with its filters, when it was last shown
 
-/** The list as it was left: searched, filtered, sorted. */
-export const listAddress = () => left;
+/** The address of the list as it was last shown: searched, filtered, sorted. */
+export const listAddress = () => address;
 
 export function show(main, { query, title }) {
   const stop = new AbortController();
   const { signal } = stop;
   const isAdmin = live.may("admin");
-  const asked = {
+  const filters = {
     filter: query.get("filter") ?? "",
     status: query.get("status") ?? "",
     owner: query.get("owner"),
@@ -33,11 +33,11 @@ export function show(main, { query, title }) {
   let pending = new AbortController();
   let timer = 0;
   title(isAdmin ? "Rules" : "My rules");
-  left = location.hash;
+  address = location.hash;
 
   const what = "Search names, SQL and parameters";
   const search = h("input", {
-    class: "input", type: "search", placeholder: what, "aria-label": what, title: "Also one parameter: sym=ACME", value: asked.filter, autocomplete: "off", spellcheck: "false",
+    class: "input", type: "search", placeholder: what, "aria-label": what, title: "Also one parameter: sym=ACME", value: filters.filter, autocomplete: "off", spellcheck: "false",
     on: { input: () => { clearTimeout(timer); timer = setTimeout(() => change({ filter: search.value, page: 1 }), 150); } },
   });
   search.addEventListener("keydown", (event) => {
@@ -46,7 +46,7 @@ export function show(main, { query, title }) {
     list.querySelector("a.rule-link, button.family-toggle")?.focus();
   });
   const sort = h("select", { class: "input sort", "aria-label": "Sort by", on: { change: () => change({ sort: sort.value, page: 1 }) } },
-    Object.entries(SORTS).map(([value, words]) => h("option", { value, selected: value === asked.sort }, `Sort: ${words}`)));
+    Object.entries(SORTS).map(([value, words]) => h("option", { value, selected: value === filters.sort }, `Sort: ${words}`)));
   const tiles = h("div", { class: "tiles", role: "group", "aria-label": "Filter by status" });
   const owner = h("div", { class: "chosen" });
   const list = h("ul", { class: "rules", "aria-label": "Rules" });
@@ -69,30 +69,30 @@ export function show(main, { query, title }) {
   );
 
   function change(to) {
-    Object.assign(asked, to);
-    const kept = Object.entries(asked).filter(([name, value]) => value !== "" && value !== null && !(name === "page" && value === 1) && !(name === "sort" && value === FIRST));
-    const text = new URLSearchParams(kept).toString();
-    left = `#/rules${text ? `?${text}` : ""}`;
-    history.replaceState(null, "", left);
-    ask();
+    Object.assign(filters, to);
+    const entries = Object.entries(filters).filter(([name, value]) => value !== "" && value !== null && !(name === "page" && value === 1) && !(name === "sort" && value === FIRST));
+    const text = new URLSearchParams(entries).toString();
+    address = `#/rules${text ? `?${text}` : ""}`;
+    history.replaceState(null, "", address);
+    refresh();
   }
 
-  const ask = asking(notice, () => {
+  const refresh = refresher(notice, () => {
     pending.abort();
     pending = new AbortController();
-    return get("/queries", { ...asked, fold: true, trend: TREND, per_page: PER_PAGE }, { signal: AbortSignal.any([signal, pending.signal]) });
+    return get("/queries", { ...filters, fold: true, trend: TREND, per_page: PER_PAGE }, { signal: AbortSignal.any([signal, pending.signal]) });
   }, draw, { signal, what: "Loading the rules" });
 
   function draw(found) {
     drawTiles(found.statuses);
-    fill(owner, asked.owner === null ? null : h("button", { class: "chip", type: "button", "aria-label": `Rules of ${asked.owner || "no owner"} only; press for all owners`, on: { click: () => change({ owner: null, page: 1 }) } }, `owner ${asked.owner || "none"}`, icon("close")));
+    fill(owner, filters.owner === null ? null : h("button", { class: "chip", type: "button", "aria-label": `Rules of ${filters.owner || "no owner"} only; press for all owners`, on: { click: () => change({ owner: null, page: 1 }) } }, `owner ${filters.owner || "none"}`, icon("close")));
     const n = Object.values(found.statuses).reduce((a, b) => a + b, 0);
-    const isFiltered = asked.filter !== "" || asked.status !== "" || asked.owner !== null;
+    const isFiltered = filters.filter !== "" || filters.status !== "" || filters.owner !== null;
     place.hidden = found.lines.length === 0;
     if (found.lines.length) fill(notice);
-    else if (asked.page > 1 && found.total) return change({ page: 1 });
+    else if (filters.page > 1 && found.total) return change({ page: 1 });
     else fill(notice, isFiltered || n ? nothingFound() : firstSteps(isAdmin));
-    reconcile(list, found.lines, lineKey, (entry) => makeLine(entry, { asked, change, isAdmin, signal }), updateLine);
+    reconcile(list, found.lines, lineKey, (entry) => makeLine(entry, { filters, change, isAdmin, signal }), updateLine);
     return drawPages(found);
   }
 
@@ -103,19 +103,19 @@ export function show(main, { query, title }) {
     const shown = [["", "all", all], ...TILES.map((name) => [name, name, of(name)])];
     if (statuses?.suspended) shown.push(["suspended", "suspended", statuses.suspended]);
     reconcile(tiles, shown, ([name]) => name || "all", ([name, words]) => {
-      const press = () => change({ status: asked.status === name ? "" : name, page: 1 });
+      const press = () => change({ status: filters.status === name ? "" : name, page: 1 });
       return h("button", { class: `tile ${name || "all"}`, type: "button", title: STATUSES[name] ?? "All rules", on: { click: press } }, h("span", { class: "tile-count" }), h("span", { class: "tile-name" }, h("i", { class: "dot" }), words));
     }, (element, [name, , n]) => {
-      say(element.firstElementChild, n === null ? "–" : short(n));
-      element.setAttribute("aria-pressed", String(asked.status === name));
+      setText(element.firstElementChild, n === null ? "–" : short(n));
+      element.setAttribute("aria-pressed", String(filters.status === name));
       element.classList.toggle("none", !n);
     });
   }
 
   function nothingFound() {
     const clear = h("button", { class: "button", type: "button", on: { click: () => { search.value = ""; change({ filter: "", status: "", owner: null, page: 1 }); } } }, "Show all rules");
-    const words = asked.status ? `No rule is ${asked.status}` : "No rule fits";
-    return empty(asked.filter ? `${words} with “${asked.filter}” in its name, text or parameters` : words, STATUSES[asked.status] ? `That would be: ${STATUSES[asked.status].toLowerCase()}.` : null, clear);
+    const words = filters.status ? `No rule is ${filters.status}` : "No rule matches";
+    return empty(filters.filter ? `${words} with “${filters.filter}” in its name, text or parameters` : words, STATUSES[filters.status] ? `That would be: ${STATUSES[filters.status].toLowerCase()}.` : null, clear);
   }
 
   function drawPages(found) {
@@ -126,7 +126,7 @@ export function show(main, { query, title }) {
   }
 
   drawTiles(null);
-  every(EVERY_MS, ask, signal);
+  every(EVERY_MS, refresh, signal);
   return { close: () => { stop.abort(); pending.abort(); clearTimeout(timer); }, search: () => { search.focus(); search.select(); } };
 }
 
@@ -136,7 +136,7 @@ function firstSteps(isAdmin) {
   if (stream === undefined) {
     return empty(
       "No stream yet",
-      isAdmin ? "Rules read a stream: say which columns its rows have, then send rows or let a pipeline read them." : "Rules read a stream. Ask an admin of this engine to declare one.",
+      isAdmin ? "Rules read a stream: declare its columns, then send rows or let a pipeline read them." : "Rules read a stream. Ask an admin of this engine to declare one.",
       isAdmin ? h("a", { class: "button main", href: "#/streams?add=1" }, icon("plus"), "Declare a stream") : null,
     );
   }

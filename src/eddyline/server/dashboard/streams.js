@@ -1,10 +1,10 @@
 // Streams: what rows have, how many came, how many were late, and how many rules read each.
 
 import { ApiError, drop, get, part, post } from "./api.js";
-import { fill, h, icon, reconcile, say } from "./dom.js";
+import { fill, h, icon, reconcile, setText } from "./dom.js";
 import { ago, durationWords, moment, plural, setAgo, short, whole } from "./format.js";
 import { every, live } from "./live.js";
-import { asking, attempt, confirm, copyButton, dialog, empty, field, heading, toast, trouble } from "./parts.js";
+import { attempt, confirm, copyButton, dialog, empty, errorNotice, field, heading, refresher, toast } from "./parts.js";
 import { example } from "./sql.js";
 
 const EVERY_MS = 2_500;
@@ -16,18 +16,18 @@ export function show(main, { query, title }) {
   title("Streams");
   const notice = h("div");
   const list = h("div", { class: "stack" });
-  const add = isAdmin ? h("button", { class: "button main", type: "button", on: { click: () => openAdd(ask) } }, icon("plus"), "Declare a stream") : null;
+  const add = isAdmin ? h("button", { class: "button main", type: "button", on: { click: () => openAdd(refresh) } }, icon("plus"), "Declare a stream") : null;
   const joins = h("a", { class: "button", href: "#/joins" }, icon("order"), "Joins");
   fill(main, heading("Streams", joins, add), notice, list);
 
-  const ask = asking(notice, () => get("/streams", null, stop), (streams) => {
+  const refresh = refresher(notice, () => get("/streams", null, stop), (streams) => {
     if (streams.length) fill(notice);
-    else if (!notice.childNodes.length) fill(notice, none(isAdmin, ask));
-    reconcile(list, streams, (s) => s.name, (s) => make(s, isAdmin, ask), update);
+    else if (!notice.childNodes.length) fill(notice, none(isAdmin, refresh));
+    reconcile(list, streams, (s) => s.name, (s) => make(s, isAdmin, refresh), update);
   }, { signal: stop.signal, what: "Loading the streams" });
 
-  every(EVERY_MS, ask, stop.signal);
-  if (query.has("add") && isAdmin) openAdd(ask);
+  every(EVERY_MS, refresh, stop.signal);
+  if (query.has("add") && isAdmin) openAdd(refresh);
   return { close: () => stop.abort() };
 }
 
@@ -68,12 +68,12 @@ function make(stream, isAdmin, again) {
 
 function update(element, stream) {
   const { parts } = element;
-  say(parts.rows, short(stream.n_rows));
+  setText(parts.rows, short(stream.n_rows));
   parts.rows.title = whole(stream.n_rows);
-  say(parts.late, short(stream.n_late));
-  say(parts.rules, short(stream.n_queries));
+  setText(parts.late, short(stream.n_late));
+  setText(parts.rules, short(stream.n_queries));
   setAgo(parts.watermark, moment(stream.watermark), "none yet");
-  say(parts.partitions, behind(stream.partitions));
+  setText(parts.partitions, behind(stream.partitions));
 }
 
 function timeWords(stream) {
@@ -112,7 +112,7 @@ function openAdd(again) {
   const idle = h("input", { class: "input", placeholder: "1 minute", autocomplete: "off" });
   const notice = h("div");
   const form = h("form", { class: "stack" }, field("Stream name", name), field("Columns", schema, "Name and type of each, as in CREATE TABLE."), h("div", { class: "grid-fields" },
-      field("Time column", time, "Which column says when a row happened, if one does; or such as timestamp_millis(ts)."),
+      field("Time column", time, "The column with the event time, if there is one, or an expression such as timestamp_millis(ts)."),
       field("Lateness", lateness, "How late a row may come."),
       field("Time unit", unit, "What numbers in the time column count."),
       field("Time format", format, "The pattern of text in the time column."),
@@ -121,14 +121,14 @@ function openAdd(again) {
     event.preventDefault();
     try {
       const given = Object.entries({ time, time_unit: unit, time_format: format, lateness, idle }).map(([key, input]) => [key, input.value.trim()]);
-      const made = await post("/streams", { name: name.value.trim(), schema: schema.value.trim(), ...Object.fromEntries(given.filter(([, text]) => text)) });
+      const created = await post("/streams", { name: name.value.trim(), schema: schema.value.trim(), ...Object.fromEntries(given.filter(([, text]) => text)) });
       close();
-      toast(`${made.name} is declared: send it rows, or write a rule on it`);
+      toast(`${created.name} is declared: send it rows, or write a rule on it`);
       live.hurry();
       again();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      fill(notice, trouble(error));
+      fill(notice, errorNotice(error));
     }
   });
   const close = dialog("Declare a stream", form);
@@ -144,7 +144,7 @@ function openSend(stream, again) {
     try {
       given = JSON.parse(rows.value);
     } catch (error) {
-      return fill(notice, trouble(new ApiError(0, { problem: "this is not JSON", detail: error.message, hint: "Write a list of objects, one for each row." })));
+      return fill(notice, errorNotice(new ApiError(0, { problem: "this is not JSON", detail: error.message, hint: "Write a list of objects, one for each row." })));
     }
     try {
       const done = await post(`/streams/${part(stream.name)}/rows`, given);
@@ -153,10 +153,10 @@ function openSend(stream, again) {
       return fill(notice, h("p", { class: "good" }, icon("check"), `Round ${done.round}: ${plural(done.n_rows, "row")}, ${plural(done.n_results, "match", "matches")}${done.n_dead ? `, ${plural(done.n_dead, "dead letter")}` : ""}.`));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      return fill(notice, trouble(error));
+      return fill(notice, errorNotice(error));
     }
   };
-  dialog(`Send rows to ${stream.name}`, h("div", { class: "stack" }, h("p", { class: "soft small" }, "These become a round like any other: rules see them, and their results count."), rows, h("div", { class: "buttons end" }, h("button", { class: "button main", type: "button", on: { click: send } }, "Send rows")), notice));
+  dialog(`Send rows to ${stream.name}`, h("div", { class: "stack" }, h("p", { class: "soft small" }, "These rows become a round like any other, with results and alerts."), rows, h("div", { class: "buttons end" }, h("button", { class: "button main", type: "button", on: { click: send } }, "Send rows")), notice));
 }
 
 function sample(column) {

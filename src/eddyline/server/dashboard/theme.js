@@ -1,10 +1,10 @@
 // Runs before the first paint, so that a remembered theme never flashes the other one. "system" leaves the choice to the machine.
 (() => {
-  let wanted = "system";
+  let theme = "system";
   try {
-    wanted = localStorage.getItem("eddyline.theme") || "system";
+    theme = localStorage.getItem("eddyline.theme") || "system";
   } catch {
-    wanted = "system"; // storage is closed to us: the machine decides
+    theme = "system"; // storage is not available: use the system's setting
   }
-  document.documentElement.dataset.theme = wanted;
+  document.documentElement.dataset.theme = theme;
 })();

@@ -5,11 +5,11 @@ import { pairs, percent, plural, value, whole } from "./format.js";
 import { bar, empty, sentence, table } from "./parts.js";
 import { line } from "./sql.js";
 
-/** What `POST /queries/try` answers, for people. */
+/** The answer of `POST /queries/try`, for users. */
 export function trialParts(found) {
   const notes = found.notes.map((note) => h("p", { class: "soft small" }, sentence(note), "."));
   if (found.n_matched === null) return [h("p", { class: "warning" }, "A join is not tried on recent rows."), notes, h("ul", { class: "stack-small" }, found.inputs.map((each) => h("li", null, h("b", null, whole(each.n_passed)), ` of ${plural(each.n_rows, "recent row")} of ${each.input} pass its own conditions.`)))];
-  if (found.n_rows === 0) return empty("No recent rows", "The server keeps the last rows of every stream in memory: once some have come, a rule can be tried on them.");
+  if (found.n_rows === 0) return empty("No recent rows", "The server retains the last rows of every stream in memory: when some have arrived, a rule can be tried on them.");
   const share = found.n_matched / found.n_rows;
   return [
     h("p", { class: "trial-words" }, h("b", null, whole(found.n_matched)), ` of the last ${plural(found.n_rows, "row")} would have matched`, h("span", { class: "soft" }, ` (${percent(share)})`)),

@@ -5,7 +5,7 @@ import { changedEntries, differenceBlock, pairsChanged } from "./difference.js";
 import { fill, h, icon, reconcile } from "./dom.js";
 import { ago, plural, whole } from "./format.js";
 import { every, live } from "./live.js";
-import { asking, attempt, dialog, empty, heading, toast } from "./parts.js";
+import { attempt, dialog, empty, heading, refresher, toast } from "./parts.js";
 import { change, countWords } from "./plan.js";
 import { block } from "./sql.js";
 
@@ -23,12 +23,12 @@ export function show(main, { title }) {
   let shown = AT_ONCE;
   const list = h("ol", { class: "stack versions", "aria-label": "Versions, newest first" });
   const notice = h("div");
-  const more = h("button", { class: "button little", type: "button", hidden: true, on: { click: () => { shown += AT_ONCE; ask(); } } }, "Show older ones");
+  const more = h("button", { class: "button little", type: "button", hidden: true, on: { click: () => { shown += AT_ONCE; refresh(); } } }, "Show older ones");
   fill(main, heading("Versions", h("a", { class: "button main", href: "#/plan" }, "Plan a change")), h("p", { class: "soft" }, "Every change of rules and streams is a version. Going back makes a new one: nothing is rewritten."), notice, list, h("div", { class: "more" }, more));
-  const ask = asking(notice, () => get("/versions", { newest: shown + 1 }, stop), draw, { signal, what: "Loading versions" });
+  const refresh = refresher(notice, () => get("/versions", { newest: shown + 1 }, stop), draw, { signal, what: "Loading versions" });
 
   function draw(found) {
-    fill(notice, found.length ? null : empty("No versions", "An engine in memory keeps none; one with a home does."));
+    fill(notice, found.length ? null : empty("No versions", "An engine in memory stores no versions; one with a home does."));
     more.hidden = found.length <= shown;
     const newest = found[0]?.version;
     reconcile(list, found.slice(0, shown), (v) => v.version, make, (element, v) => {
@@ -41,8 +41,8 @@ export function show(main, { title }) {
   function make(version) {
     const inside = h("div", { class: "stack-small" });
     const inner = h("div");
-    const load = () => asking(inner, () => get(`/versions/${version.version}`, null, stop), (found) => fill(inside, changeParts(found)), { signal, what: "Loading what changed" })();
-    const back = h("button", { class: "button little back-to", type: "button", on: { click: () => openRollback(version, ask) } }, icon("refresh"), `Roll back to ${version.version}`);
+    const load = () => refresher(inner, () => get(`/versions/${version.version}`, null, stop), (found) => fill(inside, changeParts(found)), { signal, what: "Loading what changed" })();
+    const back = h("button", { class: "button little back-to", type: "button", on: { click: () => openRollback(version, refresh) } }, icon("refresh"), `Roll back to ${version.version}`);
     const element = h("details", { class: "card version" },
       h("summary", null, h("b", { class: "version-number" }, `#${version.version}`), h("span", { class: "version-what" }, version.what || "a change"), h("span", { class: "chip plain current" }, "deployed"), h("span", { class: "soft small" }, ago(version.at))),
       inner, inside, h("div", { class: "buttons end" }, back));
@@ -50,7 +50,7 @@ export function show(main, { title }) {
     return h("li", null, element);
   }
 
-  every(EVERY_MS, ask, signal);
+  every(EVERY_MS, refresh, signal);
   return { close: () => stop.abort() };
 }
 
@@ -80,12 +80,12 @@ function openRollback(version, again) {
   const plan = h("div", { class: "stack-small" });
   const yes = h("button", { class: "button main", type: "button", hidden: true, on: { click: run } }, "Roll back");
   const close = dialog(`Roll back to version ${version.version}?`, h("div", { class: "stack" }, h("p", { class: "soft" }, version.what), notice, plan, h("div", { class: "buttons end" }, h("button", { class: "button", type: "button", on: { click: () => close() } }, "Cancel"), yes)), { onClose: () => stop.abort() });
-  const ask = asking(notice, () => post(`/versions/${version.version}/rollback`, { dry_run: true }, stop), (found) => {
+  const refresh = refresher(notice, () => post(`/versions/${version.version}/rollback`, { dry_run: true }, stop), (found) => {
     const isAny = found.added + found.changed + found.removed > 0;
     fill(plan, h("p", null, h("b", null, isAny ? countWords(found) : "Nothing to do"), isAny ? "" : ": its rules are deployed."), isAny ? changeParts(found) : null);
     yes.hidden = !isAny;
   }, { signal: stop.signal, what: "Working out what that changes" });
-  ask();
+  refresh();
 
   async function run() {
     yes.disabled = true;

@@ -1,0 +1,103 @@
+"""The running queries of each stream, in families, and the plan made of them: the same object until something changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.catalog.families import QueryFamily
+from eddyline.model import PlanChanges, Shape, Signature, StreamPlan, ascending
+
+CHANGES_KEPT = 20_000  # per stream, then the newer half; an index further behind is built anew
+
+
+class StreamPlans:
+    """Families by shape, shapes and plans by stream, and which queries changed in which version.
+
+    Streams go by their names in lower case; the rows of a join are a stream under the name of its signature.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.families: dict[Shape, QueryFamily] = {}
+        self.shapes_of: dict[str, dict[Shape, None]] = {}  # stream -> its shapes, in order of appearance
+        self._signatures: dict[str, Signature] = {}  # of the joins that stand, by the stream of their rows
+        self._plans: dict[str, StreamPlan] = {}
+        self._changes: dict[str, PlanChanges] = {}  # by stream
+        self._unplanned = PlanChanges()  # of queries that stand nowhere, which no plan shows
+
+    def add_stream(self, key: str) -> None:
+        """A stream was declared, or declared anew."""
+        self.shapes_of.setdefault(key, {})
+        self._plans.pop(key, None)
+
+    def drop_stream(self, key: str) -> None:
+        self.shapes_of.pop(key, None)
+        self._plans.pop(key, None)
+
+    def find(self, key: str) -> StreamPlan | None:
+        """The plan of a stream, if it is current."""
+        return self._plans.get(key)
+
+    def build(self, key: str, name: str, version: int) -> StreamPlan:
+        """Make the plan of a stream, whose name is spelled like this, as of a version."""
+        segments = [s for shape in self.shapes_of.get(key, {}) for s in self.families[shape].segments()]
+        changes = self._changes.setdefault(key, PlanChanges(version))
+        plan = self._plans[key] = StreamPlan(name, version, tuple(segments), changes)
+        return plan
+
+    def signatures(self) -> tuple[Signature, ...]:
+        """What the joins that stand now have in common, each once."""
+        return tuple(self._signatures.values())
+
+    def signature(self, key: str) -> Signature | None:
+        """The signature whose rows are this stream, or None."""
+        return self._signatures.get(key)
+
+    def family(self, shape: Shape) -> QueryFamily:
+        """The queries of a shape; a new family if there is none."""
+        family = self.families.get(shape)
+        if family is None:
+            family = self.families[shape] = QueryFamily(shape)
+            self.shapes_of.setdefault(shape.stream.lower(), {})[shape] = None
+            if shape.join is not None:
+                self._signatures.setdefault(shape.stream.lower(), shape.join.signature)
+        return family
+
+    def touch(self, shape: Shape, ids: Sequence[int] | npt.NDArray[np.int32], version: int) -> None:
+        """The plan of the shape's stream is no longer current, because of these queries; a family without queries goes."""
+        key = shape.stream.lower()
+        self._plans.pop(key, None)
+        changes = self._changes.get(key)
+        if changes is None:
+            self._changes[key] = PlanChanges(version)
+        else:
+            if len(changes) >= CHANGES_KEPT:
+                changes = self._changes[key] = changes.newest(CHANGES_KEPT // 2)
+            changes.note(version, shape, np.asarray(ids, np.int32))
+        if not len(self.families[shape]):
+            del self.families[shape]
+            self.shapes_of[key].pop(shape, None)
+            if not self.shapes_of[key]:
+                self._signatures.pop(key, None)
+
+    def note_unplanned(self, shape: Shape, ids: Sequence[int], version: int) -> None:
+        """Queries changed without standing before or after, so that no plan is another."""
+        if len(self._unplanned) >= CHANGES_KEPT:
+            self._unplanned = PlanChanges(version)
+        else:
+            self._unplanned.note(version, shape, np.asarray(ids, np.int32))
+
+    def changed_between(self, after: int, until: int) -> npt.NDArray[np.int32] | None:
+        """Queries that came, went or changed in versions later than `after`, up to `until`; None if that is no longer known."""
+        found = [np.empty(0, np.int32)]
+        for changes in (self._unplanned, *self._changes.values()):
+            between = changes.between(after, until)
+            if between is None:
+                return None
+            found += between.values()
+        return ascending(np.concatenate(found))

@@ -1,0 +1,117 @@
+"""What joins keep and do, in words: of all joins, and of one query."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eddyline.documents.quantities import plural, size_text
+from eddyline.documents.times import iso_time
+
+_ROLES = {  # the values of eddyline.model.Role
+    "window": "a window of its rows",
+    "current": "new rows only",
+    "table": "the latest row of each key",
+    "as of": "the row of each key at a time",
+}
+
+
+class JoinsExplanation(dict[str, dict[str, Any]]):
+    """What is kept for joins, by stream; `signatures` says what is done with it. `as_dict()` has both for programs."""
+
+    def __init__(self, streams: Mapping[str, dict[str, Any]], signatures: list[dict[str, Any]]) -> None:
+        super().__init__(streams)
+        self.signatures = signatures
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"streams": dict(self), "signatures": self.signatures}
+
+    def __str__(self) -> str:
+        if not self and not self.signatures:
+            return "there are no joins"
+        lines = [line for name, facts in self.items() for line in _stream_lines(name, facts)]
+        lines += [line for facts in self.signatures for line in _signature_lines(facts)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _stream_lines(name: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    what = "at its latest rows" if facts["kind"] == "table" else "window"
+    yield (
+        f"{name}: {what}, {plural(facts['rows'], 'row')}, {size_text(facts['nbytes'])}, shared by "
+        f"{plural(facts['n_queries'], 'query')} of {plural(facts['n_signatures'], 'join')}"
+    )
+    if facts["found_by"]:
+        yield f"  found by   {'; '.join(facts['found_by'])}"
+    if facts["oldest"] is not None:
+        yield f"  oldest     {facts['oldest']}"
+    yield from partition_lines([Partition(**each) for each in facts["partitions"]])
+
+
+def origin_line(facts: Mapping[str, Any]) -> str:
+    """One of them in a line."""
+    if facts["why"] is None:
+        return f"no row of {facts['name']} has looked for partners yet"
+    return (
+        f"rows of {facts['name']} look in {facts['why']}; {plural(facts['n_drivers'], 'row')} looked, "
+        f"{plural(facts['n_probes'], 'probe')}, {plural(facts['n_matches'], 'partner')}, "
+        f"{facts['n_combinations']:,} joined"
+    )
+
+
+def _input_words(entry: Mapping[str, Any]) -> str:
+    return f"{entry['name']}: {_ROLES[entry['role']]}"
+
+
+def _signature_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    outer = f", {facts['outer']}" if facts["outer"] else ""
+    yield f"{facts['words']}{outer}: {plural(facts['n_queries'], 'query')}, executed as one join"
+    yield f"  inputs     {', '.join(_input_words(entry) for entry in facts['inputs'])}"
+    yield f"  on         {' AND '.join(facts['keys']) or 'no equality: every row is compared with every other'}"
+    for origin in facts["origins"]:
+        yield f"  probes     {origin_line(origin)}"
+
+
+def query_join_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The same for people."""
+    for entry in facts["inputs"]:
+        yield f"  input      {entry['words']}: {entry['kept']}"
+        if entry["held"] is not None:
+            held = entry["held"]
+            yield (
+                f"    held     {plural(held['rows'], 'row')}, {size_text(held['nbytes'])}, "
+                f"shared by {plural(held['n_queries'], 'query')}"
+            )
+    label = {"left": "left join", "right": "right join", "left anti": "left anti"}.get(facts["outer"], "join")
+    conditions = [*facts["keys"], *facts["on"]]
+    yield f"  {label:10s} {' AND '.join(conditions) or 'of every row with every other: no equality'}"
+    if facts["n_queries"] > 1:
+        yield f"  executed   as one join with {plural(facts['n_queries'] - 1, 'other query')}"
+    for origin in facts["origins"]:
+        yield f"  probes     {origin_line(origin)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition by itself. One that is idle is not waited for; rows that were pushed are a partition without a name."""
+
+    name: str
+    watermark_us: int | None  # its largest event time, less the lateness of the stream
+    last_row_us: int  # now() of its last round with rows
+    is_idle: bool
+
+
+def partition_lines(partitions: Sequence[Partition]) -> Iterator[str]:
+    """For explain: those furthest behind, of several."""
+    if len(partitions) > 1:
+        shown = [
+            f"{each.name or 'pushed'} at {'no time' if each.watermark_us is None else iso_time(each.watermark_us)}"
+            + (" (idle)" if each.is_idle else "")
+            for each in partitions[:3]
+        ]
+        more = len(partitions) - len(shown)
+        yield f"  partitions {', '.join(shown)}{f' and {more} more, which are further' if more else ''}"

@@ -1,0 +1,98 @@
+"""What a round works with and what it produces, step by step: planned, worked, committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.batch import PartMatches, TupleBatch
+from eddyline.catalog import ListedFile, ReadInput
+from eddyline.engine.event_time import LaneTimes
+from eddyline.engine.joining import PlannedJoins
+from eddyline.events import Event
+from eddyline.filters import FilterOutput
+from eddyline.functions import FunctionActivity, FunctionKey
+from eddyline.hit_matches import HitMatches
+from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
+from eddyline.statistics import StageRecord
+from eddyline.storage import StoredPart
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is kept in memory."""
+
+    results_per_query: int = 100
+    result_bytes: int = 64 << 20
+    recent_rows: int = 10_000
+    recent_bytes: int = 64 << 20
+    dead_letters: int = 10_000
+    memory: int | None = None  # bytes of the process; None: a share of what the machine or the container has
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A committed round: what came in and what matched. `outputs` is None where it is no longer kept."""
+
+    round: Round
+    outputs: Mapping[str, FilterOutput] | None
+    n_results: int
+    n_dead: int
+    n_late: int
+    is_repeat: bool = False
+
+
+@dataclass(slots=True)
+class Planned:
+    """Step 1: what a round works with."""
+
+    version: int
+    now_us: int
+    seed: int
+    progress: dict[str, StreamProgress]
+    streams: dict[str, Stream]
+    plans: dict[str, StreamPlan]
+    last_rounds: dict[str, int]  # of each stream, and of those it is joined with: no other may come between
+    incarnations: dict[str, int]  # of each stream: one dropped and declared anew is another
+    timed: dict[str, Stream]  # all streams with a time and no key, whose rows others may wait for
+    joins: PlannedJoins | None = None  # None: there are none
+
+
+@dataclass(slots=True)
+class Work:
+    """Steps 2 and 3: all a round produced, not yet visible to any reader."""
+
+    n_rows: dict[str, int]
+    progress: dict[str, StreamProgress] = field(default_factory=dict)
+    n_results: int = 0
+    n_dead: int = 0
+    n_late: int = 0
+    last_arrival: int = 0  # 0: there are no rows
+    n_made: int = 0  # rows that joins and tables made
+    recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
+    matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
+    letters: list[DeadLetter] = field(default_factory=list)  # to keep
+    more_dead: list[tuple[str, int | None, int]] = field(
+        default_factory=list
+    )  # error, query, how many: to count
+    files: list[ListedFile] = field(default_factory=list)
+    deletes: dict[str, npt.NDArray[np.bool_]] = field(
+        default_factory=dict
+    )  # by keyed stream: which rows delete
+    gone: list[str] = field(default_factory=list)  # files that are listed no longer
+    inputs: list[ReadInput] = field(default_factory=list)  # rows that were read where they lie
+    events: list[Event] = field(default_factory=list)
+    outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
+    ignored: dict[str, Mapping[str, str]] = field(default_factory=dict)  # by stream and column: why
+    times: dict[str, LaneTimes] = field(default_factory=dict)  # of the rows, by stream
+    functions: list[Mapping[FunctionKey, FunctionActivity]] = field(
+        default_factory=list
+    )  # what they did in workers
+    stages: list[StageRecord] = field(default_factory=list)
+    n_tasks: int = 0
+    waiting_s: float = 0.0
+    planned_at: float = 0.0  # when the steps ended, on the clock of performance
+    worked_at: float = 0.0

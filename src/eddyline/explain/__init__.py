@@ -1,0 +1,61 @@
+"""What is said about queries and about the engine: explanations, why and why not, trials, counters.
+
+Enters: an engine's rounds, under their lock. Leaves: documents with a text form.
+"""
+
+from eddyline.documents import (
+    Explanation,
+    FiltersExplanation,
+    IndexExplanation,
+    InputWhyNot,
+    JoinsExplanation,
+    JoinWhy,
+    JoinWhyNot,
+    Partition,
+    event_words,
+    rounded,
+    suspended_text,
+    trial_document,
+)
+from eddyline.explain.counting import Counters, Histogram, Seconds, Tally, busiest, counters
+from eddyline.explain.explanations import condition_texts, explain, explain_index, suspended
+from eddyline.explain.filter_state import filter_facts, has_filters
+from eddyline.explain.join_state import JoinHistory, join_facts
+from eddyline.explain.join_why import why_join, why_not_join
+from eddyline.explain.partitions import partitions_of
+from eddyline.explain.trials import TRIAL_ROWS, TRIAL_S, try_record
+
+__all__ = [
+    "TRIAL_ROWS",
+    "TRIAL_S",
+    "Counters",
+    "Explanation",
+    "FiltersExplanation",
+    "Histogram",
+    "IndexExplanation",
+    "InputWhyNot",
+    "JoinHistory",
+    "JoinWhy",
+    "JoinWhyNot",
+    "JoinsExplanation",
+    "Partition",
+    "Seconds",
+    "Tally",
+    "busiest",
+    "condition_texts",
+    "counters",
+    "event_words",
+    "explain",
+    "explain_index",
+    "filter_facts",
+    "has_filters",
+    "join_facts",
+    "partitions_of",
+    "rounded",
+    "suspended",
+    "suspended_text",
+    "trial_document",
+    "try_record",
+    "why_join",
+    "why_not_join",
+]

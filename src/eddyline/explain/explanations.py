@@ -1,0 +1,220 @@
+"""How the engine answers a query: the rooms its rows walk through, and what it shares with others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.catalog import QueryRecord
+from eddyline.documents import Explanation, IndexExplanation
+from eddyline.engine import RoundEngine
+from eddyline.explain.filter_state import clause_filters
+from eddyline.explain.join_state import query_join_facts
+from eddyline.expressions import literal_value
+from eddyline.model import AtomKind, Clause, Column, Expression, Segment, Shape, Signature, iso_time
+from eddyline.sql import (
+    atom_words,
+    column_words,
+    render,
+    signature_text,
+    signature_words,
+    span_texts,
+    spoken,
+    stream_words,
+    streams_of,
+)
+from eddyline.types import type_name
+
+_SERVED_BY = {
+    AtomKind.COMPARE: "index",
+    AtomKind.IN: "index",
+    AtomKind.NULL_TEST: "index",
+    AtomKind.LIKE: "residual",
+    AtomKind.CONSTANT: "constant",
+    AtomKind.FUNCTION: "function",
+    AtomKind.RESIDUAL: "residual",
+}
+
+
+def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Explanation:
+    """Explain a registered query."""
+    shape = record.shape
+    segments = _segments(rounds, shape)
+    n_sharing = sum(segment.n_live for segment in segments if segment.shape is shape)
+    texts = condition_texts(record)
+    placed = _rendered(rounds.placed(shape.stream, record.id), shape)
+    filters = clause_filters(rounds, record)
+    conditions: list[dict[str, Any]] = []
+    for clause, text, filter_ in zip(record.shape.condition.clauses, texts, filters, strict=True):
+        served, structure = _served(clause, placed, shape)
+        if rounds.routing.is_strict and served in ("function", "residual"):
+            structure = "in the order of the text, where all before it are true"
+        columns = sorted(column_words(shape, name) for name in _column_names(clause))
+        conditions.append(
+            {
+                "text": text,
+                "served_by": served,
+                "structure": structure,
+                "columns": columns,
+                "filter": filter_,
+            }
+        )
+    results = rounds.results
+    facts = {
+        "id": record.id,
+        "state": record.state.value,
+        "suspended": suspended(record),
+        "version": record.version_from,
+        "generation": record.generation,
+        "stream": stream_words(shape),
+        "streams": list(streams_of(shape)),
+        "join": _join(rounds, record),
+        "n_sharing": n_sharing,
+        "index": placed,
+        "conditions": conditions,
+        "columns": [{"name": f.name, "type": type_name(f.type)} for f in record.shape.output],
+        "functions": [
+            _function_facts(rounds, record.id, name, version) for name, version in record.shape.functions
+        ],
+        "n_results": results.n_produced_by(record.id),
+        "n_kept": results.n_retained_of(record.id),
+        "n_dropped": 0 if rounds.durable is not None else results.n_dropped_of(record.id),
+        "n_dead": rounds.dead_letters.by_query[record.id],
+        "warnings": warnings,
+    }
+    return Explanation(record.name, record.text, facts)
+
+
+def _join(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any] | None:
+    facts = query_join_facts(rounds, record)
+    if facts is None or record.shape.join is None:
+        return None
+    return facts | {"on": condition_texts(record, record.shape.join.on.clauses)}
+
+
+def suspended(record: QueryRecord) -> dict[str, str] | None:
+    """Why a query is suspended, and since when; None if it is not."""
+    if not record.why:
+        return None
+    return {"why": record.why, "since": iso_time(record.registered_us, timespec="seconds")}
+
+
+def all_clauses(shape: Shape) -> tuple[Clause, ...]:
+    """Its conditions; of an outer join first what makes a match, besides the keys."""
+    matching = () if shape.join is None else shape.join.on.clauses
+    return (*matching, *shape.condition.clauses)
+
+
+def condition_texts(record: QueryRecord, clauses: Sequence[Clause] | None = None) -> list[str]:
+    """Each clause, of the condition if none are given, in the user's words where it is one part of the text, else written out."""
+    clauses = record.shape.condition.clauses if clauses is None else clauses
+    parts = [clause.tokens for clause in clauses]
+    is_template = any(slot.name is not None for slot in record.shape.slots)
+    spans = span_texts(record.text, [part for part in parts if part is not None])
+    n_clauses = Counter(parts)
+    values = [literal_value(c) if isinstance(c, pa.Scalar) else c for c in record.constants]
+    texts = []
+    for clause in clauses:
+        if clause.tokens is None or is_template or n_clauses[clause.tokens] > 1:
+            texts.append(" OR ".join(atom_words(atom, record.shape, values) for atom in clause.atoms))
+        else:
+            texts.append(spans[clause.tokens])
+    return texts
+
+
+def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:
+    """Those of its stream; none of a join that does not stand yet."""
+    signatures = rounds.catalog.plans.signatures()
+    if shape.join is not None and all(each.name != shape.stream for each in signatures):
+        return ()
+    return rounds.catalog.plan(shape.stream).segments
+
+
+def _served(clause: Clause, placed: dict[str, Any] | None, shape: Shape) -> tuple[str, str | None]:
+    """Who decides the clause, and in which structure of the index, if it is one and is built."""
+    kinds = {_SERVED_BY[atom.kind] for atom in clause.atoms}
+    served = next(kind for kind in ("function", "residual", "index", "constant") if kind in kinds)
+    if served == "residual" and len(clause.atoms) == 1 and clause.atoms[0].kind is AtomKind.LIKE:
+        return served, "its prefix is looked up in the index; the rest of the pattern is checked"
+    if served != "index" or placed is None:
+        return served, None
+    is_interval = len(clause.atoms) == 1 and clause.atoms[0].operator not in ("in", "!=", "is null")
+    attributes = [_attribute_text(a.attribute, shape) for a in clause.atoms if a.attribute is not None]
+    if (
+        placed["key"] is not None
+        and attributes == [placed["key"]]
+        and clause.atoms[0].operator in ("=", "in")
+    ):
+        return served, f"{placed['kind']}: names the queries of a row"
+    if not placed["serves_planes"] and not is_interval:
+        return "pairs", None
+    return served, placed["kind"]
+
+
+def explain_index(rounds: RoundEngine) -> IndexExplanation:
+    """The index of every stream."""
+    signatures = {each.name.lower(): each for each in rounds.catalog.plans.signatures()}
+    found = []
+    for name, stage in rounds.stages():
+        facts = stage.snapshot()
+        del facts["filters"]  # `explain_filters` shows them
+        structures = [_rendered(each) for each in facts["structures"]]
+        signature = signatures.get(name)
+        if signature is not None:
+            structures = [_of_streams(each, signature) for each in structures]
+        elif rounds.catalog.find_stream(name) is None:
+            continue  # of a join that no longer stands
+        stream = rounds.catalog.plan(name).stream if signature is None else signature_words(signature)
+        found.append({"stream": stream, **facts, "structures": structures})
+    return IndexExplanation(found)
+
+
+def _rendered(facts: dict[str, Any] | None, shape: Shape | None = None) -> dict[str, Any] | None:
+    """The facts of a structure with its attributes as SQL, of a join in the words of one of its queries."""
+    if facts is None:
+        return None
+    key = None if facts["key"] is None else _attribute_text(facts["key"], shape)
+    attributes = [_attribute_text(attribute, shape) for attribute in facts["attributes"]]
+    return facts | {"key": key, "attributes": attributes}
+
+
+def _attribute_text(attribute: Expression, shape: Shape | None) -> str:
+    if shape is None or shape.join is None:
+        return render(attribute)
+    if isinstance(attribute, Column):
+        return column_words(shape, attribute.name)
+    return render(spoken(attribute, shape.inputs))
+
+
+def _of_streams(facts: dict[str, Any] | None, signature: Signature) -> dict[str, Any]:
+    """A structure over rows of a join that several queries share, with the names of streams."""
+    assert facts is not None
+    key = None if facts["key"] is None else signature_text(signature, facts["key"])
+    return facts | {"key": key, "attributes": [signature_text(signature, a) for a in facts["attributes"]]}
+
+
+def _column_names(clause: Clause) -> set[str]:
+    return {node.name for atom in clause.atoms for node in atom.condition.walk() if isinstance(node, Column)}
+
+
+def _function_facts(rounds: RoundEngine, query_id: int, name: str, version: str) -> dict[str, Any]:
+    """What a function did so far, for all queries; its last error only on a row of this query: others belong to their owners."""
+    call_lines = [
+        letter.message
+        for letter in rounds.dead_letters.find(query_id=query_id)
+        if f"function {name} " in letter.message
+    ]
+    counters = rounds.functions.counters.get(name)
+    return {
+        "name": name,
+        "version": version,
+        "n_calls": counters.n_calls if counters else 0,
+        "n_rows": counters.n_rows if counters else 0,
+        "n_failed": counters.n_failed if counters else 0,
+        "seconds": counters.seconds if counters else 0.0,
+        "n_lost": counters.n_lost if counters else 0,
+        "last_message": call_lines[-1] if call_lines else "",
+    }

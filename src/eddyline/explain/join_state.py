@@ -1,0 +1,274 @@
+"""What joins keep and do, as facts: for `engine.joins()`, explain, metrics and the dashboard.
+
+By stream: the rows that are kept of it, once for all joins that read it. By signature: the queries that are executed as one join,
+what its inputs are found by, and in which order a new row looks for partners.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eddyline.catalog import QueryRecord
+from eddyline.documents import JoinsExplanation
+from eddyline.engine import RoundEngine
+from eddyline.events import Event, RoundCommitted
+from eddyline.explain.partitions import partitions_of
+from eddyline.joins import can_drive
+from eddyline.model import Input, Role, Signature, StreamPlan, iso_time
+from eddyline.sql import (
+    input_names,
+    input_words,
+    over_joined,
+    render,
+    retention_words,
+    signature_words,
+    spoken,
+)
+
+HISTORY_POINTS = 240  # of sizes; when there are more, every second one goes
+FIRST_SPACING_US = 1_000_000  # of round time, between two of them
+_KEPT = (Role.WINDOW, Role.TABLE, Role.AS_OF)
+_COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")
+
+
+Ids = npt.NDArray[np.int32]
+
+
+def join_facts(rounds: RoundEngine, *, own: Ids | None = None) -> JoinsExplanation:
+    """All joins. The lock is held.
+
+    `own` are the queries of somebody who may see no others: joins that none of them has are not told, nor by what those find
+    rows.
+    """
+    catalog = rounds.catalog
+    joins = [
+        each
+        for each in catalog.plans.signatures()
+        if own is None or _is_read_by(catalog.plan(each.name), own)
+    ]
+    signatures = [_signature_facts(rounds, signature) for signature in joins]
+    held = held_facts(rounds)
+    names = {entry.stream.lower() for each in catalog.plans.signatures() for entry in each.inputs}
+    names = {name for name in names if _sharing(rounds, name)} | held.keys()
+    return JoinsExplanation(
+        {
+            catalog.stream(name).name: _stream_facts(rounds, name, held.get(name))
+            | ({} if own is None else {"found_by": _found_by(joins, name)})
+            for name in sorted(names)
+            if catalog.find_stream(name) is not None
+        },
+        signatures,
+    )
+
+
+def _found_by(signatures: Iterable[Signature], name: str) -> list[str]:
+    """By what these joins find rows of a stream."""
+    found: dict[str, None] = {}
+    for signature in signatures:
+        for place in signature.places(name):
+            sides = [key.side(place) for key in signature.keys if place in (key.left, key.right)]
+            if sides and signature.inputs[place].role in _KEPT:
+                found[", ".join(dict.fromkeys(render(side) for side in sides))] = None
+    return list(found)
+
+
+def _is_read_by(plan: StreamPlan, own: Ids) -> bool:
+    return any(np.isin(segment.ids[segment.is_live], own).any() for segment in plan.segments)
+
+
+# --------------------------------------------------------------------------------------------- streams
+
+
+def held_facts(rounds: RoundEngine) -> dict[str, dict[str, Any]]:
+    """Sizes of what is held, by stream in lower case. The lock is held."""
+    stage = rounds.joining.stage
+    stems = {name: stem.snapshot() for name, stem in stage.stems.items()}
+    return stems | {name: table.snapshot() for name, table in stage.tables.items()}
+
+
+def _stream_facts(rounds: RoundEngine, name: str, held: Mapping[str, Any] | None) -> dict[str, Any]:
+    sharing = _sharing(rounds, name)
+    stage = rounds.joining.stage
+    stem, table = stage.stems.get(name), stage.tables.get(name)
+    keys = stem.keys if stem is not None else table.keys if table is not None else ()
+    facts: dict[str, Any] = {
+        "rows": 0,
+        "nbytes": 0,
+        **(held or {}),
+        "kind": "table" if rounds.catalog.stream(name).is_keyed else "window",
+        "keys": len(keys),
+        "found_by": [", ".join(render(part) for part in key) for key in keys],
+        "n_signatures": len(sharing),
+        "n_queries": sum(rounds.catalog.plan(each.name).n_queries for each in sharing),
+        "oldest": None,
+        "oldest_age_s": None,
+        "partitions": [dataclasses.asdict(each) for each in partitions_of(rounds, name)],
+    }
+    if stem is not None and stem.n_rows:
+        oldest_us = int(stem.now_us[stem.every_row()[0]])
+        facts["oldest"] = iso_time(oldest_us)
+        facts["oldest_age_s"] = max(0.0, (rounds.now_us() - oldest_us) / 1e6)
+    return facts
+
+
+def _sharing(rounds: RoundEngine, name: str) -> list[Signature]:
+    """The signatures that look up rows that are kept of a stream."""
+    return [
+        signature
+        for signature in rounds.catalog.plans.signatures()
+        if any(signature.inputs[place].role in _KEPT for place in signature.places(name))
+    ]
+
+
+# --------------------------------------------------------------------------------------------- signatures
+
+
+def _signature_facts(rounds: RoundEngine, signature: Signature) -> dict[str, Any]:
+    plan = rounds.catalog.plan(signature.name)
+    names = input_names(signature)
+    live = [segment for segment in plan.segments if segment.n_live]
+    return {
+        "name": signature.name,
+        "words": signature_words(signature),
+        "outer": signature.outer,
+        "inputs": [
+            {"stream": entry.stream, "name": name, "role": entry.role.value}
+            for entry, name in zip(signature.inputs, names, strict=True)
+        ],
+        "keys": key_words(signature, [Input(name, name) for name in names]),
+        "n_queries": plan.n_queries,
+        "n_shapes": len({segment.shape for segment in live}),
+        "origins": origin_facts(rounds, signature, names),
+    }
+
+
+def key_words(signature: Signature, inputs: Sequence[Input], order: Sequence[int] = ()) -> list[str]:
+    """The equalities, with what the inputs are called; the one that is earlier in `order` stands first."""
+    found = []
+    for key in signature.keys:
+        sides = sorted((key.left, key.right), key=order.index) if order else (key.left, key.right)
+        found.append(" = ".join(render(spoken(over_joined(key.side(at), at), inputs)) for at in sides))
+    return found
+
+
+def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]) -> list[dict[str, Any]]:
+    """From each input whose new rows look for partners: in which order, why, and what came of it so far."""
+    known = rounds.joining.stage.origins
+    found = []
+    for place in range(len(signature)):
+        if not can_drive(signature, place):
+            continue
+        facts: dict[str, Any] = {"input": place, "name": names[place], "order": None, "why": None}
+        facts |= dict.fromkeys(_COUNTED, 0)
+        origin = known.get((signature.name, place))
+        if origin is not None:
+            facts |= {name: int(getattr(origin.counters, name)) for name in _COUNTED}
+            if origin.counters.n_drivers:
+                facts["order"] = [names[other] for other in origin.order.current_order]
+                facts["why"] = origin.order.why(names)
+        found.append(facts)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCounters:
+    """All joins that stand: since rows first came to them in this process."""
+
+    n_signatures: int = 0
+    n_drivers: int = 0  # rows that looked for partners
+    n_probes: int = 0
+    n_matches: int = 0  # partners found, before further conditions
+    n_combinations: int = 0  # rows that were joined
+
+
+def join_counters(rounds: RoundEngine) -> JoinCounters:
+    """The lock is held."""
+    counted = [origin.counters for origin in list(rounds.joining.stage.origins.values())]
+    totals = {name: sum(int(getattr(each, name)) for each in counted) for name in _COUNTED}
+    return JoinCounters(len(rounds.catalog.plans.signatures()), **totals)
+
+
+# --------------------------------------------------------------------------------------------- one query
+
+
+def query_join_facts(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any] | None:
+    """A join query's inputs, keys and probe orders in its own words; None for any other query. The lock is held."""
+    shape = record.shape
+    if shape.join is None:
+        return None
+    signature, held = shape.join.signature, held_facts(rounds)
+    aliases = [entry.alias for entry in shape.inputs]
+    inputs = []
+    for place in shape.written_order:
+        entry, name = shape.inputs[place], shape.inputs[place].stream.lower()
+        facts: dict[str, Any] = {
+            "alias": entry.alias,
+            "stream": entry.stream,
+            "words": input_words(entry),
+            "role": signature.inputs[place].role.value,
+            "kept": retention_words(shape, place),
+            "held": None,
+        }
+        if signature.inputs[place].role in _KEPT:
+            known = held.get(name, {"rows": 0, "nbytes": 0})
+            n_queries = sum(rounds.catalog.plan(each.name).n_queries for each in _sharing(rounds, name))
+            facts["held"] = {"rows": known["rows"], "nbytes": known["nbytes"], "n_queries": n_queries}
+        inputs.append(facts)
+    is_known = any(each.name == signature.name for each in rounds.catalog.plans.signatures())
+    return {
+        "signature": signature.name,
+        "outer": "right" if shape.inputs[0].join == "right" else signature.outer,
+        "n_queries": rounds.catalog.plan(signature.name).n_queries if is_known else 0,
+        "inputs": inputs,
+        "keys": key_words(signature, shape.inputs, shape.written_order),
+        "origins": origin_facts(rounds, signature, aliases),
+    }
+
+
+# --------------------------------------------------------------------------------------------- over time
+
+
+class JoinHistory:
+    """Sizes of what joins hold, over time: some hundred points, however long the engine runs."""
+
+    def __init__(self, rounds: RoundEngine) -> None:
+        self._rounds = rounds
+        self._points: list[dict[str, Any]] = []
+        self._spacing_us = FIRST_SPACING_US
+
+    def heard(self, event: Event) -> None:
+        """Told of every round, with the lock held."""
+        if isinstance(event, RoundCommitted) and (self._points or held_facts(self._rounds)):
+            now_us = self._rounds.context().now_us
+            if self._points and now_us - self._points[-1]["at_us"] < self._spacing_us:
+                return
+            self._points.append(self._point(event.round_number, now_us))
+            if len(self._points) > HISTORY_POINTS:
+                del self._points[1::2]
+                self._spacing_us *= 2
+
+    def points(self) -> list[dict[str, Any]]:
+        """The oldest first, how it is now last. The lock is held."""
+        last = self._rounds.last_round
+        if not self._points or self._points[-1]["round"] == last:
+            return list(self._points)
+        return [
+            *self._points,
+            self._point(last, max(self._rounds.context().now_us, self._points[-1]["at_us"])),
+        ]
+
+    def _point(self, round_number: int, now_us: int) -> dict[str, Any]:
+        catalog = self._rounds.catalog
+        held = held_facts(self._rounds)
+        sizes = {
+            stream.name: {"rows": held[name]["rows"], "nbytes": held[name]["nbytes"]}
+            for name in sorted(held)
+            if (stream := catalog.find_stream(name)) is not None
+        }
+        return {"round": round_number, "at_us": now_us, "streams": sizes}

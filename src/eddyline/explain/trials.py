@@ -1,0 +1,58 @@
+"""Trying a query on rows that came lately, before it is registered: `Engine.try_query`, the editor's *Try it*.
+
+Recent rows are those the process keeps for `why_not` (`recent_rows` of each stream). Nothing is registered, delivered or counted,
+and no round waits: only finding the rows takes the engine's lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from eddyline.catalog import QueryRecord
+from eddyline.engine import RoundEngine
+from eddyline.errors import PropertyError
+from eddyline.explain.explanations import condition_texts
+from eddyline.explain.join_why import inputs_alone
+from eddyline.filters import Trial, TrialInput, trial
+
+TRIAL_S = 2.0
+TRIAL_ROWS = 10_000
+MOST_ROWS = 100_000
+MOST_SAMPLES = 100
+
+_JOIN = (
+    "the matches of a join depend on the contents of its windows at the time, "
+    "so only the conditions on each stream alone are tried"
+)
+
+
+def try_record(
+    rounds: RoundEngine,
+    record: QueryRecord,
+    *,
+    last: int = TRIAL_ROWS,
+    n_samples: int = 5,
+    timeout_s: float = TRIAL_S,
+) -> Trial:
+    """Try a query, registered or not, on the last rows of its stream."""
+    if last < 1 or n_samples < 0 or timeout_s <= 0:
+        raise PropertyError("last and timeout are above 0, samples not below", hint="Write last=10_000.")
+    last, n_samples = min(last, MOST_ROWS), min(n_samples, MOST_SAMPLES)
+    with rounds.lock:
+        rounds.check_open()
+        texts, context = condition_texts(record), rounds.context()
+        if record.shape.join is None:
+            stream = rounds.catalog.stream(record.shape.stream)
+            recent = rounds.recent.get(stream.name.lower())
+            rows = pa.RecordBatch.from_pylist([], schema=stream.schema)
+            if recent is not None:
+                rows = recent.last(last, stream.schema)
+    if record.shape.join is not None:
+        passed = inputs_alone(rounds, replace(record, version_from=0), last)
+        inputs = tuple(TrialInput(each.input, each.n_rows, each.n_passed) for each in passed)
+        return Trial(0, None, inputs=inputs, notes=(_JOIN,))
+    return trial(
+        record.shape, texts, record.constants, rows, context, n_samples=n_samples, timeout_s=timeout_s
+    )

@@ -1,0 +1,91 @@
+"""The nouns: values that rooms pass to each other, all frozen, comparable, free of SQL text and of Spark.
+
+    expressions   typed expression trees: literals, columns, slots, calls, aggregates
+    conditions    what a WHERE says: clauses of atoms, and how each atom can be decided
+    joins         signatures: inputs and equalities that join queries share
+    shapes        what queries that differ only in their constants have in common: inputs, projection, condition, slots
+    queries       the properties of a query, and its states
+    streams       declared streams, and how far each has come
+    plans         the queries that stand on a stream at one version, in columns
+    rounds        committed rounds, and the numbers of their rows
+    alerts        where each key of an alert query stands, and the messages it sends
+
+Dead letters and times as ISO 8601 text are those of `eddyline.documents`. Every public name is exported here; other rooms import
+from `eddyline.model`, not from its files.
+"""
+
+from eddyline.documents import DeadLetter, iso_text, iso_time
+from eddyline.model.alerts import AlertKey, AlertState, Message
+from eddyline.model.conditions import Atom, AtomKind, Clause, Condition, pattern_atom
+from eddyline.model.expressions import (
+    LAMBDA,
+    Aggregate,
+    Call,
+    Column,
+    Expression,
+    Facts,
+    Literal,
+    Over,
+    Slot,
+    UserCall,
+    Variable,
+)
+from eddyline.model.joins import AGE, BEHIND, OLDER, Join, JoinInput, JoinKey, Role, Signature, joined_name
+from eddyline.model.plans import PlanChanges, Segment, StreamPlan, ascending
+from eddyline.model.queries import Properties, QueryState, is_alert
+from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, NO_TIME, Round
+from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, Window
+from eddyline.model.streams import LaneProgress, Stream, StreamProgress
+
+__all__ = [
+    "AGE",
+    "BEHIND",
+    "END_OF_ARRIVALS",
+    "FIRST_DERIVED",
+    "LAMBDA",
+    "NO_TIME",
+    "OLDER",
+    "Aggregate",
+    "AlertKey",
+    "AlertState",
+    "Atom",
+    "AtomKind",
+    "Call",
+    "Clause",
+    "Column",
+    "Condition",
+    "DeadLetter",
+    "Expression",
+    "Facts",
+    "Input",
+    "Join",
+    "JoinInput",
+    "JoinKey",
+    "LaneProgress",
+    "Literal",
+    "Message",
+    "Over",
+    "PlanChanges",
+    "ProjectedColumn",
+    "Properties",
+    "QueryState",
+    "Role",
+    "Round",
+    "Segment",
+    "Shape",
+    "Signature",
+    "Slot",
+    "SlotInfo",
+    "Stream",
+    "StreamPlan",
+    "StreamProgress",
+    "UserCall",
+    "Variable",
+    "Window",
+    "ascending",
+    "is_alert",
+    "iso_text",
+    "iso_time",
+    "joined_name",
+    "pattern_atom",
+]

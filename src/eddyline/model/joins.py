@@ -1,0 +1,96 @@
+"""What join queries have in common: their inputs, the equalities between these, and the names of joined columns."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from eddyline.model.conditions import Condition
+from eddyline.model.expressions import Expression
+
+# columns that rows of a join have besides those of their inputs, each behind the place of the input it is about: 0.#behind
+BEHIND = "#behind"  # how many rows of its stream came after it, up to the row that made the result
+AGE = "#age"  # microseconds between the round it came in and that of the row that made the result
+OLDER = "#older"  # microseconds by which its event time is below the latest of all rows of the result
+
+_ALWAYS = Condition()
+
+
+class Role(enum.Enum):
+    """What becomes of the rows of an input of a join."""
+
+    WINDOW = "window"  # they are kept, and later rows of other inputs meet them
+    CURRENT = "current"  # they meet what came before them and are not kept
+    TABLE = "table"  # the latest row of each key, as the row that meets it finds it
+    AS_OF = "as of"  # the row of each key that was the latest at the event time of the row that meets it
+
+    @property
+    def is_table(self) -> bool:
+        return self in (Role.TABLE, Role.AS_OF)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """An input of a signature."""
+
+    stream: str
+    role: Role = Role.WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """An equality between two inputs, each side over the columns of its own stream, by their own names; both of one type."""
+
+    left: int
+    right: int
+    left_key: Expression
+    right_key: Expression
+
+    def side(self, place: int) -> Expression:
+        """What the input at this place brings."""
+        assert place in (self.left, self.right), f"{place} is neither {self.left} nor {self.right}"
+        return self.left_key if place == self.left else self.right_key
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What join queries have in common that are executed as one: the inputs and the equalities between them.
+
+    Its rows are a stream of their own, which has its name. A column of input k is called `k.name` there.
+    """
+
+    name: str
+    inputs: tuple[JoinInput, ...]
+    keys: tuple[JoinKey, ...] = ()
+    # "": only matches; left, left anti: input 0 also, or only, where nothing of input 1 matches
+    outer: str = ""
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of its streams, each once."""
+        return tuple(dict.fromkeys(entry.stream for entry in self.inputs))
+
+    def places(self, stream: str) -> tuple[int, ...]:
+        """The inputs that are this stream."""
+        return tuple(at for at, entry in enumerate(self.inputs) if entry.stream.lower() == stream.lower())
+
+
+def joined_name(place: int, column: str) -> str:
+    """What a column of an input is called in the rows of a join."""
+    return f"{place}.{column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """What a join shape says besides its condition, which is about rows of the signature."""
+
+    signature: Signature
+    # reach_us[i][j]: the event time of input j exceeds that of input i by at most this; None: by any amount
+    reach_us: tuple[tuple[int | None, ...], ...]
+    # per input, what the condition says of it alone, over its stream's own columns
+    local: tuple[Condition, ...]
+    # outer joins: what makes a match, besides the keys; it is not in the shape's condition
+    on: Condition = _ALWAYS

@@ -1,0 +1,113 @@
+"""Shapes: what queries that differ only in their constants have in common.
+
+The constants are *slots*: literals lifted from the text, or named parameters. A query is a shape plus one value per slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from eddyline.errors import Span
+from eddyline.model.conditions import Condition
+from eddyline.model.expressions import Column, Expression, UserCall
+from eddyline.model.joins import Join
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How much of an input a join may look back on: newest rows, or arrival time."""
+
+    n_rows: int | None = None
+    duration_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An entry of the FROM list."""
+
+    alias: str
+    stream: str
+    window: Window | None = None
+    join: str = ""  # "", inner, left, left anti, asof, cross
+    on: Expression | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedColumn:
+    """A column of the result."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class SlotInfo:
+    """A constant of a shape: a literal of the text (name is None) or a named parameter."""
+
+    index: int
+    type: pa.DataType
+    name: str | None = None
+    is_list: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """What queries equal but for constants share: parsed, bound and normalised once."""
+
+    key: str
+    inputs: tuple[Input, ...]
+    projection: tuple[ProjectedColumn, ...]
+    condition: Condition
+    slots: tuple[SlotInfo, ...]
+    group_by: tuple[Expression, ...] = ()
+    having: Expression | None = None
+    qualify: Expression | None = None
+    functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
+    join: Join | None = None  # several inputs: they stand in the order of its signature
+
+    @property
+    def stream(self) -> str:
+        """The stream its queries stand on; of a join, that of its rows."""
+        return self.inputs[0].stream if self.join is None else self.join.signature.name
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The declared streams it reads, each once."""
+        return tuple(dict.fromkeys(entry.stream for entry in self.inputs))
+
+    @property
+    def written_order(self) -> tuple[int, ...]:
+        """The places of its inputs as they stand in the text."""
+        starts = [entry.span.start if entry.span else at for at, entry in enumerate(self.inputs)]
+        return tuple(sorted(range(len(self.inputs)), key=starts.__getitem__))
+
+    @property
+    def output(self) -> pa.Schema:
+        return pa.schema([pa.field(p.name, p.expression.type) for p in self.projection])
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the input columns a single-stream shape needs."""
+        return frozenset(n.name for e in self.expressions() for n in e.walk() if isinstance(n, Column))
+
+    def expressions(self) -> Iterator[Expression]:
+        for projected in self.projection:
+            yield projected.expression
+        matching = () if self.join is None else self.join.on.clauses
+        for clause in (*self.condition.clauses, *matching):
+            for atom in clause.atoms:
+                yield atom.condition
+
+    @property
+    def recorded_calls(self) -> tuple[UserCall, ...]:
+        """Calls of functions that are not deterministic, as they follow each other in the text: what they gave is stored
+        with the round."""
+        if not self.functions:
+            return ()
+        nodes = (node for e in self.expressions() for node in e.walk() if isinstance(node, UserCall))
+        calls = dict.fromkeys(node for node in nodes if not node.is_deterministic)
+        return tuple(sorted(calls, key=lambda call: (call.span.start if call.span else -1, call.occurrence)))

@@ -1,0 +1,9 @@
+"""Receipts of results, and the audit that checks a share of all rounds again.
+
+Enters: a result, or a committed round with a home. Leaves: a receipt, a proof, or a difference that is announced.
+"""
+
+from eddyline.receipts.audit import Audit
+from eddyline.receipts.receipts import Receipt, prove, receipt, recorded_values
+
+__all__ = ["Audit", "Receipt", "prove", "receipt", "recorded_values"]

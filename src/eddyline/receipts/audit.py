@@ -1,0 +1,394 @@
+"""The audit: a share of all rounds is evaluated a second time, by another engine, while the rounds go on.
+
+Of a round that is chosen, all rows are put before up to `QUERIES` queries: half of them, if there are so many, had results in it,
+the others stood and had none. Which rounds and which queries follows from the home's id and the number of the round, so that
+another run chooses the same. Of joins, which need rows of other rounds too, some of the results are put before the judge, each
+over the rows it is made of; those that should be there and are not go unnoticed. A judge is given the user's text and the rows:
+Spark in the session this process runs on, else DuckDB for texts it may judge. It must find the same rows, with the same values.
+What differs is counted, announced, and an alert by itself: a message of `eddyline.audit`.
+
+It works in a thread of its own. Rounds do not wait for it; if it falls behind, rounds that would have been looked at are passed
+over, and counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.catalog import CommittedRound, ListedFile, StoredQuery, query_at
+from eddyline.engine import ComponentRows, OpenEngine, RoundInputs, home_of
+from eddyline.errors import EddylineError, ProofError, ReceiptError
+from eddyline.events import AuditDifference, Event, RoundCommitted
+from eddyline.model import QueryState, Round
+from eddyline.proof import (
+    AuditCounters,
+    Claim,
+    ClaimDifference,
+    DuckDbJudge,
+    JudgeFinding,
+    JudgeStopped,
+    claim_difference,
+    input_rows,
+    no_columns,
+)
+from eddyline.receipts.receipts import columns_seen, functions_of, joined_rows, params_of
+from eddyline.runtime import home_id
+from eddyline.spark import SparkJudge, running_session
+from eddyline.storage import DEAD_LETTERS, OUTBOX, NumberedRows, StoredPart
+
+QUERIES = 20  # of a round: a query takes Spark about a tenth of a second, DuckDB some milliseconds
+WAITING = 16  # rounds; more are passed over
+JOINED = 5  # results of a join query in a round
+MOST_REASONS = 50  # told apart
+NAME = "eddyline.audit"  # whose messages tell of differences
+CLOSE_S = 30.0  # the judge may be at work
+
+_logger = logging.getLogger("eddyline")
+
+
+class _Judge(Protocol):
+    def finding(self, claim: Claim) -> JudgeFinding: ...
+
+
+class _Skipped(EddylineError):
+    """A round that is not judged, and why."""
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """A query of a round, its results there, and the rows it could not decide."""
+
+    query: StoredQuery
+    matches: npt.NDArray[np.int64]
+    results: pa.Table
+    components: npt.NDArray[np.int64]  # of a join: a row of arrival numbers for each result
+    undecided: npt.NDArray[np.int64]
+
+
+class Audit:
+    """Judges a share of the rounds of an engine with a home, until it is closed."""
+
+    def __init__(self, engine: OpenEngine, share: float) -> None:
+        self._rounds = engine.rounds
+        self._durable = home_of(engine.rounds)
+        self._home = home_id(engine.rounds)
+        self._counters = AuditCounters(share)
+        self._waiting: deque[int] = deque()
+        self._changed = threading.Condition()
+        self._is_busy = False
+        self._is_closed = False
+        self._duckdb: DuckDbJudge | None = None
+        engine.rounds.listen(self._on_event)
+        self._thread = threading.Thread(target=self._run, name="eddyline-audit", daemon=True)
+        self._thread.start()
+
+    @property
+    def counters(self) -> AuditCounters:
+        """A copy of what was counted so far."""
+        with self._changed:
+            return replace(self._counters, skipped=dict(self._counters.skipped))
+
+    def chooses(self, round_number: int) -> bool:
+        """Whether a round is to be judged."""
+        return self._number(round_number) / (1 << 64) < self._counters.share
+
+    def drain(self, timeout_s: float | None = None) -> bool:
+        """Wait until every round that was chosen has been judged; False if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._is_busy, timeout_s)
+
+    def close(self) -> None:
+        """End after the round that is being judged."""
+        with self._changed:
+            self._is_closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(CLOSE_S)
+
+    def _number(self, round_number: int) -> int:
+        digest = hashlib.sha256(f"{self._home} {round_number}".encode()).digest()
+        return int.from_bytes(digest[:8], "big")
+
+    def _on_event(self, event: Event) -> None:
+        """Told of every round while the engine's lock is held: it is only noted."""
+        if isinstance(event, RoundCommitted) and event.n_rows and self.chooses(event.round_number):
+            with self._changed:
+                if self._is_closed:
+                    return
+                if len(self._waiting) >= WAITING:
+                    self._skip("the audit is behind")
+                    return
+                self._waiting.append(event.round_number)
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: bool(self._waiting) or self._is_closed)
+                if self._is_closed:
+                    break
+                number = self._waiting.popleft()
+                self._is_busy = True
+            try:
+                self.judge(number)
+            except EddylineError as error:
+                self._skip(error.problem)
+            except Exception as error:  # the audit must not end because of one round: it is counted, and said
+                self._skip(f"the audit failed: {type(error).__name__}")
+                _logger.warning("eddyline: the audit of round %d failed", number, exc_info=True)
+        if self._duckdb is not None:
+            self._duckdb.close()
+
+    # ----------------------------------------------------------------------------------------- one round
+
+    def judge(self, number: int) -> None:
+        """Judge a round now, chosen or not, and count what comes of it. Raises EddylineError if its rows are gone."""
+        with self._rounds.lock:
+            self._rounds.check_open()
+            log = self._durable.rounds
+            committed = log.get(number)
+            outbox, dead = log.files.of_round(OUTBOX, number), log.files.of_round(DEAD_LETTERS, number)
+        if committed is None:
+            raise _Skipped("the round is forgotten")
+        judge = self._new_judge()
+        letters = self._undecided(committed, dead)
+        chosen = list(self._chosen(committed, outbox, letters))
+        outcomes: dict[int, list[ClaimDifference]] = {each.query.id: [] for each in chosen}
+        refused = self._unsteady(chosen)
+        for each in chosen:
+            if each.query.shape.join is not None and each.query.id not in refused:
+                self._judge_joined(judge, committed, each, outcomes[each.query.id], refused)
+        for batch in RoundInputs(self._rounds, committed.round):
+            for each in chosen:
+                same_stream = each.query.shape.stream.lower() == batch.stream.lower()
+                if same_stream and each.query.id not in refused:
+                    try:
+                        outcomes[each.query.id].append(self._compared(judge, committed, each, batch))
+                    except (ProofError, JudgeStopped) as error:
+                        refused.add(each.query.id)
+                        self._skip(_reason(judge, error))
+        for each in chosen:
+            if each.query.id not in refused and outcomes[each.query.id]:
+                self._count(committed, each.query, outcomes[each.query.id])
+        with self._changed:
+            self._counters = replace(self._counters, n_rounds=self._counters.n_rounds + 1)
+
+    def _new_judge(self) -> _Judge:
+        session = running_session()
+        if session is not None:
+            return SparkJudge(session, self._rounds.functions.find)
+        if self._duckdb is None:
+            try:
+                self._duckdb = DuckDbJudge()
+            except ProofError:
+                raise _Skipped("there is no Spark session, and DuckDB is not installed") from None
+        return self._duckdb
+
+    def _compared(
+        self, judge: _Judge, committed: CommittedRound, each: _Chosen, batch: NumberedRows
+    ) -> ClaimDifference:
+        stream, rows, arrivals = batch
+        assert arrivals is not None
+        query, round_ = each.query, committed.round
+        is_here = np.isin(each.matches, arrivals)
+        claim = Claim(
+            text=query.text,
+            params={name: (value.type, value.as_py()) for name, value in params_of(query).items()},
+            stream=stream,
+            rows=pa.Table.from_batches([rows]).select(columns_seen(query, rows.schema)),
+            arrivals=arrivals,
+            now_us=round_.now_us,
+            time_zone=self._rounds.time_zone,
+            functions=functions_of(query.shape),
+            matches=each.matches[is_here],
+            results=each.results.filter(pa.array(is_here)),
+        ).without(each.undecided)
+        return claim_difference(claim, judge.finding(claim))
+
+    def _judge_joined(
+        self,
+        judge: _Judge,
+        committed: CommittedRound,
+        each: _Chosen,
+        outcomes: list[ClaimDifference],
+        refused: set[int],
+    ) -> None:
+        """Some results of a join, each over the rows it is made of."""
+        known = ComponentRows(self._rounds)
+        rng = np.random.default_rng([self._number(committed.round.number), each.query.id])
+        n = len(each.matches)
+        try:
+            for at in np.sort(rng.choice(n, min(n, JOINED), replace=False)).tolist():
+                claim = self._joined_claim(committed.round, each, at, known)
+                outcomes.append(claim_difference(claim, judge.finding(claim)))
+        except ReceiptError as error:
+            refused.add(each.query.id)
+            self._skip(f"a join whose rows were removed: {error.problem}")
+        except (ProofError, JudgeStopped) as error:
+            refused.add(each.query.id)
+            self._skip(_reason(judge, error))
+
+    def _joined_claim(self, round_: Round, each: _Chosen, at: int, known: ComponentRows) -> Claim:
+        query = each.query
+        rows = joined_rows(self._rounds, query, round_, each.components[at].tolist(), known)
+        number = each.matches[at : at + 1]
+        return Claim(
+            text=query.text,
+            params={name: (value.type, value.as_py()) for name, value in params_of(query).items()},
+            stream="",
+            rows=no_columns(1),
+            arrivals=number,
+            now_us=round_.now_us,
+            time_zone=self._rounds.time_zone,
+            functions=functions_of(query.shape),
+            matches=number,
+            results=each.results.slice(at, 1),
+            inputs=tuple(input_rows(row) for row in rows),
+        )
+
+    def _unsteady(self, chosen: Iterable[_Chosen]) -> set[int]:
+        """Queries that cannot be judged on all rows, because they call functions that are not deterministic."""
+        found = set()
+        for each in chosen:
+            names = [called.name for called in functions_of(each.query.shape) if not called.is_deterministic]
+            if names:
+                found.add(each.query.id)
+                self._skip(
+                    f"function {names[0]} is not deterministic, and what it gave is stored with results only"
+                )
+        return found
+
+    def _undecided(
+        self, committed: CommittedRound, files: Iterable[ListedFile]
+    ) -> dict[int, npt.NDArray[np.int64]]:
+        """Rows that are dead letters, by query."""
+        letters = [letter for file in files for letter in self._durable.dead_letters(file)]
+        if len(letters) < committed.n_dead:
+            raise _Skipped("not all dead letters of the round are stored")
+        found: dict[int, list[int]] = {}
+        for letter in letters:
+            if letter.query_id is not None and letter.arrival is not None:
+                found.setdefault(letter.query_id, []).append(letter.arrival)
+        return {query_id: np.array(sorted(rows), np.int64) for query_id, rows in found.items()}
+
+    def _chosen(
+        self,
+        committed: CommittedRound,
+        outbox: Iterable[ListedFile],
+        letters: Mapping[int, npt.NDArray[np.int64]],
+    ) -> Iterator[_Chosen]:
+        """Queries to be judged: half of them with results in the round, if there are so many, and others that stood."""
+        parts = [part for file in outbox for part in self._durable.parts(file)]
+        matched = np.unique(np.concatenate([np.empty(0, np.int32), *(part.query_ids for part in parts)]))
+        rng = np.random.default_rng(self._number(committed.round.number))
+        with self._rounds.lock:
+            self._rounds.check_open()
+            catalog = self._rounds.catalog
+            streams = [name for name, n in committed.round.n_rows.items() if n and catalog.find_stream(name)]
+            segments = [segment for name in streams for segment in catalog.plan(name).segments]
+            standing = np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in segments)])
+            others = np.setdiff1d(standing, matched)
+            n_others = min(len(others), max(QUERIES // 2, QUERIES - len(matched)))
+            ids = np.concatenate(
+                [
+                    rng.permutation(matched)[: QUERIES - n_others],
+                    rng.choice(others, n_others, replace=False) if n_others else others,
+                ]
+            )
+            queries = [
+                query_at(self._durable.database, int(i), committed.round.version) for i in np.sort(ids)
+            ]
+        for query in queries:
+            if query is None or query.state is not QueryState.RUNNING:
+                continue  # one that has come since, say
+            matches, results, components = _results_of(parts, query)
+            yield _Chosen(query, matches, results, components, letters.get(query.id, np.empty(0, np.int64)))
+
+    # ----------------------------------------------------------------------------------------- what came of it
+
+    def _count(self, committed: CommittedRound, query: StoredQuery, outcomes: list[ClaimDifference]) -> None:
+        n_differences = sum(outcome.n_differences for outcome in outcomes)
+        with self._changed:
+            counters = self._counters
+            self._counters = replace(
+                counters,
+                n_queries=counters.n_queries + 1,
+                n_pairs=counters.n_pairs + sum(outcome.n_pairs for outcome in outcomes),
+                n_differences=counters.n_differences + n_differences,
+            )
+        if n_differences:
+            self._tell(committed.round.number, query, outcomes)
+
+    def _tell(self, number: int, query: StoredQuery, outcomes: list[ClaimDifference]) -> None:
+        examples = [example for outcome in outcomes for example in outcome.examples]
+        event = AuditDifference(
+            number,
+            query=query.name or f"q{query.id}",
+            query_id=query.id,
+            generation=query.generation,
+            n_missing=sum(len(outcome.missing) for outcome in outcomes),
+            n_unexpected=sum(len(outcome.unexpected) for outcome in outcomes),
+            n_different=sum(len(outcome.different) for outcome in outcomes),
+            example=examples[0] if examples else "",
+        )
+        n = event.n_missing + event.n_unexpected + event.n_different
+        text = (
+            f"round {number}: {n} results of {event.query} are not what another engine finds. {event.example}"
+        )
+        row: dict[str, Any] = {
+            "round": number,
+            "query": event.query,
+            "query_id": query.id,
+            "n_missing": event.n_missing,
+            "n_unexpected": event.n_unexpected,
+            "n_different": event.n_different,
+        }
+        self._rounds.tell(event)
+        self._rounds.say(NAME, text.strip(), row=row, severity="critical")
+
+    def _skip(self, reason: str) -> None:
+        with self._changed:
+            skipped = dict(self._counters.skipped)
+            if reason not in skipped and len(skipped) >= MOST_REASONS:
+                reason = "other reasons"
+            skipped[reason] = skipped.get(reason, 0) + 1
+            self._counters = replace(self._counters, skipped=skipped)
+
+
+def _results_of(
+    parts: Iterable[StoredPart], query: StoredQuery
+) -> tuple[npt.NDArray[np.int64], pa.Table, npt.NDArray[np.int64]]:
+    """Rows that match a query in a round, ascending, its results and, of a join, the rows each is made of."""
+    arrivals, rows = [np.empty(0, np.int64)], []
+    components = [np.empty((0, len(query.shape.inputs)), np.int64)]
+    for part in parts:
+        pairs = np.flatnonzero(part.query_ids == query.id)
+        if len(pairs):
+            arrivals.append(part.arrivals[pairs])
+            rows.append(part.project(pairs))
+            if part.components is not None:
+                components.append(part.components[pairs])
+    together = np.concatenate(arrivals)
+    table = pa.Table.from_batches(rows, query.shape.output if not rows else None)
+    order = np.argsort(together, kind="stable")
+    made_of = np.concatenate(components)
+    return together[order], table.take(pa.array(order)), made_of[order] if len(made_of) else made_of
+
+
+def _reason(judge: _Judge, error: ProofError | JudgeStopped) -> str:
+    if isinstance(error, JudgeStopped):
+        return "the judge stops at an error"
+    return "DuckDB may not judge the text" if isinstance(judge, DuckDbJudge) else error.problem

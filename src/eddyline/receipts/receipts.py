@@ -1,0 +1,408 @@
+"""Receipts: everything a result follows from, as one document that can be checked without this engine.
+
+A receipt holds the query as it was in the round, its row, the round's facts and the result, with a checksum over all of it. An
+independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB. That of a join holds the row of
+each input and the round it came in, and where it stood in its window.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.catalog import CommittedRound, StoredQuery, query_at
+from eddyline.delivery import Result
+from eddyline.durations import duration_text
+from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, home_of
+from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
+from eddyline.functions import UserFunction
+from eddyline.model import Column, Input, Round, Shape, UserCall, iso_time
+from eddyline.proof import (
+    DuckDbJudge,
+    FunctionVersion,
+    JudgeStopped,
+    Proof,
+    checksum_of,
+    claim_of,
+    from_json,
+    proof_of,
+    rows_to_json,
+    schema_to_text,
+    to_json,
+    type_from,
+    words_of,
+)
+from eddyline.spark import is_installed
+from eddyline.spark import prove as prove_in_spark
+from eddyline.sql import input_words, stated
+from eddyline.storage import OUTBOX, StoredPart
+from eddyline.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, TINYINT, is_decimal, type_name
+
+FORMAT = 1  # of the document
+JOIN_FORMAT = 2  # with several rows, each with the alias of its input
+NO_ROW = 0  # instead of the arrival number of an input of an outer join that found no row
+_DAY_US = 86_400_000_000
+_NARROW_FIRST = (STRING, TINYINT, SMALLINT, INT, BIGINT)
+
+
+class Receipt(dict[str, Any]):
+    """A receipt: a JSON document, with a form for people."""
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether it says what was issued."""
+        return bool(checksum_of(self) == self.get("checksum"))
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __str__(self) -> str:
+        of = f" of {self['owner']}" if self["owner"] else ""
+        lines = [
+            f"result {self['id']}: {self['query']}{of}, generation {self['generation']}, version {self['version']}",
+            f"  text      {' '.join(self['text'].split())}",
+        ]
+        lines += [
+            f"  :{name:<8} {json.dumps(p['value'])} ({p['type']})" for name, p in self["params"].items()
+        ]
+        lines += [f"  function  {f['name']}, version {f['version']}" for f in self["functions"]]
+        lines += [
+            f"  recorded  call {call['call']}, {call['function']}: {json.dumps(call['value'], ensure_ascii=False)}"
+            for call in self.get("recorded", ())
+        ]
+        round_ = self["round"]
+        lines += [f"  row       {_row_words(row)}" for row in self["rows"]]
+        lines += [
+            f"  round     {round_['number']}, now() {round_['now']}, version {round_['version']}, {round_['time_zone']}",
+            f"  result    {json.dumps(self['result'], ensure_ascii=False)}",
+            f"  {self['checksum']}",
+        ]
+        return "\n".join(lines)
+
+
+def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
+    """The receipt of a result, or of the one with this id.
+
+    Raises UnknownNameError if there is no such result, ReceiptError if its row is gone.
+    """
+    rounds = engine.rounds
+    number, arrival, query_id = _place(result)
+    committed, part = _result(rounds, number, arrival, query_id)
+    round_ = committed.round
+    with rounds.lock:
+        rounds.check_open()
+        query = query_at(home_of(rounds).database, query_id, round_.version)
+    if query is None or query.generation != int(part.generations[0]):
+        raise ReceiptError(
+            f"what query {query_id} was in round {number} is no longer known",
+            hint="[engine.retention] sets how long earlier versions are retained (docs/pipeline.md).",
+        )
+    body = {
+        "format": FORMAT if query.shape.join is None else JOIN_FORMAT,
+        "id": f"{number}-{arrival}-{query_id}",
+        "query": query.name or f"q{query_id}",
+        "query_id": query_id,
+        "generation": query.generation,
+        "version": query.version,
+        "owner": query.properties.owner,
+        "text": query.text,
+        "params": _params(query),
+        "properties": {
+            name: list(v) if isinstance(v, tuple) else v for name, v in stated(query.properties).items()
+        },
+        "functions": [
+            {"name": f.name, "version": f.version, "is_deterministic": f.is_deterministic}
+            for f in functions_of(query.shape)
+        ],
+        "rows": [_own_row(rounds, query, round_, arrival)]
+        if query.shape.join is None
+        else joined_rows(rounds, query, round_, _components(part)),
+        "round": {
+            "number": number,
+            "now": iso_time(round_.now_us),
+            "now_us": round_.now_us,
+            "version": round_.version,
+            "seed": round_.seed,
+            "time_zone": rounds.time_zone,
+        },
+        "change": "insert" if part.signs[0] > 0 else "delete",
+        "is_late": bool(part.is_late[0]),
+        "columns": schema_to_text(part.rows.schema),
+        "result": rows_to_json(part.rows)[0],
+    }
+    if query.shape.join is not None:
+        body["arrival"] = arrival
+    if part.recorded is not None:
+        body["recorded"] = _recorded(query.shape, part.recorded)
+    return Receipt(body | {"checksum": checksum_of(body)})
+
+
+def _row_words(row: Mapping[str, Any]) -> str:
+    """A row of a receipt in a line."""
+    name = row["stream"] if "alias" not in row else input_words(Input(row["alias"], row["stream"]))
+    if row["row"] is None:
+        return f"{name}: none that matches"
+    text = f"{name} {row['arrival']}: {json.dumps(row['row'], ensure_ascii=False)}"
+    return f"{text}, of round {row['round']}{_window_words(row)}" if "round" in row else text
+
+
+def _window_words(row: Mapping[str, Any]) -> str:
+    name = row["stream"]
+    window = row.get("window")
+    if window is None:
+        return ""
+    if "n_rows" in window:
+        n, most = window["n_behind_at_most"], window["n_rows"]
+        return f", at most {n:,} later row{'' if n == 1 else 's'} of {name}, among the newest {most:,}"
+    return f", {duration_text(window['age_us'])} old, of less than {duration_text(window['duration_us'])}"
+
+
+def _own_row(rounds: RoundEngine, query: StoredQuery, round_: Round, arrival: int) -> dict[str, Any]:
+    stream, row, _ = RoundInputs(rounds, round_).row(arrival)
+    return {
+        "stream": stream,
+        "arrival": arrival,
+        "columns": schema_to_text(row.schema),
+        "seen": columns_seen(query, row.schema),
+        "row": rows_to_json(row)[0],
+    }
+
+
+def _components(part: StoredPart) -> list[int]:
+    assert part.components is not None, "the result of a join has no references to its input rows"
+    return [int(number) for number in part.components[0]]
+
+
+def joined_rows(
+    rounds: RoundEngine,
+    query: StoredQuery,
+    round_: Round,
+    arrivals: Sequence[int],
+    known: ComponentRows | None = None,
+) -> list[dict[str, Any]]:
+    """The rows a result of a join is made of, one for each input as they stand in the text: its row is None where an outer join
+    found none. Raises ReceiptError if one is no longer kept."""
+    known = known or ComponentRows(rounds)
+    found = []
+    for place, arrival in zip(query.shape.written_order, arrivals, strict=True):
+        entry = query.shape.inputs[place]
+        if arrival == NO_ROW:
+            found.append(_missing_row(rounds, query, place))
+            continue
+        came, (_, row, _) = known.row(arrival)
+        facts: dict[str, Any] = {
+            "alias": entry.alias,
+            "stream": entry.stream,
+            "arrival": arrival,
+            "round": came.number,
+            "columns": schema_to_text(row.schema),
+            "seen": input_columns_seen(query, place, row.schema),
+            "row": rows_to_json(row)[0],
+        }
+        window = entry.window
+        if window is not None and window.duration_us is not None:
+            facts["window"] = {"duration_us": window.duration_us, "age_us": round_.now_us - came.now_us}
+        elif window is not None:
+            facts["window"] = {
+                "n_rows": window.n_rows,
+                "n_behind_at_most": known.n_between(entry.stream, arrival, max(arrivals)),
+            }
+        found.append(facts)
+    return found
+
+
+def _missing_row(rounds: RoundEngine, query: StoredQuery, place: int) -> dict[str, Any]:
+    entry = query.shape.inputs[place]
+    schema = rounds.catalog.stream(entry.stream).schema
+    return {
+        "alias": entry.alias,
+        "stream": entry.stream,
+        "arrival": None,
+        "columns": schema_to_text(schema),
+        "seen": input_columns_seen(query, place, schema),
+        "row": None,
+    }
+
+
+def _place(result: str | Result) -> tuple[int, int, int]:
+    if isinstance(result, Result):
+        return result.round_number, result.arrival, result.query_id
+    parts = result.split("-")
+    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) <= 18 for p in parts):
+        raise PropertyError(
+            f"{result[:60]!r} is not the id of a result",
+            hint="It is the cursor that eddyline tail --json shows, such as 12-345-6: round, row, query.",
+        )
+    number, arrival, query_id = map(int, parts)
+    return number, arrival, query_id
+
+
+def _result(
+    rounds: RoundEngine, number: int, arrival: int, query_id: int
+) -> tuple[CommittedRound, StoredPart]:
+    """The round, and the one result in it."""
+    durable = home_of(rounds)
+    with rounds.lock:
+        rounds.check_open()
+        committed = durable.rounds.get(number)
+        files = durable.rounds.files.of_round(OUTBOX, number)
+        last = rounds.last_round
+    if number > last or number < 1:
+        raise UnknownNameError(
+            f"there is no result {number}-{arrival}-{query_id}", hint=f"The last round was {last}."
+        )
+    if committed is None or (committed.n_results and not files):
+        age_us, nbytes = durable.retention.of(OUTBOX)
+        raise UnknownNameError(
+            f"the results of round {number} are past retention",
+            detail=f"Results are retained for {age_us / _DAY_US:g} days, up to {nbytes / (1 << 30):g} GiB.",
+            hint="Change it with [engine.retention] (docs/pipeline.md).",
+        )
+    for file in files:
+        for part in durable.parts(file):
+            found = np.flatnonzero((part.query_ids == query_id) & (part.arrivals == arrival))
+            if len(found):
+                return committed, part.narrow_copy(found[:1])
+    damaged = [file.name for file in files if file.name in durable.damaged]
+    raise UnknownNameError(
+        f"round {number} has no result of query {query_id} for row {arrival}",
+        detail=f"But {', '.join(damaged)} of the home cannot be read." if damaged else None,
+        hint="eddyline tail --json shows ids of results as cursor.",
+    )
+
+
+def columns_seen(query: StoredQuery, schema: pa.Schema) -> list[str]:
+    """The columns of a row that a query knows of: those it names, and those its `*` stood for when it was registered."""
+    named = {word.name.lower() for word in words_of(query.text) if word.is_name}
+    names = [name for name in schema.names if name in query.shape.columns or name.lower() in named]
+    return names or schema.names[:1]  # a row has at least one
+
+
+def input_columns_seen(query: StoredQuery, place: int, schema: pa.Schema) -> list[str]:
+    """The columns of an input of a join that the query knows of. A name without an alias is that of the input that needs it."""
+    shape = query.shape
+    needed = [_needed(shape, other) for other in range(len(shape.inputs))]
+    others = frozenset().union(*(names for other, names in enumerate(needed) if other != place))
+    alias = shape.inputs[place].alias.lower()
+    words = words_of(query.text)
+    for at, word in enumerate(words):
+        if word.is_name:
+            is_qualified = at >= 2 and words[at - 1].says(".") and words[at - 2].is_name
+            is_own = words[at - 2].name.lower() == alias if is_qualified else word.name.lower() not in others
+            if is_own:
+                needed[place].add(word.name.lower())
+    needed_names = [name for name in schema.names if name.lower() in needed[place]]
+    return needed_names or schema.names[:1]
+
+
+def _needed(shape: Shape, place: int) -> set[str]:
+    """Columns of an input that a join shows, compares or is keyed by, in lower case."""
+    assert shape.join is not None, shape.key
+    found = set()
+    for joined in shape.columns:
+        at, _, name = joined.partition(".")
+        if int(at) == place:
+            found.add(name.lower())
+    for key in shape.join.signature.keys:
+        if place in (key.left, key.right):
+            found |= {node.name.lower() for node in key.side(place).walk() if isinstance(node, Column)}
+    return found
+
+
+def functions_of(shape: Shape) -> tuple[FunctionVersion, ...]:
+    """The users' functions a shape calls."""
+    calls = [node for e in shape.expressions() for node in e.walk() if isinstance(node, UserCall)]
+    unsteady = {(call.function, call.version) for call in calls if not call.is_deterministic}
+    return tuple(
+        FunctionVersion(name, version, (name, version) not in unsteady) for name, version in shape.functions
+    )
+
+
+def _recorded(shape: Shape, values: pa.RecordBatch) -> list[dict[str, Any]]:
+    """What functions that are not deterministic gave on the row, in the order in which they stand in the text."""
+    calls = zip(shape.recorded_calls, values.columns, strict=True)
+    return [
+        {
+            "function": call.function,
+            "version": call.version,
+            "call": k,
+            "type": type_name(call.type),
+            "value": to_json(column[0]),
+        }
+        for k, (call, column) in enumerate(calls, 1)
+    ]
+
+
+def recorded_values(receipt: Mapping[str, Any], shape: Shape) -> tuple[pa.Array, ...]:
+    """What the calls of a shape gave according to a receipt, one value each; nothing if it tells of other calls."""
+    calls = receipt.get("recorded", ())
+    if [each["function"] for each in calls] != [call.function for call in shape.recorded_calls]:
+        return ()
+    types = [type_from(each["type"]) for each in calls]
+    return tuple(pa.array([from_json(each["value"], t)], t) for each, t in zip(calls, types, strict=True))
+
+
+def params_of(query: StoredQuery) -> dict[str, pa.Scalar]:
+    """Values of the named parameters, each in the narrowest type the query has it in: wider ones follow from where it stands."""
+    found: dict[str, pa.Scalar] = {}
+    for slot, value in zip(query.shape.slots, query.constants, strict=True):
+        if slot.name is not None:
+            scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value, slot.type)
+            known = found.get(slot.name)
+            if known is None or _width(scalar.type) < _width(known.type):
+                found[slot.name] = scalar
+    return found
+
+
+def _width(t: pa.DataType) -> int:
+    t = t.value_type if pa.types.is_list(t) else t
+    if t in _NARROW_FIRST:
+        return _NARROW_FIRST.index(t)
+    return len(_NARROW_FIRST) + (0 if is_decimal(t) else {FLOAT: 1, DOUBLE: 2}.get(t, 3))
+
+
+def _params(query: StoredQuery) -> dict[str, dict[str, Any]]:
+    return {
+        name: {"type": type_name(value.type), "value": to_json(value)}
+        for name, value in params_of(query).items()
+    }
+
+
+# --------------------------------------------------------------------------------------------- proving
+
+
+def prove(
+    receipt: Mapping[str, Any],
+    *,
+    spark: Any = None,
+    find_function: Callable[[str, str], UserFunction | None] | None = None,
+    on_wait: Callable[[str], None] | None = None,
+) -> Proof:
+    """Let Spark judge a receipt; without PySpark DuckDB, if it may. Raises ProofError if neither can, with what to install."""
+    if spark is None and not is_installed():
+        return _prove_plainly(receipt)
+    return prove_in_spark(receipt, session=spark, find_function=find_function, on_wait=on_wait)
+
+
+def _prove_plainly(receipt: Mapping[str, Any]) -> Proof:
+    began = time.perf_counter()
+    claim = claim_of(receipt)
+    try:
+        judge = DuckDbJudge()
+        try:
+            found = judge.finding(claim)
+        finally:
+            judge.close()
+    except (ProofError, JudgeStopped) as error:
+        reason = error.problem if isinstance(error, ProofError) else str(error)
+        raise ProofError(
+            "there is no Spark to prove it with",
+            detail=f"PySpark is not installed, and {reason}.",
+            hint="pip install 'eddyline[spark]'",
+        ) from None
+    return proof_of(str(receipt["id"]), claim, found, time.perf_counter() - began)

@@ -1,0 +1,86 @@
+"""What a rule costs, and what about it is probably not meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.expressions import Context, Frame, evaluate, is_volatile
+from eddyline.model import AtomKind, Call, Clause, Shape, UserCall
+from eddyline.sql import stream_words
+
+INDEXABLE = frozenset((AtomKind.COMPARE, AtomKind.IN, AtomKind.NULL_TEST))
+REGULAR_EXPRESSIONS = frozenset(
+    ("rlike", "regexp_like", "regexp_extract", "regexp_extract_all", "regexp_replace", "regexp_count")
+)
+
+
+def cost_class(shape: Shape) -> str:
+    """What deciding the rule takes at worst.
+
+    index              the constants of all rules are looked up at once; the cheapest
+    residual           an expression is computed, on rows the index has not ruled out
+    function           a function of the user is called, likewise
+    matches everything no condition at all: every row is a result
+
+    That rows of streams are joined is no part of it.
+    """
+    if not shape.condition.clauses:
+        return "matches everything" if shape.join is None else "index"
+    kinds = {atom.kind for clause in shape.condition.clauses for atom in clause.atoms}
+    if AtomKind.FUNCTION in kinds or any(_functions(clause) for clause in shape.condition.clauses):
+        return "function"
+    return "residual" if kinds & {AtomKind.RESIDUAL, AtomKind.LIKE} else "index"
+
+
+def rule_warnings(shape: Shape, constants: Sequence[Any] | None, context: Context) -> Iterator[str]:
+    """What is probably not meant. Without `constants` only what holds for every query of the shape."""
+    clauses = shape.condition.clauses
+    if not clauses:
+        if shape.join is None:
+            yield "matches every row"
+        return
+    if constants is not None and _can_never_match(shape, constants, context):
+        yield "can never match"
+        return
+    if any(_is_indexed(clause) for clause in clauses):
+        return
+    functions = sorted({name for clause in clauses for name in _functions(clause)})
+    if functions:
+        yield f"calls {', '.join(functions)} on every row of {_read(shape)}: no condition narrows it first"
+    elif any(_has_regular_expression(clause) for clause in clauses):
+        yield f"matches a regular expression on every row of {_read(shape)}: no condition narrows it first"
+
+
+def _read(shape: Shape) -> str:
+    return stream_words(shape) if shape.join is None else f"the join of {stream_words(shape)}"
+
+
+def _can_never_match(shape: Shape, constants: Sequence[Any], context: Context) -> bool:
+    scalars = [pa.scalar(value, slot.type) for value, slot in zip(constants, shape.slots, strict=True)]
+    frame = Frame(1, {}, scalars, context)
+    if any(frame.array(evaluate(never, frame))[0].as_py() is True for never in shape.condition.never):
+        return True
+    for clause in shape.condition.clauses:
+        is_constant = all(a.kind is AtomKind.CONSTANT and not is_volatile(a.condition) for a in clause.atoms)
+        if is_constant and not any(
+            frame.array(evaluate(a.condition, frame))[0].as_py() is True for a in clause.atoms
+        ):
+            return True
+    return False
+
+
+def _is_indexed(clause: Clause) -> bool:
+    return all(atom.kind in INDEXABLE for atom in clause.atoms)
+
+
+def _functions(clause: Clause) -> set[str]:
+    nodes = (node for atom in clause.atoms for node in atom.condition.walk())
+    return {node.function for node in nodes if isinstance(node, UserCall)}
+
+
+def _has_regular_expression(clause: Clause) -> bool:
+    nodes = (node for atom in clause.atoms for node in atom.condition.walk())
+    return any(isinstance(node, Call) and node.function in REGULAR_EXPRESSIONS for node in nodes)

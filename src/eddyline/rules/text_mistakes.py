@@ -1,0 +1,95 @@
+"""Every mistake of a query that is being written, each with the field it is in, so that a form can mark it there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from eddyline.engine import OpenEngine
+from eddyline.errors import EddylineError, QueryStateError
+from eddyline.model import Shape
+from eddyline.rules.register import Registrar, check_name, stated_view
+from eddyline.sql import properties, refuse_unbuilt
+
+_PROPERTY = re.compile(r"property (\w+)")
+_PARAMETER = re.compile(r"(?:parameter|does not use parameter) (\w+)")
+
+
+class FieldMistake(NamedTuple):
+    """A mistake, in `text`, `name`, `properties.NAME` or `params.NAME`."""
+
+    field: str
+    error: EddylineError
+
+
+def query_mistakes(
+    engine: OpenEngine,
+    text: str,
+    *,
+    name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> list[FieldMistake]:
+    """All that registering this as a new query would refuse: in the text, then the parameters, the properties, the name."""
+    with engine.rounds.lock:
+        engine.rounds.check_open()
+        shape, found = _of_text(engine, text, params)
+        found += _of_properties(given or {}, shape)
+        if name is not None:
+            found += _of_name(engine, name, text, str((given or {}).get("owner") or ""))
+    return found
+
+
+def _of_text(
+    engine: OpenEngine, text: str, params: Mapping[str, Any] | None
+) -> tuple[Shape | None, list[FieldMistake]]:
+    try:
+        view = stated_view(text)
+        if view is not None:
+            text = view.text
+            properties(dict(view.properties))
+        shape, _ = Registrar(engine.rounds).bind(text, params)
+        refuse_unbuilt(shape=shape, text=text)
+        return shape, []
+    except EddylineError as error:
+        about = None if error.span is not None else _PARAMETER.search(error.problem)
+        return None, [FieldMistake("text" if about is None else f"params.{about[1]}", error)]
+
+
+def _of_properties(given: Mapping[str, Any], shape: Shape | None) -> list[FieldMistake]:
+    """Values that cannot be read, one by one; then what does not go together, or not with the columns of the result."""
+    found: list[FieldMistake] = []
+    readable = {}
+    for word, value in given.items():
+        try:
+            properties({word: value})
+            readable[word] = value
+        except EddylineError as error:
+            found.append(FieldMistake(f"properties.{word}", error))
+    while True:
+        try:
+            refuse_unbuilt(shape=shape, properties=properties(readable))
+            return found
+        except EddylineError as error:
+            about = _PROPERTY.search(error.problem)
+            word = "" if about is None else next((w for w in readable if w.removesuffix("_") == about[1]), "")
+            found.append(FieldMistake(f"properties.{word}" if word else "properties", error))
+            if not word:
+                return found
+            del readable[word]
+
+
+def _of_name(engine: OpenEngine, name: str, text: str, owner: str) -> list[FieldMistake]:
+    try:
+        check_name(name)
+    except EddylineError as error:
+        return [FieldMistake("name", error)]
+    known = engine.rounds.catalog.names.find(name, owner)
+    if known is None or engine.rounds.catalog.queries.registration(known).text == text:
+        return []
+    taken = QueryStateError(
+        f"query {name} already exists, with another text",
+        hint="Give this one another name, or change that one.",
+    )
+    return [FieldMistake("name", taken)]
