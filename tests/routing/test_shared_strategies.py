@@ -23,6 +23,7 @@ from benchmarks.papers.shared_filters._decision_trees import (
     while_needed,
 )
 from benchmarks.papers.shared_filters._independent_bound import independent_bound
+from eddyline.routing.chunks import Chunks
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.greedy_variant import LIKELY, REACH, GreedyVariant
 from eddyline.routing.phased_policy import PhasedPolicy
@@ -339,3 +340,19 @@ def test_a_chunk_that_was_forgotten_on_the_way_begins_anew(kind, monkeypatch):
     policy = instance.variant if kind is GreedyVariant else instance.phased
     for item, _ in oracle.outcomes(instance.pass_rate):
         assert walked(policy, instance.filters, item)[1] == oracle.results(instance.queries, item)
+
+
+def test_a_group_reached_in_the_middle_of_two_chunks_goes_on_with_the_first():
+    filters = FilterSet((frozenset({0, 1, 2}), frozenset({0})), 3)
+    both, one = Group(0, 0, 0b11), Group(0, 0, 0b01)
+    chunks = Chunks(filters, {both: (0, 1, 2), one: (0, 2, 1)}.__getitem__)
+    shared = after(filters, both, 0, passes=True)
+    assert shared == after(filters, one, 0, passes=True)
+    assert chunks.choice(both) == 0
+    assert chunks.choice(shared) == 1
+    assert chunks.choice(one) == 0  # other rows, whose chunk would go on with 2
+    assert chunks.choice(shared) == 1
+    chunks.forget()
+    assert chunks.choice(one) == 0
+    assert chunks.choice(shared) == 2
+    chunks.check()

@@ -13,7 +13,8 @@ class Chunks:
     """Walks groups through chunks that `plan` makes, each at the group where the one before it ended.
 
     With `skips` a filter that no open class needs any more is left out; without, the whole chunk is evaluated. What is left of a
-    chunk is remembered with the group: a group says what rows have in common, not where their chunk began.
+    chunk is remembered with the group: a group says what rows have in common, not where their chunk began. Rows can reach one
+    group in the middle of different chunks; the first chunk that reached it holds for all of them until `forget`.
     """
 
     def __init__(
@@ -41,7 +42,8 @@ class Chunks:
         self._remaining_filters[group] = left
         if rest:
             for passes in (True, False):
-                self._remaining_filters[after(self._filters, group, chosen, passes=passes)] = tuple(rest)
+                reached = after(self._filters, group, chosen, passes=passes)
+                self._remaining_filters.setdefault(reached, tuple(rest))
         return chosen
 
     def _needed_of(self, chunk: tuple[int, ...], group: Group) -> tuple[int, ...]:
