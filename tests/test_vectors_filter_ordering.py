@@ -16,7 +16,8 @@ from eddyline.joins.join_tree import join_tree
 from eddyline.joins.plan import Drivers
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import ProbeOrigin
-from eddyline.joins.stem import Stem, StoredRows
+from eddyline.joins.stem import Stem
+from eddyline.joins.stem_rows import StoredRows
 from eddyline.model import NO_TIME, Column, JoinInput, JoinKey, Signature
 from eddyline.routing import AGreedy, FilterSet, Profile, Statistics, independent, local_swaps, sweep
 from eddyline.routing.a_greedy import first_violation, matrix_view, reoptimized_order

@@ -30,7 +30,8 @@ import pyarrow as pa
 from benchmarks.harness import Benchmark, cpu, main, wall, warmed_up
 from eddyline.joins.key_index import KeyIndex, PresentRows
 from eddyline.joins.keys import Codes, stored_numbers
-from eddyline.joins.stem import Stem, StoredRows
+from eddyline.joins.stem import Stem
+from eddyline.joins.stem_rows import StoredRows
 from eddyline.kernels.warm import warm_up
 from eddyline.model import Column
 from eddyline.types import BIGINT
@@ -98,7 +99,7 @@ class Ours:
         for batch, keys, values in self._batches:
             self._own.build(batch)
             matches = self._other.probe(KEY, [keys])
-            (theirs,) = self._other.take(matches.rows, ["v"])
+            (theirs,) = self._other.rows.take(matches.rows, ["v"])
             ours = taken(values, matches.probes)
             self._own.commit()
             self._own.drop_oldest(len(batch))
@@ -238,7 +239,7 @@ def all_at_once(bench: Benchmark, n_window: int) -> None:
 
     def ours() -> list[int]:
         matches = stem.probe(KEY, [batch.column("k")])
-        stem.take(matches.rows, ["v"])
+        stem.rows.take(matches.rows, ["v"])
         return [len(taken(batch.column("v"), matches.probes))]
 
     contenders: dict[str, Callable[[], list[int]]] = {

@@ -65,12 +65,12 @@ class TupleBatch:
         """A copy of these rows with these columns alone."""
         names = [name for name in self.rows.schema.names if name in columns]
         if names:
-            kept = self.rows.select(names).take(pa.array(rows))
+            copied_rows = self.rows.select(names).take(pa.array(rows))
         else:  # an Arrow batch needs a column to have a length
-            kept = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"])
+            copied_rows = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"])
         components = None if self.components is None else self.components[rows]
         return TupleBatch(
-            self.stream, kept, self.arrival[rows], self.sign[rows], self.is_late[rows], components
+            self.stream, copied_rows, self.arrival[rows], self.sign[rows], self.is_late[rows], components
         )
 
 

@@ -234,6 +234,6 @@ def did_you_mean(name: str, known: Iterable[str], *, noun: str) -> str:
 class MemoryLimitError(EddylineError):
     """There is not enough memory for a round; nothing of it has happened. `holders` are what holds most, with bytes."""
 
-    def __init__(self, problem: str, *, holders: tuple[tuple[str, int], ...] = (), **said: Any) -> None:
-        super().__init__(problem, **said)
+    def __init__(self, problem: str, *, holders: tuple[tuple[str, int], ...] = (), **details: Any) -> None:
+        super().__init__(problem, **details)
         self.holders = holders

@@ -96,17 +96,17 @@ def distinct_ids(ids: QueryIds) -> QueryIds:
 
 
 def _place_of(plan: StreamPlan, query_id: int) -> tuple[Segment, int]:
-    """Where a query stands."""
+    """The position of a query."""
     for segment in plan.segments:
         if len(segment) and segment.ids[0] <= query_id <= segment.ids[-1]:
             position = segment.position(query_id)
             if position is not None and segment.is_live[position]:
                 return segment, position
-    raise AssertionError(f"query {query_id} does not stand on {plan.stream} in version {plan.version}")
+    raise AssertionError(f"query {query_id} is not active on {plan.stream} in version {plan.version}")
 
 
 def _segments_of(plan: StreamPlan, ids: QueryIds) -> Iterator[tuple[Segment, Positions, Positions]]:
-    """Where distinct ascending ids stand: a segment, which of the ids, and their positions in it, for each segment with any."""
+    """For each segment with any of these distinct ascending ids: the segment, which of the ids, and their positions in it."""
     segments = [segment for segment in plan.segments if len(segment)]
     lows = np.searchsorted(ids, np.array([segment.ids[0] for segment in segments], np.int32))
     highs = np.searchsorted(ids, np.array([segment.ids[-1] for segment in segments], np.int32), side="right")
@@ -116,8 +116,8 @@ def _segments_of(plan: StreamPlan, ids: QueryIds) -> Iterator[tuple[Segment, Pos
         mine = ids[low : highs[number]]
         if len(mine) <= len(segment):
             positions = np.searchsorted(segment.ids, mine)
-            standing = (segment.ids[positions] == mine) & segment.is_live[positions]
-            places, positions = np.flatnonzero(standing), positions[standing]
+            is_active = (segment.ids[positions] == mine) & segment.is_live[positions]
+            places, positions = np.flatnonzero(is_active), positions[is_active]
         else:
             places = np.minimum(np.searchsorted(mine, segment.ids), len(mine) - 1)
             positions = np.flatnonzero((mine[places] == segment.ids) & segment.is_live)
@@ -125,4 +125,4 @@ def _segments_of(plan: StreamPlan, ids: QueryIds) -> Iterator[tuple[Segment, Pos
         n_found += len(places)
         if len(places):
             yield segment, places + low, positions
-    assert n_found == len(ids), f"{len(ids)} queries of {plan.stream} matched, {n_found} stand in its plan"
+    assert n_found == len(ids), f"{len(ids)} queries of {plan.stream} matched, {n_found} are in its plan"

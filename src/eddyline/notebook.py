@@ -25,8 +25,8 @@ def html_table(caption: str, columns: Sequence[str], rows: Sequence[Iterable[Any
 def html_rows(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """The same of dicts, which may differ in their keys."""
     columns = list(dict.fromkeys(name for row in rows[:SHOWN_ROWS] for name in row))
-    given = [[row.get(name) for name in columns] for row in rows[:SHOWN_ROWS]]
-    return html_table(caption, columns, given, more=max(0, len(rows) - SHOWN_ROWS))
+    cells = [[row.get(name) for name in columns] for row in rows[:SHOWN_ROWS]]
+    return html_table(caption, columns, cells, more=max(0, len(rows) - SHOWN_ROWS))
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,7 @@ These live in `Stream.properties` as written, the same words in SQL, Python and 
     idle     '1 minute'                   after so long without rows, other streams no longer wait for this one
     delete   'gone'                       a keyed stream: a row in which this column is true deletes the row of its key
              'null'                       or, if it has no such column: a row that is NULL but for its key and time does
-    static   'true'                       a keyed stream whose rows stand still until a new version of all of them is loaded
+    static   'true'                       a keyed stream whose rows stay fixed until a new version of all of them is loaded
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _WINDOW_HINT = "Write a number of rows such as '100 rows', or a duration such as
 
 def window_of(stream: Stream) -> Window | None:
     """How many rows, or how long, joins look back on this stream if they do not say. It is event time if the stream has one."""
-    text = _said(stream, WINDOW)
+    text = _property(stream, WINDOW)
     return None if text is None else read_window(text)
 
 
 def idle_us(stream: Stream) -> int | None:
     """After how long without rows other streams no longer wait for this one; None: they wait for ever."""
-    text = _said(stream, IDLE)
+    text = _property(stream, IDLE)
     return None if text is None else duration_us(text)
 
 
 def delete_column(stream: Stream) -> str | None:
     """The column that is true in rows that delete the row of their key; or NULL_DELETES, if there is no column of that name."""
-    return _said(stream, DELETE)
+    return _property(stream, DELETE)
 
 
 def is_static(stream: Stream) -> bool:
     """Whether its rows are loaded whole, from where its declaration says they are."""
-    return (_said(stream, STATIC) or "").lower() == "true"
+    return (_property(stream, STATIC) or "").lower() == "true"
 
 
 def read_window(value: Any) -> Window:
@@ -74,14 +74,14 @@ def with_join_properties(
     stream: Stream, *, window: Any = None, idle: Any = None, delete: str | None = None
 ) -> Stream:
     """The stream with these properties, as Python and TOML give them, beside those it has; checked."""
-    said = dict(stream.properties)
+    properties_by_name = dict(stream.properties)
     if window is not None:
-        said[WINDOW] = _text(stream, WINDOW, lambda: window_text(read_window(window)))
+        properties_by_name[WINDOW] = _text(stream, WINDOW, lambda: window_text(read_window(window)))
     if idle is not None:
-        said[IDLE] = _text(stream, IDLE, lambda: duration_text(duration_us(idle)))
+        properties_by_name[IDLE] = _text(stream, IDLE, lambda: duration_text(duration_us(idle)))
     if delete is not None:
-        said[DELETE] = delete
-    return checked_join_properties(replace(stream, properties=tuple(said.items())))
+        properties_by_name[DELETE] = delete
+    return checked_join_properties(replace(stream, properties=tuple(properties_by_name.items())))
 
 
 def window_text(window: Window) -> str:
@@ -93,20 +93,20 @@ def window_text(window: Window) -> str:
 
 def checked_join_properties(stream: Stream) -> Stream:
     """The stream, with the delete column spelt as in its schema; refused where properties make no sense for it."""
-    said = _folded(stream.properties)
-    if WINDOW in said:
-        _text(stream, WINDOW, lambda: window_text(read_window(said[WINDOW])))
+    properties_by_name = _folded(stream.properties)
+    if WINDOW in properties_by_name:
+        _text(stream, WINDOW, lambda: window_text(read_window(properties_by_name[WINDOW])))
         if stream.is_keyed:
             raise PropertyError(
                 f"stream {stream.name} has a key and a window",
                 detail="A keyed stream is kept at its latest rows, one for each key, however old they are.",
                 hint="Leave out the window, or the key.",
             )
-    if IDLE in said:
-        silent_us = int(_text(stream, IDLE, lambda: str(duration_us(said[IDLE]))))
+    if IDLE in properties_by_name:
+        silent_us = int(_text(stream, IDLE, lambda: str(duration_us(properties_by_name[IDLE]))))
         if not silent_us:
             raise PropertyError(
-                f"stream {stream.name}: property idle: {said[IDLE]!r} is no time at all",
+                f"stream {stream.name}: property idle: {properties_by_name[IDLE]!r} is no time at all",
                 hint="Write a duration such as '1 minute'.",
             )
         if stream.time is None:
@@ -118,12 +118,12 @@ def checked_join_properties(stream: Stream) -> Stream:
     if is_static(stream) and not stream.is_keyed:
         raise PropertyError(
             f"static table {stream.name} has no key",
-            detail="Joins find a row by its key, and a new version is told from the old one by it.",
+            detail="Joins find a row by its key, and a new version is compared with the old one by it.",
             hint="Declare a PRIMARY KEY, or leave out static.",
         )
-    if DELETE not in said:
+    if DELETE not in properties_by_name:
         return stream
-    return _with_delete_column(stream, said[DELETE])
+    return _with_delete_column(stream, properties_by_name[DELETE])
 
 
 def _with_delete_column(stream: Stream, name: str) -> Stream:
@@ -150,7 +150,7 @@ def _with_delete_column(stream: Stream, name: str) -> Stream:
     return replace(stream, properties=pairs)
 
 
-def _said(stream: Stream, word: str) -> str | None:
+def _property(stream: Stream, word: str) -> str | None:
     return _folded(stream.properties).get(word)
 
 

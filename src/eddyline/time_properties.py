@@ -43,12 +43,12 @@ _HINT = (
 
 def time_unit(stream: Stream) -> str | None:
     """What a number in the time column counts: s, ms, us or ns; None if the stream does not say."""
-    return _said(stream, TIME_UNIT)
+    return _property(stream, TIME_UNIT)
 
 
 def time_format(stream: Stream) -> str | None:
     """The pattern of the text in the time column, or ISO."""
-    return _said(stream, TIME_FORMAT)
+    return _property(stream, TIME_FORMAT)
 
 
 def same_time(a: Stream, b: Stream) -> bool:
@@ -60,18 +60,20 @@ def with_time(
     stream: Stream, time: str | None, unit: str | None = None, pattern: str | None = None
 ) -> Stream:
     """The stream with this time, as users write it: a column or an expression of one. What it says is checked later."""
-    said = {name: value for name, value in stream.properties if name.lower() not in TIME_PROPERTIES}
-    given = {TIME_UNIT: unit or time_unit(stream), TIME_FORMAT: pattern or time_format(stream)}
+    properties_by_name = {
+        name: value for name, value in stream.properties if name.lower() not in TIME_PROPERTIES
+    }
+    time_properties = {TIME_UNIT: unit or time_unit(stream), TIME_FORMAT: pattern or time_format(stream)}
     if time is not None and "(" in time and time not in stream.schema.names:
         time, from_call = _read_call(stream, time)
-        if any(value is not None for value in given.values()):
+        if any(value is not None for value in time_properties.values()):
             raise PropertyError(
                 f"stream {stream.name} says twice how its time is read",
                 hint=f"Write time = '{time}' with time_unit or time_format, or the expression alone.",
             )
-        given = from_call
-    said |= {name: value for name, value in given.items() if value is not None}
-    return replace(stream, time=time, properties=tuple(said.items()))
+        time_properties = from_call
+    properties_by_name |= {name: value for name, value in time_properties.items() if value is not None}
+    return replace(stream, time=time, properties=tuple(properties_by_name.items()))
 
 
 def _read_call(stream: Stream, text: str) -> tuple[str, dict[str, str | None]]:
@@ -131,17 +133,17 @@ def checked_time(stream: Stream) -> Stream:
         else is_time or is_integer(t)
     )
     if not fits:
-        said = (
+        property_words = (
             f" with {TIME_UNIT if unit is not None else TIME_FORMAT}" if unit or pattern is not None else ""
         )
         detail = f"A {type_name(t)} is a time as it is." if is_time else None
         raise SchemaError(
-            f"column {column.name} cannot be the time of stream {stream.name}{said}: it is {type_name(t)}",
+            f"column {column.name} cannot be the time of stream {stream.name}{property_words}: it is {type_name(t)}",
             detail=detail,
             hint=_HINT,
         )
     return replace(stream, time=column.name)
 
 
-def _said(stream: Stream, word: str) -> str | None:
+def _property(stream: Stream, word: str) -> str | None:
     return next((value for name, value in stream.properties if name.lower() == word), None)

@@ -109,7 +109,7 @@ def test_texts_that_differ_in_constants_share_one_stored_shape_also_after_a_rest
 
 
 def test_a_shape_that_came_at_the_address_of_a_gone_one_is_not_taken_for_it(catalog):
-    """Shapes are known by identity; one that nobody holds any more must not lend its number to the next."""
+    """Shapes are known by identity; one that is no longer referenced must not lend its number to the next."""
     for k in range(40):
         text = f"SELECT sym AS c{k % 7} FROM trades WHERE price < {k}.5"
         shape, constants = bound(catalog, text)

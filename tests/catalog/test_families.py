@@ -21,7 +21,7 @@ SHAPE = Shape(
 
 
 def constants(family: QueryFamily) -> dict[int, int]:
-    """What stands: id and constant of each live query."""
+    """Id and constant of each live query."""
     found = {}
     for segment in family.segments():
         assert (np.diff(segment.ids) > 0).all()

@@ -1,4 +1,4 @@
-"""How a stream's schema may change while queries stand on it."""
+"""How a stream's schema may change while queries read it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_stream_with_queries_cannot_be_dropped(engine):
     with pytest.raises(SchemaError) as error:
         engine.drop_stream("s")
     assert str(error.value) == (
-        "stream s cannot be dropped while queries stand on it\ndetail: Used by q.\nhint: Drop these queries first."
+        "stream s cannot be dropped while queries read it\ndetail: Used by q.\nhint: Drop these queries first."
     )
     engine.drop("q")
     engine.drop_stream("s")
@@ -119,7 +119,7 @@ def test_the_key_of_a_stream_cannot_change_while_queries_stand_on_it():
     with pytest.raises(SchemaError) as error:
         evolved_stream(Stream("s", schema, key=("a",)), Stream("s", schema), [("q", query)])
     assert str(error.value) == (
-        "the key of stream s cannot change while queries stand on it\n"
+        "the key of stream s cannot change while queries read it\n"
         "hint: Drop these queries first, or declare a new stream."
     )
     assert evolved_stream(Stream("s", schema, key=("a",)), Stream("s", schema), []).key == ()

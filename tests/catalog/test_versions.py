@@ -134,7 +134,7 @@ def test_a_version_is_as_old_as_the_change_that_took_its_place(tmp_path):
         2,
         4,  # 3 stood for no time at all
         4,
-        5,  # what stands is never forgotten
+        5,  # the current version is never forgotten
     ]
     life.database.close()
 

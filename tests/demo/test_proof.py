@@ -7,7 +7,7 @@ import pytest
 
 import eddyline
 from eddyline.demo.market import STREAM, Market, Trades
-from eddyline.demo.proof import Proof, Stood, compared, expected_pairs, n_within, stored_pairs
+from eddyline.demo.proof import ActiveRule, Proof, compared, expected_pairs, n_within, stored_pairs
 from eddyline.demo.rules import ADDED, CLIENT_NAME, HAND_WRITTEN, TEMPLATE, Bands, client_bands
 
 RULES = (*HAND_WRITTEN, ADDED)
@@ -28,7 +28,7 @@ def test_numpy_and_the_engine_find_the_same_alerts(tmp_path):
         by_hand = {rule.name: engine.query(rule.text, name=rule.name) for rule in RULES}
         for first in range(0, 60_000, 20_000):
             engine.push(STREAM, market.trades(first, 20_000))
-        stood = [Stood(by_hand[rule.name].id, rule, 0, 60_000) for rule in RULES]
+        stood = [ActiveRule(by_hand[rule.name].id, rule, 0, 60_000) for rule in RULES]
         expected = expected_pairs(market, 60_000, bands, clients.ids, stood)
         proof = compared(stored_pairs(engine), expected)
     assert proof.holds
@@ -43,8 +43,8 @@ def test_every_rule_by_hand_has_alerts_but_few(rule):
 
 def test_a_rule_is_expected_to_see_only_the_trades_it_stood_over():
     market, nobody = Market(seed=7), client_bands(0, seed=7)
-    always = expected_pairs(market, 300_000, nobody, [], [Stood(4, ADDED, 0, 300_000)])
-    late = expected_pairs(market, 300_000, nobody, [], [Stood(4, ADDED, 100_000, 200_000)])
+    always = expected_pairs(market, 300_000, nobody, [], [ActiveRule(4, ADDED, 0, 300_000)])
+    late = expected_pairs(market, 300_000, nobody, [], [ActiveRule(4, ADDED, 100_000, 200_000)])
     assert 0 < len(late) == n_within(always, 100_000, 100_000) < len(always)
 
 

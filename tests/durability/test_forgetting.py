@@ -65,7 +65,7 @@ def test_a_kept_version_can_be_gone_back_to_and_a_forgotten_one_is_refused(home)
         assert str(refused.value) == (
             "version 2 is no longer kept\n"
             "detail: Kept are 3 to 6.\n"
-            "hint: See them with eddyline versions. How long they are kept is told in [engine.retention]."
+            "hint: See them with eddyline versions. How long they are kept is set in [engine.retention]."
         )
         with pytest.raises(
             QueryStateError, match=r"there is no version 7 to go back to\ndetail: Kept are 3 to 6"

@@ -82,7 +82,7 @@ def test_as_many_objects_are_held_after_more_pushes(
     monkeypatch.setattr(eddyline.engine.push_tokens, "REMEMBERED_TOKENS", 70)
     monkeypatch.setattr(eddyline.engine.announcements, "EVENTS_KEPT", 32)
     monkeypatch.setattr(eddyline.engine.rounds, "MESSAGES_KEPT", 32)
-    monkeypatch.setattr(eddyline.statistics.round_records, "KEPT", 32)
+    monkeypatch.setattr(eddyline.statistics.round_records, "MAX_RECORDS", 32)
     limits = {"results_per_query": 5, "result_bytes": 200_000, "recent_rows": 50, "dead_letters": 50}
     now = [0]
     with eddyline.open(tmp_path / "home" if has_home else None, clock=lambda: now[0], **limits) as engine:

@@ -8,7 +8,7 @@ import random
 import pytest
 
 import eddyline.joins.probing as probing
-import eddyline.joins.stage as stage_module
+import eddyline.joins.windows as windows_module
 from eddyline.errors import MemoryLimitError
 from tests.engine.join_lives import Life, at
 
@@ -198,7 +198,7 @@ def test_a_plan_that_cannot_be_adopted_is_adopted_by_the_next_round(life, monkey
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(stage_module.JoinStage, "_fit", fails)
+        patch.setattr(windows_module.StoredWindows, "_fit", fails)
         with pytest.raises(MemoryLimitError):
             life.push(b=[(1, 10)])
     life.push(b=[(1, 10)])
@@ -235,7 +235,7 @@ def test_a_stream_declared_anew_with_other_types_begins_without_rows(life):
 
 
 def test_rows_leave_a_large_stem_also_when_no_new_ones_come(monkeypatch):
-    monkeypatch.setattr(stage_module, "SMALL_STEM", 100)
+    monkeypatch.setattr(windows_module, "SMALL_STEM", 100)
     life = Life(STREAMS)
     life.query("SELECT a.v FROM recent(a, INTERVAL 10 SECONDS) a JOIN recent(b, 3) b ON a.k = b.k", "young")
     life.push(a=[(k, k) for k in range(1_000)])

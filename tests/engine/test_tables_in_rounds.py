@@ -76,6 +76,14 @@ def test_a_row_without_a_key_is_a_dead_letter_and_changes_nothing(life):
     ]
 
 
+def test_a_dead_letter_of_a_query_over_a_table_has_the_row(life):
+    life.query("SELECT sym FROM quotes WHERE 10 / bid > 2", "ratio")
+    life.push(quotes=[("A", 0, None, at(0))])
+    (letter,) = life.engine.dead_letters()
+    assert (letter.stream, letter.query, letter.error) == ("quotes", "ratio", "DIVIDE_BY_ZERO")
+    assert (letter.row["sym"], letter.row["bid"]) == ("A", 0)
+
+
 def test_a_round_that_fails_leaves_tables_as_they_were(life):
     life.query(LATEST, "latest")
     life.query("SELECT bid FROM quotes", "all")

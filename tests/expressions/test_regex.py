@@ -210,7 +210,7 @@ def test_a_group_that_does_not_exist_is_refused():
 
 
 def test_a_group_in_a_lazy_repetition_is_refused():
-    with pytest.raises(UnsupportedError, match="group 1 stands in a lazy repetition"):
+    with pytest.raises(UnsupportedError, match="group 1 is in a lazy repetition"):
         scalar("regexp_extract(s, '(?:(a))*?b', 1)", TABLE.schema)
 
 

@@ -156,9 +156,9 @@ def test_a_query_that_moved_is_found_where_it_stands_now():
 
 def test_a_match_of_a_query_that_does_not_stand_is_our_fault():
     output = FilterOutput(ROWS, PLAN, (list_hits(3, [(0, 4)]),))
-    with pytest.raises(AssertionError, match="1 queries of s matched, 0 stand in its plan"):
+    with pytest.raises(AssertionError, match="1 queries of s matched, 0 are in its plan"):
         list(output.late_parts())
-    with pytest.raises(AssertionError, match="query 4 does not stand on s in version 7"):
+    with pytest.raises(AssertionError, match="query 4 is not active on s in version 7"):
         output.part_of(4)
 
 

@@ -195,7 +195,7 @@ def test_the_first_value_of_a_pair_stays_its_value(frames):
     for pairs in frames:
         rows, positions = (np.array(column, np.int64) for column in list(zip(*pairs, strict=True))[:2])
         asked = Frame(len(rows), {})
-        recorded.tell(asked, [call], mine, rows, positions)
+        recorded.fill(asked, [call], mine, rows, positions)
         known = asked.call_results.get(call)
         is_known = np.zeros(len(rows), dtype=bool) if known is None else known.rows
         assert is_known.tolist() == [pair[:2] in expected for pair in pairs]

@@ -55,7 +55,7 @@ def ints(*values: int) -> pa.Array:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process that has not ended; one that nobody has waited for has."""
+    """Whether there is such a process that has not ended; one whose parent has not waited for it has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -345,14 +345,14 @@ def test_what_the_function_started_ends_with_its_process(functions):
     @eddyline.udf(returns="int", timeout=2.0)
     def starts(a: int) -> int:
         child = subprocess.Popen(["sleep", "600"])
-        Path(told).write_text(str(child.pid))
+        Path(pid_file).write_text(str(child.pid))
         time.sleep(600)
         return a
 
     with tempfile.TemporaryDirectory() as folder:
-        told = f"{folder}/pid"
+        pid_file = f"{folder}/pid"
         assert called(functions, starts, ints(1))[1] == {0: "function starts took longer than 2 s"}
-        wait_until_gone(int(Path(told).read_text()))
+        wait_until_gone(int(Path(pid_file).read_text()))
 
 
 # --------------------------------------------------------------------------------------------- getting there

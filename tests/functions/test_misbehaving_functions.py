@@ -65,12 +65,12 @@ def test_queries_that_need_a_function_that_only_fails_are_suspended_and_the_othe
         engine.functions()["inverse"].last_message
         == "function inverse raised ZeroDivisionError: division by zero"
     )
-    (told,) = suspensions(engine)
-    assert (told.function, told.version, told.n_queries) == ("inverse", "1", 2)
-    assert sorted(told.queries) == [("first", "ann"), ("second", "bob")]
-    assert told.owners == ("ann", "bob")
-    assert told.message == first.suspended
-    assert told.round_number == 3
+    (suspension,) = suspensions(engine)
+    assert (suspension.function, suspension.version, suspension.n_queries) == ("inverse", "1", 2)
+    assert sorted(suspension.queries) == [("first", "ann"), ("second", "bob")]
+    assert suspension.owners == ("ann", "bob")
+    assert suspension.message == first.suspended
+    assert suspension.round_number == 3
     assert other.n_results == 1200
     assert engine.dead_letters().total == 2 * 1200
     assert engine.functions()["inverse"].n_failed == 1200  # once per row, for both
@@ -183,8 +183,8 @@ def test_calls_that_are_lost_suspend_and_the_process_is_ended(engine):
         engine.push("s", failing(1))
     assert query.state == "suspended"
     assert other.n_results == 6
-    (told,) = suspensions(engine)
-    assert told.message == (
+    (suspension,) = suspensions(engine)
+    assert suspension.message == (
         "function deadly is not called any more: 3 calls in a row were lost, the last because "
         "function deadly ended its process (exit code 7)"
     )
@@ -197,11 +197,11 @@ def test_calls_that_are_lost_suspend_and_the_process_is_ended(engine):
 def test_on_spark_workers_set_up_once_count_and_open_the_breaker(spark, tmp_path):
     from eddyline.spark.jobs import spark_runner
 
-    told = str(tmp_path / "setups")
-    os.mkdir(told)
+    setup_folder = str(tmp_path / "setups")
+    os.mkdir(setup_folder)
 
     def load():
-        with open(f"{told}/{os.getpid()}", "a") as file:
+        with open(f"{setup_folder}/{os.getpid()}", "a") as file:
             file.write("x")
         return 10
 
@@ -232,7 +232,7 @@ def test_on_spark_workers_set_up_once_count_and_open_the_breaker(spark, tmp_path
             engine.push("s", [{"a": 1}, {"a": 2}, {"a": 3}, {"a": 4}])
         assert query.n_results == 12
         assert poisoned.n_results == 16
-        setups = {path.name: path.read_text() for path in Path(told).iterdir()}
+        setups = {path.name: path.read_text() for path in Path(setup_folder).iterdir()}
         assert set(setups.values()) == {"x"}, setups
         assert str(os.getpid()) not in setups
         counters = engine.functions()["scaled"]

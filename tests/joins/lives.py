@@ -11,21 +11,21 @@ from tests.joins.made_joins import Case, Step
 from tests.laws import check
 from tests.oracles.joins import Found, JoinQuery, Twin, comparable
 
-Heard = list[dict[str, Found]]  # round by round, what each running query was told, if anything
+Results = list[dict[str, Found]]  # round by round, the results of each running query that has any
 
 
-def expected(case: Case) -> Heard:
-    """What the twin says."""
-    twin, heard = Twin(case.streams), []
+def expected(case: Case) -> Results:
+    """The results that the twin finds."""
+    twin, rounds = Twin(case.streams), []
     for step in case.steps:
-        found = told(twin, step)
+        found = twin_results(twin, step)
         if found is not None:
-            heard.append({name: results for name, results in found.items() if results})
-    return heard
+            rounds.append({name: results for name, results in found.items() if results})
+    return rounds
 
 
-def told(twin: Twin, step: Step) -> dict[str, Found] | None:
-    """One step of the twin; of a round, what each query is told."""
+def twin_results(twin: Twin, step: Step) -> dict[str, Found] | None:
+    """One step of the twin; of a round, the results of each query."""
     if step.kind in ("add", "replace"):
         assert step.query is not None
         twin.add(step.name, step.query)
@@ -61,7 +61,7 @@ class Lived:
             self.engine.sql(declared.text())
 
     def do(self, step: Step) -> dict[str, Found] | None:
-        """One step; of a round, what each query was told."""
+        """One step; of a round, the results of each query."""
         if step.kind == "add":
             assert step.query is not None
             self._handles[step.name] = self.engine.query(step.query.text(), name=step.name)
@@ -111,22 +111,22 @@ class Lived:
         return Counter({row: n for row, n in found.items() if n})
 
 
-def lived(case: Case, **options: Any) -> Heard:
-    """What an engine says."""
+def lived(case: Case, **options: Any) -> Results:
+    """The results that an engine finds."""
     life = Lived(case, **options)
-    heard = []
+    rounds = []
     with life.engine:
         for step in case.steps:
             found = life.do(step)
             if found is not None:
-                heard.append({name: results for name, results in found.items() if results})
-    return heard
+                rounds.append({name: results for name, results in found.items() if results})
+    return rounds
 
 
-def together(heard: Heard) -> dict[str, Found]:
-    """What queries were told in all rounds."""
+def together(rounds: Results) -> dict[str, Found]:
+    """The results of each query in all rounds together."""
     total: dict[str, Found] = {}
-    for found in heard:
+    for found in rounds:
         for name, results in found.items():
             total.setdefault(name, Counter()).update(results)
     return total

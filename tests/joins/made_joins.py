@@ -1,4 +1,4 @@
-"""Makes join queries, and lives of streams they stand on, from a source of random numbers.
+"""Makes join queries, and lives of the streams they read, from a source of random numbers.
 
 Values come from small pools, so that keys meet, and include NULL, NaN, zeros of both signs and duplicates. Every query made needs
 bounded memory. Half of the queries are others over again with different constants and windows: they share a join.
@@ -152,24 +152,24 @@ class Maker:
 
     def streams(self, n: int) -> tuple[Declared, ...]:
         """Streams of which at least one has no key."""
-        made = [self._stream(name, may_have_key=at > 0) for at, name in enumerate(NAMES[:n])]
-        return tuple(made)
+        streams = [self._stream(name, may_have_key=at > 0) for at, name in enumerate(NAMES[:n])]
+        return tuple(streams)
 
     def _stream(self, name: str, *, may_have_key: bool) -> Declared:
         has_time = not self.one_in(4)
         types = COLUMNS | ({"ts": "TIMESTAMP"} if has_time else {})
         lateness_s = self._rng.choice([0, 3, 6]) if self._is_late_possible else NEVER_LATE_US // SECOND
-        made = Declared(name, types, "ts" if has_time else None, lateness_s * SECOND)
+        stream = Declared(name, types, "ts" if has_time else None, lateness_s * SECOND)
         if self._has_tables and may_have_key and self.one_in(3):
             key = self._rng.choice([("k",), ("k", "t")])
             if self.one_in(3):  # what is gone is remembered until rows of its time would be late
                 types = types | {"gone": "BOOLEAN"}
-                return replace(made, key=key, delete="gone", types=types, lateness_us=NEVER_LATE_US)
-            return replace(made, key=key)
+                return replace(stream, key=key, delete="gone", types=types, lateness_us=NEVER_LATE_US)
+            return replace(stream, key=key)
         if self.one_in(5):
             kind = "rows" if self.one_in(2) else "older" if has_time else self._kind()
-            return replace(made, window=self._bound(kind))
-        return made
+            return replace(stream, window=self._bound(kind))
+        return stream
 
     def _kind(self) -> str:
         return "age" if self._has_age and self.one_in(3) else "rows"
@@ -351,12 +351,12 @@ class Maker:
 
     def _condition(self, n: int) -> Node:
         """One input and a constant, or two inputs; also negated, and one or the other."""
-        made = self._comparison(n)
+        condition = self._comparison(n)
         if self.one_in(4):
-            made = Apply("or", (made, self._comparison(n)))
+            condition = Apply("or", (condition, self._comparison(n)))
         if self.one_in(6):
-            made = Apply("not", (made,))
-        return made
+            condition = Apply("not", (condition,))
+        return condition
 
     def _comparison(self, n: int) -> Node:
         place, column = self._rng.randint(0, n - 1), self._rng.choice(list(COLUMNS))
@@ -394,8 +394,8 @@ class Maker:
             else source
             for source in query.sources
         )
-        told = sources[:1] if query.outer == "left anti" else sources
-        outputs = tuple(self._output([declared[s.stream] for s in told]) for _ in range(2))
+        output_sources = sources[:1] if query.outer == "left anti" else sources
+        outputs = tuple(self._output([declared[s.stream] for s in output_sources]) for _ in range(2))
         where, on = tuple(map(varied, query.where)), tuple(map(varied, query.on))
         return replace(query, sources=sources, where=where, on=on, outputs=outputs)
 
@@ -432,7 +432,7 @@ class Maker:
     def case(self, *, n_steps: int, most_rows: int, has_churn: bool = True) -> Case:
         """A life of some streams and queries."""
         streams = self.streams(self._rng.randint(2, 4))
-        standing: dict[str, JoinQuery] = {}
+        active_queries: dict[str, JoinQuery] = {}
         paused: set[str] = set()
         steps: list[Step] = []
         n_named = 0
@@ -441,19 +441,19 @@ class Maker:
             nonlocal n_named
             n_named += 1
             name = f"q{n_named}"
-            standing[name] = self.query(streams, list(standing.values()))
-            steps.append(Step("add", name, standing[name]))
+            active_queries[name] = self.query(streams, list(active_queries.values()))
+            steps.append(Step("add", name, active_queries[name]))
 
         for _ in range(self._rng.randint(1, 4)):
             add()
         for _ in range(n_steps):
-            if has_churn and standing and self.one_in(3):
-                name = self._rng.choice(sorted(standing))
+            if has_churn and active_queries and self.one_in(3):
+                name = self._rng.choice(sorted(active_queries))
                 kind = self._rng.choice(["add", "drop", "pause", "replace", "resume"])
                 if kind == "add":
                     add()
                 elif kind == "drop":
-                    del standing[name]
+                    del active_queries[name]
                     paused.discard(name)
                     steps.append(Step("drop", name))
                 elif kind == "pause" and name not in paused:
@@ -463,8 +463,8 @@ class Maker:
                     paused.remove(name)
                     steps.append(Step("resume", name))
                 elif kind == "replace" and name not in paused:
-                    standing[name] = self.query(streams)
-                    steps.append(Step("replace", name, standing[name]))
+                    active_queries[name] = self.query(streams)
+                    steps.append(Step("replace", name, active_queries[name]))
             elif self.one_in(8):
                 self._now_s += self._rng.randint(0, 3)
                 steps.append(Step("round", now_us=self._now_s * SECOND))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from tests.joins.lives import Lived, expected, lived, told
+from tests.joins.lives import Lived, expected, lived, twin_results
 from tests.joins.made_joins import COLUMNS, Case, Maker, Row, Step
 from tests.on_workers import opener
 from tests.oracles.joins import (
@@ -32,13 +32,13 @@ from tests.strategies import examples
 sources_of_numbers = st.randoms(use_true_random=False)
 
 
-def judged(case: Case, **options: object) -> None:
-    """Raises AssertionError at the first round in which the engine says something else than the twin."""
+def compare_with_twin(case: Case, **options: object) -> None:
+    """Raises AssertionError at the first round in which the engine finds something else than the twin."""
     twin, life = Twin(case.streams), Lived(case, **options)
     with life.engine:
         for number, step in enumerate(case.steps):
-            due, heard = told(twin, step), life.do(step)
-            assert heard == due, f"step {number} of\n{case}"
+            due, results = twin_results(twin, step), life.do(step)
+            assert results == due, f"step {number} of\n{case}"
 
 
 def stream(name: str, **declared: Any) -> Declared:
@@ -55,7 +55,7 @@ def row(k: int, at_s: int | None) -> Row:
     [("", {((2, 0), (1,)): 1}), ("left", {((2, 0), (1,)): 1}), ("left anti", {})],
 )
 def test_a_row_without_a_time_meets_tables_whatever_window_its_stream_has(outer, due):
-    """A window in time says how far rows of two streams may be apart; beside a table there is but one."""
+    """A window in time is how far rows of two streams may be apart; beside a table there is but one."""
     bids = stream("bids", window=Bound("older", 2 * SECOND))
     sources = (Source("p", "bids", bids.window, is_written=False), Source("q", "cars"))
     equal = (Apply("=", (Of(0, "k"), Of(1, "k"))),)
@@ -88,7 +88,7 @@ def test_a_row_that_is_not_late_meets_what_came_however_orderly_that_came(window
 
 @pytest.mark.parametrize("is_other_there", [False, True], ids=["alone", "beside another"])
 def test_as_of_a_query_knows_the_latest_rows_it_began_with_and_what_came_since(is_other_there):
-    """Of times before the row that a key had by then it is told nothing, whatever others still know of them."""
+    """It has no results as of times before the row that a key had by then, whatever others still know of them."""
     sources = Source("p", "bids", only_drives=True), Source("q", "cars", is_as_of=True)
     as_of = JoinQuery(sources, (Apply("=", (Of(0, "k"), Of(1, "k"))),), (Of(0, "ts"), Of(1, "ts")))
     came = [
@@ -106,20 +106,25 @@ def test_as_of_a_query_knows_the_latest_rows_it_began_with_and_what_came_since(i
     streams = stream("bids", lateness_us=60 * SECOND), stream("cars", key=("k",), lateness_us=60 * SECOND)
     case = Case(streams, (*others, *rounds[:2], Step("add", "q", as_of), *rounds[2:]))
 
-    def told_of(at_s: int, of_s: int, arrival: int) -> Found:
+    def one_result(at_s: int, of_s: int, arrival: int) -> Found:
         return Counter({((arrival, 0), (row(1, at_s)["ts"], row(1, of_s)["ts"])): 1})
 
-    heard = lived(case)
-    assert heard == expected(case)
-    mine = [each["q"] for each in heard if "q" in each]
-    assert mine == [told_of(105, 105, 4), told_of(107, 105, 8)]
+    results = lived(case)
+    assert results == expected(case)
+    own_results = [each["q"] for each in results if "q" in each]
+    assert own_results == [one_result(105, 105, 4), one_result(107, 105, 8)]
     if is_other_there:
-        found = [told_of(104, 103, 3), told_of(105, 105, 4), told_of(102, 101, 6), told_of(107, 105, 8)]
-        assert [each["other"] for each in heard if "other" in each] == found
+        found = [
+            one_result(104, 103, 3),
+            one_result(105, 105, 4),
+            one_result(102, 101, 6),
+            one_result(107, 105, 8),
+        ]
+        assert [each["other"] for each in results if "other" in each] == found
 
 
 @given(sources_of_numbers)
-def test_joins_that_come_and_go_are_told_what_the_twin_finds(rng):
+def test_joins_that_come_and_go_give_what_the_twin_finds(rng):
     case = Maker(rng).case(n_steps=8, most_rows=7)
     note(str(case))
     assert lived(case) == expected(case)
@@ -135,38 +140,38 @@ def test_rows_without_numbers_arrive_a_stream_after_the_other(rng):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(20))
-def test_joins_of_many_small_lives_are_told_what_the_twin_finds(seed):
+def test_joins_of_many_small_lives_give_what_the_twin_finds(seed):
     for more in range(10):
-        judged(Maker(random.Random(1_000 * seed + more)).case(n_steps=10, most_rows=8))
+        compare_with_twin(Maker(random.Random(1_000 * seed + more)).case(n_steps=10, most_rows=8))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(5))
-def test_joins_of_rows_worked_on_in_tasks_are_told_what_the_twin_finds(seed, tmp_path):
+def test_joins_of_rows_worked_on_in_tasks_give_what_the_twin_finds(seed, tmp_path):
     """Every engine has a home, and the rows of streams without a key go through tasks in three pieces."""
     for more in range(6):
         case = Maker(random.Random(500 + 10 * seed + more)).case(n_steps=10, most_rows=12)
-        judged(case.unnumbered(), numbers_rows=False, open_engine=opener(tmp_path))
+        compare_with_twin(case.unnumbered(), numbers_rows=False, open_engine=opener(tmp_path))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(5))
-def test_joins_in_workers_are_told_what_the_twin_finds(seed, tmp_path):
+def test_joins_in_workers_give_what_the_twin_finds(seed, tmp_path):
     """Rows are joined by replicas of what the driver holds, however few they are."""
     for more in range(6):
         case = Maker(random.Random(700 + 10 * seed + more)).case(n_steps=10, most_rows=12)
         open_engine = opener(tmp_path, join_from_rows=1)
-        judged(case.with_tables_apart().unnumbered(), numbers_rows=False, open_engine=open_engine)
+        compare_with_twin(case.with_tables_apart().unnumbered(), numbers_rows=False, open_engine=open_engine)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
-def test_joins_of_long_lives_are_told_what_the_twin_finds(seed):
-    judged(Maker(random.Random(seed)).case(n_steps=40, most_rows=25))
+def test_joins_of_long_lives_give_what_the_twin_finds(seed):
+    compare_with_twin(Maker(random.Random(seed)).case(n_steps=40, most_rows=25))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_joins_of_very_many_lives_are_told_what_the_twin_finds(seed):
+def test_joins_of_very_many_lives_give_what_the_twin_finds(seed):
     for more in range(50):
-        judged(Maker(random.Random(1_000 * seed + more)).case(n_steps=14, most_rows=12))
+        compare_with_twin(Maker(random.Random(1_000 * seed + more)).case(n_steps=14, most_rows=12))

@@ -1,4 +1,4 @@
-"""Trees of probes on literal join graphs, and on random ones against what the equalities say."""
+"""Trees of probes on literal join graphs, and on random ones against what the equalities imply."""
 
 from __future__ import annotations
 
@@ -180,20 +180,20 @@ def closure(pairs: list[tuple[tuple[int, str], tuple[int, str]]]) -> set[frozens
 
 
 @given(signatures(), st.data())
-def test_a_tree_and_its_residual_say_what_the_signature_says(joined, data):
+def test_a_tree_and_its_residual_imply_what_the_signature_implies(joined, data):
     origin = data.draw(st.integers(0, len(joined) - 1))
     tree = join_tree(joined, origin)
     tree.check()
-    said = [((key.left, key.left_key.name), (key.right, key.right_key.name)) for key in joined.keys]
+    equalities = [((key.left, key.left_key.name), (key.right, key.right_key.name)) for key in joined.keys]
     probed = [
         ((tree.parents[place], theirs.name), (place, own.name))
         for place in tree.others
         for theirs, own in zip(tree.parent_keys[place], tree.child_keys[place], strict=True)
     ]
     later = [((key.left, key.left_key.name), (key.right, key.right_key.name)) for key in tree.residual]
-    assert closure(probed + later) == closure(said)
+    assert closure(probed + later) == closure(equalities)
     equal_to_origin = {
-        place for pair in closure(said) for place, _ in pair if origin in {side[0] for side in pair}
+        place for pair in closure(equalities) for place, _ in pair if origin in {side[0] for side in pair}
     }
     for place in tree.others:
         assert (place in equal_to_origin) == (tree.parents[place] == origin and tree.child_keys[place] != ())

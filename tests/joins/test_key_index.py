@@ -17,27 +17,27 @@ def codes(values: list[int], is_null: list[bool] | None = None) -> Codes:
     return Codes(np.array(values, np.int64), mask, is_exact=True)
 
 
-def found(index: KeyIndex, asked: Codes, held: PresentRows) -> list[tuple[int, int]]:
-    """Pairs of a place in what is asked and the number of a row."""
-    probes, rows = index.find(asked, held)
+def found(index: KeyIndex, asked_codes: Codes, present: PresentRows) -> list[tuple[int, int]]:
+    """Pairs of a place in the codes asked for and the number of a row."""
+    probes, rows = index.find(asked_codes, present)
     assert (np.diff(probes) >= 0).all()
-    return sorted(zip(probes.tolist(), (rows + held.first).tolist(), strict=True))
+    return sorted(zip(probes.tolist(), (rows + present.first).tolist(), strict=True))
 
 
 @given(few_codes, few_codes, st.integers(0, 70), st.sampled_from([1, None]), st.booleans())
 def test_rows_are_found_by_their_codes_before_and_after_they_are_tidied(
-    values, asked, first, bits, is_null_there
+    values, asked_codes, first, bits, is_null_there
 ):
     is_null = [is_null_there and at % 3 == 0 for at in range(len(values))]
     index = KeyIndex(bucket_bits=bits)
     index.insert(codes(values, is_null if is_null_there else None), 0)
-    held = PresentRows(first, np.arange(len(values)) % 5 != 2, 0) if values else PresentRows(first)
+    present = PresentRows(first, np.arange(len(values)) % 5 != 2, 0) if values else PresentRows(first)
     there = [at for at in range(first, len(values)) if at % 5 != 2 and not is_null[at]]
-    expected = [(p, at) for p, code in enumerate(asked) for at in there if values[at] == code]
-    assert found(index, codes(asked), held) == expected
-    index.tidy(held)
+    expected = [(p, at) for p, code in enumerate(asked_codes) for at in there if values[at] == code]
+    assert found(index, codes(asked_codes), present) == expected
+    index.tidy(present)
     index.check()
-    assert found(index, codes(asked), held) == expected
+    assert found(index, codes(asked_codes), present) == expected
 
 
 def test_a_key_with_more_rows_than_there_is_room_for_is_found_whole():

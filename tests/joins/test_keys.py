@@ -89,11 +89,11 @@ def found_equal(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> list[tup
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_equal_values_have_equal_codes_and_others_are_told_apart(name):
+def test_equal_values_have_equal_codes_and_others_are_distinguished(name):
     t, values = EDGES[name]
     array = pa.array([*values, None], t)
-    held = array.to_pylist()
-    expected = [(i, j) for i, a in enumerate(held) for j, b in enumerate(held) if are_equal(a, b)]
+    items = array.to_pylist()
+    expected = [(i, j) for i, a in enumerate(items) for j, b in enumerate(items) if are_equal(a, b)]
     assert found_equal([array], [array]) == expected
     padded = pa.array([values[-1], None, *values, None, values[0]], t).slice(2, len(array))
     assert found_equal([padded], [array]) == expected, "a slice of a longer array"
@@ -172,8 +172,8 @@ def test_hashes_that_collide_are_told_apart():
 @given(st.lists(st.binary(max_size=20)), st.integers(0, 5))
 def test_bytes_are_equal_where_their_codes_and_their_bytes_are(values, skipped):
     array = pa.array(values, BINARY).slice(skipped)
-    held = array.to_pylist()
-    expected = [(i, j) for i, a in enumerate(held) for j, b in enumerate(held) if a == b]
+    items = array.to_pylist()
+    expected = [(i, j) for i, a in enumerate(items) for j, b in enumerate(items) if a == b]
     assert found_equal([array], [array]) == expected
 
 

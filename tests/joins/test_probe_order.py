@@ -31,7 +31,7 @@ FORK = tree(-1, 0, 1, 0)  # 2 is probed with rows of 1
 def greedy(
     joined: JoinTree, dropped: list[tuple[int, ...]], cost_s=(1.0,) * 4, **settings
 ) -> tuple[int, ...]:
-    """By rows that say which of the inputs 1, 2, 3 drop them."""
+    """By rows that are marked with which of the inputs 1, 2, 3 drop them."""
     rows = np.array([(0, *row) for row in dropped], bool)
     everything = (1 << len(rows)) - 1
     return greedy_path_order(joined, column_bits(rows), everything, cost_s, joined.first_order, **settings)
@@ -49,18 +49,18 @@ def walked(matched: np.ndarray, order: tuple[int, ...]) -> tuple[np.ndarray, np.
 
 
 def run(order: ProbeOrder, batches: list[np.ndarray], row_s: float = 1e-6) -> list[tuple[int, ...]]:
-    """Let batches of rows go by; which order each took."""
-    taken = []
+    """The order that each of these batches of rows took."""
+    orders = []
     for matched in batches:
         n_sampled = order.sample(len(matched))
         assert 0 <= n_sampled <= len(matched)
         if n_sampled:
             order.profile(matched[:n_sampled])
-        taken.append(order.order(len(matched)))
-        entered, passed = walked(matched, taken[-1])
-        order.learn(taken[-1], entered, passed, entered * row_s)
+        orders.append(order.order(len(matched)))
+        entered, passed = walked(matched, orders[-1])
+        order.learn(orders[-1], entered, passed, entered * row_s)
         order.check()
-    return taken
+    return orders
 
 
 def matches(seed: int, n_rows: int, *rates: float) -> np.ndarray:
@@ -126,9 +126,9 @@ def test_a_greedy_finds_the_order_and_finds_it_again_after_a_drift():
     after = [matches(seed, 2000, 1, 0.1, 0.9, 0.5) for seed in range(20)]
     order = ProbeOrder(STAR, "a_greedy", seed=1)
     assert run(order, before)[-1] == (2, 3, 1)
-    taken = run(order, after)
-    assert taken[-1] == (1, 3, 2)
-    assert taken.index((1, 3, 2)) <= 5
+    orders = run(order, after)
+    assert orders[-1] == (1, 3, 2)
+    assert orders.index((1, 3, 2)) <= 5
     assert order.n_drifted >= 1
 
 
@@ -146,7 +146,7 @@ def test_batches_of_few_rows_are_sampled_now_and_then():
     assert 150 < sum(n_sampled) < 250  # a twentieth of four thousand
 
 
-def test_short_calls_say_nothing_about_costs():
+def test_short_calls_are_no_evidence_of_costs():
     order = ProbeOrder(STAR, "a_greedy", seed=1)
     entered, passed = np.array([0, 100, 50, 10]), np.array([0, 50, 10, 10])
     order.learn((1, 2, 3), entered, passed, np.array([0, 1e-3, 1e-3, 1e-3]))
@@ -155,15 +155,15 @@ def test_short_calls_say_nothing_about_costs():
     assert order.cost_s.tolist() == pytest.approx([2.5e-6, 1e-6, 4e-6, 2.5e-6])  # untimed ones: the mean
 
 
-def test_tickets_go_to_who_drops_most():
+def test_tickets_go_to_the_probe_that_drops_most():
     order = ProbeOrder(STAR, "tickets", seed=1)
-    taken = run(order, [matches(seed, 500, 1, 0.95, 0.05, 0.5) for seed in range(200)])
-    first = Counter(each[0] for each in taken)
+    orders = run(order, [matches(seed, 500, 1, 0.95, 0.05, 0.5) for seed in range(200)])
+    first = Counter(each[0] for each in orders)
     assert first[2] > first[3] > first[1] > 0
     assert order.current_order == (2, 3, 1)
-    told = order.snapshot()
-    assert told["order"] == [2, 3, 1]
-    assert told["share"] == sorted(told["share"], reverse=True)
+    facts = order.snapshot()
+    assert facts["order"] == [2, 3, 1]
+    assert facts["share"] == sorted(facts["share"], reverse=True)
 
 
 def test_tickets_of_a_large_batch_are_those_of_many_small_ones():
@@ -178,14 +178,14 @@ def test_tickets_of_a_large_batch_are_those_of_many_small_ones():
     assert account(1) == pytest.approx(account(100), rel=1e-9)
     assert account(1) == pytest.approx(
         [0.5, 0.25, 0.25], rel=1e-2
-    )  # of rows that came in, by who dropped them
+    )  # of rows that came in, by the probe that dropped them
 
 
 def test_random_takes_every_order_as_often():
     order = ProbeOrder(STAR, "random", seed=1)
-    taken = Counter(order.order(256) for _ in range(6000))
-    assert len(taken) == 6
-    assert all(850 < n < 1150 for n in taken.values())
+    orders = Counter(order.order(256) for _ in range(6000))
+    assert len(orders) == 6
+    assert all(850 < n < 1150 for n in orders.values())
 
 
 def test_draws_follow_chances_and_parents():
@@ -301,6 +301,6 @@ def test_every_policy_gives_orders_with_parents_first_and_the_same_for_the_same_
     ):
         own = matches(at, n, *rates)
         batches.append(np.stack([own[:, list(path)].all(axis=1) for path in joined.paths], axis=1))
-    taken = run(ProbeOrder(joined, policy, seed), batches)
-    assert all(joined.is_order(order) for order in taken)
-    assert taken == run(ProbeOrder(joined, policy, seed), batches)
+    orders = run(ProbeOrder(joined, policy, seed), batches)
+    assert all(joined.is_order(order) for order in orders)
+    assert orders == run(ProbeOrder(joined, policy, seed), batches)

@@ -1,4 +1,4 @@
-"""Which stored rows some query may still want, and which matches can lie in somebody's window."""
+"""Which stored rows some query may still want, and which matches can lie in the window of some query."""
 
 from __future__ import annotations
 
@@ -18,41 +18,43 @@ def plan_of(*needs: Need, outer: str = "") -> SignaturePlan:
     return SignaturePlan(signature, (NOTHING, NOTHING), (NOTHING, NOTHING), (needs, ()))
 
 
-def kept(plan: SignaturePlan, rows: list[tuple[int, int, int, int]], **standing: int | None) -> list[bool]:
+def covered_rows(
+    plan: SignaturePlan, rows: list[tuple[int, int, int, int]], **watermarks_us: int | None
+) -> list[bool]:
     """Rows are (position, time, version, now); 100 rows have counted, and it is 1000."""
     marks = RowMarks(*(np.array(column, np.int64) for column in zip(*rows, strict=True)))
-    return covered_mask(plan, 0, RoundProgress({}, standing), 1_000, marks, 100).tolist()
+    return covered_mask(plan, 0, RoundProgress({}, watermarks_us), 1_000, marks, 100).tolist()
 
 
 def test_the_newest_rows_stay():
     plan = plan_of(Need(1, n_rows=10), Need(1, n_rows=3))
-    assert kept(plan, [(90, 0, 1, 0), (91, 0, 1, 0), (100, 0, 1, 0), (100, 0, 0, 0)]) == [
+    assert covered_rows(plan, [(90, 0, 1, 0), (91, 0, 1, 0), (100, 0, 1, 0), (100, 0, 0, 0)]) == [
         False, True, True, False
     ]  # fmt: skip
 
 
 def test_young_rows_stay():
-    assert kept(plan_of(Need(0, age_us=10)), [(1, 0, 0, 990), (1, 0, 0, 991)]) == [False, True]
+    assert covered_rows(plan_of(Need(0, age_us=10)), [(1, 0, 0, 990), (1, 0, 0, 991)]) == [False, True]
 
 
 def test_rows_stay_until_the_watermark_is_above_their_time_and_the_reach():
     plan = plan_of(Need(0, reach_us=((1, 5),)))
     rows = [(1, 10, 0, 0), (1, 11, 0, 0), (1, NO_TIME, 0, 0)]
-    assert kept(plan, rows, b=15) == [True, True, False]
-    assert kept(plan, rows, b=16) == [False, True, False]
-    assert kept(plan, rows, b=None) == [True, True, False]
+    assert covered_rows(plan, rows, b=15) == [True, True, False]
+    assert covered_rows(plan, rows, b=16) == [False, True, False]
+    assert covered_rows(plan, rows, b=None) == [True, True, False]
 
 
 def test_a_wide_window_of_a_late_query_keeps_no_row_from_before_it():
     plan = plan_of(Need(5, n_rows=50), Need(2, n_rows=10))
-    assert kept(plan, [(60, 0, 4, 0), (60, 0, 5, 0), (95, 0, 4, 0), (95, 0, 1, 0)]) == [
+    assert covered_rows(plan, [(60, 0, 4, 0), (60, 0, 5, 0), (95, 0, 4, 0), (95, 0, 1, 0)]) == [
         False, True, True, False
     ]  # fmt: skip
 
 
 def test_bounded_in_two_ways_a_row_has_to_be_in_both():
     plan = plan_of(Need(0, n_rows=10, age_us=10), Need(0, n_rows=2, age_us=500))
-    assert kept(plan, [(95, 0, 0, 995), (95, 0, 0, 900), (99, 0, 0, 900), (50, 0, 0, 995)]) == [
+    assert covered_rows(plan, [(95, 0, 0, 995), (95, 0, 0, 900), (99, 0, 0, 900), (50, 0, 0, 995)]) == [
         True, False, True, False
     ]  # fmt: skip
 
@@ -87,7 +89,7 @@ def wants(need: Need, row: tuple[int, int, int, int], watermark: int | None) -> 
 )
 def test_a_row_stays_if_one_need_covers_it(needs, rows, watermark):
     expected = [any(wants(need, row, watermark) for need in needs) for row in rows]
-    assert kept(plan_of(*needs), rows, b=watermark) == expected
+    assert covered_rows(plan_of(*needs), rows, b=watermark) == expected
 
 
 @given(st.lists(bounded, min_size=1, max_size=6), st.lists(st.tuples(*[numbers] * 4), min_size=1))

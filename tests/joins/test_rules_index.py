@@ -64,12 +64,12 @@ def test_a_range_between_two_columns_of_the_table_is_a_shape_with_a_slot_for_eac
     form = rule_form(signature(BY_SYM), 0, 1, BETWEEN)
     assert form is not None
     assert form.constants == (Column(STRING, "sym"), Column(DOUBLE, "low"), Column(DOUBLE, "high"))
-    said = [
+    atoms = [
         (atom.attribute, atom.operator, atom.constant)
         for c in form.shape.condition.clauses
         for atom in c.atoms
     ]
-    assert said == [
+    assert atoms == [
         (Column(STRING, "sym"), "=", Slot(STRING, 0)),
         (Column(DOUBLE, "price"), ">=", Slot(DOUBLE, 1)),
         (Column(DOUBLE, "price"), "<=", Slot(DOUBLE, 2)),
@@ -131,7 +131,7 @@ class Market:
         self.table = KeyedTable(WATCHES, ("id",), computed)
         self.rules = Rules(form, computed)
         self.stage = FilterStage(Context())
-        self.standing: dict[int, Any] = {}  # the slow twin
+        self.current_watches: dict[int, Any] = {}  # the slow twin
 
     def round(self, changes: Any, trades: Any, number: int, first: int, *, commits: bool) -> tuple[Any, Any]:
         """Changes and trades take turns; gives the pairs that were found and those that should be: (trade, watch)."""
@@ -143,7 +143,7 @@ class Market:
             np.array([row is None for _, row in changes], dtype=bool),
         )
         deltas = self.table.apply(came)
-        added, left = deltas.sign > 0, deltas.sign < 0
+        added, removed = deltas.sign > 0, deltas.sign < 0
         self.rules.add(deltas.rows.filter(pa.array(added)), deltas.row_arrival[added])
         self.rules.check()
         arrival = first + 2 * np.arange(len(trades)) + 1
@@ -163,20 +163,22 @@ class Market:
         is_current = self.table.is_current_at(versions, arrival[at])
         watched = self.table.take(versions, ["id"])[0].to_pylist()
         pairs = [(int(a), w) for a, w, current in zip(at, watched, is_current, strict=True) if current]
-        before, expected = dict(self.standing), []
+        before, expected = dict(self.current_watches), []
         for k in range(n):
             if k < len(changes):
-                self.standing[changes[k][0]] = changes[k][1]
+                self.current_watches[changes[k][0]] = changes[k][1]
             if k < len(trades):
-                expected += [(k, i) for i, row in self.standing.items() if row and wants(row, trades[k])]
+                expected += [
+                    (k, i) for i, row in self.current_watches.items() if row and wants(row, trades[k])
+                ]
         if commits:
             self.table.commit()
-            self.rules.drop(deltas.row_arrival[left])
+            self.rules.drop(deltas.row_arrival[removed])
         else:
             self.table.rollback()
             self.rules.drop(deltas.row_arrival[added])
-            self.standing = before
-        assert len(self.rules) == self.table.n_rows
+            self.current_watches = before
+        assert len(self.rules) == len(self.table.current())
         return sorted(pairs), sorted(expected)
 
 

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eddyline.joins import key_index, stem
+from eddyline.joins import key_index, row_numbers, stem
 from eddyline.joins.keys import codes_of
-from eddyline.joins.stem import ProbeMatches, Stem, StoredRows
+from eddyline.joins.stem import ProbeMatches, Stem
+from eddyline.joins.stem_rows import StoredRows
 from eddyline.model import Call, Column, Expression
 from tests.oracles.stem import ListStem, Row
 
@@ -51,17 +52,17 @@ def stored(
     )
 
 
-def pairs(matches: ProbeMatches, held: Stem) -> list[tuple[int, int]]:
-    """Of the place in what was asked and the arrival number, sorted."""
+def pairs(matches: ProbeMatches, s: Stem) -> list[tuple[int, int]]:
+    """Pairs of the place in the keys asked for and the arrival number, sorted."""
     assert (np.diff(matches.probes) >= 0).all(), "matches are ordered by probe"
-    arrival = held.arrival[matches.rows]
+    arrival = s.rows.arrival[matches.rows]
     return sorted(zip(matches.probes.tolist(), arrival.tolist(), strict=True))
 
 
 def keyed(*keys: tuple[Expression, ...], schema: pa.Schema = SCHEMA) -> Stem:
-    made = Stem(schema, evaluated)
-    made.set_keys(keys)
-    return made
+    s = Stem(schema, evaluated)
+    s.set_keys(keys)
+    return s
 
 
 def test_rows_are_found_by_their_key_as_soon_as_they_are_built():
@@ -77,19 +78,19 @@ def test_texts_of_any_length_are_found_by_all_their_bytes():
     s.set_keys([(T,)])
     long = "so long that it is hashed"
     s.build(stored({"t": ["a", "", None, long, "seven77", "eight888", long + "!"]}, first=0))
-    asked = pa.array(["", long, "seven77", "eight888", "eight889", None, "A"])
-    assert pairs(s.probe((T,), [asked]), s) == [(0, 1), (1, 3), (2, 4), (3, 5)]
-    assert pairs(s.probe((T,), [asked.slice(3, 2)]), s) == [(0, 5)]
+    asked_keys = pa.array(["", long, "seven77", "eight888", "eight889", None, "A"])
+    assert pairs(s.probe((T,), [asked_keys]), s) == [(0, 1), (1, 3), (2, 4), (3, 5)]
+    assert pairs(s.probe((T,), [asked_keys.slice(3, 2)]), s) == [(0, 5)]
 
 
 def test_a_key_of_several_columns_is_compared_in_all_of_them():
     s = keyed((K, T))
     s.build(stored({"k": [1, 1, 2, None], "t": ["x", "y", "x", "x"]}, first=0))
-    asked = [pa.array([1, 2, 1, None]), pa.array(["x", "x", None, "x"])]
-    assert pairs(s.probe((K, T), asked), s) == [(0, 0), (1, 2)]
+    asked_keys = [pa.array([1, 2, 1, None]), pa.array(["x", "x", None, "x"])]
+    assert pairs(s.probe((K, T), asked_keys), s) == [(0, 0), (1, 2)]
 
 
-def test_keys_with_the_same_code_are_told_apart():
+def test_keys_with_the_same_code_are_distinguished():
     other = Column(type=pa.int64(), name="j")
     schema = pa.schema([("k", pa.int64()), ("j", pa.int64())])
     j = 5 ^ (0x9E3779B97F4A7C15 - (1 << 64))
@@ -119,7 +120,7 @@ def test_what_a_round_built_is_gone_when_it_is_rolled_back():
     s.commit()
     found = s.probe((K,), [pa.array([1])])
     assert pairs(found, s) == [(0, 0), (0, 2)]
-    assert [column.to_pylist() for column in s.take(np.array([2, 0]), ["t", "l"])] == [
+    assert [column.to_pylist() for column in s.rows.take(np.array([2, 0]), ["t", "l"])] == [
         ["kept", "a"],
         [[], [1]],
     ]
@@ -131,10 +132,10 @@ def test_purged_rows_are_never_found_again_and_numbers_follow():
     s.build(stored({"k": [1, 2, 1, 2]}, first=0))
     s.commit()
     assert s.purge(np.array([True, True, False, True])) == 1
-    assert s.arrival.tolist() == [0, 1, 3]
+    assert s.rows.arrival.tolist() == [0, 1, 3]
     assert s.drop_oldest(1) == 1
     assert pairs(s.probe((K,), [pa.array([1, 2])]), s) == [(1, 1), (1, 3)]
-    assert (s.n_rows, s.position.tolist(), s.every_row().tolist()) == (2, [2, 4], [0, 1])
+    assert (s.n_rows, s.rows.position.tolist(), s.numbers.every_row().tolist()) == (2, [2, 4], [0, 1])
     assert s.drop_oldest(10) == 2
     assert s.n_rows == 0
     s.check()
@@ -156,14 +157,14 @@ def test_a_large_stem_keeps_its_numbers_until_a_quarter_of_it_is_holes():
     s.build(stored({"k": list(range(n))}, first=0))
     s.commit()
     assert s.purge(np.arange(n) % 5 != 1) == n // 5
-    assert (s.n_rows, len(s.arrival)) == (n * 4 // 5, n)
+    assert (s.n_rows, len(s.rows.arrival)) == (n * 4 // 5, n)
     assert pairs(s.probe((K,), [pa.array([5, 6, 7])]), s) == [(0, 5), (2, 7)]
-    assert s.every_row()[:5].tolist() == [0, 2, 3, 4, 5]
+    assert s.numbers.every_row()[:5].tolist() == [0, 2, 3, 4, 5]
     s.check()
     assert s.drop_oldest(100) == 80
     s.check()
-    assert s.purge(s.arrival % 2 == 0) == 3_960
-    assert s.n_rows == len(s.arrival) == 3_960
+    assert s.purge(s.rows.arrival % 2 == 0) == 3_960
+    assert s.n_rows == len(s.rows.arrival) == 3_960
     assert pairs(s.probe((K,), [pa.array([200, 201, 202])]), s) == [(0, 200), (2, 202)]
     s.check()
 
@@ -177,12 +178,12 @@ def test_holes_stay_where_they_are_while_rows_come_and_go():
     for first in range(n, 2 * n, 500):
         s.build(stored({"k": list(range(first, first + 500))}, first=first))
         s.commit()
-        s.drop_oldest(max(0, len(s.arrival) - window))
+        s.drop_oldest(max(0, len(s.rows.arrival) - window))
         s.check()
         expected = [g for g in range(first + 500 - window, first + 500) if g >= n or (g >= 0 and g % 7 != 3)]
-        assert s.arrival[s.every_row()].tolist() == expected
+        assert s.rows.arrival[s.numbers.every_row()].tolist() == expected
         assert pairs(s.probe((K,), [pa.array(range(2 * n))]), s) == [(g, g) for g in expected]
-    assert len(s.arrival) > s.n_rows, "holes were closed, which is another test"
+    assert len(s.rows.arrival) > s.n_rows, "holes were closed, which is another test"
 
 
 def test_an_index_added_later_covers_the_rows_held_and_one_dropped_is_not_asked():
@@ -206,7 +207,7 @@ def test_a_column_added_later_is_null_on_rows_already_held():
     wide = pa.schema([("k", pa.int64()), ("t", pa.string()), ("v", pa.int32()), ("b", pa.bool_())])
     s.reshape(wide)
     s.build(stored({"k": [3], "t": ["new"], "v": [7], "b": [True]}, 2, schema=wide))
-    found = s.take(np.array([2, 1, 0]), ["t", "v", "b"])
+    found = s.rows.take(np.array([2, 1, 0]), ["t", "v", "b"])
     assert [column.to_pylist() for column in found] == [["new", None, None], [7, 6, 5], [True, None, None]]
     assert [column.type for column in found] == [pa.string(), pa.int32(), pa.bool_()]
     s.check()
@@ -228,7 +229,7 @@ def test_wanted_bits_grow_by_words_and_older_rows_have_none_there():
     s.build(stored({"k": [1, 2]}, first=0, wants=[1, 2]))
     s.build(stored({"k": [3]}, first=2, wants=[1 << 70]))
     s.build(stored({"k": [4]}, first=3, wants=[8]))
-    assert s.wants.tolist() == [[1, 0], [2, 0], [0, 64], [8, 0]]
+    assert s.rows.wants.tolist() == [[1, 0], [2, 0], [0, 64], [8, 0]]
 
 
 def test_values_of_every_type_come_back_as_they_were():
@@ -259,12 +260,12 @@ def test_values_of_every_type_come_back_as_they_were():
             s.drop_oldest(3)
     at = np.array([2, 0, 1, 2, 9])
     for name, column in values.items():
-        (found,) = s.take(at, [name])
+        (found,) = s.rows.take(at, [name])
         found.validate(full=True)
         assert found.equals(column.take(pa.array([2, 0, 1, 2, 0]))) or name == "f", name
         assert str(found.to_pylist()) == str(column.take(pa.array([2, 0, 1, 2, 0])).to_pylist()), name
     assert s.n_rows == 303
-    assert s.take(np.empty(0, np.int64), ["text"])[0].to_pylist() == []
+    assert s.rows.take(np.empty(0, np.int64), ["text"])[0].to_pylist() == []
 
 
 def test_memory_follows_the_rows():
@@ -288,14 +289,14 @@ def test_a_window_that_slides_far_stays_in_few_segments_and_finds_what_it_holds(
         s.commit()
         s.drop_oldest(max(0, s.n_rows - window))
         assert s.snapshot()["segments"] <= 4
-    asked = rng.integers(0, 60_000, 500)
-    held = values[-window:]
+    asked_keys = rng.integers(0, 60_000, 500)
+    window_keys = values[-window:]
     expected = [
         (place, len(values) - window + at)
-        for place, key in enumerate(asked)
-        for at in np.flatnonzero(held == key)
+        for place, key in enumerate(asked_keys)
+        for at in np.flatnonzero(window_keys == key)
     ]
-    assert pairs(s.probe((K,), [pa.array(asked)]), s) == expected
+    assert pairs(s.probe((K,), [pa.array(asked_keys)]), s) == expected
     s.check()
 
 
@@ -315,7 +316,7 @@ KEYS: dict[tuple[Expression, ...], Any] = {
 }
 some_sets = st.sets(st.sampled_from(list(KEYS)), min_size=1)
 COLUMNS = {"k": pa.int64(), "t": pa.string(), "d": pa.float64(), "l": pa.list_(pa.int64()), "b": pa.bool_()}
-ASKED = [
+ASKED_KEYS = [
     (0, "", -0.0),
     (1, "A", float("nan")),
     (2**40, LONG, 1.5),
@@ -346,20 +347,20 @@ class AgainstAList(RuleBasedStateMachine):
     @rule(rows=some_rows, is_repeated=st.booleans(), word=st.integers(0, 2))
     def build(self, rows, is_repeated, word):
         rows = rows * 5 if is_repeated else rows
-        made = []
+        rows_built = []
         for offset, (key, text, number) in enumerate(rows):
             arrival = self.next_arrival + offset
             values = {"k": key, "t": text, "d": number, "l": [arrival], "b": arrival % 2 == 0}
             marks = (arrival, arrival + 1, arrival * 10, arrival // 5, arrival * 100)
-            made.append(
+            rows_built.append(
                 Row({name: values[name] for name in self.names}, marks, 1 << (64 * word + arrival % 7))
             )
-        if made:
-            columns = {name: [row.values[name] for row in made] for name in self.names}
-            wants = [row.wants for row in made]
+        if rows_built:
+            columns = {name: [row.values[name] for row in rows_built] for name in self.names}
+            wants = [row.wants for row in rows_built]
             self.stem.build(stored(columns, self.next_arrival, schema=self._schema(), wants=wants))
-        self.list.build(made)
-        self.next_arrival += len(made)
+        self.list.build(rows_built)
+        self.next_arrival += len(rows_built)
 
     @rule()
     def commit(self):
@@ -374,15 +375,15 @@ class AgainstAList(RuleBasedStateMachine):
     @precondition(lambda self: self.is_settled)
     @rule(modulus=st.integers(2, 7), is_few=st.booleans())
     def purge(self, modulus, is_few):
-        is_kept = self.stem.arrival % modulus != 0 if is_few else self.stem.arrival % modulus == 0
+        is_kept = self.stem.rows.arrival % modulus != 0 if is_few else self.stem.rows.arrival % modulus == 0
         n_left = self.list.purge(lambda row: (row.marks[0] % modulus != 0) is is_few)
         assert self.stem.purge(is_kept) == n_left
 
     @precondition(lambda self: self.is_settled)
     @rule(share=st.sampled_from([0.0, 0.3, 1.0]))
     def drop_oldest(self, share):
-        n = int(share * len(self.stem.arrival))
-        bound = self.stem.arrival[n] if n < len(self.stem.arrival) else self.next_arrival
+        n = int(share * len(self.stem.rows.arrival))
+        bound = self.stem.rows.arrival[n] if n < len(self.stem.rows.arrival) else self.next_arrival
         n_left = self.list.purge(lambda row: row.marks[0] >= bound)
         assert self.stem.drop_oldest(n) == n_left
 
@@ -402,25 +403,27 @@ class AgainstAList(RuleBasedStateMachine):
     def finds_the_same(self):
         self.stem.check()
         for key in self.stem.keys:
-            asked = [(text and text.upper() if UPPER_T in key else text, k, d) for k, text, d in ASKED]
+            asked_keys = [
+                (text and text.upper() if UPPER_T in key else text, k, d) for k, text, d in ASKED_KEYS
+            ]
             by_name = {T: 0, UPPER_T: 0, K: 1, D: 2}
-            wanted = [tuple(line[by_name[part]] for part in key) for line in asked]
-            arrays = [pa.array([line[at] for line in wanted], part.type) for at, part in enumerate(key)]
+            probe_keys = [tuple(line[by_name[part]] for part in key) for line in asked_keys]
+            arrays = [pa.array([line[at] for line in probe_keys], part.type) for at, part in enumerate(key)]
             found = pairs(self.stem.probe(key, arrays), self.stem)
             assert len(found) == len(set(found))
-            assert set(found) == self.list.probe(KEYS[key], wanted), key
+            assert set(found) == self.list.probe(KEYS[key], probe_keys), key
 
     @invariant()
     def holds_the_same(self):
-        rows, s = self.stem.every_row(), self.stem
-        assert s.n_rows == len(rows) == len(self.list.rows)
+        rows, s = self.stem.numbers.every_row(), self.stem.rows
+        assert self.stem.n_rows == len(rows) == len(self.list.rows)
         marks = zip(s.arrival, s.position, s.time_us, s.version, s.now_us, strict=True)
-        held = [tuple(int(mark) for mark in line) for line in marks]
-        assert [held[row] for row in rows] == [row.marks for row in self.list.rows]
+        stem_marks = [tuple(int(mark) for mark in line) for line in marks]
+        assert [stem_marks[row] for row in rows] == [row.marks for row in self.list.rows]
         wants = [sum(int(word) << 64 * at for at, word in enumerate(s.wants[row])) for row in rows]
         assert wants == [row.wants for row in self.list.rows]
-        taken = s.take(rows, self.names)
-        for name, column in zip(self.names, taken, strict=True):
+        columns = s.take(rows, self.names)
+        for name, column in zip(self.names, columns, strict=True):
             column.validate(full=True)
             assert str(column.to_pylist()) == str([row.values[name] for row in self.list.rows]), name
 
@@ -433,8 +436,8 @@ class InSmallParts(AgainstAList):
         self._small = pytest.MonkeyPatch()
         self._small.setattr(key_index, "RING_PAIRS", 8)
         self._small.setattr(key_index, "LEAST_PAIRS", 2)
-        self._small.setattr(stem, "SMALL_ROWS", 3)
-        self._small.setattr(stem, "LEAST_ROOM", 4)
+        self._small.setattr(row_numbers, "SMALL_ROWS", 3)
+        self._small.setattr(row_numbers, "LEAST_ROOM", 4)
         self._small.setattr(stem, "INDEXED_AT_ONCE", 16)
 
     def teardown(self):
@@ -447,9 +450,11 @@ TestAgainstAList.settings = TestInSmallParts.settings = settings(stateful_step_c
 
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.lists(st.integers(0, 3), max_size=10))
-def test_matches_of_many_probes_are_all_there(held, asked):
+def test_matches_of_many_probes_are_all_there(stored_keys, asked_keys):
     s = keyed((K,))
-    if held:
-        s.build(stored({"k": held * 20}, first=0))
-    expected = [(p, g) for p, key in enumerate(asked) for g, other in enumerate(held * 20) if key == other]
-    assert pairs(s.probe((K,), [pa.array(asked, pa.int64())]), s) == expected
+    if stored_keys:
+        s.build(stored({"k": stored_keys * 20}, first=0))
+    expected = [
+        (p, g) for p, key in enumerate(asked_keys) for g, other in enumerate(stored_keys * 20) if key == other
+    ]
+    assert pairs(s.probe((K,), [pa.array(asked_keys, pa.int64())]), s) == expected

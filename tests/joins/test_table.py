@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from eddyline.expressions import Frame, call, evaluate
 from eddyline.joins import table as table_module
 from eddyline.joins import table_index as index_module
+from eddyline.joins import table_look_ups as look_ups_module
 from eddyline.joins.keys import Codes, codes_of
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.table_changes import Deltas, TableChanges, is_identical
@@ -46,7 +47,7 @@ def changes(*rows: tuple[Any, ...], first: int = 1) -> TableChanges:
     )
 
 
-def told(deltas: Deltas) -> list[tuple[Any, ...]]:
+def signed_rows(deltas: Deltas) -> list[tuple[Any, ...]]:
     rows = [tuple(row.values()) for row in deltas.rows.to_pylist()]
     return list(zip(deltas.arrival.tolist(), deltas.sign.tolist(), rows, strict=True))
 
@@ -68,23 +69,23 @@ def numbers(*values: int) -> np.ndarray:
 
 def test_an_update_is_the_old_row_leaving_and_the_new_one_coming_at_the_same_number():
     table = quotes()
-    assert told(table.apply(changes(("A", "tech", 10, None), ("B", "tech", 20, None)))) == [
+    assert signed_rows(table.apply(changes(("A", "tech", 10, None), ("B", "tech", 20, None)))) == [
         (1, 1, ("A", "tech", 10, None)),
         (2, 1, ("B", "tech", 20, None)),
     ]
-    assert told(table.apply(changes(("A", "tech", 11, None), ("B", None), first=3))) == [
+    assert signed_rows(table.apply(changes(("A", "tech", 11, None), ("B", None), first=3))) == [
         (3, -1, ("A", "tech", 10, None)),
         (3, 1, ("A", "tech", 11, None)),
         (4, -1, ("B", "tech", 20, None)),
     ]
     assert rows_of(table, table.current()) == [11]
-    assert table.n_rows == 1
+    assert len(table.current()) == 1
 
 
 def test_an_older_row_that_comes_late_does_not_replace_a_newer_one():
     table = quotes()
     table.apply(changes(("A", "tech", 10, 500)))
-    assert told(table.apply(changes(("A", "tech", 9, 400), ("A", "tech", 12, 500), first=2))) == [
+    assert signed_rows(table.apply(changes(("A", "tech", 9, 400), ("A", "tech", 12, 500), first=2))) == [
         (3, -1, ("A", "tech", 10, 500)),
         (3, 1, ("A", "tech", 12, 500)),
     ]
@@ -94,44 +95,46 @@ def test_a_row_older_than_the_delete_of_its_key_does_not_come_back():
     table = quotes()
     table.apply(changes(("A", "tech", 10, 500), ("A", 600)))
     table.commit()
-    assert told(table.apply(changes(("A", "tech", 9, 550), first=3))) == []
-    assert told(table.apply(changes(("A", "tech", 9, 650), first=4))) == [(4, 1, ("A", "tech", 9, 650))]
+    assert signed_rows(table.apply(changes(("A", "tech", 9, 550), first=3))) == []
+    assert signed_rows(table.apply(changes(("A", "tech", 9, 650), first=4))) == [
+        (4, 1, ("A", "tech", 9, 650))
+    ]
 
 
 def test_a_delete_of_a_key_that_never_was_keeps_older_rows_out():
     table = quotes()
-    assert told(table.apply(changes(("A", 600), ("A", "tech", 9, 550)))) == []
-    assert table.n_rows == 0
+    assert signed_rows(table.apply(changes(("A", 600), ("A", "tech", 9, 550)))) == []
+    assert len(table.current()) == 0
 
 
 def test_a_delete_without_a_time_deletes_what_is_there():
     table = quotes()
-    assert told(table.apply(changes(("A", "tech", 10, 500), ("A", None))))[1:] == [
+    assert signed_rows(table.apply(changes(("A", "tech", 10, 500), ("A", None))))[1:] == [
         (2, -1, ("A", "tech", 10, 500))
     ]
-    assert told(table.apply(changes(("A", "tech", 9, 400), first=3))) == []
+    assert signed_rows(table.apply(changes(("A", "tech", 9, 400), first=3))) == []
 
 
 def test_a_row_equal_to_the_current_one_changes_nothing():
     table = quotes()
     table.apply(changes(("A", "tech", 10, 500)))
-    assert told(table.apply(changes(("A", "tech", 10, 500), ("A", "tech", 10, 500), first=2))) == []
+    assert signed_rows(table.apply(changes(("A", "tech", 10, 500), ("A", "tech", 10, 500), first=2))) == []
     assert table.arrival[table.current()].tolist() == [1]
-    assert [d[1] for d in told(table.apply(changes(("A", "tech", 10, 501), first=4)))] == [-1, 1]
+    assert [d[1] for d in signed_rows(table.apply(changes(("A", "tech", 10, 501), first=4)))] == [-1, 1]
 
 
 def test_changes_without_a_key_are_handed_back_and_change_nothing():
     table = quotes()
     deltas = table.apply(changes((None, "tech", 1, None), ("A", "tech", 2, None), (None, None)))
     assert deltas.misfits.tolist() == [0, 2]
-    assert told(deltas) == [(2, 1, ("A", "tech", 2, None))]
+    assert signed_rows(deltas) == [(2, 1, ("A", "tech", 2, None))]
 
 
 def test_a_delete_of_nothing_leaves_nothing_behind():
     table = quotes()
     deltas = table.apply(changes(*[(f"key {k}", None) for k in range(100)]))
     assert len(deltas) == 0
-    assert table.n_versions == 0
+    assert table.versions.n_reachable == 0
 
 
 def test_a_key_of_several_columns_is_equal_where_all_are():
@@ -143,8 +146,8 @@ def test_a_key_of_several_columns_is_equal_where_all_are():
     table.apply(TableChanges(rows, numbers(1, 2, 3, 4), np.full(4, NO_TIME), np.zeros(4, dtype=bool)))
     assert rows_of(table, table.current(), "v") == [2, 3, 4]
     key = (Column(pa.float64(), "x"), Column(BIGINT, "a"))  # in another order
-    asked = [pa.array([float("nan"), 0.0], pa.float64()), pa.array([2, 1], BIGINT)]
-    found = table.probe_at(key, asked, numbers(9, 9))
+    asked_keys = [pa.array([float("nan"), 0.0], pa.float64()), pa.array([2, 1], BIGINT)]
+    found = table.probe_at(key, asked_keys, numbers(9, 9))
     assert (found.probes.tolist(), rows_of(table, found.rows, "v")) == ([0, 1], [3, 2])
 
 
@@ -173,9 +176,12 @@ def test_the_row_as_of_a_time_is_the_latest_of_those_that_had_come():
         changes(("A", "t", 10, 1000), ("A", "t", 11, 1005), ("A", "t", 12, 1002), ("A", "t", 13, 1003))
     )
     table.apply(changes(("A", 1007), first=5))
-    asked = [(1004, 4), (1004, 5), (1004, 9), (1005, 9), (1006, 9), (1007, 9), (999, 9), (1000, 9)]
+    asked_times = [(1004, 4), (1004, 5), (1004, 9), (1005, 9), (1006, 9), (1007, 9), (999, 9), (1000, 9)]
     found = table.probe_as_of(
-        (SYM,), texts(*"A" * len(asked)), numbers(*[t for t, _ in asked]), numbers(*[g for _, g in asked])
+        (SYM,),
+        texts(*"A" * len(asked_times)),
+        numbers(*[t for t, _ in asked_times]),
+        numbers(*[g for _, g in asked_times]),
     )
     assert dict(zip(found.probes.tolist(), rows_of(table, found.rows), strict=True)) == {
         0: 12,
@@ -249,9 +255,9 @@ def test_a_new_column_is_null_on_rows_already_there():
 def test_superseded_rows_go_with_the_commit():
     table = quotes()
     table.apply(changes(*[("A", "tech", k, None) for k in range(100)]))
-    assert table.n_versions == 100
+    assert table.versions.n_reachable == 100
     table.commit()
-    assert table.n_versions == 1
+    assert table.versions.n_reachable == 1
     table.check()
 
 
@@ -260,11 +266,11 @@ def test_history_is_kept_as_long_as_it_may_be_asked_for():
     table.apply(changes(*[("A", "tech", k, 10 * k) for k in range(30)]))
     table.commit()
     table.forget(250)  # look-ups may still ask for times from 150 on
-    assert table.n_versions == 15
+    assert table.versions.n_reachable == 15
     found = table.probe_as_of((SYM,), texts("A", "A"), numbers(150, 159), numbers(99, 99))
     assert rows_of(table, found.rows) == [15, 15]
     table.keep_history(None)
-    assert table.n_versions == 1
+    assert table.versions.n_reachable == 1
 
 
 def test_a_delete_is_forgotten_with_its_time():
@@ -272,9 +278,9 @@ def test_a_delete_is_forgotten_with_its_time():
     table.apply(changes(("A", "tech", 1, 100), ("A", 200), ("B", "tech", 2, 100)))
     table.commit()
     table.forget(199)
-    assert table.n_versions == 2
+    assert table.versions.n_reachable == 2
     table.forget(200)
-    assert table.n_versions == 1
+    assert table.versions.n_reachable == 1
 
 
 def test_a_rolled_back_round_has_not_happened():
@@ -409,7 +415,7 @@ def few_codes(request, monkeypatch):
             codes = codes_of(arrays)
             return Codes(codes.codes % 2, codes.is_null, is_exact=False)
 
-        monkeypatch.setattr(table_module, "codes_of", colliding)
+        monkeypatch.setattr(look_ups_module, "codes_of", colliding)
 
 
 @pytest.mark.parametrize(
@@ -442,7 +448,7 @@ def _compare_lives(has_history: bool, rounds: Any, key_from: int, is_timed: bool
                 arrival += 1
                 row = (sym, sector, bid, ts)
                 expected += [(arrival, *delta) for delta in twin.apply(sym, arrival, ts, row, is_delete)]
-            assert told(table.apply(came)) == expected
+            assert signed_rows(table.apply(came)) == expected
             table.check()
         asked_at = sorted({first, (begin + arrival) // 2 + 1, arrival, arrival + 1} - set(range(first)))
         _compare(table, twin, asked_at, range(horizon, 9) if has_history else (), has_keys=number >= key_from)
@@ -479,12 +485,12 @@ def _as_changes(rows: list[tuple[Any, ...]], first: int) -> TableChanges:
 
 def _compare(table: KeyedTable, twin: PlainTable, arrivals: Any, times: Any, *, has_keys: bool) -> None:
     """Ask both for everything there is to know."""
-    asked = numbers(*arrivals)
+    asked_arrivals = numbers(*arrivals)
     before = [twin.at(g, includes_own=False) for g in arrivals]
-    _compare_look_ups(table, before, has_keys, lambda k, a, at: table.probe_at(k, a, asked[at]))
+    _compare_look_ups(table, before, has_keys, lambda k, a, at: table.probe_at(k, a, asked_arrivals[at]))
     after = [twin.at(g, includes_own=True) for g in arrivals]
     _compare_look_ups(
-        table, after, has_keys, lambda k, a, at: table.probe_at(k, a, asked[at], includes_own=True)
+        table, after, has_keys, lambda k, a, at: table.probe_at(k, a, asked_arrivals[at], includes_own=True)
     )
     both = [(t, g) for t in times for g in arrivals]
     time_us, arrival = numbers(*[t for t, _ in both]), numbers(*[g for _, g in both])
@@ -502,15 +508,15 @@ def _compare_look_ups(table: KeyedTable, known: list[Any], has_keys: bool, probe
         every |= {(SECTOR,): [(sector,) for sector in SECTORS], (SECTOR, SYM): pairs}
     for key, values in every.items():
         places = [SCHEMA.names.index(part.name) for part in key]
-        asked = [(at, value) for at in range(len(known)) for value in values]
-        arrays = [pa.array([value[k] for _, value in asked], STRING) for k in range(len(key))]
-        found = probe(key, arrays, numbers(*[at for at, _ in asked]))
+        asked_keys = [(at, value) for at in range(len(known)) for value in values]
+        arrays = [pa.array([value[k] for _, value in asked_keys], STRING) for k in range(len(key))]
+        found = probe(key, arrays, numbers(*[at for at, _ in asked_keys]))
         columns = table.take(found.rows, SCHEMA.names)
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
         got = list(zip(found.probes.tolist(), table.arrival[found.rows].tolist(), rows, strict=True))
         expected = [
             (k, g, row)
-            for k, (at, value) in enumerate(asked)
+            for k, (at, value) in enumerate(asked_keys)
             for g, row in known[at]
             if all(v is not None and row[place] == v for place, v in zip(places, value, strict=True))
         ]

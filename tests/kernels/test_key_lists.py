@@ -53,7 +53,7 @@ def test_a_full_run_of_slots_is_searched_around_the_end_of_the_table() -> None:
 
 
 def test_a_table_by_key_knows_keys_before_between_and_behind_its_own() -> None:
-    list_starts = read_only(np.array([0, 2, 2, 5, 5], np.int32))  # of keys 10, 11 and 12, and of nobody
+    list_starts = read_only(np.array([0, 2, 2, 5, 5], np.int32))  # of keys 10, 11 and 12, and of no key
     keys = fixed(10, 11, 12, 9, 13, LOWEST, HIGHEST, 12)
     is_null = read_only(np.array([False] * 7 + [True]))
     found = np.empty((2, 8), np.int32)

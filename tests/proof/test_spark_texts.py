@@ -117,5 +117,5 @@ def test_paths_and_the_word_stream_are_written_as_spark_has_them():
     assert run("SELECT t.p:a.`b c`[0]::int AS x FROM STREAM s t WHERE `p`:k = 'v'") == (
         "SELECT get_json_object(t.p, '$.a[\\'b c\\'][0]')::int AS x FROM s t WHERE get_json_object(`p`, '$.k') = 'v'"
     )
-    with pytest.raises(ProofError, match="behind something else than a column"):
+    with pytest.raises(ProofError, match="follows something other than a column"):
         run("SELECT lower(p):a FROM s")

@@ -178,7 +178,7 @@ def test_a_table_is_declared_in_sql(engine, file):
         (
             lambda e, f: e.table("rates", f),
             PropertyError,
-            "table rates has no key\ndetail: Joins find a row by its key, and a new version is told from the old one by it."
+            "table rates has no key\ndetail: Joins find a row by its key, and a new version is compared with the old one by it."
             '\nhint: Name the column or columns that tell rows apart: key="sym".',
         ),
         (
@@ -210,7 +210,7 @@ def test_a_table_is_declared_in_sql(engine, file):
         (
             lambda e, f: e.sql("CREATE TABLE rates (sym STRING) TBLPROPERTIES (static = 'true')"),
             PropertyError,
-            "static table rates has no key\ndetail: Joins find a row by its key, and a new version is told from the old one "
+            "static table rates has no key\ndetail: Joins find a row by its key, and a new version is compared with the old one "
             "by it.\nhint: Declare a PRIMARY KEY, or leave out static.",
         ),
         (

@@ -130,7 +130,7 @@ def test_a_round_larger_than_the_queue_makes_only_the_results_that_stay(engine):
 def test_what_was_dropped_is_announced_now_and_then_and_adds_up(engine, monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr(subscribers, "monotonic_s", lambda: seconds[0])
-    monkeypatch.setattr(subscribers, "TOLD_EVERY_S", 10.0)
+    monkeypatch.setattr(subscribers, "ANNOUNCE_EVERY_S", 10.0)
     query = engine.query("SELECT n FROM s", name="q")
     slow = Slow()
     subscription = query.on_result(slow, queue=1)

@@ -13,7 +13,7 @@ import pytest
 
 import eddyline
 from eddyline.runtime import KeptResults
-from eddyline.server import live
+from eddyline.server import live, stream_places
 from eddyline.server.live import Hub, Subscription
 from tests.conftest import SEED
 from tests.server.served import Wire, client_of, events_in, house, on_loopback
@@ -191,7 +191,7 @@ def test_a_stream_that_is_never_silent_ends_with_its_token_too(home, monkeypatch
 
 
 def test_no_more_streams_than_there_is_room_for(home, monkeypatch):
-    monkeypatch.setattr(live, "MOST_STREAMS", 1)
+    monkeypatch.setattr(stream_places, "MOST_STREAMS", 1)
     with on_loopback(home.engine) as serving, reading(serving, home.tokens["reader"], "?after=0") as events:
         next(events)
         with client_of(serving, home.tokens["reader"]) as client:

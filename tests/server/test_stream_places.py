@@ -50,13 +50,13 @@ def test_one_reader_cannot_take_all_streams_of_events(home):
         assert "--streams" in error["hint"]
         open_stream(serving, other).socket.close()
         first.socket.close()
-        hub = serving.service.hub
-        wait_for(lambda: sum(hub.streams_of.values()) == 1)
+        places = serving.service.hub.places
+        wait_for(lambda: sum(places.n_by_token.values()) == 1)
         third = open_stream(serving, reader)
         assert Wire(serving.url, reader, PATH).status() == "HTTP/1.1 429 Too Many Requests"
         for wire in (second, third):
             wire.socket.close()
-        wait_for(lambda: not hub.streams_of and hub.n_streams == 0)
+        wait_for(lambda: not places.n_by_token and places.n_streams == 0)
 
 
 def test_requests_that_come_together_are_counted_one_by_one(home):
@@ -89,7 +89,7 @@ def test_requests_that_come_together_are_counted_one_by_one(home):
 
     asyncio.run(ask_all())
     assert sorted(statuses) == [200] * 3 + [429] * 17
-    assert (service.hub.n_streams, dict(service.hub.streams_of)) == (0, {})
+    assert (service.hub.places.n_streams, dict(service.hub.places.n_by_token)) == (0, {})
     service.close()
 
 
@@ -104,7 +104,7 @@ def test_a_client_that_vanishes_leaves_its_place(home, is_full):
                 home.engine.push("trades", [{"sym": long, "price": 1.0, "note": "1"}] * 5)
         wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close resets
         wire.socket.close()
-        wait_for(lambda: not serving.service.hub.streams_of)
+        wait_for(lambda: not serving.service.hub.places.n_by_token)
         open_stream(serving, home.tokens["reader"]).socket.close()
 
 
@@ -120,12 +120,12 @@ def test_a_server_with_open_streams_ends_by_itself(home):
     with on_loopback(home.engine) as serving:
         wires = [open_stream(serving, home.tokens[who]) for who in ("reader", "bob", "admin")]
         wires.append(open_stream(serving, home.tokens["admin"], "/api/v1/alerts/stream?after=0"))
-        hub = serving.service.hub
+        places = serving.service.hub.places
     for wire in wires:
         while wire.socket.recv(65536):  # up to the end
             pass
         wire.socket.close()
-    assert (hub.n_streams, dict(hub.streams_of)) == (0, {})
+    assert (places.n_streams, dict(places.n_by_token)) == (0, {})
 
 
 def test_a_client_that_does_not_read_does_not_keep_a_server_from_ending(home, monkeypatch):
@@ -135,6 +135,6 @@ def test_a_client_that_does_not_read_does_not_keep_a_server_from_ending(home, mo
         long = "7" + " " * 100_000
         for _ in range(100):
             home.engine.push("trades", [{"sym": long, "price": 1.0, "note": "1"}] * 5)
-        hub = serving.service.hub
-    assert (hub.n_streams, dict(hub.streams_of)) == (0, {})
+        places = serving.service.hub.places
+    assert (places.n_streams, dict(places.n_by_token)) == (0, {})
     stuck.socket.close()

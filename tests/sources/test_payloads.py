@@ -88,7 +88,7 @@ def test_a_quotation_mark_that_is_never_closed_costs_its_own_line_only():
 
 def test_a_quotation_mark_in_the_middle_of_a_field_in_quotation_marks_costs_its_line():
     assert RowCutter().feed([b'"a"b,1', b'"c",2\r', b'"d" ,3']) == [
-        Broken(6, b'"a"b,1', "a quotation mark stands where none can"),
+        Broken(6, b'"a"b,1', "a quotation mark is where none can be"),
         b'"c",2\r',
         b'"d" ,3',
     ]

@@ -378,7 +378,7 @@ def test_the_caller_s_session_is_neither_seen_nor_changed(engine, spark):
 
 def test_nothing_that_evaluates_in_the_engine_is_imported_by_a_judge():
     folder = Path(eddyline.__file__).parent
-    for file in [folder / "spark" / "prove.py", *sorted((folder / "proof").glob("*.py"))]:
+    for file in [folder / "spark" / "judge.py", *sorted((folder / "proof").glob("*.py"))]:
         for node in ast.walk(ast.parse(file.read_text())):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -355,7 +355,7 @@ _LATEST = "A standing query has no end. Read the newest results with latest(n)."
             "SELECT DISTINCT sym FROM trades",
             "SELECT DISTINCT is not supported",
             "DISTINCT",
-            "Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is told once for each sym "
+            "Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is sent once for each sym "
             "(docs/alerts.md).",
         ),
         ("SELECT sym FROM trades ORDER BY sym", "ORDER BY is not supported", "ORDER", _NO_ORDER),

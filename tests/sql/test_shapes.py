@@ -196,7 +196,7 @@ def test_parameters_that_are_missing_or_left_over_are_refused() -> None:
 def test_a_parameter_cannot_stand_where_the_bound_form_depends_on_it() -> None:
     with pytest.raises(UnsupportedError) as refused:
         Shapes().shape_of("SELECT round(amount, :n) AS r FROM trades", STREAMS, params={"n": pa.int32()})
-    assert refused.value.problem == "parameter n stands where only a literal can"
+    assert refused.value.problem == "parameter n is used where only a literal can be"
     assert refused.value.hint == "Write the value into the text."
 
 

@@ -121,8 +121,8 @@ def test_nothing_is_announced_in_a_thousand_batches_of_the_same_data(n_rows, see
             passed.append(left)
         noise = rng.lognormal(0, 0.12, 8)
         n_profiled = int(rng.binomial(n_rows, detector.phase.value))
-        told = observed(asked, passed, costs * noise, n_profiled=n_profiled, n_rows=n_rows)
-        assert not detector.observe(told).drifts
+        observation = observed(asked, passed, costs * noise, n_profiled=n_profiled, n_rows=n_rows)
+        assert not detector.observe(observation).drifts
     assert detector.phase.value == STEADY
 
 
@@ -169,8 +169,10 @@ def test_the_extra_seconds_stay_within_the_budget_however_often_the_data_changes
     rate, spent, earned = detector.rate_for(1000), 0.0, 0.0
     for k in range(2000):
         share = 0.3 if k // period % 2 else 0.7
-        told = observed([1000], [int(1000 * share)], n_profiled=int(1000 * rate), extra_s=9e-6, useful_s=2e-6)
+        observation = observed(
+            [1000], [int(1000 * share)], n_profiled=int(1000 * rate), extra_s=9e-6, useful_s=2e-6
+        )
         spent += 1000 * rate * 9e-6
         earned += 0.05 * 1000 * 2e-6
-        rate = detector.observe(told).rate
+        rate = detector.observe(observation).rate
     assert spent <= earned + 1000 * 0.05 * 9e-6, "but for the first batch"

@@ -22,7 +22,7 @@ def test_records_are_found_again_in_the_folder(tmp_path):
 
 
 def test_a_full_file_begins_anew_and_the_one_before_it_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(round_records, "KEPT", 3)
+    monkeypatch.setattr(round_records, "MAX_RECORDS", 3)
     records = RoundRecords(tmp_path)
     for number in range(1, 9):
         records.add(record(number))

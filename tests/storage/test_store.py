@@ -160,7 +160,7 @@ def test_unlisted_files_are_cleared_and_listed_ones_and_strangers_stay(store):
 
 
 def test_files_of_this_and_later_epochs_stay_until_an_epoch_has_passed_them(store):
-    """They are of whoever holds the home now; after a catalog was restored from a copy they wait for their turn."""
+    """They belong to the current holder of the home; after a catalog was restored from a copy they wait for their turn."""
     files = {epoch: put(Store(store.folder, epoch)).name for epoch in (6, 7, 8)}
     assert Store(store.folder, epoch=7).clear_unlisted(set()) == 1
     assert set(store.names()) == {files[7], files[8]}

@@ -1,4 +1,4 @@
-"""Alerts that are open: who acknowledged and silenced them, what they said, how they are grouped.
+"""Alerts that are open: who acknowledged and silenced them, their messages, how they are grouped.
 
 Enters: an engine's rounds. Leaves: alerts, messages and silences as users see them.
 """

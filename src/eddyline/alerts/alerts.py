@@ -1,4 +1,4 @@
-"""Alerts in the user's hands: what is open, what was said, and being told."""
+"""Alerts for the user: those open, the messages they sent, and subscribing to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Alert:
     generation: int
     owner: str
     key: dict[str, Any]  # the `per` columns
-    state: str  # pending: not for long enough yet; firing; held: not told, the last firing is too recent
+    state: (
+        str  # pending: not for long enough yet; firing; held: no message yet, the last firing is too recent
+    )
     severity: str
     message: str
     row: dict[str, Any]  # that opened it or, once it fires, made it fire
@@ -119,7 +121,7 @@ class OpenAlert(NamedTuple):
 def find_open(
     rounds: RoundEngine, query_id: int | None = None, owner: str | None = None
 ) -> Iterator[OpenAlert]:
-    """Open alerts of a query, of an owner, or all; the oldest first. Whoever calls has the lock."""
+    """Open alerts of a query, of an owner, or all; the oldest first. The caller holds the lock."""
     alerting = rounds.alerting
     holding = alerting.silencing.holding(rounds.catalog.version, rounds.next_now_us())
     noted = alerting.log.silences.open_acknowledgements(query_id)

@@ -21,7 +21,7 @@ def alert_history(
 ) -> list[dict[str, Any]]:
     """What happened to a key of a query, as far as it is kept, the oldest first; each entry has `at` and `event`:
 
-    opened, firing, resolved, acknowledged, silenced, silence ended, and sent: what was said after a silence.
+    opened, firing, resolved, acknowledged, silenced, silence ended, and sent: the message after a silence.
     """
     with rounds.lock:
         rounds.check_open()
@@ -50,14 +50,14 @@ def _key_texts(per: Sequence[str], key: Mapping[str, Any]) -> list[str]:
     """The texts under which a key may be stored: a shell knows texts alone, so '7' may be 7."""
     values = []
     for name in per:
-        given = key[name]
-        meant = [given]
-        if isinstance(given, str):
+        value = key[name]
+        meant = [value]
+        if isinstance(value, str):
             try:
-                read = json.loads(given)
+                read = json.loads(value)
             except ValueError:
                 read = None
-            meant += [read] if given == "null" or isinstance(read, (int, float)) else []
+            meant += [read] if value == "null" or isinstance(read, (int, float)) else []
         values.append(meant)
     found = itertools.islice(itertools.product(*values), 64)
     return [json.dumps(dict(zip(per, each, strict=True))) for each in found]

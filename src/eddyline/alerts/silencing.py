@@ -39,7 +39,7 @@ def add_silence(
     reason: str,
     by: str,
 ) -> Silence:
-    """Let alerts of a query, or of those whose names fit a pattern, be told to nobody until a time: one version."""
+    """Send no messages of a query's alerts, or of those whose names fit a pattern, until a time: one version."""
     check_words("reason", reason)
     check_words("name of who silences", by)
     if severity is not None and severity not in SEVERITIES:
@@ -111,7 +111,7 @@ def silences(
 def acknowledge(
     rounds: RoundEngine, query_id: int, query: str, key: Mapping[str, Any] | None, *, note: str, by: str
 ) -> list[Alert]:
-    """Note that somebody has taken notice of the open alerts of a query, or of those with this key."""
+    """Acknowledge the open alerts of a query, or of those with this key."""
     check_words("note", note)
     check_words("author of an acknowledgement", by)
     with rounds.lock:

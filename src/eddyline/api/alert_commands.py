@@ -49,7 +49,7 @@ class AlertCommands:
         newest: int | None = None,
         follow: bool = False,
     ) -> list[dict[str, Any]] | Iterator[dict[str, Any] | None]:
-        """What alerts said, the oldest first; then, to follow, all that comes (None: nothing new, are you still there?)."""
+        """Messages of alerts, the oldest first; then, to follow, all that comes (None: nothing new, are you still there?)."""
         handle = None if query is None else self._query(query, owner or "")
         if not follow:
             found = self._engine.messages(after or 0, newest=newest, query=handle, owner=owner)
@@ -102,12 +102,12 @@ class AlertCommands:
         named: Query | str | int = query
         if not (isinstance(query, str) and is_pattern(query)):
             named = self._query(query, owner or "")
-        made = self._engine.silence(
+        silence = self._engine.silence(
             named, key, for_=duration, until=until, severity=severity, reason=reason, by=by, owner=owner
         )
-        facts = made.as_dict()
+        facts = silence.as_dict()
         shown = {name: facts[name] for name in ("id", "query", "key", "severity", "until", "reason")}
-        self._audit(who, made.owner or "", "silence alerts", shown)
+        self._audit(who, silence.owner or "", "silence alerts", shown)
         return facts
 
     def silences(

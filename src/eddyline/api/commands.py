@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eddyline import rules
 from eddyline.api.alert_commands import AlertCommands
 from eddyline.api.pipeline_ends import sink_documents, source_documents
 from eddyline.api.query_commands import QueryCommands
+from eddyline.api.rule_commands import RuleCommands
 from eddyline.api.token_commands import TokenCommands
 from eddyline.control import check_home
 from eddyline.delivery import jsonable
@@ -28,8 +27,6 @@ from eddyline.errors import (
 )
 from eddyline.explain import busiest, join_facts
 from eddyline.model import iso_time
-from eddyline.pipeline import load_pipeline
-from eddyline.rules import Source, rollback_changes, try_plan, version_changes
 from eddyline.runtime import tail
 from eddyline.types import type_name
 
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     from eddyline.api.engine import Engine
 
 
-class Commands(QueryCommands, AlertCommands, TokenCommands):
+class Commands(QueryCommands, RuleCommands, AlertCommands, TokenCommands):
     """The commands, each a method with keyword arguments. `NAMES` lists those a request may name."""
 
     NAMES = (
@@ -98,11 +95,11 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
             raise UnknownNameError(
                 f"there is no command {command}", hint=did_you_mean(command, self.NAMES, noun="command")
             )
-        given = dict(arguments)
+        keywords = dict(arguments)
         if command in ("plan", "apply", "doctor", "backup"):
-            given["tell"] = tell
+            keywords["tell"] = tell
         try:
-            answer = getattr(self, command)(**given)
+            answer = getattr(self, command)(**keywords)
         except TypeError as error:
             if command not in str(error):  # not about the arguments of the call itself
                 raise
@@ -112,7 +109,7 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
     # ----------------------------------------------------------------------------------------- looking
 
     def status(self) -> dict[str, Any]:
-        """What stands and how far it has come."""
+        """Version, queries and last round of the engine, and the progress of each stream."""
         with self._rounds.lock:
             self._rounds.check_open()
             durable = self._rounds.durable
@@ -146,7 +143,7 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         ]
 
     def counters(self) -> dict[str, Any]:
-        """What happened since the engine was opened, and how it stands now, in numbers."""
+        """What happened since the engine was opened, and the present state, in numbers."""
         found = self._engine.counters()
         return dataclasses.asdict(found) | {"index_bytes": found.index_bytes}
 
@@ -173,34 +170,6 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
         """Serve a sink that fails again at once."""
         self._engine.retry_sink(name)
         return {"retried": name}
-
-    def versions(self, *, newest: int = 20) -> list[dict[str, Any]]:
-        """The newest versions, newest first, and what made each."""
-        with self._rounds.lock:
-            self._rounds.check_open()
-            rows = self._durable().database.versions.recent(newest)
-        return [
-            {"version": number, "at": iso_time(at_us, timespec="seconds"), "what": what}
-            for number, at_us, what in rows
-        ]
-
-    def version(self, *, version: int) -> dict[str, Any]:
-        """What one version changed."""
-        with self._rounds.lock:
-            self._rounds.check_open()
-            database = self._durable().database
-            known = database.versions.find(version)
-            if known is None:
-                raise UnknownNameError(
-                    f"version {version} is not kept", hint="See those that are with eddyline versions."
-                )
-            at_us, what = known
-            return {
-                "version": version,
-                "at": iso_time(at_us, timespec="seconds"),
-                "what": what,
-                "is_current": version == self._engine.version,
-            } | version_changes(database, version)
 
     def explain_index(self) -> dict[str, Any]:
         """The predicate index of every stream."""
@@ -229,61 +198,8 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
             stream = self._rounds.catalog.stream(stream).name
         handle = None if query is None else self._query(query, owner)
         letters = self._engine.dead_letters(stream=stream, query=handle)
-        kept = [dataclasses.asdict(letter) for letter in letters[max(0, len(letters) - newest) :]]
-        return {"total": letters.total, "kept": len(letters), "letters": kept}
-
-    # ----------------------------------------------------------------------------------------- rules
-
-    def plan(
-        self,
-        *,
-        tell: Tell,
-        pipeline: str | None = None,
-        files: Sequence[str] | None = None,
-        prune: bool = False,
-    ) -> dict[str, Any]:
-        """What applying rules would change, each tried on recent rows if this process has some."""
-        found = rules.plan(self._engine, _source(pipeline, files), progress=tell)
-        try_plan(self._rounds, found)
-        return found.as_dict(prune=prune)
-
-    def apply(
-        self,
-        *,
-        tell: Tell,
-        pipeline: str | None = None,
-        files: Sequence[str] | None = None,
-        prune: bool = False,
-        dry_run: bool = False,
-    ) -> dict[str, Any]:
-        """Make rules stand, in one version; gives the plan and what was done."""
-        source = _source(pipeline, files)
-        with self._rounds.lock:
-            found = rules.plan(self._engine, source, progress=tell)
-            done = rules.apply(self._engine, found, prune=prune, dry_run=dry_run, progress=tell)
-            return {"plan": found.as_dict(prune=prune), "applied": done.as_dict(), "dry_run": dry_run}
-
-    def export(self, *, folder: str) -> dict[str, Any]:
-        """Write all that stands as rule files."""
-        return rules.export(self._engine, folder).as_dict()
-
-    def rollback(self, *, version: int, dry_run: bool = False) -> dict[str, Any]:
-        """Make the queries of an earlier version stand again, as a new version."""
-        with self._rounds.lock:
-            before, catalog = self._engine.version, self._rounds.catalog
-            todo = rules.rollback(self._engine, version, dry_run=True)
-            changes = rollback_changes(catalog, self._durable().database, version, todo)
-            done = todo if dry_run else rules.rollback(self._engine, version)
-        return {
-            "changes": changes,
-            "from": before,
-            "to": version,
-            "version": done.version,
-            "added": len(done.added_ids),
-            "changed": len(done.changed_ids),
-            "removed": len(done.dropped_ids),
-            "dry_run": dry_run,
-        }
+        documents = [dataclasses.asdict(letter) for letter in letters[max(0, len(letters) - newest) :]]
+        return {"total": letters.total, "kept": len(letters), "letters": documents}
 
     # ----------------------------------------------------------------------------------------- results
 
@@ -335,11 +251,3 @@ class Commands(QueryCommands, AlertCommands, TokenCommands):
                 "an engine in memory keeps nothing", hint="Open it with a home: eddyline.open('folder')."
             )
         return self._rounds.durable
-
-
-def _source(pipeline: str | None, files: Sequence[str] | None) -> Source:
-    if files is not None:
-        return [Path(file) for file in files]
-    if pipeline is None:
-        raise PropertyError("there are no rules to look at", hint="Name a folder of .sql files.")
-    return load_pipeline(Path(pipeline))

@@ -222,19 +222,19 @@ def _log(event: Event) -> None:
     if isinstance(event, KernelsCompiling):
         _logger.warning("eddyline: %s", event.message, extra=IS_EVENT)
     elif isinstance(event, IndexBuildFailed):
-        said = "eddyline: the index of %s could not be built anew: %s"
-        _logger.warning(said, event.stream, event.message, extra=IS_EVENT)
+        line = "eddyline: the index of %s could not be built anew: %s"
+        _logger.warning(line, event.stream, event.message, extra=IS_EVENT)
     elif isinstance(event, AuditDifference):
         n = event.n_missing + event.n_unexpected + event.n_different
-        said = "the audit of round %d found %d results of %s that differ: %s"
-        _logger.error("eddyline: " + said, event.round_number, n, event.query, event.example, extra=IS_EVENT)
+        line = "the audit of round %d found %d results of %s that differ: %s"
+        _logger.error("eddyline: " + line, event.round_number, n, event.query, event.example, extra=IS_EVENT)
     elif isinstance(event, TableFailed):
-        said = "eddyline: table %s keeps the rows it has: %s"
-        _logger.warning(said, event.table, event.message, extra=IS_EVENT)
+        line = "eddyline: table %s keeps the rows it has: %s"
+        _logger.warning(line, event.table, event.message, extra=IS_EVENT)
     elif isinstance(event, (QueriesSuspended, QueriesNotIndexed, FunctionSuspended)):
         named = ", ".join(name for name, _ in event.queries[:10])
-        said = "eddyline: %d queries suspended (%s): %s"
-        _logger.warning(said, event.n_queries, named, event.message, extra=IS_EVENT)
+        line = "eddyline: %d queries suspended (%s): %s"
+        _logger.warning(line, event.n_queries, named, event.message, extra=IS_EVENT)
 
 
 class Engine:
@@ -373,9 +373,9 @@ class Engine:
 
         With sources it ends by itself when all of them have ended, if they do; without, it goes on until `stop`.
         """
-        given = {"job_from_bytes": job_from_bytes, "bytes_per_job": bytes_per_job}
+        stated_limits = {"job_from_bytes": job_from_bytes, "bytes_per_job": bytes_per_job}
         limits = RunLimits(
-            **{name: value for name, value in given.items() if value is not None},
+            **{name: value for name, value in stated_limits.items() if value is not None},
             rows_per_second=rows_per_second,
         )
         return Running(
@@ -505,7 +505,7 @@ class Engine:
         return self._run(statement)
 
     def _known(self, statement: CreateStream) -> StreamHandle | None:
-        """The stream of that name, if it is left as it is. Raises SchemaError if nothing is said of one that is there."""
+        """The stream of that name, if IF NOT EXISTS leaves it as it is. Raises SchemaError unless it may be replaced."""
         self.rounds.check_open()
         known = self.rounds.catalog.find_stream(statement.stream.name)
         if known is not None and statement.if_not_exists:
@@ -566,17 +566,17 @@ class Engine:
             with self.rounds.lock:
                 self.rounds.check_open()
                 declared = [self.rounds.catalog.stream(name) for name in inputs]
-            taken = {}
+            ingested = {}
             try:
                 for stream_, rows in zip(declared, inputs.values(), strict=True):
-                    if stream_.name.lower() in taken:
+                    if stream_.name.lower() in ingested:
                         raise SchemaError(f"stream {stream_.name} is there twice in this push")
                     take = ingest_changes if stream_.is_keyed else ingest
-                    taken[stream_.name.lower()] = take(stream_, rows, self.rounds.time_zone)
+                    ingested[stream_.name.lower()] = take(stream_, rows, self.rounds.time_zone)
             except MemoryError as error:
                 raise self.rounds.memory.ran_out(error) from None
             try:
-                matches = Matches(self, self.rounds.run_round(taken, token=token))
+                matches = Matches(self, self.rounds.run_round(ingested, token=token))
             except StreamChangedError:
                 continue
             pending = self.rounds.announcements.warnings
@@ -795,7 +795,7 @@ class Engine:
         query: Query | str | int | None = None,
         owner: str | None = None,
     ) -> list[Message]:
-        """What alerts said that is still kept: after an id, the `newest` alone, of one query or owner; the oldest first."""
+        """Messages of alerts that are still kept: after an id, the `newest` alone, of one query or owner; the oldest first."""
         query_id = None if query is None else self.get(query, owner=owner or "").id
         return messages(self.rounds, after, newest, query_id, owner)
 
@@ -829,10 +829,10 @@ class Engine:
 
     def start_audit(self, share: str | float) -> None:
         """Have this share of rounds, such as "0.1 %", evaluated again by another engine, from the next round on."""
-        wanted = share_of(share)
+        share_of_rounds = share_of(share)
         self.stop_audit()
-        if wanted:
-            self._audit = Audit(self, wanted)
+        if share_of_rounds:
+            self._audit = Audit(self, share_of_rounds)
 
     def stop_audit(self) -> None:
         """End the audit after the round that is being looked at; what it counted is forgotten."""
@@ -849,7 +849,7 @@ class Engine:
         return None if self._audit is None else self._audit.counters
 
     def events(self) -> list[Event]:
-        """What the engine announced lately, oldest first."""
+        """The latest events of the engine, oldest first."""
         with self.rounds.lock:
             return list(self.rounds.announcements.events)
 
@@ -858,7 +858,7 @@ class Engine:
         self.rounds.listen(listener)
 
     def counters(self) -> Counters:
-        """What happened since the engine was opened, and how it stands now, in numbers (docs/operations.md)."""
+        """What happened since the engine was opened, and the present state, in numbers (docs/operations.md)."""
         return counters(self.rounds, self._tally, self.sinks(), self.audited())
 
     def sinks(self) -> Sequence[SinkStatus]:
@@ -982,7 +982,7 @@ class Engine:
 
 
 def server_room() -> Any:
-    """The room of the server, which stands above this one and needs libraries that may not be there."""
+    """The module of the server, which is imported late: it is above this one and needs libraries that may be missing."""
     try:
         return importlib.import_module("eddyline.server")
     except ModuleNotFoundError as error:

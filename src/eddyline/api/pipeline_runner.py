@@ -124,7 +124,7 @@ class PipelineRunner(Runner):
         self.engine.watch_pipeline(self)
         try:
             if apply:
-                self.applied = apply_rules(self.engine, pipeline, progress=self._starting)
+                self.applied = apply_rules(self.engine, pipeline, progress=self._reporter.report_start)
         except BaseException:
             self.close()
             raise

@@ -61,7 +61,7 @@ class Query:
     @property
     def suspended(self) -> str | None:
         """Why the engine has paused it: its source no longer has a column it needs, or a function it calls only failed. `resume`
-        or `replace` lets it stand again."""
+        or `replace` lets it run again."""
         return self._record().why or None
 
     @property
@@ -215,7 +215,7 @@ class Query:
             self._rounds.catalog.set_paused(self.id, True, self._rounds.now_us())
 
     def resume(self) -> None:
-        """Stand again from the next round on, as a new generation."""
+        """Run again from the next round on, as a new generation."""
         with self._rounds.lock:
             self._record()
             self._rounds.catalog.set_paused(self.id, False, self._rounds.now_us())
@@ -341,8 +341,8 @@ class QuerySet:
         """End all of them in one version; those dropped before are passed over. Returns how many."""
         rounds = self._engine.rounds
         with rounds.lock:
-            standing = [i for i in self.ids if rounds.catalog.queries.state(i) is not QueryState.DROPPED]
-            return self._engine.drop_ids(standing)
+            live_ids = [i for i in self.ids if rounds.catalog.queries.state(i) is not QueryState.DROPPED]
+            return self._engine.drop_ids(live_ids)
 
     def __repr__(self) -> str:
         return f"<{len(self)} queries>"

@@ -138,9 +138,11 @@ class QueryCommands:
     def _set_paused(self, queries: Sequence[str | int], owner: str, is_paused: bool) -> dict[str, Any]:
         with self._rounds.lock:
             handles = [self._query(query, owner) for query in queries]
-            wanted = QueryState.PAUSED if is_paused else QueryState.RUNNING
+            target_state = QueryState.PAUSED if is_paused else QueryState.RUNNING
             moving = [
-                handle for handle in handles if self._rounds.catalog.queries.state(handle.id) is not wanted
+                handle
+                for handle in handles
+                if self._rounds.catalog.queries.state(handle.id) is not target_state
             ]
             if moving:
                 with self._rounds.catalog.change(
@@ -273,7 +275,7 @@ class QueryCommands:
     def why_result(self, *, result: str) -> dict[str, Any]:
         """What each condition of its query, as it was then, says about the row of a result."""
         receipt = self._engine.receipt(result)
-        params = {name: given["value"] for name, given in receipt["params"].items()}
+        params = {name: param["value"] for name, param in receipt["params"].items()}
         row = receipt["rows"][0]["row"]
         if "arrival" in receipt:  # a join
             row = {each["alias"]: each["row"] or {} for each in receipt["rows"]}

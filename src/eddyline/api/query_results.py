@@ -68,13 +68,13 @@ class QueryResults:
                 n_dropped = sum(self._fill())
                 found = Results(self._waiting, n_dropped)
                 self._waiting.clear()
-            left = 0.0 if deadline is None else deadline - time.monotonic()
-            if found or n_dropped or left <= 0:
+            remaining_s = 0.0 if deadline is None else deadline - time.monotonic()
+            if found or n_dropped or remaining_s <= 0:
                 return found
             with self._rounds.lock:
-                self._check()  # a query dropped meanwhile wakes no one again
+                self._check()  # a query dropped meanwhile wakes no reader again
                 if self._rounds.results.end == self._entry:
-                    self._rounds.delivered.wait(left)
+                    self._rounds.delivered.wait(remaining_s)
 
     def __iter__(self) -> Iterator[Result]:
         """Unread results one by one, as few in memory as can be; ends when all are read."""
@@ -165,24 +165,24 @@ class QueryResults:
                 n_dropped = self._n_lost(place[0])
             found = [
                 result
-                for piece in self._kept(place[0])
+                for piece in self._stored_pieces(place[0])
                 for result in self._results(piece)
                 if (result.round_number, result.arrival) > place
             ]
-            left = 0.0 if deadline is None else deadline - time.monotonic()
-            if found or left <= 0:
+            remaining_s = 0.0 if deadline is None else deadline - time.monotonic()
+            if found or remaining_s <= 0:
                 return Results(sorted(found, key=lambda r: (r.round_number, r.arrival)), n_dropped)
             with self._rounds.lock:
                 self._check()
                 if self._rounds.results.end == end:
-                    self._rounds.delivered.wait(left)
+                    self._rounds.delivered.wait(remaining_s)
 
     def table(self, after: str | None, newest: int | None, *, marks: bool) -> pa.Table:
         """What is kept as one table."""
         if newest is not None:
             pieces: Iterator[Piece] = iter(self._newest(newest))
         else:
-            pieces = self._kept(0 if after is None else _place(after)[0])
+            pieces = self._stored_pieces(0 if after is None else _place(after)[0])
         place = None if after is None else _place(after)
         tables = []
         for round_number, version, part, pairs in pieces:
@@ -233,8 +233,8 @@ class QueryResults:
                 break
         return found[::-1]
 
-    def _kept(self, from_round: int) -> Iterator[Piece]:
-        """All there is of rounds from one on."""
+    def _stored_pieces(self, from_round: int) -> Iterator[Piece]:
+        """All pieces of rounds from one on."""
         with self._rounds.lock:
             self._check()
             durable, last = self._rounds.durable, self._rounds.last_round

@@ -144,5 +144,5 @@ def _many(n: int, noun: str) -> str:
     return f"{rounded(n)} {first if n == 1 else many}{f' of {rest}' if rest else ''}"
 
 
-def _log(event: str, said: str, fields: dict[str, Any]) -> None:
-    _logger.info(said, extra={"event": event, "fields": {"message": said, **fields}})
+def _log(event: str, line: str, fields: dict[str, Any]) -> None:
+    _logger.info(line, extra={"event": event, "fields": {"message": line, **fields}})

@@ -1,7 +1,7 @@
 """Which queries are alert queries, and which of them ended since the last call.
 
 The first is a mask by id, so that a round that matched none of them finds that out by a look at the ids it matched, however many
-alert queries stand. An id that is marked stays so: ids are not used twice, and a round under way may still bring its rows.
+alert queries there are. An id that is marked stays so: ids are not used twice, and a round under way may still bring its rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eddyline.model import Properties, is_alert
 
 
 class AlertEnd(NamedTuple):
-    """From `version` on a generation of an alert query no longer stands: dropped, paused, suspended or replaced."""
+    """From `version` on a generation of an alert query is no longer active: dropped, paused, suspended or replaced."""
 
     version: int
     query_id: int
@@ -37,7 +37,7 @@ class AlertQueries:
         self._ends: list[AlertEnd] | None = []
 
     def note(self, registration: Registration) -> None:
-        """Queries that came."""
+        """Mark those of new queries that are alert queries."""
         if registration.properties is self._no_alert:
             return
         if is_alert(registration.properties, self.sinks):
@@ -66,7 +66,7 @@ class AlertQueries:
     def end(
         self, registration: Registration, query_id: int, generation: int, version: int, reason: str
     ) -> None:
-        """A query that stood so far stands no longer."""
+        """Note that a query is active no longer."""
         if self._ends is not None and self.any and self._mask[min(query_id, len(self._mask) - 1)]:
             self._ends.append(AlertEnd(version, query_id, generation, reason, registration))
 
@@ -75,6 +75,6 @@ class AlertQueries:
         self._ends = None
 
     def take_ends(self) -> list[AlertEnd] | None:
-        """Ends since the last call; None: they are not known, every alert has to be compared with what stands."""
+        """Ends since the last call; None: they are not known, every alert has to be compared with the registered queries."""
         found, self._ends = self._ends, []
         return found

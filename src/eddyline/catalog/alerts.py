@@ -1,4 +1,4 @@
-"""Alerts on disk: where every key stands, what was said, how often.
+"""Alerts on disk: the state of every key, the messages sent, and their counts.
 
 What a round changes is one transaction, together with the cursor that says up to which round alerts have been moved; so after a
 crash a round has moved them wholly or not at all. An engine in memory uses the same tables in memory.
@@ -31,7 +31,7 @@ _BODY = ("status", "query", "generation", "key", "severity", "message", "row", "
 
 
 class StoredAlert(NamedTuple):
-    """One key: where it stands, the row that goes with it as JSON, its message, and when it has to be looked at again."""
+    """One key: its state, the row that goes with it as JSON, its message, and when it has to be looked at again."""
 
     key: AlertKey
     state: AlertState
@@ -76,7 +76,7 @@ class AlertLog:
         self._database.close()
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing."""
+        """A block whose writes are committed together, or not at all."""
         return self._database.transaction()
 
     # ----------------------------------------------------------------------------------------- messages
@@ -209,7 +209,7 @@ class AlertLog:
 
     def write(self, changes: AlertChanges, cursor: int) -> None:
         """What rounds up to `cursor` did to alerts, in one transaction. Messages have the ids that follow the last one."""
-        kept = [each for each in changes.states.values() if each is not None]
+        stored_states = [each for each in changes.states.values() if each is not None]
         with self._database.transaction():
             self._connection.executemany(
                 "DELETE FROM alerts WHERE query_id = ? AND generation = ? AND key = ?",
@@ -218,7 +218,7 @@ class AlertLog:
             self._connection.executemany(
                 f"INSERT OR REPLACE INTO alerts (query_id, generation, key, {_STATE}, row, message, due_us)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(*each.key, *each.state, each.row, each.message, each.due_us) for each in kept],
+                [(*each.key, *each.state, each.row, each.message, each.due_us) for each in stored_states],
             )
             self._connection.executemany(
                 f"INSERT INTO messages ({_MESSAGE}) VALUES (?, ?, ?, ?, ?, ?)",

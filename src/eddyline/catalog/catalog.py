@@ -145,7 +145,7 @@ class Catalog:
         users = sorted({name for name, _ in self._users(stream.name.lower())})
         if users:
             raise SchemaError(
-                f"stream {stream.name} cannot be dropped while queries stand on it",
+                f"stream {stream.name} cannot be dropped while queries read it",
                 detail=f"Used by {', '.join(users[:10])}{' and more' if len(users) > 10 else ''}.",
                 hint="Drop these queries first.",
             )
@@ -157,9 +157,9 @@ class Catalog:
 
     def _users(self, stream_key: str) -> Iterator[tuple[str, Shape]]:
         for query_id in self.queries.ids():
-            made = self.queries.registration(query_id)
-            if any(name.lower() == stream_key for name in made.shape.streams):
-                yield made.name(query_id), made.shape
+            registration = self.queries.registration(query_id)
+            if any(name.lower() == stream_key for name in registration.shape.streams):
+                yield registration.name(query_id), registration.shape
 
     # ----------------------------------------------------------------------------------------- queries
 
@@ -174,14 +174,14 @@ class Catalog:
     ) -> int:
         with self.change(f"add query {name or ''}".rstrip()) as version:
             query_id = self.queries.take_ids(1)
-            made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
-            self.queries.singles[query_id] = made
-            self.alerts.note(made)
+            registration = Registration(query_id, 1, text, shape, properties, name, version, now_us)
+            self.queries.singles[query_id] = registration
+            self.alerts.note(registration)
             self.names.add(name, properties.owner, query_id)
             self.plans.family(shape).add(query_id, constants)
             self.plans.touch(shape, [query_id], version)
             self.queries.n_queries += 1
-            self.rows.write(made, constants, QueryState.RUNNING, 1)
+            self.rows.write(registration, constants, QueryState.RUNNING, 1)
             if not properties.is_enabled:
                 self.set_paused(query_id, True, now_us)
         return query_id
@@ -199,9 +199,9 @@ class Catalog:
         """A template and a table of constants: n queries in one version, never looked at one by one."""
         with self.change(f"add {n} queries from a template") as version:
             first = self.queries.take_ids(n)
-            made = Registration(first, n, text, shape, properties, names, version, now_us)
-            self.queries.templates.append(made)
-            self.alerts.note(made)
+            registration = Registration(first, n, text, shape, properties, names, version, now_us)
+            self.queries.templates.append(registration)
+            self.alerts.note(registration)
             if names is not None:
                 self.names.add_many(properties.owner, zip(names, range(first, first + n), strict=True))
             self.queries.n_queries += n
@@ -220,7 +220,7 @@ class Catalog:
                 self._database.queries.add_template(
                     StoredTemplate(first, n, text, shape, properties, known, columns, now_us, version, [])
                 )
-        return made
+        return registration
 
     def replace(
         self,
@@ -236,7 +236,7 @@ class Catalog:
         """Another text under the same id and name: the old one ends and the new one starts in one version.
 
         A query that is paused stays so, and one that runs goes on, unless `is_paused` says otherwise or `enabled` is another now.
-        One that is suspended stands again: its new text may do without what was missing.
+        One that is suspended is active again: its new text may do without what was missing.
         """
         old = self.queries.registration(query_id)
         generation = self.queries.generation(query_id)
@@ -252,10 +252,10 @@ class Catalog:
             self.rows.end(query_id, version)
             self.names.remove(query_id, old)
             name = None if old.names is None else old.name(query_id)
-            made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
-            self.queries.singles[query_id] = made
-            self.alerts.note(made)
-            self.rows.write(made, constants, QueryState.RUNNING, generation + 1)
+            registration = Registration(query_id, 1, text, shape, properties, name, version, now_us)
+            self.queries.singles[query_id] = registration
+            self.alerts.note(registration)
+            self.rows.write(registration, constants, QueryState.RUNNING, generation + 1)
             self.names.add(name, properties.owner, query_id)
             self.plans.family(shape).add(query_id, constants)
             self.plans.touch(shape, [query_id], version)
@@ -264,32 +264,34 @@ class Catalog:
 
     def set_paused(self, query_id: int, is_paused: bool, now_us: int) -> None:
         """Pause, or resume: a new registration of the same text. One that is suspended can be resumed, too."""
-        made = self.queries.registration(query_id)
+        registration = self.queries.registration(query_id)
         state = QueryState.PAUSED if is_paused else QueryState.RUNNING
         if self.queries.state(query_id) is state:
             return
-        with self.change(f"{'pause' if is_paused else 'resume'} query {made.name(query_id)}") as version:
+        with self.change(
+            f"{'pause' if is_paused else 'resume'} query {registration.name(query_id)}"
+        ) as version:
             if is_paused:
-                self.stop(made.shape, [query_id], QueryState.PAUSED, version, now_us)
+                self.stop(registration.shape, [query_id], QueryState.PAUSED, version, now_us)
                 return
             constants = self.queries.parked.pop(query_id)
-            self.plans.family(made.shape).add(query_id, [scalar.as_py() for scalar in constants])
-            self.plans.touch(made.shape, [query_id], version)
+            self.plans.family(registration.shape).add(query_id, [scalar.as_py() for scalar in constants])
+            self.plans.touch(registration.shape, [query_id], version)
             self.queries.begin_generation(query_id, self.queries.generation(query_id) + 1, version, now_us)
             self.rows.rewrite(query_id, constants, version, now_us)
 
     def stop(
         self, shape: Shape, ids: Sequence[int], state: QueryState, version: int, now_us: int, why: str = ""
     ) -> None:
-        """Queries of one shape stand no longer, but may again."""
-        standing = [query_id for query_id in ids if query_id not in self.queries.parked]
-        for query_id in standing:
+        """Queries of one shape become inactive, but may be active again."""
+        active_ids = [query_id for query_id in ids if query_id not in self.queries.parked]
+        for query_id in active_ids:
             self.end_alert(query_id, version, state.value)
             self.queries.parked[query_id] = self.plans.family(shape).constants(query_id)
-        if standing:
-            self.plans.family(shape).remove(standing)
-            self.plans.touch(shape, standing, version)
-        if len(standing) < len(ids):
+        if active_ids:
+            self.plans.family(shape).remove(active_ids)
+            self.plans.touch(shape, active_ids, version)
+        if len(active_ids) < len(ids):
             self.plans.note_unplanned(shape, ids, version)
         for query_id in ids:
             self.queries.fates[query_id] = QueryFate(
@@ -312,19 +314,19 @@ class Catalog:
                 self.rows.end(query_id, version)
                 self.queries.drop(query_id, version)
             for shape, members in by_shape.items():
-                standing = [
+                active_ids = [
                     query_id for query_id in members if self.queries.parked.pop(query_id, None) is None
                 ]
-                if standing:
-                    self.plans.family(shape).remove(standing)
-                    self.plans.touch(shape, standing, version)
-                if len(standing) < len(members):
+                if active_ids:
+                    self.plans.family(shape).remove(active_ids)
+                    self.plans.touch(shape, active_ids, version)
+                if len(active_ids) < len(members):
                     self.plans.note_unplanned(shape, members, version)
             self.queries.n_queries -= len(ids)
         return len(ids)
 
     def interned_shape(self, shape: Shape) -> Shape:
-        """The shape under which queries like this one stand already, perhaps since before a restart; else the shape itself."""
+        """The shape that queries like this one have already, perhaps since before a restart; else the shape itself."""
         if self._database is None or shape in self.plans.families:
             return shape
         known = self._interned.get(shape)
@@ -333,19 +335,19 @@ class Catalog:
         return known
 
     def record(self, query_id: int) -> QueryRecord:
-        made = self.queries.registration(query_id)
+        registration = self.queries.registration(query_id)
         fate = self.queries.fates.get(query_id)
         return QueryRecord(
             id=query_id,
-            name=made.name(query_id),
-            text=made.text,
-            shape=made.shape,
-            properties=made.properties,
+            name=registration.name(query_id),
+            text=registration.text,
+            shape=registration.shape,
+            properties=registration.properties,
             state=self.queries.state(query_id),
             generation=self.queries.generation(query_id),
-            version_from=fate.version if fate else made.version,
-            registered_us=fate.since_us if fate else made.registered_us,
-            constants=self._constants(query_id, made.shape),
+            version_from=fate.version if fate else registration.version,
+            registered_us=fate.since_us if fate else registration.registered_us,
+            constants=self._constants(query_id, registration.shape),
             why=fate.why if fate else "",
         )
 
@@ -373,20 +375,20 @@ class Catalog:
             with self._database.transaction():
                 self._database.set(ALERT_SINKS, json.dumps(sorted(sinks)))
         self.alerts.sinks = sinks
-        for made in (*self.queries.templates, *self.queries.singles.values()):
-            if made.properties.deliver:
-                self.alerts.note(made)
+        for registration in (*self.queries.templates, *self.queries.singles.values()):
+            if registration.properties.deliver:
+                self.alerts.note(registration)
 
     def end_alert(self, query_id: int, version: int, reason: str) -> None:
         """An alert query that has run so far ends; whatever is open of it will resolve."""
         if self.alerts.any and (reason == "dropped" or self.queries.state(query_id) is QueryState.RUNNING):
-            made = self.queries.registration(query_id)
-            self.alerts.end(made, query_id, self.queries.generation(query_id), version, reason)
+            registration = self.queries.registration(query_id)
+            self.alerts.end(registration, query_id, self.queries.generation(query_id), version, reason)
 
     # ----------------------------------------------------------------------------------------- plans
 
     def plan(self, stream: str) -> StreamPlan:
-        """What stands on the stream now; the same object until something changes there."""
+        """The queries that are active on the stream now; the same object until something changes there."""
         key = stream.lower()
         plan = self.plans.find(key)
         if plan is None:
@@ -399,6 +401,6 @@ class Catalog:
         """Ids, ascending, and generations of the queries on a stream that are past their first, as of now."""
         ids = np.array(self.queries.past_first_generation(self.version), np.int32)
         segments = self.plan(stream).segments
-        standing = np.concatenate([np.empty(0, np.int32), *(segment.ids for segment in segments)])
-        ids = ids[np.isin(ids, standing)] if len(ids) else ids
+        active_ids = np.concatenate([np.empty(0, np.int32), *(segment.ids for segment in segments)])
+        ids = ids[np.isin(ids, active_ids)] if len(ids) else ids
         return ids, self.queries.generations_at(ids, self.version)

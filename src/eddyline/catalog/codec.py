@@ -125,7 +125,7 @@ def _naive(value: datetime.datetime) -> datetime.datetime:
 
 @deep
 def expression_to(expression: Expression, *, spans: bool = True) -> list[Any]:
-    """Without `spans`, what it means and not where in a text it stood."""
+    """Without `spans`, what it means and not where in a text it was."""
     t, span = type_name(expression.type), _span_to(expression.span) if spans else None
     if isinstance(expression, Literal):
         return ["literal", t, span, value_to(expression.value, expression.type)]
@@ -202,7 +202,7 @@ def shape_to(shape: Shape) -> str:
 
 
 def shape_meaning(shape: Shape) -> str:
-    """The same text for two shapes that do the same, wherever in a query their parts stood."""
+    """The same text for two shapes that do the same, wherever in a query their parts were."""
     return dump(_shape_body(shape, spans=False))
 
 

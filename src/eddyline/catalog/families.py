@@ -43,12 +43,12 @@ class QueryFamily:
     def remove(self, ids: Iterable[int]) -> None:
         """Take queries out: their bits are cleared, and a segment mostly of cleared ones is rewritten."""
         self._seal()
-        wanted = np.fromiter(ids, np.int32)
-        kept: list[Segment] = []
+        removed_ids = np.fromiter(ids, np.int32)
+        remaining_segments: list[Segment] = []
         for segment in self._segments:
-            positions = np.searchsorted(segment.ids, wanted)
+            positions = np.searchsorted(segment.ids, removed_ids)
             inside = positions < len(segment)
-            positions = positions[inside][segment.ids[positions[inside]] == wanted[inside]]
+            positions = positions[inside][segment.ids[positions[inside]] == removed_ids[inside]]
             if len(positions):
                 mask = segment.is_live.copy()
                 mask[positions] = False
@@ -56,8 +56,8 @@ class QueryFamily:
             if segment.n_live * 2 < len(segment):
                 segment = _live_only(segment)
             if len(segment):
-                kept.append(segment)
-        self._segments = kept
+                remaining_segments.append(segment)
+        self._segments = remaining_segments
 
     def constants(self, query_id: int) -> tuple[pa.Scalar, ...]:
         """The values of a query's slots."""

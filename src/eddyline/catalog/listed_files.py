@@ -91,10 +91,10 @@ class ListedFiles:
     def unlist(self, names: Iterable[str], settings: Mapping[str, str] | None = None) -> None:
         """Files are listed no longer; with them settings change."""
         with self._database.transaction():
-            gone = self.remove(names)
+            size_changes = self.remove(names)
             for name, value in (settings or {}).items():
                 self._database.set(name, value)
-        self.note(gone)
+        self.note(size_changes)
 
     def add(self, files: Iterable[ListedFile], at_us: int) -> None:
         """Inside a transaction; `at_us` is the time as retention counts it."""
@@ -105,13 +105,13 @@ class ListedFiles:
 
     def remove(self, names: Iterable[str]) -> list[tuple[str, int, int]]:
         """Inside a transaction; gives kind, minus one file and minus its bytes."""
-        named = [(name,) for name in names]
-        gone: list[tuple[str, int, int]] = []
-        for name in named:
+        name_rows = [(name,) for name in names]
+        size_changes: list[tuple[str, int, int]] = []
+        for name in name_rows:
             rows = self._connection.execute("SELECT kind, -1, -nbytes FROM files WHERE name = ?", name)
-            gone += rows.fetchall()
-        self._connection.executemany("DELETE FROM files WHERE name = ?", named)
-        return gone
+            size_changes += rows.fetchall()
+        self._connection.executemany("DELETE FROM files WHERE name = ?", name_rows)
+        return size_changes
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """How many files of each kind are listed, and their bytes; after the first time without looking at them."""

@@ -50,37 +50,39 @@ class QueryLoader:
 
     def _load_template(self, template: StoredTemplate) -> None:
         t, queries = template, self._queries
-        made = Registration(
+        registration = Registration(
             t.first_id, t.n, t.text, t.shape, t.properties, t.names, t.version, t.registered_us
         )
-        queries.templates.append(made)
-        self._alerts.note(made)
+        queries.templates.append(registration)
+        self._alerts.note(registration)
         ids = np.arange(t.first_id, t.first_id + t.n, dtype=np.int32)
-        stands = np.ones(t.n, dtype=bool)
-        stands[np.array(t.ended_ids, dtype=np.int64) - t.first_id] = False
+        is_registered = np.ones(t.n, dtype=bool)
+        is_registered[np.array(t.ended_ids, dtype=np.int64) - t.first_id] = False
         for query_id in t.ended_ids:
             queries.fates[query_id] = QueryFate(QueryState.DROPPED, 0, t.version, 0)
         if t.names is not None:
-            rows = zip(t.names, ids, stands, strict=True)
+            rows = zip(t.names, ids, is_registered, strict=True)
             self._names.add_many(
                 t.properties.owner, ((name, int(i)) for name, i, is_there in rows if is_there)
             )
-        queries.n_queries += int(stands.sum())
+        queries.n_queries += int(is_registered.sum())
         if t.properties.is_enabled:
-            keep = pa.array(np.flatnonzero(stands))
-            columns = t.columns if stands.all() else [column.take(keep) for column in t.columns]
-            if stands.any():
-                self._plans.family(t.shape).add_many(ids[stands], columns)
+            keep = pa.array(np.flatnonzero(is_registered))
+            columns = t.columns if is_registered.all() else [column.take(keep) for column in t.columns]
+            if is_registered.any():
+                self._plans.family(t.shape).add_many(ids[is_registered], columns)
             return
-        for at in np.flatnonzero(stands):
+        for at in np.flatnonzero(is_registered):
             queries.parked[int(ids[at])] = tuple(column[int(at)] for column in t.columns)
             queries.fates[int(ids[at])] = QueryFate(QueryState.PAUSED, 1, t.version, t.registered_us)
 
     def _load_query(self, query: StoredQuery) -> None:
         q, queries = query, self._queries
-        made = Registration(q.id, 1, q.text, q.shape, q.properties, q.name, q.version, q.registered_us)
-        queries.singles[q.id] = made
-        self._alerts.note(made)
+        registration = Registration(
+            q.id, 1, q.text, q.shape, q.properties, q.name, q.version, q.registered_us
+        )
+        queries.singles[q.id] = registration
+        self._alerts.note(registration)
         self._names.add(q.name, q.properties.owner, q.id)
         queries.fates.pop(q.id, None)
         queries.n_queries += 1

@@ -1,4 +1,4 @@
-"""Many queries of one template at once: which of them stand as they should, and other constants for those that do not.
+"""Many queries of one template at once: which of them are registered as they should be, and new constants for the others.
 
 What would take a walk through the catalog per query is done on columns here, so that a table of a million rows of which ten
 changed costs a comparison and ten changes.
@@ -64,9 +64,9 @@ def identical_mask(
         place = int(np.searchsorted(ordered, query_id))
         if place < len(ordered) and ordered[place] == query_id:
             row = int(order[place])
-            made = catalog.queries.registration(query_id)
+            registration = catalog.queries.registration(query_id)
             is_same[row] = (
-                is_same_shape(made.shape, shape)
+                is_same_shape(registration.shape, shape)
                 and equal_rows(
                     slots, np.array([row]), [pa.array([c], c.type) for c in constants], np.array([0])
                 ).all()
@@ -102,8 +102,8 @@ def _has_text(catalog: Catalog, ids: Ids, is_text: Callable[[str], bool], proper
             has_text |= (ids >= template.first_id) & (ids < template.first_id + template.n)
     single = np.isin(ids, np.fromiter(catalog.queries.singles, np.int64, len(catalog.queries.singles)))
     for row in np.flatnonzero(single):
-        made = catalog.queries.singles[int(ids[row])]
-        has_text[row] = is_text(made.text) and made.properties == properties
+        registration = catalog.queries.singles[int(ids[row])]
+        has_text[row] = is_text(registration.text) and registration.properties == properties
     return has_text
 
 
@@ -119,9 +119,9 @@ def replace_many(
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
     """Another text or other constants for many queries, in one version. One that was paused by hand stays paused, one that
-    was suspended stands again.
+    was suspended is active again.
 
-    `tell` hears now and then how many are done.
+    `tell` is called now and then with the number done.
     """
     if not len(ids):
         return
@@ -149,10 +149,10 @@ def replace_many(
             catalog.rows.end(query_id, version)
             catalog.names.remove(query_id, old)
             name = None if old.names is None else old.name(query_id)
-            made = Registration(query_id, 1, text, shape, properties, name, version, now_us)
-            catalog.queries.singles[query_id] = made
-            catalog.alerts.note(made)
-            catalog.rows.write(made, constants, QueryState.RUNNING, generation)
+            registration = Registration(query_id, 1, text, shape, properties, name, version, now_us)
+            catalog.queries.singles[query_id] = registration
+            catalog.alerts.note(registration)
+            catalog.rows.write(registration, constants, QueryState.RUNNING, generation)
             catalog.names.add(name, properties.owner, query_id)
             catalog.queries.begin_generation(query_id, generation, version, now_us)
         catalog.plans.family(shape).add_many(ids.astype(np.int32), slots)
@@ -171,20 +171,20 @@ def parameter_query_ids(
     """Those of `ids` that are queries with parameters of this owner and have this text, or a name that could be of its making."""
     found = []
     for query_id in map(int, ids):
-        made = catalog.queries.registration(query_id)
-        if made.properties.owner != owner or not any(slot.name for slot in made.shape.slots):
+        registration = catalog.queries.registration(query_id)
+        if registration.properties.owner != owner or not any(slot.name for slot in registration.shape.slots):
             continue
-        if is_text(made.text) or could_name(made.name(query_id)):
+        if is_text(registration.text) or could_name(registration.name(query_id)):
             found.append(query_id)
     return np.array(found, np.int64)
 
 
-Held = tuple[Shape, npt.NDArray[Any], list[pa.Array]]  # a shape, queries of it, and their constants
+QueryColumns = tuple[Shape, npt.NDArray[Any], list[pa.Array]]  # a shape, queries of it, and their constants
 
 
-def parameter_columns(catalog: Catalog) -> list[Held]:
+def parameter_columns(catalog: Catalog) -> list[QueryColumns]:
     """Queries with named parameters and their constants, as the catalog has them: nothing is copied."""
-    found: list[Held] = []
+    found: list[QueryColumns] = []
     for shape, family in catalog.plans.families.items():
         if any(slot.name for slot in shape.slots):
             found += [(shape, segment.ids, list(segment.slots)) for segment in family.segments()]
@@ -195,14 +195,14 @@ def parameter_columns(catalog: Catalog) -> list[Held]:
     return found
 
 
-def having_value(held: Sequence[Held], pattern: str) -> Ids:
+def having_value(query_columns: Sequence[QueryColumns], pattern: str) -> Ids:
     """Queries with a parameter whose value contains a text, whatever its case; `NAME=TEXT` looks at that parameter alone.
 
     Some of them may have left since.
     """
     name, is_named, text = (part.strip() for part in pattern.partition("="))
     found: list[Ids] = [np.empty(0, np.int64)]
-    for shape, ids, columns in held:
+    for shape, ids, columns in query_columns:
         for slot, column in zip(shape.slots, columns, strict=True):
             if slot.name is None:
                 continue

@@ -41,7 +41,7 @@ CREATE INDEX files_by_round ON files (kind, round);
 CREATE TABLE cursors (reader TEXT PRIMARY KEY, round INTEGER NOT NULL, place INTEGER NOT NULL) WITHOUT ROWID;
 """
 
-# What has ended, and what no query uses any more, is found without looking at what stands; rounds say when they were committed.
+# What has ended, and what no query uses any more, is found without reading active queries; rounds say when they were committed.
 _FORGETTING = """
 CREATE INDEX queries_ended ON queries (version_to) WHERE version_to IS NOT NULL;
 CREATE INDEX queries_by_shape ON queries (shape);
@@ -169,9 +169,9 @@ def _refuse_unreadable(connection: sqlite3.Connection, path: Path | str) -> None
 
 def catalog_problems(connection: sqlite3.Connection, *, all_rows: bool = False) -> Iterator[str]:
     """What is not as it was written: pages, indexes, and rows as far as they have checksums."""
-    (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if said != "ok":
-        yield f"pages of it are broken: {said}"
+    (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if verdict != "ok":
+        yield f"pages of it are broken: {verdict}"
     elif _format(connection) >= PROTECTED:
         yield from checksums.problems(connection, all_rows=all_rows)
 

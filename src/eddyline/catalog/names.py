@@ -49,8 +49,8 @@ def pipeline_file(words: Sequence[str]) -> Path | None:
     """--pipeline, or eddyline.toml here or in a folder above."""
     stated = _value(words, "--pipeline")
     if stated is not None:
-        given = Path(stated).expanduser()
-        return given / FILE_NAME if given.is_dir() else given
+        path = Path(stated).expanduser()
+        return path / FILE_NAME if path.is_dir() else path
     here = Path.cwd()
     return next((each / FILE_NAME for each in (here, *here.parents) if (each / FILE_NAME).is_file()), None)
 

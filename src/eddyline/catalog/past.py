@@ -11,7 +11,7 @@ _COLUMNS = "generation, name, text, shape, properties, constants, state, registe
 
 
 def query_at(database: Database, query_id: int, version: int) -> StoredQuery | None:
-    """A query as it stood at a version; None if it did not, or that is no longer known."""
+    """A query as it was registered at a version; None if it was not, or that is no longer known."""
     row = database.connection.execute(
         f"SELECT {_COLUMNS} FROM queries WHERE query_id = ?1 AND version_from <= ?2"
         " AND (version_to IS NULL OR version_to > ?2)",

@@ -1,4 +1,4 @@
-"""Alert queries that no longer stand: what they were, when they ended and why. Their open alerts resolve with it."""
+"""Alert queries that are no longer registered: what they were, when they ended and why. Their open alerts resolve with it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PastAlertQueries:
         return PastQuery(name, codec.properties_from(properties), self._shapes.get(shape))
 
     def end_of(self, query_id: int, generation: int) -> tuple[int, str]:
-        """The version with which a generation of a query that no longer stands ended, and why; (0, dropped) if not known."""
+        """The version with which a former generation of a query ended, and why; (0, dropped) if not known."""
         rows = self._connection.execute(
             "SELECT generation, state, version_from, version_to FROM queries WHERE query_id = ? ORDER BY version_from",
             (query_id,),

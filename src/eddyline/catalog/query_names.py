@@ -32,7 +32,7 @@ class QueryNames:
             self._ids.setdefault(owner, {})[name] = query_id
 
     def add_many(self, owner: str, ids: Iterable[tuple[str, int]]) -> None:
-        """Names with the id of each."""
+        """Add names of an owner, each with its query id."""
         self._ids.setdefault(owner, {}).update(ids)
 
     def remove(self, query_id: int, registration: Registration) -> None:

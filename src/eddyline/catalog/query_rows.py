@@ -1,4 +1,4 @@
-"""The rows that changes of queries write: one for a query that stands by itself, from the version of the change on."""
+"""The rows that changes of queries write: one for each query registered on its own, from the version of the change on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class QueryRows:
         generation: int,
         why: str = "",
     ) -> None:
-        """A row for a query that stands by itself from this version on."""
+        """Add a row for a query that is registered on its own from this version on."""
         if self._database is not None:
             name = None if registration.names is None else registration.name(registration.first_id)
             self._database.queries.add(
@@ -50,10 +50,10 @@ class QueryRows:
         """What became of a query is on the disk a row of its own, from this version on."""
         if self._database is not None:
             self.end(query_id, version)
-            made, fate = self._queries.registration(query_id), self._queries.fates[query_id]
-            name = None if made.names is None else made.name(query_id)
-            again = Registration(query_id, 1, made.text, made.shape, made.properties, name, version, now_us)
-            self.write(again, constants, fate.state, fate.generation, fate.why)
+            old, fate = self._queries.registration(query_id), self._queries.fates[query_id]
+            name = None if old.names is None else old.name(query_id)
+            new = Registration(query_id, 1, old.text, old.shape, old.properties, name, version, now_us)
+            self.write(new, constants, fate.state, fate.generation, fate.why)
 
     def end(self, query_id: int, version: int) -> None:
         """What the disk says about a query ends with this version."""

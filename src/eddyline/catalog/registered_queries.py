@@ -57,19 +57,19 @@ class RegisteredQueries:
     def registration(self, query_id: int) -> Registration:
         """How a query was registered, without its constants. Raises QueryStateError if there is no such query."""
         fate = self.fates.get(query_id)
-        made = self.singles.get(query_id) or self.template_of(query_id)
-        if made is None or (fate is not None and fate.state is QueryState.DROPPED):
+        registration = self.singles.get(query_id) or self.template_of(query_id)
+        if registration is None or (fate is not None and fate.state is QueryState.DROPPED):
             raise QueryStateError(
                 f"query {query_id} was dropped"
                 if 0 < query_id < self.next_id
                 else f"there is no query {query_id}",
                 hint="Register it again: a dropped query sees nothing of later rounds.",
             )
-        return made
+        return registration
 
     def template_of(self, query_id: int) -> Registration | None:
         """The template a query was registered with, or None."""
-        at = bisect.bisect_right(self.templates, query_id, key=lambda made: made.first_id) - 1
+        at = bisect.bisect_right(self.templates, query_id, key=lambda template: template.first_id) - 1
         if at >= 0 and query_id < self.templates[at].first_id + self.templates[at].n:
             return self.templates[at]
         return None
@@ -96,15 +96,15 @@ class RegisteredQueries:
 
     def spans(self) -> list[tuple[int, int]]:
         """The numbers of queries that were registered together: the first, and how many; also of those dropped since."""
-        return [(made.first_id, made.n) for made in self.templates]
+        return [(template.first_id, template.n) for template in self.templates]
 
     def forget_templates(self, first_ids: Iterable[int]) -> None:
         """The disk no longer has these templates.
 
-        Members that still stand have rows of their own there, and so become queries of their own here.
+        Members that are still registered have rows of their own there, and so become queries of their own here.
         """
-        gone = set(first_ids)
-        for template in (template for template in self.templates if template.first_id in gone):
+        forgotten_ids = set(first_ids)
+        for template in (template for template in self.templates if template.first_id in forgotten_ids):
             for query_id in range(template.first_id, template.first_id + template.n):
                 if self.state(query_id) is QueryState.DROPPED:
                     self.fates.pop(query_id, None)
@@ -114,7 +114,7 @@ class RegisteredQueries:
                     self.singles[query_id] = template._replace(
                         first_id=query_id, n=1, names=name, version=fate.version, registered_us=fate.since_us
                     )
-        self.templates = [template for template in self.templates if template.first_id not in gone]
+        self.templates = [template for template in self.templates if template.first_id not in forgotten_ids]
 
     # ----------------------------------------------------------------------------------------- states
 
@@ -181,12 +181,12 @@ class RegisteredQueries:
         return [i for i in sorted(self._past) if self.generation_at(i, version) != 1]
 
     def version_from(self, query_id: int) -> int:
-        """The version from which on a query stands as it does now."""
+        """The version from which on a query is registered as it is now."""
         fate = self.fates.get(query_id)
         return self.registration(query_id).version if fate is None else fate.version
 
     def first_versions(self, segment: Segment) -> npt.NDArray[np.int64]:
-        """The version from which on each query of a segment sees rows; 0 for those that no longer stand there."""
+        """The version from which on each query of a segment sees rows; 0 for those that are no longer active there."""
         found = segment.cache.get("first versions")
         if found is None:
             found = np.zeros(len(segment), np.int64)

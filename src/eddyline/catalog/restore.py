@@ -46,7 +46,7 @@ class _Members:
 
 
 def restore_version(catalog: Catalog, version: int, now_us: int, *, dry_run: bool = False) -> RestoreResult:
-    """Make the queries of `version` stand again, as one new version; nothing happens if they do already.
+    """Register the queries of `version` again, as one new version; nothing happens if they are registered already.
 
     With `dry_run` it is only found out what that would take; the ids of queries that would be registered anew are those they had.
     """
@@ -54,8 +54,8 @@ def restore_version(catalog: Catalog, version: int, now_us: int, *, dry_run: boo
     singles = {query.id: query for query in database.queries.at(version)}
     templates = list(database.queries.templates_at(version))
     others = _strangers(catalog, singles, templates)
-    made = {i: catalog.queries.registration(i) for i in others}
-    names = {(made[i].properties.owner, made[i].name(i)): i for i in others}
+    registrations = {i: catalog.queries.registration(i) for i in others}
+    names = {(registrations[i].properties.owner, registrations[i].name(i)): i for i in others}
     differing: list[tuple[int, StoredQuery]] = []
     returning: list[StoredQuery] = []
     for query in singles.values():
@@ -64,7 +64,7 @@ def restore_version(catalog: Catalog, version: int, now_us: int, *, dry_run: boo
             now = names.pop((query.properties.owner, query.name or ""), 0)
         if not now:
             returning.append(query)
-        elif catalog.queries.version_from(now) != query.version and not _stands(catalog, now, query):
+        elif catalog.queries.version_from(now) != query.version and not _is_unchanged(catalog, now, query):
             differing.append((now, query))
     members = [_members(catalog, template, names) for template in templates]
     todo = RestoreResult(catalog.version, dropped_ids=sorted(names.values()))
@@ -104,7 +104,7 @@ def _database(catalog: Catalog, version: int) -> Database:
         raise QueryStateError(
             f"version {version} is no longer kept",
             detail=f"Kept are {oldest} to {newest}.",
-            hint="See them with eddyline versions. How long they are kept is told in [engine.retention].",
+            hint="See them with eddyline versions. How long they are kept is set in [engine.retention].",
         )
     if not 0 < version <= newest:
         raise QueryStateError(
@@ -156,8 +156,8 @@ def _is_plain(catalog: Catalog, query_id: int, template: StoredTemplate) -> bool
     return fate is None or (fate.state is QueryState.PAUSED and fate.version == template.version)
 
 
-def _stands(catalog: Catalog, query_id: int, query: StoredQuery) -> bool:
-    """Whether a query stands now as it did then."""
+def _is_unchanged(catalog: Catalog, query_id: int, query: StoredQuery) -> bool:
+    """Whether a query is registered now as it was then."""
     now = catalog.record(query_id)
     if (now.text, now.properties, now.state) != (query.text, query.properties, query.state):
         return False
@@ -209,14 +209,20 @@ def _put_back(catalog: Catalog, members: _Members, now_us: int) -> list[int]:
         replace_many(catalog, ids, template.text, template.shape, rows, properties, now_us)
         for query_id in members.now:
             catalog.set_paused(query_id, not properties.is_enabled, now_us)
-    gone = members.removed_ids
-    if not gone:
+    removed_ids = members.removed_ids
+    if not removed_ids:
         return []
-    names = None if template.names is None else [template.names[i - template.first_id] for i in gone]
-    made = catalog.register_many(
-        template.text, template.shape, _rows(template, gone), len(gone), names, properties, now_us
+    names = None if template.names is None else [template.names[i - template.first_id] for i in removed_ids]
+    registration = catalog.register_many(
+        template.text,
+        template.shape,
+        _rows(template, removed_ids),
+        len(removed_ids),
+        names,
+        properties,
+        now_us,
     )
-    return list(range(made.first_id, made.first_id + made.n))
+    return list(range(registration.first_id, registration.first_id + registration.n))
 
 
 def _rows(template: StoredTemplate, ids: list[int]) -> list[pa.Array]:

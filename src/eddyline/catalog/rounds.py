@@ -53,7 +53,7 @@ class CommittedRound:
 
 
 class RoundLog:
-    """Committed rounds and where each stream stands; `files` that belong to them, and `cursors` of their readers."""
+    """Committed rounds, and the progress of each stream; `files` that belong to them, and `cursors` of their readers."""
 
     def __init__(self, database: Database, epoch: int, stamp_us: Callable[[], int]) -> None:
         """`stamp_us` says, within a transaction, what time it is as retention counts."""
@@ -71,11 +71,11 @@ class RoundLog:
         files: Sequence[ListedFile],
         positions: Mapping[str, object],
         inputs: Iterable[ReadInput] = (),
-        removed_streams: Sequence[str] = (),
+        unlisted_files: Sequence[str] = (),
     ) -> None:
         """Step 4. Refuses if another process has opened the home since, or if another round came between.
 
-        `gone` are files that are listed no longer.
+        `unlisted_files` are files that are no longer listed.
         """
         with self._database.transaction():
             last = int(self._connection.execute("SELECT coalesce(max(number), 0) FROM rounds").fetchone()[0])
@@ -126,7 +126,7 @@ class RoundLog:
             )
             if committed.n_derived:
                 self._database.set(NEXT_MADE, str(committed.round.first_derived + committed.n_derived))
-            unlisted = self.files.remove(removed_streams)
+            unlisted = self.files.remove(unlisted_files)
         self.files.note([*((file.kind, 1, file.nbytes) for file in files), *unlisted])
 
     def get(self, number: int) -> CommittedRound | None:
@@ -179,13 +179,15 @@ class RoundLog:
 
     def n_dead(self) -> int:
         """How many dead letters all rounds had, also those that are forgotten, and all sinks."""
-        kept = int(self._connection.execute("SELECT coalesce(sum(n_dead), 0) FROM rounds").fetchone()[0])
-        return kept + self._database.number(FORGOTTEN_DEAD) + self._database.number(SINKS_DEAD)
+        n_in_log = int(self._connection.execute("SELECT coalesce(sum(n_dead), 0) FROM rounds").fetchone()[0])
+        return n_in_log + self._database.number(FORGOTTEN_DEAD) + self._database.number(SINKS_DEAD)
 
     def n_results(self) -> int:
         """How many results all rounds had, also those that are forgotten."""
-        kept = int(self._connection.execute("SELECT coalesce(sum(n_results), 0) FROM rounds").fetchone()[0])
-        return kept + self._database.number(FORGOTTEN_RESULTS)
+        n_in_log = int(
+            self._connection.execute("SELECT coalesce(sum(n_results), 0) FROM rounds").fetchone()[0]
+        )
+        return n_in_log + self._database.number(FORGOTTEN_RESULTS)
 
     def progress(self) -> dict[str, StreamProgress]:
         rows = self._connection.execute(

@@ -31,7 +31,7 @@ class SnapshotFile:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a catalog says: the format of its file, where it stands, and the files it lists, oldest round first."""
+    """What a catalog says: the format of its file, its last version and round, and the files it lists, oldest round first."""
 
     format: int
     version: int
@@ -56,7 +56,9 @@ def copy_catalog(catalog: Path, copy: Path, tell: Callable[[str, int, int], None
                 source.backup(
                     target,
                     pages=PAGES_AT_ONCE,
-                    progress=lambda _, left, total: tell("copying the catalog", total - left, total),
+                    progress=lambda _, n_remaining, total: tell(
+                        "copying the catalog", total - n_remaining, total
+                    ),
                 )
                 target.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
             source.execute("ROLLBACK")
@@ -71,8 +73,8 @@ def verified_snapshot(catalog: Path) -> Snapshot:
         with closing(sqlite3.connect(catalog, timeout=BUSY_S, isolation_level=None)) as connection:
             connection.execute("PRAGMA query_only = ON")
             checksums.register(connection)
-            if said := "; ".join(catalog_problems(connection, all_rows=True)):
-                raise HomeError("the catalog is damaged", detail=said, hint="Take an earlier backup.")
+            if problems := "; ".join(catalog_problems(connection, all_rows=True)):
+                raise HomeError("the catalog is damaged", detail=problems, hint="Take an earlier backup.")
             found = _facts(connection)
     except sqlite3.Error as error:
         raise _unreadable(catalog, error) from error

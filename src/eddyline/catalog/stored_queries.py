@@ -178,7 +178,7 @@ class StoredQueries:
         return max(int(one), int(many))
 
     def past(self, query_id: int) -> tuple[str | None, Shape] | None:
-        """Name and shape of a query as it last stood, dropped or not."""
+        """Name and shape of a query as it was last registered, dropped or not."""
         row = self._connection.execute(
             "SELECT name, shape FROM queries WHERE query_id = ? ORDER BY version_from DESC LIMIT 1",
             (query_id,),
@@ -196,7 +196,7 @@ class StoredQueries:
         return name, self._shapes.get(shape_id)
 
     def past_owner(self, query_id: int) -> str | None:
-        """Whose a query is, or was as it last stood."""
+        """The owner of a query, or the one it had last."""
         row = self._connection.execute(
             "SELECT properties FROM queries WHERE query_id = ? ORDER BY version_from DESC LIMIT 1",
             (query_id,),

@@ -84,9 +84,9 @@ class StoredShapes:
 
     def rolled_back(self) -> None:
         """The transaction that was open has failed: the shapes it brought are not in the file."""
-        gone = set(self._uncommitted_ids)
+        lost_ids = set(self._uncommitted_ids)
         self._uncommitted_ids.clear()
-        self.forget(gone)
+        self.forget(lost_ids)
 
     def forget(self, ids: Set[int]) -> None:
         """Shapes that are not in the file: one that is registered again gets another number."""

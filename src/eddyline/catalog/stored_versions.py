@@ -6,8 +6,6 @@ import sqlite3
 
 
 class StoredVersions:
-    """The table of versions."""
-
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 

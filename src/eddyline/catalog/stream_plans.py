@@ -25,10 +25,10 @@ class StreamPlans:
     def clear(self) -> None:
         self.families: dict[Shape, QueryFamily] = {}
         self.shapes_of: dict[str, dict[Shape, None]] = {}  # stream -> its shapes, in order of appearance
-        self._signatures: dict[str, Signature] = {}  # of the joins that stand, by the stream of their rows
+        self._signatures: dict[str, Signature] = {}  # of the active joins, by the stream of their rows
         self._plans: dict[str, StreamPlan] = {}
         self._changes: dict[str, PlanChanges] = {}  # by stream
-        self._unplanned = PlanChanges()  # of queries that stand nowhere, which no plan shows
+        self._unplanned = PlanChanges()  # of queries that are not active, which no plan shows
 
     def add_stream(self, key: str) -> None:
         """A stream was declared, or declared anew."""
@@ -51,7 +51,7 @@ class StreamPlans:
         return plan
 
     def signatures(self) -> tuple[Signature, ...]:
-        """What the joins that stand now have in common, each once."""
+        """What the active joins have in common, each once."""
         return tuple(self._signatures.values())
 
     def signature(self, key: str) -> Signature | None:
@@ -86,7 +86,7 @@ class StreamPlans:
                 self._signatures.pop(key, None)
 
     def note_unplanned(self, shape: Shape, ids: Sequence[int], version: int) -> None:
-        """Queries changed without standing before or after, so that no plan is another."""
+        """Queries changed without being active before or after, so that no plan is another."""
         if len(self._unplanned) >= CHANGES_KEPT:
             self._unplanned = PlanChanges(version)
         else:

@@ -1,4 +1,4 @@
-"""Streams and how their schemas may change while queries stand on them."""
+"""Streams and how their schemas may change while queries read them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def evolved_stream(old: Stream, new: Stream, users: Iterable[tuple[str, Shape]])
             )
     if users and old.key != new.key:
         raise SchemaError(
-            f"the key of stream {old.name} cannot change while queries stand on it",
+            f"the key of stream {old.name} cannot change while queries read it",
             hint="Drop these queries first, or declare a new stream.",
         )
     return replace(new, schema=_in_old_order(old.schema, new.schema))
@@ -55,9 +55,9 @@ def evolved_stream(old: Stream, new: Stream, users: Iterable[tuple[str, Shape]])
 def _with_discovered(old: Stream, new: Stream) -> Stream:
     """The new declaration with the columns it does not name because it knows nothing of them."""
     named = {field.name.lower() for field in new.schema}
-    kept = [f for f in old.schema if f.name in old.discovered and f.name.lower() not in named]
-    discovered = (*new.discovered, *(f.name for f in kept))
-    return replace(new, schema=pa.schema([*new.schema, *kept]), discovered=discovered)
+    discovered_fields = [f for f in old.schema if f.name in old.discovered and f.name.lower() not in named]
+    discovered = (*new.discovered, *(f.name for f in discovered_fields))
+    return replace(new, schema=pa.schema([*new.schema, *discovered_fields]), discovered=discovered)
 
 
 def _in_old_order(old: pa.Schema, new: pa.Schema) -> pa.Schema:

@@ -2,13 +2,13 @@
 
 A version can be gone back to as long as it is in `versions`. Once it is not, all goes that only it had: rows of streams and of
 queries that ended before the oldest version kept, templates of which no member is left, shapes no query uses any more. A query is
-remembered longer if results of it are kept, for they are shown under its name. A member that ended, of a template others of which
-stand, is noted for good. Ids are not used again, whatever is forgotten: the last one is a setting.
+remembered longer if results of it are kept, for they are shown under its name. A member that ended, of a template with other
+members that are registered, is noted for good. Ids are not used again, whatever is forgotten: the last one is a setting.
 
-Looking whether there is something to forget takes a few steps in indexes, however many queries stand. A step of forgetting is one
-transaction and removes no more than AT_ONCE versions and AT_ONCE rows of queries, so that no round waits for long; the versions
-go first, so that what a later step is to remove can no longer be asked for. The file does not become smaller by it: SQLite uses
-the free pages again for what comes.
+Looking whether there is something to forget takes a few steps in indexes, however many queries there are. A step of forgetting is
+one transaction and removes no more than AT_ONCE versions and AT_ONCE rows of queries, so that no round waits for long; the
+versions go first, so that what a later step is to remove can no longer be asked for. The file does not become smaller by it:
+SQLite uses the free pages again for what comes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class VersionLog:
         self._connection = database.connection
 
     def retained_versions(self) -> RetainedRange:
-        """Versions that are kept, the one that stands now among them."""
+        """Versions that are kept, the current one among them."""
         (n,) = self._connection.execute("SELECT count(*) FROM versions").fetchone()
         oldest = self._connection.execute(
             "SELECT version, kept_us FROM versions ORDER BY version LIMIT 1"
@@ -60,7 +60,7 @@ class VersionLog:
         return RetainedRange(int(n), *(oldest or (0, 0)))
 
     def first_to_keep(self, since_us: int, count: int) -> int:
-        """The version that stood at that time, or the newest but `count`, whichever is later.
+        """The version that was current at that time, or the newest but `count`, whichever is later.
 
         What counts is when a version was replaced, not when it was made: after a year without a change, the change that was made
         today can be undone.
@@ -69,18 +69,18 @@ class VersionLog:
         later = self._connection.execute(
             "SELECT version FROM versions WHERE kept_us >= ? ORDER BY version LIMIT 1", (since_us,)
         ).fetchone()
-        stood = newest
+        version_then = newest
         if later is not None:
             (before,) = self._connection.execute(
                 "SELECT max(version) FROM versions WHERE version < ?", later
             ).fetchone()
-            stood = before or 0
-        return max(stood, newest - count)
+            version_then = before or 0
+        return max(version_then, newest - count)
 
     def forget(self, before: int, *, results_from: int | None = None) -> RemovedVersions:
         """Forget versions before this one, a step of it: to be called again as long as something was forgotten.
 
-        Queries that stood at version `results_from` or later are still known by name.
+        Queries that were registered at version `results_from` or later are still known by name.
         """
         (oldest,) = self._connection.execute("SELECT coalesce(min(version), 0) FROM versions").fetchone()
         before = min(before, int(oldest) + AT_ONCE)

@@ -11,7 +11,7 @@ from eddyline.cli.session import Session, session
 
 
 def alerts(args: argparse.Namespace, out: Output) -> int:
-    """Open alerts, or what alerts said."""
+    """Open alerts, or the messages of alerts."""
     is_about_messages = args.messages is not None or args.follow
     if is_about_messages and args.state is not None:
         raise CommandError(
@@ -26,8 +26,8 @@ def alerts(args: argparse.Namespace, out: Output) -> int:
         raise CommandError("--key goes with --history", hint="Open alerts of a query show all of its keys.")
     with session(args, out) as engine:
         if args.history:
-            given = {"query": args.query, "key": key_of(args.key), "owner": args.owner or ""}
-            _history(engine.call("alert_history", **given), out)
+            alert_key = {"query": args.query, "key": key_of(args.key), "owner": args.owner or ""}
+            _history(engine.call("alert_history", **alert_key), out)
             return 0
         selection = {"query": args.query, "owner": args.owner}
         if is_about_messages:
@@ -53,9 +53,11 @@ def _open_alerts(found: list[dict[str, Any]], out: Output) -> None:
 
 
 def _marks(alert: dict[str, Any]) -> str:
-    """Whether somebody took notice, and whether its messages are sent."""
-    noted, silence = alert["acknowledgement"], alert["silence"]
-    marks = [] if noted is None else [f"acknowledged by {noted['by'] or 'somebody'}"]
+    """Whether it is acknowledged, and whether its messages are sent."""
+    acknowledgement, silence = alert["acknowledgement"], alert["silence"]
+    marks = (
+        [] if acknowledgement is None else [f"acknowledged by {acknowledgement['by'] or 'an unnamed user'}"]
+    )
     return ", ".join(marks + ([] if silence is None else [f"silenced until {silence['until']}"]))
 
 
@@ -76,10 +78,10 @@ def _history(found: list[dict[str, Any]], out: Output) -> None:
         out.text(f"{entry['at']}  {' '.join(words)}{f': {text}' if text else ''}")
 
 
-def key_of(given: list[str]) -> dict[str, str]:
+def key_of(pairs: list[str]) -> dict[str, str]:
     """The key that `--key COLUMN=VALUE` names."""
     found = {}
-    for each in given:
+    for each in pairs:
         name, sign, value = each.partition("=")
         if not sign or not name:
             raise CommandError(f"{each!r} is no key of an alert", hint="Write COLUMN=VALUE, such as sym=A.")

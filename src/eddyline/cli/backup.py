@@ -18,7 +18,7 @@ from eddyline.documents import size_text
 
 
 def backup(args: argparse.Namespace, out: Output) -> int:
-    """Whoever holds the home writes it; if nobody does, it is copied as it is."""
+    """The process that holds the home writes the backup; if none does, the home is copied as it is."""
     if args.verify is not None:
         if args.folder is not None:
             raise CommandError(

@@ -82,23 +82,23 @@ def test(args: argparse.Namespace, out: Output) -> int:
 
 def _scripts(paths: Iterable[str], pipeline: Pipeline | None) -> list[Path]:
     """The .stream files a command names, or those below the pipeline's folder."""
-    given = [Path(path) for path in paths]
-    for path in given:
+    roots = [Path(path) for path in paths]
+    for path in roots:
         if not path.exists():
             raise CommandError(
                 f"there is no file or folder {path}", hint="Name .stream files or a folder of them."
             )
-    if not given:
-        given = [pipeline.folder if pipeline is not None else Path()]
+    if not roots:
+        roots = [pipeline.folder if pipeline is not None else Path()]
     found: dict[Path, None] = {}
-    for path in given:
+    for path in roots:
         inside = sorted(path.rglob("*.stream")) if path.is_dir() else [path]
         found |= dict.fromkeys(
             file for file in inside if not any(p.startswith(".") for p in file.parts[:-1] if p != "..")
         )
     if not found:
         raise CommandError(
-            f"there are no .stream files in {', '.join(map(str, given))}",
+            f"there are no .stream files in {', '.join(map(str, roots))}",
             hint="Write one: see docs/rules.md, “Tests”.",
         )
     return list(found)

@@ -20,10 +20,10 @@ Handler = Callable[[argparse.Namespace, Output], int]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 the query or the data is wrong, 2 the command is wrong."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    out = Output(is_json="--json" in given)
+    words = list(sys.argv[1:] if argv is None else argv)
+    out = Output(is_json="--json" in words)
     try:
-        args = parse(given)
+        args = parse(words)
         if args.command is None:
             print(HELP, end="")
             return DONE
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EddylineError as error:
         out.error(error)
         return WRONG_DATA
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:

@@ -76,7 +76,7 @@ class Output:
             print(text, file=sys.stderr, flush=True)
 
     def secret(self, text: str, *, otherwise: str) -> None:
-        """Something that may stand on a screen and in no log: where stderr is one, `otherwise` says what to do instead."""
+        """Something that may be shown on a screen and in no log: where stderr is one, `otherwise` says what to do instead."""
         if not self.is_log_json or sys.stderr.isatty():
             print(text, file=sys.stderr, flush=True)
         else:

@@ -1,4 +1,4 @@
-"""A parser that says what is missing and what could stand there, what is wrong and what was probably meant."""
+"""A parser that says what is missing and what could be there, what is wrong and what was probably meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`eddyline init`: a folder that runs as it stands."""
+"""`eddyline init`: a folder that runs as it is."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def worth(price: float, qty: int) -> float | None:
 
 def init(args: argparse.Namespace, out: Output) -> int:
     folder = Path(args.name)
-    taken = [name for name in FILES if (folder / name).exists()]
-    if taken:
+    existing = [name for name in FILES if (folder / name).exists()]
+    if existing:
         raise CommandError(
-            f"{folder / taken[0]} already exists", detail="Nothing was written.", hint="Name a new folder."
+            f"{folder / existing[0]} already exists", detail="Nothing was written.", hint="Name a new folder."
         )
     try:
         for name, text in FILES.items():

@@ -104,7 +104,7 @@ class _Rounds:
     def _run(self) -> None:
         try:
             self._runner.run(signals=False, ends_with_sources=False)
-        except BaseException as error:  # told by `end`, and by /ready until then
+        except BaseException as error:  # raised by `end`, and reported by /ready until then
             self._error = error
         self._has_ended = True
 

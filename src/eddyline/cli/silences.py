@@ -89,8 +89,8 @@ def _end(args: argparse.Namespace, out: Output) -> int:
 def ack(args: argparse.Namespace, out: Output) -> int:
     """Take notice of open alerts."""
     with session(args, out) as engine:
-        given = {"query": args.query, "key": key_of(args.key), "owner": args.owner}
-        found = engine.call("acknowledge", **given, note=args.note, by=_me())
+        selection = {"query": args.query, "key": key_of(args.key), "owner": args.owner}
+        found = engine.call("acknowledge", **selection, note=args.note, by=_me())
     if out.is_json:
         out.document(found)
     else:
@@ -107,7 +107,7 @@ def _about(silence: dict[str, Any]) -> str:
 
 
 def _me() -> str:
-    """Who is at the shell; a container may know nobody by name."""
+    """The name of the user at the shell; empty where there is none, as in a container."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -36,22 +36,24 @@ class Connection:
         self._client.close()
 
     def get(self, path: str, **parameters: Any) -> Any:
-        return self._ask("GET", path, params=_given(parameters))
+        return self._ask("GET", path, params=_without_none(parameters))
 
     def get_bytes(self, path: str, **parameters: Any) -> bytes:
         """The body of an answer that is not JSON."""
-        return self._answer("GET", path, params=_given(parameters)).content
+        return self._answer("GET", path, params=_without_none(parameters)).content
 
     def post(
         self, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **parameters: Any
     ) -> Any:
-        return self._ask("POST", path, params=_given(parameters), json=body, headers=dict(headers or {}))
+        return self._ask(
+            "POST", path, params=_without_none(parameters), json=body, headers=dict(headers or {})
+        )
 
     def put(self, path: str, body: Any, **parameters: Any) -> Any:
-        return self._ask("PUT", path, params=_given(parameters), json=body)
+        return self._ask("PUT", path, params=_without_none(parameters), json=body)
 
     def delete(self, path: str, **parameters: Any) -> Any:
-        return self._ask("DELETE", path, params=_given(parameters))
+        return self._ask("DELETE", path, params=_without_none(parameters))
 
     def _ask(self, method: str, path: str, **request: Any) -> Any:
         return self._answer(method, path, **request).json()
@@ -117,7 +119,7 @@ class Connection:
         silent_s = SILENT_S if until is None else max(0.05, min(SILENT_S, until - time.monotonic()))
         timeout = httpx.Timeout(SILENT_S, read=silent_s)
         request = self._client.stream(
-            "GET", path, params=_given(parameters), headers=headers, timeout=timeout
+            "GET", path, params=_without_none(parameters), headers=headers, timeout=timeout
         )
         with request as answer:
             if answer.status_code in (429, 502, 503, 504):
@@ -179,7 +181,7 @@ def _retry_after(answer: httpx.Response) -> float:
     return min(float(text), 60.0) if text.isdigit() else 1.0
 
 
-def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 

@@ -131,8 +131,8 @@ class RemoteEngine:
     ) -> RemoteQuery:
         """Register a standing query; the same name and text again changes nothing, another text under the name replaces it."""
         body = {"text": text, "name": name, "params": jsonable(params), "properties": _properties(properties)}
-        given = {word: value for word, value in body.items() if value is not None}
-        registered = self.connection.post("/queries", given | {"replace": True}, owner=self._owner)
+        document = {word: value for word, value in body.items() if value is not None}
+        registered = self.connection.post("/queries", document | {"replace": True}, owner=self._owner)
         return RemoteQuery(self, registered)
 
     def query_many(
@@ -153,8 +153,8 @@ class RemoteEngine:
                 )
             body = {"queries": dict(queries)}
         body["properties"] = _properties(properties)
-        given = {word: value for word, value in body.items() if value is not None}
-        registered = self.connection.post("/queries/bulk", given, owner=self._owner)
+        document = {word: value for word, value in body.items() if value is not None}
+        registered = self.connection.post("/queries/bulk", document, owner=self._owner)
         ids = registered["ids"]
         if isinstance(queries, str) and len(ids) == 2 and registered["n"] == ids[1] - ids[0] + 1:
             ids = range(ids[0], ids[1] + 1)
@@ -348,7 +348,7 @@ class RemoteEngine:
         query: QueryName | None = None,
         owner: str | None = None,
     ) -> list[dict[str, Any]]:
-        """What alerts said that is still kept: after an id, the `newest` alone, of one query or owner; the oldest first."""
+        """Messages of alerts that are still kept: after an id, the `newest` alone, of one query or owner; the oldest first."""
         found: list[dict[str, Any]] = []
         while True:
             body = self.connection.get(
@@ -400,7 +400,7 @@ class RemoteEngine:
         return JoinsExplanation(found["streams"], found["signatures"])
 
     def events(self, *, newest: int = 1000) -> list[dict[str, Any]]:
-        """What the engine announced lately, oldest first, each with the name of its event. For admins."""
+        """The latest events of the engine, oldest first, each with the name of its event. For admins."""
         found: list[dict[str, Any]] = self.connection.get("/events", newest=newest)
         return found
 

@@ -92,7 +92,7 @@ class RemoteQuery:
 
     @property
     def suspended(self) -> str | None:
-        """Why the engine has paused it; `resume` or `replace` lets it stand again."""
+        """Why the engine has paused it; `resume` or `replace` lets it run again."""
         found = self.facts()["suspended"]
         return None if found is None else str(found["why"])
 
@@ -195,7 +195,7 @@ class RemoteQuery:
 
         after      begin after this cursor; with what comes if not given
         timeout    end after so many seconds
-        on_lost    told if the server no longer had some, with their number, or None if it is not known
+        on_lost    called if the server no longer had some, with their number, or None if it is not known
         """
         return self._engine.follow([self], after=after, timeout=timeout, on_lost=on_lost)
 

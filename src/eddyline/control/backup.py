@@ -68,7 +68,7 @@ class Backup:
 
 
 def _quiet(what: str, done: int, of: int) -> None:
-    """Nobody asked how far it is."""
+    """Progress that the caller does not want."""
 
 
 # --------------------------------------------------------------------------------------------- writing
@@ -88,7 +88,7 @@ def backup_of(engine: OpenEngine, file: Path, tell: Tell | None = None) -> Backu
         durable.pin()
 
     def check() -> None:
-        """Whether the files were pinned to the end: whoever opens the home next removes what he likes."""
+        """Raise if the engine was closed: from then on the files are not pinned, and another process may remove them."""
         with rounds.lock:
             if rounds.is_closed or durable.database.number("epoch") != durable.epoch:
                 raise ClosedError("the engine was closed before the backup was written", hint="Take another.")
@@ -102,7 +102,7 @@ def backup_of(engine: OpenEngine, file: Path, tell: Tell | None = None) -> Backu
 
 
 def backup_of_folder(home: Path, file: Path, tell: Tell | None = None) -> Backup:
-    """Write a home nobody holds to a new file, as it is: it is not opened, and stays in the format it has."""
+    """Write a home that no process holds to a new file, as it is: it is not opened, and stays in the format it has."""
     if not (home / CATALOG).exists():
         raise HomeError(f"there is no home at {home}", hint="Name the folder that holds catalog.db.")
     held = Home(home)
@@ -125,7 +125,7 @@ def _written(home: Path, file: Path, tell: Tell, check: Callable[[], None]) -> B
             with tarfile.open(whole, mode, format=tarfile.PAX_FORMAT) as tar:
                 manifest = _packed(tar, folder / CATALOG, Store(home / "store", 0), snapshot, tell)
             check()
-            os.chmod(whole, 0o600)  # it has what everybody's queries and results say
+            os.chmod(whole, 0o600)  # it has the queries and results of all owners
             _sync(whole)
             os.rename(whole, file)
             sync_folder(file.parent)

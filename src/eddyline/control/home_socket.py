@@ -15,7 +15,7 @@ and then one of
     {"id": 7, "result": …}
     {"id": 7, "error": {"kind": "UnknownNameError", "problem": …, "detail": …, "hint": …, "span": [3, 8], "text": …}}
 
-Whoever may connect may do everything, so only the user who runs the engine may: the socket has permissions 0600.
+A client that may connect may do everything, so only the user who runs the engine may: the socket has permissions 0600.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Control:
                     if len(line) > MAX_REQUEST:
                         return
         except OSError:
-            return  # whoever asked has gone away
+            return  # the client has disconnected
         finally:
             with self._guard:
                 self._connections.discard(connection)
@@ -127,7 +127,7 @@ class Control:
             send(error=error_to(error))
         except OSError:
             raise
-        except Exception as error:  # a fault of ours must not end the engine; the asker is told
+        except Exception as error:  # a fault of ours must not end the engine; the client gets an error
             problem = f"the engine failed on this command: {type(error).__name__}: {error}"
             send(error=error_to(EddylineError(problem, hint="This is a bug in eddyline.")))
         else:
@@ -167,7 +167,7 @@ def _listener(path: Path) -> socket.socket:
     try:
         with short_path(path) as short:
             listener.bind(str(short))
-        os.chmod(path, 0o600)  # nobody can connect before listen()
+        os.chmod(path, 0o600)  # no client can connect before listen()
         listener.listen(16)
     except OSError as error:
         listener.close()

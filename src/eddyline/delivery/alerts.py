@@ -81,20 +81,20 @@ def alert_transitions(
 ) -> AlertTransitions:
     """A round: queries that ended take their keys along, then time has passed, then its rows come, in their order.
 
-    `states` has the keys of `rows`, those that are due and those of ended queries, as far as they are known; `ended` says of a
-    query and generation why it no longer stands.
+    `states` has the keys of `rows`, those that are due and those of ended queries, as far as they are known; `ended_query_ids`
+    says of a query and generation why it is no longer active.
     """
     result = AlertTransitions()
-    left: list[tuple[int, AlertKey, AlertState]] = []
+    open_states: list[tuple[int, AlertKey, AlertState]] = []
     for key, state in sorted(states.items()):
         reason = ended_query_ids.get(key[:2])
         if reason is None:
-            left.append((due_us(timing_of(key), state), key, state))
+            open_states.append((due_us(timing_of(key), state), key, state))
             continue
         result.states[key] = None
         if state.state == FIRING:
             result.notices.append(AlertNotice(RESOLVED, key, state, reason))
-    for due, key, state in sorted(left):
+    for due, key, state in sorted(open_states):
         if due <= now_us:
             if state.state == FIRING:
                 result.notices.append(AlertNotice(RESOLVED, key, state))

@@ -106,7 +106,7 @@ class ResultEntry:
         return ids, np.ones(len(ids), np.int64)
 
     def _places(self, query_id: int) -> Positions:
-        """Where a query stands among the ids of the pairs, ascending. They are sorted once that pays."""
+        """The positions of a query among the ids of the pairs, ascending. The ids are sorted once that pays."""
         if self._order is None or self._sorted_ids is None:
             matches = self.matches
             ids = matches.hits.ids if isinstance(matches, HitMatches) else matches.query_ids
@@ -452,9 +452,9 @@ class ResultLog:
                 dropped -= len(stays.matches)
                 self._retained.insert(stays)
             while self._retained.nbytes > self._room * KEPT_SHARE:
-                gone = self._retained.pop_oldest()
-                dropped += len(gone.matches)
-                count_ids(_ids(gone.matches), self._in_lists, -ONE_HELD)
+                oldest = self._retained.pop_oldest()
+                dropped += len(oldest.matches)
+                count_ids(_ids(oldest.matches), self._in_lists, -ONE_HELD)
         return dropped
 
     def _without_surplus(self, entry: ResultEntry) -> ResultEntry | None:
@@ -498,7 +498,7 @@ class ResultLog:
         return True
 
     def _holds_little(self, matches: Matches) -> bool:
-        """Whether it keeps no plan alive but the one that stands, and a small batch."""
+        """Whether it keeps no plan alive but the active one, and a small batch."""
         if not isinstance(matches, HitMatches) or matches.batch.nbytes > SMALL_BATCH_BYTES:
             return False
         return self._plans.get(matches.plan.stream.lower()) is matches.plan

@@ -1,4 +1,4 @@
-"""What silences do to messages: some are withheld, and when no silence holds any more, what is left to say is said once.
+"""What silences do to messages: some are withheld, and when no silence holds any more, one message makes up for them.
 
     during     a message of an alert a silence is about is kept with the silence's id, and sent nowhere
     afterwards one message brings the receiver to the alert's present state, if that differs from the last one sent:
@@ -7,7 +7,7 @@
                    came and went, or went and came again -> nothing
 
 The messages of an alert that lasts take turns, firing and resolved, so the first one that was withheld says what had been sent
-before, and the last one where the alert stands. An alert without duration stands nowhere: nothing is said afterwards.
+before, and the last one which state the alert is in. An alert without duration has no such state: no message follows.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ def silenced_messages(
     is_lasting: Callable[[AlertKey], bool],
 ) -> SilencedMessages:
     """A round's messages, in order, while these silences hold; `withheld` is what was kept of their keys before."""
-    kept = SilencedMessages([])
+    outcome = SilencedMessages([])
     for key, message in messages:
         silence = next((each for each in silences if each.has_message(message)), None)
-        before = kept.withheld[key] if key in kept.withheld else withheld.get(key)
+        before = outcome.withheld[key] if key in outcome.withheld else withheld.get(key)
         if silence is None:
-            kept.messages.append(message)
-            if before is not None:  # this says where the alert stands
-                kept.withheld[key] = None
+            outcome.messages.append(message)
+            if before is not None:  # this message reports the state of the alert
+                outcome.withheld[key] = None
             continue
         message = replace(message, silence=silence.id)
-        kept.messages.append(message)
-        kept.counts[silence.id] += 1
+        outcome.messages.append(message)
+        outcome.counts[silence.id] += 1
         if is_lasting(key):
-            kept.withheld[key] = (
+            outcome.withheld[key] = (
                 Withheld(message.status, 1, message) if before is None else before.then(message)
             )
-    return kept
+    return outcome
 
 
 def unsent_messages(withheld: Withheld) -> Message | None:

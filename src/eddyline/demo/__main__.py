@@ -45,15 +45,15 @@ def _options(arguments: list[str] | None) -> tuple[Size, int]:
     parser.add_argument(
         "--quick", action="store_true", help=f"a small one: {QUICK.n_rules:,} rules, fewer trades"
     )
-    given = parser.parse_args(arguments)
-    size = QUICK if given.quick else FULL
-    if given.rules is not None:
-        if not 10 <= given.rules <= 1_000_000:
+    options = parser.parse_args(arguments)
+    size = QUICK if options.quick else FULL
+    if options.rules is not None:
+        if not 10 <= options.rules <= 1_000_000:
             parser.error("--rules must be between 10 and 1,000,000")
-        size = replace(size, n_rules=given.rules)
-    if given.seed < 0:
+        size = replace(size, n_rules=options.rules)
+    if options.seed < 0:
         parser.error("--seed must be at least 0")
-    return size, given.seed
+    return size, options.seed
 
 
 def _stopped(number: int, frame: FrameType | None) -> None:
@@ -61,7 +61,7 @@ def _stopped(number: int, frame: FrameType | None) -> None:
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Ctrl-C while Java is asked something is logged on the way here, with a traceback nobody needs."""
+    """Ctrl-C while Java is asked something is logged on the way here, with a traceback of no use."""
     return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt
 
 

@@ -53,7 +53,7 @@ class Feeder:
                     next_s = time.monotonic() + every_s
                     self.wait_for(self.offer(portion))
                     is_over.wait(next_s - time.monotonic())
-            except BaseException as error:  # told below
+            except BaseException as error:  # raised below
                 failed.append(error)
 
         thread = threading.Thread(target=trade, name="eddyline-demo-trades", daemon=True)

@@ -1,4 +1,4 @@
-"""The trades of the demo. Trade n follows from the seed and n alone, so whoever wants to check can make it again."""
+"""The trades of the demo. Trade n follows from the seed and n alone, so that it can be made again for a check."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Trades:
         return self.price[self.by_price]
 
     def sym_is(self, holds: Callable[[str], object]) -> Mask:
-        """Where something can be said of the symbol."""
+        """Mask of the trades whose symbol the condition holds for."""
         return _where(self._sym, holds)
 
     def venue_is(self, holds: Callable[[str], object]) -> Mask:

@@ -23,8 +23,8 @@ FIRST_ARRIVAL = 1  # of trade 0
 
 
 @dataclass(frozen=True, slots=True)
-class Stood:
-    """A rule by hand, and over which trades it stood."""
+class ActiveRule:
+    """A rule by hand, and the trades over which it was active."""
 
     query_id: int
     rule: HandWritten
@@ -72,9 +72,9 @@ def stored_pairs(engine: Engine) -> Pairs:
 
 
 def expected_pairs(
-    market: Market, n_trades: int, bands: Bands, band_ids: Sequence[int], by_hand: Iterable[Stood]
+    market: Market, n_trades: int, bands: Bands, band_ids: Sequence[int], by_hand: Iterable[ActiveRule]
 ) -> Pairs:
-    """Every alert there must be after `n_trades` trades. Client rules stood from the first to the last."""
+    """Every alert there must be after `n_trades` trades. Client rules were active from the first to the last."""
     by_hand = list(by_hand)
     found: list[Pairs] = [np.empty(0, np.int64)]
     for first in range(0, n_trades, PIECE):
@@ -84,7 +84,7 @@ def expected_pairs(
     return np.concatenate(found)
 
 
-def _by_hand(trades: Trades, first: int, rules: Iterable[Stood]) -> Iterator[Pairs]:
+def _by_hand(trades: Trades, first: int, rules: Iterable[ActiveRule]) -> Iterator[Pairs]:
     for rule in rules:
         rows = first + np.flatnonzero(rule.rule.holds(trades))
         yield _pairs(rule.query_id, rows[(rows >= rule.first) & (rows < rule.end)])

@@ -1,4 +1,4 @@
-"""The rules of the demo, each said twice: in SQL for the engine and for Spark, in NumPy for the proof."""
+"""The rules of the demo, each written twice: in SQL for the engine and for Spark, in NumPy for the proof."""
 
 from __future__ import annotations
 

@@ -20,7 +20,15 @@ from eddyline.delivery import Result
 from eddyline.demo.comparison import BroadcastJoin
 from eddyline.demo.feeder import PATIENCE_S, Feeder
 from eddyline.demo.market import STREAM, Market
-from eddyline.demo.proof import FIRST_ARRIVAL, Pairs, Stood, compared, expected_pairs, n_within, stored_pairs
+from eddyline.demo.proof import (
+    FIRST_ARRIVAL,
+    ActiveRule,
+    Pairs,
+    compared,
+    expected_pairs,
+    n_within,
+    stored_pairs,
+)
 from eddyline.demo.rules import ADDED, CLIENT_NAME, DROPPED, HAND_WRITTEN, TEMPLATE, client_bands
 from eddyline.demo.screen import Screen
 from eddyline.demo.tally import Tally
@@ -84,8 +92,6 @@ def _spark(screen: Screen, ends: ExitStack) -> tuple[Any, list[int]]:
 
 
 class Show:
-    """One performance."""
-
     def __init__(
         self, screen: Screen, size: Size, seed: int, session: Any, pids: list[int], engine: Engine
     ) -> None:
@@ -142,7 +148,7 @@ class Show:
 
     @contextmanager
     def rounds(self) -> Iterator[Feeder]:
-        """Rounds, watched, and who feeds them; what goes wrong with one is said when they have ended."""
+        """Rounds, watched, and who feeds them; a failure is reported when they have ended."""
         self.screen.step("rounds on the workers")
         with (
             self.engine.start(self.session, on_event=self.tally.hear) as running,
@@ -242,7 +248,7 @@ class Show:
         first = {ADDED.name: tally.first_of_version(versions[ADDED.name])}
         end = {DROPPED: tally.first_of_version(versions[DROPPED])}
         deployed_rules = [
-            Stood(
+            ActiveRule(
                 self.by_hand[rule.name].id, rule, first.get(rule.name, 0), end.get(rule.name, tally.n_trades)
             )
             for rule in (*HAND_WRITTEN, ADDED)
@@ -268,9 +274,9 @@ class Show:
     def compare(self, stored: Pairs) -> bool:
         screen, burst = self.screen, self.size.burst
         screen.step("the same rules as a Spark broadcast join")
-        standing = [rule for rule in (*HAND_WRITTEN, ADDED) if rule.name != DROPPED]
+        rules = [rule for rule in (*HAND_WRITTEN, ADDED) if rule.name != DROPPED]
         with screen.waiting(f"joining, about {self.size.join_s:.0f} s after a short warm-up"):
-            join = BroadcastJoin(self.session, self.bands, standing)
+            join = BroadcastJoin(self.session, self.bands, rules)
             joined = join.run(self.market, self.sprint_first, burst, self.size.join_s)
         n_alerts = n_within(stored, self.sprint_first, joined.n_trades)
         rate = burst / self.sprint_s
@@ -325,10 +331,10 @@ class Show:
         figures.add_row("rounds", f"{len(tally.rounds):,}", "rules", f"{self.engine.n_queries:,}")
         figures.add_row("trades", f"{tally.n_trades:,}", "a second", f"{trades:,.0f}")
         figures.add_row("alerts", f"{tally.n_alerts:,}", "a second", f"{alerts:,.0f}")
-        lately = Text(
+        recent_alerts = Text(
             "\n".join(f"{a.query:12} {_row(a)}" for a in tuple(tally.alerts)), style="dim", no_wrap=True
         )
-        return Panel(Group(figures, Text(), lately), title="now", border_style="cyan")
+        return Panel(Group(figures, Text(), recent_alerts), title="now", border_style="cyan")
 
 
 def _row(result: Result) -> str:

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from eddyline.delivery import Result
 from eddyline.events import Event, RoundCommitted, RoundFailed, SourceFailed
 
-LATELY_S = 3.0
+RECENT_S = 3.0
 SHOWN_ALERTS = 6
 
 
-class Seen(NamedTuple):
-    """A round with rows, and where the stream stood behind it."""
+class MeasuredRound(NamedTuple):
+    """A round with rows, and the totals of the stream after it."""
 
     round: RoundCommitted
     at_s: float
@@ -28,7 +28,7 @@ class Tally:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self.rounds: list[Seen] = []
+        self.rounds: list[MeasuredRound] = []
         self.alerts: deque[Result] = deque(maxlen=SHOWN_ALERTS)
         self.failures: list[str] = []
         self._began_s = clock()
@@ -36,7 +36,7 @@ class Tally:
     def hear(self, event: Event) -> None:
         if isinstance(event, RoundCommitted) and event.n_rows:
             trades, alerts = self.n_trades + event.n_rows, self.n_alerts + event.n_results
-            self.rounds.append(Seen(event, self._clock(), trades, alerts))
+            self.rounds.append(MeasuredRound(event, self._clock(), trades, alerts))
         elif isinstance(event, (RoundFailed, SourceFailed)):
             self.failures.append(event.message)
 
@@ -53,9 +53,9 @@ class Tally:
         return sum(measured.round.n_rows for measured in self.rounds if measured.round.version < version)
 
     def rates(self) -> tuple[float, float]:
-        """Trades and alerts a second, lately."""
+        """Trades and alerts a second, over the last seconds."""
         now = self._clock()
-        seconds = min(LATELY_S, now - self._began_s)
+        seconds = min(RECENT_S, now - self._began_s)
         recent_rounds = [measured.round for measured in self.rounds if measured.at_s > now - seconds]
         if seconds <= 0:
             return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""What is said, as data with a text form: results, explanations, verdicts, trials, mistakes, errors.
+"""Answers as data with a text form: results, explanations, verdicts, trials, mistakes, errors.
 
 Enters: facts that rooms above found, or the JSON a server sent. Leaves: documents that print themselves. Nothing here needs the
 engine, so a client loads no more than this.

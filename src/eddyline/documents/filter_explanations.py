@@ -12,7 +12,7 @@ from eddyline.documents.quantities import duration, percent, plural, rounded
 from eddyline.documents.times import iso_time
 from eddyline.events import Event, FilterDrifted, FiltersReordered, PolicySwitched, RetentionRemoved
 
-SOMEBODYS = "another owner's filter"
+OF_ANOTHER_OWNER = "another owner's filter"
 SETTLING = frozenset({"shared_greedy"})  # policies that count queries settled, not rows dropped
 SHOWN = 30  # filters of a stream
 LATEST = 8  # changes
@@ -26,11 +26,11 @@ def change_words(entry: Mapping[str, Any], text: Callable[[int], str | None]) ->
 
     def quoted(k: int) -> str:
         sql = text(k)
-        return SOMEBODYS if sql is None else f"`{sql}`"
+        return OF_ANOTHER_OWNER if sql is None else f"`{sql}`"
 
     if entry["kind"] == "reordered":
-        came, left = quoted(entry["came"]), quoted(entry["left"])
-        return _reordered(entry["policy"], came, left, entry["ratio_came"], entry["ratio_left"])
+        first, second = quoted(entry["came"]), quoted(entry["left"])
+        return _reordered(entry["policy"], first, second, entry["ratio_came"], entry["ratio_left"])
     if entry["kind"] == "switched":
         return _switched(entry["before"], entry["after"], entry["before_s"], entry["after_s"])
     if entry["kind"] == "drifted":
@@ -45,10 +45,8 @@ def event_words(event: Event) -> str | None:
     """What an event of a router, or of retention, says; None of any other event."""
     match event:
         case FiltersReordered():
-            came, left = f"`{event.came}`", f"`{event.left}`"
-            return (
-                f"{event.stream}: {_reordered(event.policy, came, left, event.came_per_s, event.left_per_s)}"
-            )
+            first, second = f"`{event.came}`", f"`{event.left}`"
+            return f"{event.stream}: {_reordered(event.policy, first, second, event.came_per_s, event.left_per_s)}"
         case PolicySwitched():
             words = _switched(event.before, event.after, event.before_s, event.after_s)
             return f"{event.stream}: {words}"
@@ -67,11 +65,11 @@ def _removed(event: RetentionRemoved) -> str:
     return f"{event.n:,} {event.what}{f' ({most}{more})' if most else ''}{until}"
 
 
-def _reordered(policy: str, came: str, left: str, came_per_s: float, left_per_s: float) -> str:
+def _reordered(policy: str, first: str, second: str, first_per_s: float, second_per_s: float) -> str:
     does, what = ("settles", "queries") if policy in SETTLING else ("drops", "rows")
     return (
-        f"{came} now runs before {left}: it {does} {_many(came_per_s)} {what} a second of work, "
-        f"the other {_many(left_per_s)}"
+        f"{first} now runs before {second}: it {does} {_many(first_per_s)} {what} a second of work, "
+        f"the other {_many(second_per_s)}"
     )
 
 
@@ -135,7 +133,7 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[str]:
     )
     yield f"{name}: {plural(len(filters), 'filter')} of {plural(facts['n_queries'], 'query')}, ordered by {policy}"
     for each in filters[:SHOWN]:
-        yield f"  {_place(each)}  {each['text'] or SOMEBODYS}   {_numbers(each)}".rstrip()
+        yield f"  {_place(each)}  {each['text'] or OF_ANOTHER_OWNER}   {_numbers(each)}".rstrip()
     if len(filters) > SHOWN:
         yield f"      … and {len(filters) - SHOWN} more"
     if facts["n_rows"]:
@@ -196,7 +194,7 @@ def _work(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _tree(label: str, node: Mapping[str, Any], indent: str, width: int) -> Iterator[str]:
-    yield f"{indent}{label:<{width}s}{node['text'] or SOMEBODYS}   ({percent(node['share'])} of rows)"
+    yield f"{indent}{label:<{width}s}{node['text'] or OF_ANOTHER_OWNER}   ({percent(node['share'])} of rows)"
     for side in ("passes", "drops"):
         if node[side] is not None:
             yield from _tree(f"{side}:", node[side], indent + (" " * 11 if indent == "  " else "  "), 8)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from eddyline.errors import PropertyError
 
-if TYPE_CHECKING:  # whoever has a table has loaded it
+if TYPE_CHECKING:  # a caller that has a table has loaded it
     import pyarrow as pa
 
 

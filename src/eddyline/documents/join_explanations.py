@@ -53,7 +53,7 @@ def _stream_lines(name: str, facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def origin_line(facts: Mapping[str, Any]) -> str:
-    """One of them in a line."""
+    """How rows of one input look for partners, in a line."""
     if facts["why"] is None:
         return f"no row of {facts['name']} has looked for partners yet"
     return (

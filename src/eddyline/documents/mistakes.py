@@ -12,7 +12,7 @@ from eddyline.errors import EddylineError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands in a file the user wrote; lines and columns are counted from 1."""
+    """A place in a file the user wrote; lines and columns are counted from 1."""
 
     file: Path
     line: int
@@ -57,7 +57,7 @@ class Mistake:
 
 
 class PipelineError(EddylineError):
-    """A pipeline file with mistakes: all of them are in `mistakes`, in the order they stand in the file."""
+    """A pipeline file with mistakes: all of them are in `mistakes`, in the order of the file."""
 
     def __init__(self, file: Path, mistakes: Sequence[Mistake]) -> None:
         n = len(mistakes)

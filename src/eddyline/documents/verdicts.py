@@ -1,4 +1,4 @@
-"""Why a row matched or did not, and how the last rows fared: what each condition of a query said."""
+"""Why a row matched or did not, and how the last rows fared: the verdict of each condition of a query."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class ClauseVerdict:
 
     def __str__(self) -> str:
         sign = {"true": "yes", "false": "no", "null": "no, NULL", "error": "error"}[self.verdict]
-        seen = ", ".join(f"{name} = {_shown(value)}" for name, value in self.values.items())
+        values_text = ", ".join(f"{name} = {_shown(value)}" for name, value in self.values.items())
         return (
             f"{sign:8s} {self.condition}"
-            + (f"   ({seen})" if seen else "")
+            + (f"   ({values_text})" if values_text else "")
             + (f": {self.message}" if self.message else "")
         )
 

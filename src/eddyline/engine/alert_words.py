@@ -71,10 +71,10 @@ class AlertRows:
     batches: list[pa.RecordBatch] = field(default_factory=list)
     entries: list[AlertRow] = field(default_factory=list)
 
-    def values(self, wanted: Mapping[str, AlertRow]) -> dict[str, dict[str, Any]]:
-        """The rows that are wanted, by the name they are wanted under."""
+    def values(self, alert_rows: Mapping[str, AlertRow]) -> dict[str, dict[str, Any]]:
+        """The values of these rows, under the names of `alert_rows`."""
         by_batch: dict[int, list[str]] = {}
-        for name, row in wanted.items():
+        for name, row in alert_rows.items():
             by_batch.setdefault(row.batch, []).append(name)
         found: dict[str, dict[str, Any]] = {}
         for number, names in by_batch.items():
@@ -82,7 +82,7 @@ class AlertRows:
             if not batch.num_columns:
                 found.update((name, {}) for name in names)
                 continue
-            columns = batch.take(pa.array([wanted[name].place for name in names], pa.int64())).columns
+            columns = batch.take(pa.array([alert_rows[name].place for name in names], pa.int64())).columns
             rows = zip(*map(python_values, columns), strict=True)
             found.update(
                 (name, dict(zip(batch.schema.names, row, strict=True)))
@@ -110,27 +110,29 @@ def written(
     """What is to be written of a round: states with their rows, messages from `next_id` on, and counts."""
     places = {result_id(round_, row.arrival, row.key): row for row in rows.entries}
     states = {key: state for key, state in result.states.items() if state is not None}
-    named = [told.state.result for told in result.notices] + [state.result for state in states.values()]
-    values = rows.values({name: places[name] for name in named if name in places})
-    made: dict[str, _Words] = {}  # by result: the first that is asked for is what was sent
+    result_ids = [notice.state.result for notice in result.notices] + [
+        state.result for state in states.values()
+    ]
+    values = rows.values({name: places[name] for name in result_ids if name in places})
+    words_by_result: dict[str, _Words] = {}  # the first that is requested is what was sent
 
     def words(key: AlertKey, state: AlertState, rule: Rule) -> _Words:
         if state.result not in places:
             return _Words(json.loads(stored[key].row), stored[key].message)
-        if state.result not in made:
+        if state.result not in words_by_result:
             row = values[state.result]
-            made[state.result] = _Words(jsonable(row), _text(rule, key, state, row, zone))
-        return made[state.result]
+            words_by_result[state.result] = _Words(jsonable(row), _text(rule, key, state, row, zone))
+        return words_by_result[state.result]
 
     changes = AlertChanges()
     counts: dict[int, list[int]] = {}
-    for told in result.notices:
-        rule = rule_of(*told.key[:2]) or _unknown_rule(told.key[0])
-        said = words(told.key, told.state, rule)
-        of = counts.setdefault(told.key[0], [0, 0, 0, 0])
-        of[0 if told.status == FIRING else 1] += 1
-        of[3] += said.message is None
-        changes.messages.append(_message(next_id + len(changes.messages), round_, told, rule, said))
+    for notice in result.notices:
+        rule = rule_of(*notice.key[:2]) or _unknown_rule(notice.key[0])
+        notice_words = words(notice.key, notice.state, rule)
+        of = counts.setdefault(notice.key[0], [0, 0, 0, 0])
+        of[0 if notice.status == FIRING else 1] += 1
+        of[3] += notice_words.message is None
+        changes.messages.append(_message(next_id + len(changes.messages), round_, notice, rule, notice_words))
     for key in result.suppressed_keys:
         counts.setdefault(key[0], [0, 0, 0, 0])[2] += 1
     for key, state in states.items():
@@ -138,7 +140,7 @@ def written(
         assert known is not None, key
         row, message = words(key, state, known)
         due = due_us(known.form.timing, state)
-        changes.states[key] = StoredAlert(key, state, json.dumps(row), _told(known, message), due)
+        changes.states[key] = StoredAlert(key, state, json.dumps(row), _message_text(known, message), due)
     changes.states.update((key, None) for key in result.states if key not in states and key in stored)
     changes.counts = {query_id: AlertCounts(*of) for query_id, of in counts.items()}
     return changes
@@ -148,26 +150,26 @@ def result_id(round_: Round, arrival: int, key: AlertKey) -> str:
     return f"{round_.number}-{arrival}-{key[0]}"
 
 
-def _message(message_id: int, round_: Round, told: AlertNotice, rule: Rule, said: _Words) -> Message:
-    properties, state = rule.form.properties, told.state
+def _message(message_id: int, round_: Round, notice: AlertNotice, rule: Rule, words: _Words) -> Message:
+    properties, state = rule.form.properties, notice.state
     return Message(
         id=message_id,
-        status=told.status,
+        status=notice.status,
         query=rule.name,
-        query_id=told.key[0],
-        generation=told.key[1],
+        query_id=notice.key[0],
+        generation=notice.key[1],
         owner=properties.owner,
-        key=json.loads(told.key[2]),
+        key=json.loads(notice.key[2]),
         severity=rule.form.severity,
-        message=_told(rule, said.message),
-        row=said.row,
+        message=_message_text(rule, words.message),
+        row=words.row,
         result=state.result,
         round=round_.number,
         at_us=round_.now_us,
         since_us=state.first_us,
         n_rows=state.n_rows,
         n_suppressed=state.n_suppressed,
-        reason=told.reason,
+        reason=notice.reason,
         deliver=properties.deliver,
     )
 
@@ -189,7 +191,7 @@ def _text(
     return rule.form.template.format(row, extras, zone)
 
 
-def _told(rule: Rule, message: str | None) -> str:
+def _message_text(rule: Rule, message: str | None) -> str:
     """A message, or the template as it is written where it could not be filled."""
     if message is not None:
         return message
@@ -198,6 +200,6 @@ def _told(rule: Rule, message: str | None) -> str:
 
 
 def _unknown_rule(query_id: int) -> Rule:
-    """For a query that is forgotten."""
+    """The rule for messages about a query that retention has removed."""
     shape = Shape("", (), (), Condition(), ())
     return Rule(f"q{query_id}", Form(Properties(), shape, AlertTiming(), (), None))

@@ -103,36 +103,38 @@ class Alerting:
         outputs: Mapping[str, FilterOutput] | None,
     ) -> list[Message]:
         """Step 4b of a round that has committed, and of those before it that failed here; returns the messages to send."""
-        said = self.catch_up(round_.number - 1) if self.cursor < round_.number - 1 else []
+        messages = self.catch_up(round_.number - 1) if self.cursor < round_.number - 1 else []
         parts: Iterable[StoredPart | PartMatches] = ()
         if self._catalog.alerts.any:
             if self._durable is not None:
                 parts = [part for part in matches if isinstance(part, StoredPart)]
             elif outputs is not None:
                 parts = self._alert_parts(outputs.values())
-        return said + self._follow(round_, parts)
+        return messages + self._follow(round_, parts)
 
     def catch_up(self, until: int) -> list[Message]:
         """Rounds that committed and have not moved alerts yet, up to this one, from the outbox; returns the messages to send."""
-        said: list[Message] = []
+        messages: list[Message] = []
         if self._durable is None:  # there is nothing to read back
             self.cursor = max(self.cursor, until)
-            return said
+            return messages
         alerts, rounds = self._catalog.alerts, self._durable.rounds
         since = rounds.version_of(self.cursor)
         alerts.mark(self.log.past_queries.ended_since(since, alerts.sinks))
         has_states = bool(self.log.with_states())
         if not alerts.any and not has_states:
             self._advance(until)
-            return said
+            return messages
         listed = rounds.files.after(OUTBOX, self.cursor) if alerts.any else []
         for round_ in rounds.after(self.cursor):
             if round_.number <= until:
                 mine = [file for file in listed if file.round_number == round_.number]
                 self.counters.n_caught_up += 1
-                said += self._follow(round_, [part for file in mine for part in self._durable.parts(file)])
+                messages += self._follow(
+                    round_, [part for file in mine for part in self._durable.parts(file)]
+                )
         self.cursor = max(self.cursor, until)
-        return said
+        return messages
 
     def set_sinks(self, names: Iterable[str]) -> None:
         """Which sinks take alerts: from the next round on, queries delivered to them are alert queries."""
@@ -145,7 +147,7 @@ class Alerting:
         self, query: str, text: str, row: Mapping[str, Any], severity: str, round_number: int, now_us: int
     ) -> Message:
         """A message of the engine itself, under a name that is no query's: it fires, and never resolves."""
-        said = Message(
+        message = Message(
             id=self.log.last_id() + 1,
             status=FIRING,
             query=query,
@@ -163,25 +165,25 @@ class Alerting:
             n_rows=1,
             n_suppressed=0,
         )
-        self._write(AlertChanges(messages=[said]), self.cursor)
-        return said
+        self._write(AlertChanges(messages=[message]), self.cursor)
+        return message
 
     def rule(self, query_id: int, generation: int) -> Rule | None:
-        """What is, or was, to be said about a query in a generation; None if it is no alert query, or not known any more."""
-        made: Registration | PastQuery | None = self._catalog.queries.running_registration(
+        """The alert rule of a query in a generation, present or past; None if it is no alert query, or not known any more."""
+        registration: Registration | PastQuery | None = self._catalog.queries.running_registration(
             query_id, generation
         )
         end = self._ends.get((query_id, generation))
-        if made is None:
-            made = (
+        if registration is None:
+            registration = (
                 self.log.past_queries.find(query_id, generation)
                 if end is None or end.registration is None
                 else end.registration
             )
-        if made is None or not is_alert(made.properties, self._catalog.alerts.sinks):
+        if registration is None or not is_alert(registration.properties, self._catalog.alerts.sinks):
             return None
-        name = made.name if isinstance(made, PastQuery) else made.name(query_id)
-        return Rule(name, self._form(made.properties, made.shape))
+        name = registration.name if isinstance(registration, PastQuery) else registration.name(query_id)
+        return Rule(name, self._form(registration.properties, registration.shape))
 
     def _form(self, properties: Properties, shape: Shape) -> Form:
         form = self._forms.get((properties, id(shape)))
@@ -288,7 +290,7 @@ class Alerting:
                 self._n_open.update([] if after is None else [after.state.state])
 
     def _take_ends(self) -> None:
-        """Which queries ended since the last round; after the catalog was read from the disk, whatever no longer stands."""
+        """Note the queries that ended since the last round; after the catalog was read from disk, all that are not active."""
         ends = self._catalog.alerts.take_ends()
         if ends is None:
             self._note_ended(self.log.with_states())
@@ -302,7 +304,7 @@ class Alerting:
                 self._dropped[end.query_id] = end.version
 
     def _note_ended(self, keys: Iterable[tuple[int, int]]) -> None:
-        """Those that no longer stand will resolve. A round that began before a query ended may bring rows of it afterwards."""
+        """Alerts of inactive queries will resolve. A round that began before a query ended may bring rows of it afterwards."""
         for query_id, generation in keys:
             key = query_id, generation
             if key not in self._ends and self._catalog.queries.running_registration(*key) is None:
@@ -312,7 +314,7 @@ class Alerting:
     def _stored_states(
         self, now_us: int, rows: AlertRows, ended: Mapping[tuple[int, int], AlertEnd]
     ) -> dict[AlertKey, StoredAlert]:
-        """Where the keys stand that this round may move."""
+        """The stored states of the keys that this round may change."""
         log = self.log
         known = log.known_query_ids({query_id for query_id, _ in ended})
         found = [each for key in ended if key[0] in known for each in log.of_query(*key)]

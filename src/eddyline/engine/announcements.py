@@ -45,8 +45,8 @@ class Announcements:
             try:
                 listener(event)
             except Exception as error:  # the round has happened: a listener's fault is only kept
-                said = f"{type(error).__name__}: {error}"
-                self.events.append(CallbackFailed(event.round_number, "", said))
+                error_text = f"{type(error).__name__}: {error}"
+                self.events.append(CallbackFailed(event.round_number, "", error_text))
 
     def announce_ignored(self, round_number: int, stream: str, ignored: Mapping[str, str]) -> None:
         """Announce columns that are not read, each once and only the first of very many."""

@@ -85,7 +85,7 @@ from eddyline.storage import (
 __all__ = ["GC_EVERY", "Durable", "wall_clock_us"]
 
 GC_EVERY = 64  # rounds
-LEFT_US = 86_400_000_000  # after which a file no round lists belongs to no round that still runs
+ORPHAN_US = 86_400_000_000  # after which a file no round lists belongs to no round that still runs
 HOME_ID = "home id"  # a setting
 CLOCK, REMOVED = "retention clock", "removed by retention"  # settings
 
@@ -114,12 +114,12 @@ class Durable:
         self.home = Home(folder, create=create)
         self.damaged: dict[str, str] = {}  # listed files that could not be read back, and why
         self._written: list[str] = []  # files of the round that is running
-        self._n_pins = 0  # who copies listed files just now
+        self._n_pins = 0  # copies of listed files that are in progress
         self._postponed: set[str] = set()  # files unlisted meanwhile
         self._in_use: dict[
             str, tuple[set[str], set[str]]
         ] = {}  # files no round lists: the last but one, and the last
-        self._left: dict[str, int] = {}  # files no round lists, and since when that is known
+        self._orphaned_files: dict[str, int] = {}  # files no round lists, and since when that is known
         self._clock = wall_clock_us if clock is None else clock
         self._uptime = Uptime() if clock is None else None
         try:
@@ -262,13 +262,13 @@ class Durable:
         files: Sequence[ListedFile],
         positions: Mapping[str, object],
         inputs: Sequence[ReadInput] = (),
-        gone: Sequence[str] = (),
+        unlisted_files: Sequence[str] = (),
     ) -> None:
-        """Step 4. Files that are gone from now on are unlisted with it, then removed."""
-        self.rounds.commit(done, progress, files, positions, inputs, gone)
+        """Step 4. `unlisted_files` are unlisted with it, then removed."""
+        self.rounds.commit(done, progress, files, positions, inputs, unlisted_files)
         self._written.clear()
         with contextlib.suppress(EddylineError):  # the round has happened; an opening clears what is left
-            self._remove_files(gone)
+            self._remove_files(unlisted_files)
 
     def write_letters(self, round_: Round, letters: Sequence[DeadLetter]) -> list[ListedFile]:
         """Dead letters of a round, if there are any."""
@@ -302,7 +302,7 @@ class Durable:
         return [] if buffer is None else list(read_windows(buffer))
 
     def write_table(self, round_number: int, blocks: Sequence[TableBlock]) -> ListedFile:
-        """Changes of a table."""
+        """Write changes of a table to a file of the round."""
         return self._put(TABLES, round_number, lambda file: write_table(file, blocks))
 
     def table_files(self) -> list[ListedFile]:
@@ -365,9 +365,9 @@ class Durable:
             if old:
                 self._remove_old(kind, [file for file in files if file.name in old])
                 removed[kind] = len(old)
-        n_left = self._remove_left(now_us)
-        if n_left:
-            removed["left behind"] = n_left
+        n_orphaned = self._remove_orphaned(now_us)
+        if n_orphaned:
+            removed["left behind"] = n_orphaned
         forgotten, n_rounds = self._forget()
         if forgotten:
             self.catalog.forget_templates(forgotten.templates)
@@ -420,12 +420,17 @@ class Durable:
             ]
             yield removal, most
 
-    def _remove_left(self, now_us: int) -> int:
+    def _remove_orphaned(self, now_us: int) -> int:
         """Remove what tasks that failed, or ran twice, have left: files no round lists that have been there for long."""
         listed = {file.name for file in self.rounds.files.all()}
         needed = listed | self.in_use | self._postponed | set(self._written)
-        self._left = {name: self._left.get(name, now_us) for name in self.store.names() if name not in needed}
-        return self.store.remove([name for name, since in self._left.items() if now_us - since > LEFT_US])
+        known = self._orphaned_files
+        self._orphaned_files = {
+            name: known.get(name, now_us) for name in self.store.names() if name not in needed
+        }
+        return self.store.remove(
+            [name for name, since in self._orphaned_files.items() if now_us - since > ORPHAN_US]
+        )
 
     def _forget(self) -> tuple[RemovedVersions, int]:
         """Forget versions and rounds past retention, some of them if there are many; returns what, and how many rounds."""
@@ -473,13 +478,13 @@ class Durable:
 
     def newest(self, kind: str, max_bytes: int) -> list[ListedFile]:
         """The newest files of a kind that fit, oldest first."""
-        taken: list[ListedFile] = []
+        newest_files: list[ListedFile] = []
         for file in reversed(self.rounds.files.all(kind)):
             max_bytes -= file.nbytes
             if max_bytes < 0:
                 break
-            taken.append(file)
-        return taken[::-1]
+            newest_files.append(file)
+        return newest_files[::-1]
 
     def parts(self, file: ListedFile) -> list[StoredPart]:
         buffer = self._read(file)

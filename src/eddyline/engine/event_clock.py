@@ -50,7 +50,7 @@ class EventClock:
         now_us: int,
         unread: AbstractSet[str],
     ) -> dict[str, StreamProgress]:
-        """Where streams are taken to stand, of those that stand elsewhere now.
+        """The assumed progress of streams, of those for which it differs from the present one.
 
         `streams` are those with a time and no key, by name in lower case; `unread` those that are not silent.
         """
@@ -60,38 +60,42 @@ class EventClock:
             if name in progress and len(progress[name].lanes) > 1 and name not in unread:
                 mark = lanes_watermark(stream, progress[name], now_us, watched_us)
                 found[name] = with_watermark(progress[name], mark)
-        standing = {name: found.get(name) or progress.get(name, _NOTHING) for name in streams}
+        assumed_progress = {name: found.get(name) or progress.get(name, _NOTHING) for name in streams}
         joined: set[str] = set()
         for group in groups:
             joined |= group
-            self._lift(sorted(group & streams.keys()), streams, standing, now_us, unread)
+            self._lift(sorted(group & streams.keys()), streams, assumed_progress, now_us, unread)
         for name in streams.keys() - joined:
-            self._lift([name], streams, standing, now_us, unread)
-        return {name: at for name, at in standing.items() if at is not progress.get(name, _NOTHING)}
+            self._lift([name], streams, assumed_progress, now_us, unread)
+        return {name: at for name, at in assumed_progress.items() if at is not progress.get(name, _NOTHING)}
 
     def _lift(
         self,
         group: list[str],
         streams: Mapping[str, Stream],
-        standing: dict[str, StreamProgress],
+        assumed_progress: dict[str, StreamProgress],
         now_us: int,
         unread: AbstractSet[str],
     ) -> None:
-        idle = [n for n in group if n not in unread and self._is_idle(streams[n], standing[n], n, now_us)]
+        idle = [
+            n for n in group if n not in unread and self._is_idle(streams[n], assumed_progress[n], n, now_us)
+        ]
         if not idle:
             return
         marks: dict[str, int | None]
         if len(idle) < len(group):
-            busy = [standing[name].watermark_us for name in group if name not in idle]
+            busy = [assumed_progress[name].watermark_us for name in group if name not in idle]
             least = None if None in busy else min(mark for mark in busy if mark is not None)
             marks = dict.fromkeys(idle, least)
         else:
             by_clock = {
-                n: t for n in idle if (t := self._by_clock(streams[n], standing[n], n, now_us)) is not None
+                n: t
+                for n in idle
+                if (t := self._by_clock(streams[n], assumed_progress[n], n, now_us)) is not None
             }
             marks = {name: by_clock.get(name, min(by_clock.values(), default=None)) for name in idle}
         for name, mark in marks.items():
-            standing[name] = with_watermark(standing[name], mark)
+            assumed_progress[name] = with_watermark(assumed_progress[name], mark)
 
     def _silent_us(self, progress: StreamProgress, name: str, now_us: int) -> int:
         """How long ago its last row came, as far as that is known."""

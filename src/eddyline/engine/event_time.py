@@ -61,7 +61,7 @@ class LaneTimes:
 
     @property
     def latest_us(self) -> int | None:
-        """The largest of all."""
+        """The newest time of all lanes."""
         return max((time for time in self.newest_us.values() if time is not None), default=None)
 
     def _take(self, lane: str, newest: int | None, oldest: int | None) -> None:
@@ -86,7 +86,7 @@ def advanced(
     now_us: int,
     watched_us: int,
 ) -> StreamProgress:
-    """Where a stream stands after a round with so many rows. This process has watched it since `watched_us`."""
+    """The progress of a stream after a round with so many rows. This process has watched it since `watched_us`."""
     after = {
         name: lane
         for name, lane in before.lanes.items()

@@ -37,7 +37,7 @@ class FairLock:
     def __init__(self, round_lock: FairLock | None = None, *, burst: int = BURST) -> None:
         self._round_lock = round_lock
         self._burst = burst
-        self._guard = threading.Lock()  # of what stands below; held for a few instructions only
+        self._guard = threading.Lock()  # of the attributes below; held for a few instructions only
         self._owner: int | None = None
         self._depth = 0
         self._n_passed = 0  # how often others took it since a thread waits
@@ -113,7 +113,7 @@ class FairLock:
             if is_waiting:
                 self._waiting.remove(waiter)
                 if self._owner is None and self._waiting:
-                    self._waiting[0].wake()  # who may have counted on this one
+                    self._waiting[0].wake()  # the next one may have relied on this one
         if not is_waiting:  # it was handed on to this thread meanwhile
             self._let_go()
 

@@ -18,7 +18,7 @@ NAMED = 100  # queries in an event; all of them are in the catalog
 
 
 class FunctionWatch:
-    """Adds up what functions did, and suspends those who need one that only fails."""
+    """Adds up the calls of functions, and suspends queries that need one that only fails."""
 
     def __init__(self, catalog: Catalog, functions: FunctionRegistry) -> None:
         self._catalog = catalog

@@ -21,8 +21,10 @@ from eddyline.types import python_rows
 
 
 def joined_letter(plan: StreamPlan, query_id: int, row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The streams, and the row without marks of windows: {"t.price": 9.5, "n.head": "merger"}."""
+    """The streams, and the row without marks of windows: {"t.price": 9.5, "n.head": "merger"}; of one table, the row as it is."""
     shape = _shape_of(plan, query_id)
+    if shape.join is None:
+        return shape.inputs[0].stream, row
     said: dict[str, Any] = {}
     for name, value in row.items():
         place, _, own = name.partition(".")

@@ -105,7 +105,7 @@ def joined_share(task: ProbeTask) -> tuple[list[tuple[FilterOutput, ReadyStage]]
         return found, stage.n_derived
     finally:
         stage.rollback()
-        replica.calls.forget(stage.first_arrivals())
+        replica.calls.forget(stage.windows.first_arrivals())
 
 
 def _filtered(replica: _Replica, made: JoinedRows, round_: Round) -> FilterOutput:
@@ -206,7 +206,7 @@ def _begin_table(replica: _Replica, name: str, stream: Stream) -> None:
 
 
 def _take(stage: JoinStage, block: WindowBlock, rows: npt.NDArray[np.int64]) -> None:
-    stage.restore(block.stream, lambda bits: stored_rows(block.take(rows), bits))
+    stage.windows.restore(block.stream, lambda bits: stored_rows(block.take(rows), bits))
 
 
 def n_shares(n_rows: int, least: int, most: int) -> int:

@@ -416,7 +416,7 @@ class Joining:
         self.letters = []
         standing = _standing(after)
         self.stage.commit(standing, round_)
-        self.calls.forget(self.stage.first_arrivals())
+        self.calls.forget(self.stage.windows.first_arrivals())
         signatures = [each.signature for each in planned.plan.signatures]
         self.rules.commit()
         own = {name: at.watermark_us for name, at in progress.items()}
@@ -444,7 +444,7 @@ class Joining:
         self.tables.restore(version, progress.keys())
         self.rules.fill()
         for block in blocks:
-            self.stage.restore(block.stream, functools.partial(stored_rows, block))
+            self.stage.windows.restore(block.stream, functools.partial(stored_rows, block))
         self.stage.commit(_standing(planned.progress), Round(0, 0, now_us, 0, 0, {}))
 
     def forget_stream(self, name: str) -> None:

@@ -1,6 +1,6 @@
 """A plan as files, so that workers map it instead of being sent it.
 
-What stands on a stream is written once as a base; a version after it is a small overlay that names what it shares with the base
+The plan of a stream is written once as a base; a version after it is a small overlay that names what it shares with the base
 and holds the rest. The predicate index is written the same way beside it (filters/saved_index.py). None of these files is listed
 in the catalog: they can be written again at any time, and an opening clears them.
 
@@ -36,7 +36,7 @@ Generations = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]  # ids ascendi
 
 @dataclass(frozen=True, slots=True)
 class PlanNames:
-    """The files of one version of what stands on a stream: all a worker gets."""
+    """The files of one version of the plan of a stream: all a worker gets."""
 
     base: StoredFile
     overlay: StoredFile

@@ -8,9 +8,9 @@ clock says, but never negative, and
     across a start of it         LONGEST_STEP_US at most, for nothing else says how long that took
 
 The second bound also holds for a clock that is not the machine's. Time that is not counted keeps things longer; limits of size
-hold all the same. Where the clock stands is committed with each round, each version and each opening, and with what these
+hold all the same. The reading of the clock is committed with each round, each version and each opening, and with what these
 bring: after a restart or a crash it goes on from there, and whether something is past retention does not depend on when that is
-asked.
+checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from eddyline.durations import DAY_US
 from eddyline.storage import CAPTURE, DEAD_LETTERS, OUTBOX
 
 LONGEST_STEP_US = 3_600_000_000
-TOLD_EVERY_US = 60_000_000  # what was removed of one kind
+ANNOUNCE_EVERY_US = 60_000_000  # removals of one kind
 MOST_NAMED = 5  # queries or streams
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -50,7 +50,7 @@ class Retention:
     captures_us: int = 1 * DAY_US
     capture_bytes: int = 1 << 30
     versions_us: int = 30 * DAY_US  # since another took its place
-    version_count: int = 10_000  # beside the one that stands now
+    version_count: int = 10_000  # beside the active one
     rounds_us: int = 30 * DAY_US  # a round of which a file is kept is kept too
     round_count: int = 1_000_000
     message_count: int = 1_000_000  # of alerts; they go with results as to their age
@@ -137,8 +137,8 @@ class Removals:
         self.totals: dict[str, tuple[int, int | None]] = {
             what: (n, until_us) for what, (n, until_us) in json.loads(stored or "{}").items()
         }  # of what lies in files: how much, and up to which now()
-        self._untold: dict[str, Removal] = {}
-        self._told_us: dict[str, int] = {}
+        self._unannounced: dict[str, Removal] = {}
+        self._announced_us: dict[str, int] = {}
 
     def with_(self, removal: Removal) -> str:
         """The totals with this removal, as they are stored with it."""
@@ -147,16 +147,16 @@ class Removals:
         return json.dumps({**self.totals, removal.what: (n + removal.n, until_us)}, sort_keys=True)
 
     def add(self, removal: Removal, totals: str | None = None) -> None:
-        """It has been removed."""
+        """Count a removal that has happened."""
         if totals is not None:
             self.totals = Removals(totals).totals
         if removal.n:
-            self._untold.setdefault(removal.what, Removal(removal.what)).add(removal)
+            self._unannounced.setdefault(removal.what, Removal(removal.what)).add(removal)
 
     def due(self, now_us: int) -> Iterator[Removal]:
         """What is to be announced now: of each kind at once, then no more often than every minute, all that was removed since."""
-        for what in list(self._untold):
-            told_us = self._told_us.get(what)
-            if told_us is None or now_us - told_us >= TOLD_EVERY_US:
-                self._told_us[what] = now_us
-                yield self._untold.pop(what)
+        for what in list(self._unannounced):
+            announced_us = self._announced_us.get(what)
+            if announced_us is None or now_us - announced_us >= ANNOUNCE_EVERY_US:
+                self._announced_us[what] = now_us
+                yield self._unannounced.pop(what)

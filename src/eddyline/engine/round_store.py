@@ -55,7 +55,7 @@ class RoundStore(Protocol):
         files: Sequence[ListedFile],
         positions: Mapping[str, object],
         inputs: Sequence[ReadInput] = (),
-        gone: Sequence[str] = (),
+        unlisted_files: Sequence[str] = (),
     ) -> None:
         """Step 4: from here on the round has happened."""
 
@@ -134,7 +134,7 @@ class MemoryStore:
         files: Sequence[ListedFile],
         positions: Mapping[str, object],
         inputs: Sequence[ReadInput] = (),
-        gone: Sequence[str] = (),
+        unlisted_files: Sequence[str] = (),
     ) -> None:
         return
 

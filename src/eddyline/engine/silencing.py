@@ -43,15 +43,15 @@ class Silencing:
         return [silence for silence in self.all() if silence.holds(version, now_us)]
 
     def released(self, round_: Round, holding: Sequence[Silence]) -> Released:
-        """Keys with something withheld that no silence is about now, and what is left to say about each."""
+        """Keys with something withheld that no silence is about now, and the message still to be sent about each."""
         ids = [silence.id for silence in holding]
         if self._has_withheld is False or ids == self._looked:
             return {}
-        kept = self._log().withheld()
-        self._has_withheld = bool(kept)
+        withheld = self._log().withheld()
+        self._has_withheld = bool(withheld)
         free = {
             key: unsent_messages(each)
-            for key, each in sorted(kept.items())
+            for key, each in sorted(withheld.items())
             if not any(silence.has_message(each.last) for silence in holding)
         }
         if not free:
@@ -72,24 +72,28 @@ class Silencing:
     def withhold(
         self,
         changes: AlertChanges,
-        told: Sequence[AlertNotice],
+        notices: Sequence[AlertNotice],
         holding: Sequence[Silence],
         released: Released,
         is_lasting: Callable[[AlertKey], bool],
     ) -> None:
-        """Of the messages of a round, one for each of `told`: mark those that are withheld, after what is released."""
+        """Of the messages of a round, one for each of `notices`: mark those that are withheld, after what is released."""
         changes.withheld.update(dict.fromkeys(released))
         if holding or self._has_withheld:
-            before = self._log().withheld(each.key for each in told if each.key not in released)
-            messages = [(each.key, m) for each, m in zip(told, changes.messages, strict=True)]
-            kept = silenced_messages(messages, holding, before, is_lasting)
-            changes.messages = kept.messages
-            changes.withheld.update(kept.withheld)
-            changes.silences.update(kept.counts)
-        said = [message for message in released.values() if message is not None]
-        if said:
-            first = changes.messages[0].id - len(said) if changes.messages else self._log().last_id() + 1
-            changes.messages[:0] = [replace(m, id=first + k) for k, m in enumerate(said)]
+            before = self._log().withheld(each.key for each in notices if each.key not in released)
+            messages = [(each.key, m) for each, m in zip(notices, changes.messages, strict=True)]
+            outcome = silenced_messages(messages, holding, before, is_lasting)
+            changes.messages = outcome.messages
+            changes.withheld.update(outcome.withheld)
+            changes.silences.update(outcome.counts)
+        released_messages = [message for message in released.values() if message is not None]
+        if released_messages:
+            first = (
+                changes.messages[0].id - len(released_messages)
+                if changes.messages
+                else self._log().last_id() + 1
+            )
+            changes.messages[:0] = [replace(m, id=first + k) for k, m in enumerate(released_messages)]
 
     def written(self, changes: AlertChanges, holding: Sequence[Silence]) -> None:
         """What `released` and `withhold` found is on the disk."""

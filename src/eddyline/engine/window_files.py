@@ -81,14 +81,14 @@ class WindowFiles:
     def write(self, round_number: int, stage: JoinStage) -> list[ListedFile]:
         """Step 3: a file of what the round has stored, if there is anything."""
         self._new, self._gone = None, self._empty(stage)
-        built = {stream: rows for stream, rows in stage.built_rows.items() if len(rows)}
+        built = {stream: rows for stream, rows in stage.windows.built_rows.items() if len(rows)}
         if not built:
             return []
         kept = [file for file in self._files if file.name not in self._gone]
         n_merged = n_to_merge([file.nbytes for file in kept], sum(_nbytes(rows) for rows in built.values()))
         if n_merged:
             since = kept[-n_merged].first_arrival
-            built = {stream: stage.stored_rows(stream, since) for stream in stage.stems}
+            built = {stream: stage.windows.stored_rows(stream, since) for stream in stage.stems}
         blocks = [_block(stream, rows, stage) for stream, rows in built.items() if len(rows)]
         listed = self._durable.write_windows(round_number, blocks)
         first, last = _range(blocks)
@@ -122,7 +122,7 @@ class WindowFiles:
 
     def _empty(self, stage: JoinStage) -> list[str]:
         """The oldest files, of which no row is kept."""
-        first = min(stage.first_arrivals().values(), default=None)
+        first = min(stage.windows.first_arrivals().values(), default=None)
         return [file.name for file in self._files if first is None or file.last_arrival < first]
 
 
@@ -136,7 +136,7 @@ def _block(stream: str, rows: StoredRows, stage: JoinStage) -> WindowBlock:
         rows.version,
         rows.now_us,
         rows.wants,
-        stage.bits(stream),
+        stage.windows.bits(stream),
     )
 
 

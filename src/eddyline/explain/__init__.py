@@ -1,4 +1,4 @@
-"""What is said about queries and about the engine: explanations, why and why not, trials, counters.
+"""Facts about queries and about the engine: explanations, why and why not, trials, counters.
 
 Enters: an engine's rounds, under their lock. Leaves: documents with a text form.
 """

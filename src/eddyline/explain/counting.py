@@ -1,6 +1,6 @@
-"""An engine in numbers: what it did since it was opened, and how it stands now.
+"""An engine in numbers: what it did since it was opened, and its present state.
 
-What rounds and sinks announce is counted as it comes (`Tally`); the rest is looked up when somebody asks, under one short hold of
+What rounds and sinks announce is counted as it comes (`Tally`); the rest is looked up on request, under one short hold of
 the engine's lock: nothing here grows with the number of queries, alerts, rounds or files.
 """
 
@@ -162,7 +162,7 @@ class Counters:
     n_rounds_failed: int
     n_rows: int
     n_results: int
-    n_results_dropped: int  # left memory before anybody read them
+    n_results_dropped: int  # left memory before they were read
     n_dead: int
     n_late: int
     total: Totals
@@ -387,16 +387,16 @@ def _store(folder: Path, kinds: Mapping[str, tuple[int, int]], removed: Mapping[
 def busiest(rounds: RoundEngine, most: int) -> dict[str, list[dict[str, Any]]]:
     """Queries with most results ("results") and with most dead letters ("failing"), the most first. The lock is held."""
     ids, counts = rounds.results.most_produced(2 * most)  # some of them may be dropped
-    by_results = [_standing(rounds, int(i), int(n)) for i, n in zip(ids, counts, strict=True)]
+    by_results = [_query_entry(rounds, int(i), int(n)) for i, n in zip(ids, counts, strict=True)]
     dead = rounds.dead_letters.by_query.most_common(2 * most)
-    by_dead = [_standing(rounds, i, rounds.results.n_produced_by(i)) for i, _ in dead]
+    by_dead = [_query_entry(rounds, i, rounds.results.n_produced_by(i)) for i, _ in dead]
     return {
         "results": [query for query in by_results if query is not None][:most],
         "failing": [query for query in by_dead if query is not None][:most],
     }
 
 
-def _standing(rounds: RoundEngine, query_id: int, n_results: int) -> dict[str, Any] | None:
+def _query_entry(rounds: RoundEngine, query_id: int, n_results: int) -> dict[str, Any] | None:
     """One query in a list, or None if it was dropped."""
     state = rounds.catalog.queries.state(query_id)
     if state is QueryState.DROPPED:

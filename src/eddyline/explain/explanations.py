@@ -126,7 +126,7 @@ def condition_texts(record: QueryRecord, clauses: Sequence[Clause] | None = None
 
 
 def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:
-    """Those of its stream; none of a join that does not stand yet."""
+    """Those of its stream; none of a join that no registered query has yet."""
     signatures = rounds.catalog.plans.signatures()
     if shape.join is not None and all(each.name != shape.stream for each in signatures):
         return ()
@@ -166,7 +166,7 @@ def explain_index(rounds: RoundEngine) -> IndexExplanation:
         if signature is not None:
             structures = [_of_streams(each, signature) for each in structures]
         elif rounds.catalog.find_stream(name) is None:
-            continue  # of a join that no longer stands
+            continue  # of a join that no query has any more
         stream = rounds.catalog.plan(name).stream if signature is None else signature_words(signature)
         found.append({"stream": stream, **facts, "structures": structures})
     return IndexExplanation(found)

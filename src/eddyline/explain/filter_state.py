@@ -1,10 +1,10 @@
 """What routers do, as facts for people: the order of expensive filters, what each costs and lets through, and why it changed.
 
-Enters: the stage of a stream and its plan; for somebody who may not see everything, also their queries. Leaves: a document ready
+Enters: the stage of a stream and its plan; for a user who may not see everything, also their queries. Leaves: a document ready
 for JSON. `documents/filter_explanations.py` says it in words, and the dashboard draws it.
 
-What queries would have evaluated each for itself, without sharing, is told from sampled rows: every query in its own best order,
-by drops per second, up to the first filter that drops the row. So it is about so many.
+What queries would have evaluated each for itself, without sharing, is estimated from sampled rows: every query in its own best
+order, by drops per second, up to the first filter that drops the row. So it is about so many.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Bound:
 
 @dataclass(frozen=True)
 class _Needed:
-    """Who needs which filters of a stream, by key. `own` are those of whoever asks; None if they may see all."""
+    """How many queries need which filters of a stream, by key. `own` are those of the caller; None if it may see all."""
 
     n_queries: Mapping[str, int]
     n_with_filters: int  # queries
@@ -86,13 +86,13 @@ class _Needed:
         return self.own is None or key in self.own
 
     def text(self, key: str) -> str | None:
-        """The filter as SQL, for who may see it."""
+        """The filter as SQL, or None if the caller may not see it."""
         return filter_text(key) if self.may_see(key) else None
 
 
 _guard = threading.Lock()
 _pools: WeakKeyDictionary[FilterStage, FilterPool] = WeakKeyDictionary()
-_everybodys: WeakKeyDictionary[FilterStage, tuple[int, _Needed]] = WeakKeyDictionary()  # and its version
+_needed_by_all: WeakKeyDictionary[FilterStage, tuple[int, _Needed]] = WeakKeyDictionary()  # and its version
 _bounds: WeakKeyDictionary[Router, _Bound] = WeakKeyDictionary()
 
 
@@ -104,7 +104,7 @@ def filter_facts(
 ) -> dict[str, Any]:
     """All about the filters of a stream.
 
-    `own` are the queries of somebody who may see no others: filters that none of them needs have no text and no numbers.
+    `own` are the queries of a user who may see no others: filters that none of them needs have no text and no numbers.
     `with_bound` asks also how far from the best possible the order is, which takes a moment.
     """
     with rounds.lock:
@@ -123,7 +123,7 @@ def filter_facts(
         "n_queries": needed.n_with_filters,
     }
     view = _look(stage, rounds.routing.policy)
-    shown = _standing(view, needed)
+    shown = _filters_in_use(view, needed)
     alone, is_at_least = _alone(view)
     facts |= _totals(view, alone, is_at_least)
     facts["filters"] = _filters(view, shown, needed, alone)
@@ -162,8 +162,8 @@ def _in_column_words(facts: Any, signature: Signature) -> Any:
 
 
 def clause_filters(rounds: RoundEngine, record: QueryRecord) -> list[dict[str, Any] | None]:
-    """For each clause of a query, registered or not, the filter it is, or None: how many other queries have it, where it
-    stands in the order, what it costs and lets through. The lock is held."""
+    """For each clause of a query, registered or not, the filter it is, or None: how many other queries have it, its
+    place in the order, what it costs and lets through. The lock is held."""
     clauses = record.shape.condition.clauses
     found: list[dict[str, Any] | None] = [None] * len(clauses)
     dear = [number for number, clause in enumerate(clauses) if is_dear(clause)]
@@ -172,13 +172,13 @@ def clause_filters(rounds: RoundEngine, record: QueryRecord) -> list[dict[str, A
     if record.shape.join is not None and all(
         each.name != record.shape.stream for each in rounds.catalog.plans.signatures()
     ):
-        return found  # the first of its join, which does not stand yet
+        return found  # the first of its join, which no registered query has yet
     plan = rounds.catalog.plan(record.shape.stream)
     stage = dict(rounds.stages()).get(record.shape.stream.lower())
     needed = _needed(rounds, stage, plan, None)
     segment, is_live = _alone_in_a_segment(record), _is_live(plan, record)
     view = _look(stage, rounds.routing.policy)
-    shown = _standing(view, needed)
+    shown = _filters_in_use(view, needed)
     numbers = {view.keys[k]: k for k in shown}
     for number in dear:
         key = filter_key([with_constants(atom.condition, segment, 0) for atom in clauses[number].atoms])
@@ -207,7 +207,7 @@ def _look(stage: FilterStage | None, policy: str) -> _StageView:
         )
 
 
-def _standing(view: _StageView, needed: _Needed) -> list[int]:
+def _filters_in_use(view: _StageView, needed: _Needed) -> list[int]:
     """Filters that some query needs, in the order in which they run."""
     return [k for k in view.snapshot["order"] if view.keys[k] in needed.n_queries]
 
@@ -234,9 +234,9 @@ def _needed(rounds: RoundEngine, stage: FilterStage | None, plan: StreamPlan, ow
     with _guard:
         if stage is None or own is not None:
             return _counted(_pool(rounds, stage), plan, own)
-        known = _everybodys.get(stage)
+        known = _needed_by_all.get(stage)
         if known is None or known[0] != plan.version:
-            known = _everybodys[stage] = plan.version, _counted(_pool(rounds, stage), plan, None)
+            known = _needed_by_all[stage] = plan.version, _counted(_pool(rounds, stage), plan, None)
         return known[1]
 
 
@@ -374,7 +374,7 @@ def _bits(sets: Sequence[int], n_classes: int, n_rows: int) -> BoolMatrix:
 
 
 def _bound(stage: FilterStage, view: _StageView) -> dict[str, Any] | None:
-    """What the order that decides costs a row, by how much that is more than any strategy needs; None if it cannot be told."""
+    """What the order that decides costs a row, by how much that is more than any strategy needs; None if it is unknown."""
     known = _bounds.get(stage.router)
     n_rows = view.snapshot["n_rows"]
     if known is not None and known.generation == view.generation and n_rows <= GROWN * known.n_rows:
@@ -437,7 +437,7 @@ def _tree(node: Mapping[str, Any] | None, text: Callable[[int], str | None]) -> 
 
 
 def _history(view: _StageView, shown: frozenset[int], needed: _Needed) -> list[dict[str, Any]]:
-    """Changes, the oldest first, with the order after each: of the filters that stand, the first places.
+    """Changes, the oldest first, with the order after each: of the filters in use, the first places.
 
     Those that are about filters of others alone have no words.
     """

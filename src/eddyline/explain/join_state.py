@@ -33,7 +33,7 @@ from eddyline.sql import (
 
 HISTORY_POINTS = 240  # of sizes; when there are more, every second one goes
 FIRST_SPACING_US = 1_000_000  # of round time, between two of them
-_KEPT = (Role.WINDOW, Role.TABLE, Role.AS_OF)
+_STORED_ROLES = (Role.WINDOW, Role.TABLE, Role.AS_OF)
 _COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")
 
 
@@ -43,8 +43,8 @@ Ids = npt.NDArray[np.int32]
 def join_facts(rounds: RoundEngine, *, own: Ids | None = None) -> JoinsExplanation:
     """All joins. The lock is held.
 
-    `own` are the queries of somebody who may see no others: joins that none of them has are not told, nor by what those find
-    rows.
+    `own` are the queries of a user who may see no others: joins that none of them has are left out, and so is what those
+    find rows by.
     """
     catalog = rounds.catalog
     joins = [
@@ -73,7 +73,7 @@ def _found_by(signatures: Iterable[Signature], name: str) -> list[str]:
     for signature in signatures:
         for place in signature.places(name):
             sides = [key.side(place) for key in signature.keys if place in (key.left, key.right)]
-            if sides and signature.inputs[place].role in _KEPT:
+            if sides and signature.inputs[place].role in _STORED_ROLES:
                 found[", ".join(dict.fromkeys(render(side) for side in sides))] = None
     return list(found)
 
@@ -111,7 +111,7 @@ def _stream_facts(rounds: RoundEngine, name: str, held: Mapping[str, Any] | None
         "partitions": [dataclasses.asdict(each) for each in partitions_of(rounds, name)],
     }
     if stem is not None and stem.n_rows:
-        oldest_us = int(stem.now_us[stem.every_row()[0]])
+        oldest_us = int(stem.rows.now_us[stem.numbers.every_row()[0]])
         facts["oldest"] = iso_time(oldest_us)
         facts["oldest_age_s"] = max(0.0, (rounds.now_us() - oldest_us) / 1e6)
     return facts
@@ -122,7 +122,7 @@ def _sharing(rounds: RoundEngine, name: str) -> list[Signature]:
     return [
         signature
         for signature in rounds.catalog.plans.signatures()
-        if any(signature.inputs[place].role in _KEPT for place in signature.places(name))
+        if any(signature.inputs[place].role in _STORED_ROLES for place in signature.places(name))
     ]
 
 
@@ -149,7 +149,7 @@ def _signature_facts(rounds: RoundEngine, signature: Signature) -> dict[str, Any
 
 
 def key_words(signature: Signature, inputs: Sequence[Input], order: Sequence[int] = ()) -> list[str]:
-    """The equalities, with what the inputs are called; the one that is earlier in `order` stands first."""
+    """The equalities, with what the inputs are called; the one that is earlier in `order` comes first."""
     found = []
     for key in signature.keys:
         sides = sorted((key.left, key.right), key=order.index) if order else (key.left, key.right)
@@ -178,7 +178,7 @@ def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class JoinCounters:
-    """All joins that stand: since rows first came to them in this process."""
+    """All joins of registered queries: since rows first came to them in this process."""
 
     n_signatures: int = 0
     n_drivers: int = 0  # rows that looked for partners
@@ -215,7 +215,7 @@ def query_join_facts(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any]
             "kept": retention_words(shape, place),
             "held": None,
         }
-        if signature.inputs[place].role in _KEPT:
+        if signature.inputs[place].role in _STORED_ROLES:
             known = held.get(name, {"rows": 0, "nbytes": 0})
             n_queries = sum(rounds.catalog.plan(each.name).n_queries for each in _sharing(rounds, name))
             facts["held"] = {"rows": known["rows"], "nbytes": known["nbytes"], "n_queries": n_queries}
@@ -243,7 +243,7 @@ class JoinHistory:
         self._spacing_us = FIRST_SPACING_US
 
     def heard(self, event: Event) -> None:
-        """Told of every round, with the lock held."""
+        """Take the sizes after a round. The caller holds the lock."""
         if isinstance(event, RoundCommitted) and (self._points or held_facts(self._rounds)):
             now_us = self._rounds.context().now_us
             if self._points and now_us - self._points[-1]["at_us"] < self._spacing_us:

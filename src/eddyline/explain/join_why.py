@@ -2,7 +2,7 @@
 
 Conditions are asked about one row of each input, or about the last rows of each stream: first what a query says of an input
 alone, then the equalities, then all that is about several inputs. What depends on when rows arrive, such as being among the
-newest hundred, cannot be said of rows alone and is left out, with a note.
+newest hundred, is unknown from rows alone and is left out, with a note.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ Numbers = npt.NDArray[np.int64]
 
 
 def why_join(
-    rounds: RoundEngine, record: QueryRecord, given: Mapping[str, Any], recorded: Sequence[pa.Array] = ()
+    rounds: RoundEngine, record: QueryRecord, row_values: Mapping[str, Any], recorded: Sequence[pa.Array] = ()
 ) -> JoinWhy:
     """What each condition of a join says about one row of each input, given by its alias; missing columns are NULL.
 
     Also as `alias.column`: value. Raises UnknownNameError or SchemaError for what does not fit.
     """
     shape = record.shape
-    rows = _rows_by_alias(shape, given)
+    rows = _rows_by_alias(shape, row_values)
     names: list[str] = []
     columns: list[pa.Array] = []
     for place, entry in enumerate(shape.inputs):
@@ -78,12 +78,12 @@ def why_join(
     return JoinWhy(found.query, found.matches, clauses, found.error, (*found.notes, *notes))
 
 
-def _rows_by_alias(shape: Shape, given: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _rows_by_alias(shape: Shape, row_values: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """By alias in lower case; an input that is not given has NULL in all columns."""
     aliases = [entry.alias for entry in shape.inputs]
     known = {alias.lower() for alias in aliases}
     found: dict[str, dict[str, Any]] = {alias: {} for alias in known}
-    for name, value in given.items():
+    for name, value in row_values.items():
         alias, dot, column = name.partition(".")
         if alias.lower() not in known or (not dot and not isinstance(value, Mapping)):
             like = ", ".join(f'"{each}": {{…}}' for each in _written_aliases(shape))
@@ -246,19 +246,19 @@ def _frame(rounds: RoundEngine, record: QueryRecord, rows: pa.RecordBatch) -> Fr
 
 
 def _keys_of(
-    rounds: RoundEngine, shape: Shape, rows: pa.RecordBatch, place: int, other: int, taken: Numbers
+    rounds: RoundEngine, shape: Shape, rows: pa.RecordBatch, place: int, other: int, row_numbers: Numbers
 ) -> list[tuple[Any, ...] | None]:
-    """By row that was taken, what it brings to the equalities with another input; None where a part is NULL."""
+    """By row of `row_numbers`, what it brings to the equalities with another input; None where a part is NULL."""
     assert shape.join is not None, shape.key
     columns = {("", name): column for name, column in zip(rows.schema.names, rows.columns, strict=True)}
     frame = Frame(rows.num_rows, columns, [], rounds.context())
     keys = [key for key in shape.join.signature.keys if {key.left, key.right} == {place, other}]
     values = [
-        frame.array(evaluated_expression(key.side(place), frame)).take(pa.array(taken)).to_pylist()
+        frame.array(evaluated_expression(key.side(place), frame)).take(pa.array(row_numbers)).to_pylist()
         for key in keys
     ]
     if not values:
-        return [()] * len(taken)
+        return [()] * len(row_numbers)
     return [None if None in row else row for row in zip(*values, strict=True)]
 
 
@@ -306,7 +306,7 @@ def _pairs(
         is_all = len(met) <= MOST_PAIRS
         rows = [np.array([pair[k] for pair in met[:MOST_PAIRS]], np.int64) for k in (0, 1)]
     names, columns = [], []
-    for place, (batch, taken) in enumerate(zip(inputs, rows, strict=True)):
+    for place, (batch, row_numbers) in enumerate(zip(inputs, rows, strict=True)):
         names += [joined_name(place, name) for name in batch.schema.names]
-        columns += batch.take(pa.array(taken)).columns
+        columns += batch.take(pa.array(row_numbers)).columns
     return pa.RecordBatch.from_arrays(columns, names=names), is_all

@@ -1,4 +1,4 @@
-"""Trying a query on rows that came lately, before it is registered: `Engine.try_query`, the editor's *Try it*.
+"""Trying a query on recent rows, before it is registered: `Engine.try_query`, the editor's *Try it*.
 
 Recent rows are those the process keeps for `why_not` (`recent_rows` of each stream). Nothing is registered, delivered or counted,
 and no round waits: only finding the rows takes the engine's lock.

@@ -102,7 +102,7 @@ def beyond(array: pa.Array, limit: Decimal | int, low: Decimal | int | None = No
 
 
 def truncated_decimals(array: pa.Array) -> pa.Array:
-    """What stands before the point, as DECIMAL(38, 0)."""
+    """The digits before the point, as DECIMAL(38, 0)."""
     to = pa.decimal128(MAX_PRECISION, 0)
     if array.type.scale == MAX_PRECISION:  # nothing does, and Arrow refuses to say so
         return pc.if_else(array.is_valid(), pa.scalar(Decimal(0), to), pa.scalar(None, to))
@@ -316,6 +316,6 @@ def _integers(array: pa.Array) -> list[int | None]:
 def _from_integers(values: list[int | None], to: pa.DataType) -> tuple[pa.Array, Mask | None]:
     limit = 10**to.precision
     outside = np.array([v is not None and abs(v) >= limit for v in values], dtype=bool)
-    kept = [None if v is None or bad else Decimal(v) for v, bad in zip(values, outside, strict=True)]
-    built = relabelled_decimals(pa.array(kept, pa.decimal128(MAX_PRECISION, 0)), to.precision, to.scale)
+    decimals = [None if v is None or bad else Decimal(v) for v, bad in zip(values, outside, strict=True)]
+    built = relabelled_decimals(pa.array(decimals, pa.decimal128(MAX_PRECISION, 0)), to.precision, to.scale)
     return built, outside if outside.any() else None

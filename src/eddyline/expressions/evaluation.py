@@ -143,18 +143,18 @@ def _call_user_function(expression: UserCall, frame: Frame) -> Evaluation:
     assert frame.context.call_function is not None, f"no function registry for {expression.function}"
     arguments = [_evaluate(argument, frame) for argument in expression.arguments]
     argument_errors = merge_errors(*(a.errors for a in arguments))
-    wanted = np.ones(frame.n_rows, dtype=bool) if argument_errors is None else argument_errors == 0
+    wanted_mask = np.ones(frame.n_rows, dtype=bool) if argument_errors is None else argument_errors == 0
     before = frame.call_results.get(expression)
     if before is not None:
-        wanted &= ~before.rows
-    rows = np.flatnonzero(wanted)
+        wanted_mask &= ~before.rows
+    rows = np.flatnonzero(wanted_mask)
     codes = np.zeros(frame.n_rows, np.int32) if argument_errors is None else argument_errors.copy()
     values = pa.nulls(frame.n_rows, expression.type)
     if len(rows) or before is None:
-        given, failed = _called_on(expression, [frame.array(a) for a in arguments], rows, frame)
+        results, failed = _called_on(expression, [frame.array(a) for a in arguments], rows, frame)
         for position, message in failed:
             codes[rows[position]] = frame.code("FUNCTION_FAILED", message)
-        values = spread(given, rows, frame.n_rows)
+        values = spread(results, rows, frame.n_rows)
     if before is not None:
         values = pc.if_else(pa.array(before.rows), before.values, values)
         codes = np.where(before.rows, before.errors, codes).astype(np.int32)
@@ -174,10 +174,10 @@ def _called_on(
         return frame.context.call_function(call, columns, len(rows))
     _, first, back = np.unique(frame.alike(call)[rows], return_index=True, return_inverse=True)
     columns = [column.take(pa.array(rows[first])) for column in columns]
-    given, failed = frame.context.call_function(call, columns, len(first))
+    results, failed = frame.context.call_function(call, columns, len(first))
     messages = dict(failed)
     everywhere = [(at, messages[one]) for at, one in enumerate(back.tolist()) if one in messages]
-    return given.take(pa.array(back)), everywhere
+    return results.take(pa.array(back)), everywhere
 
 
 def spread(values: pa.Array, rows: npt.NDArray[np.int64], n_rows: int) -> pa.Array:
@@ -193,7 +193,7 @@ def remember_calls(frame: Frame, some: Frame, positions: npt.NDArray[np.int64]) 
     """Keep in `frame` what users' functions gave on the rows `some` was made of."""
     for call, called in some.call_results.items():
         before = frame.call_results.get(call)
-        seen = np.zeros(frame.n_rows, dtype=bool) if before is None else before.rows.copy()
+        has_result = np.zeros(frame.n_rows, dtype=bool) if before is None else before.rows.copy()
         errors = np.zeros(frame.n_rows, np.int32) if before is None else before.errors.copy()
         new = np.zeros(frame.n_rows, dtype=bool)
         new[positions] = called.rows
@@ -201,7 +201,7 @@ def remember_calls(frame: Frame, some: Frame, positions: npt.NDArray[np.int64]) 
         if before is not None:
             values = pc.if_else(pa.array(new), values, before.values)
         errors[positions] = np.where(called.rows, called.errors, errors[positions])
-        now = CallResult(seen | new, values, errors)
+        now = CallResult(has_result | new, values, errors)
         frame.call_results[call] = now if frame.alike is None else now.wherever_alike(frame.alike(call))
 
 

@@ -62,8 +62,8 @@ def check_elements(function: str, n: int) -> None:
 def check_steps(function: str, n: int) -> None:
     """Refuse to compare so many pairs of characters."""
     if n > MOST_STEPS:
-        said = f"{function} would compare {n:,} pairs of characters on one row; at most {MOST_STEPS:,} are compared"
-        raise RowError(TOO_MUCH_WORK, said)
+        message = f"{function} would compare {n:,} pairs of characters on one row; at most {MOST_STEPS:,} are compared"
+        raise RowError(TOO_MUCH_WORK, message)
 
 
 def _too_long(function: str, what: str, length: int, most: int, unit: str) -> str:

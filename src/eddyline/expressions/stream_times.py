@@ -56,8 +56,8 @@ def _of_numbers(column: pa.Array, unit: str) -> ReadTimes:
         numbers = np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
         limit = int(_LARGEST / scale)
         is_fine = is_known & ((numbers >= -limit) & (numbers <= limit) if scale > 1 else True)
-        kept = np.where(is_fine, numbers, 0)
-        times = kept * scale.numerator if scale >= 1 else kept // scale.denominator
+        safe_numbers = np.where(is_fine, numbers, 0)
+        times = safe_numbers * scale.numerator if scale >= 1 else safe_numbers // scale.denominator
     else:
         values = np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
         with np.errstate(over="ignore", invalid="ignore"):

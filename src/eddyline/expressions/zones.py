@@ -188,7 +188,7 @@ _HEADER = 44
 
 
 def _block_size(data: bytes) -> int:
-    """Bytes of the 32-bit table that stands first."""
+    """Bytes of the 32-bit table that comes first."""
     isut, isstd, leap, n_times, n_types, n_chars = struct.unpack_from(">6l", data, 20)
     return int(_HEADER + 5 * n_times + 6 * n_types + n_chars + 8 * leap + isstd + isut)
 

@@ -151,13 +151,15 @@ class Assembly:
         if place.kind == BITSETS:
             blocks, used = self._bitsets(pieces)
             return PlacedStructure(BITSETS, blocks, used, place.is_exact, serves_planes=True)
-        ids, lows, highs, keys, asked = _boxes(place, pieces)
+        ids, lows, highs, keys, asked_bits = _boxes(place, pieces)
         if place.kind == LEAVES:
             leaves = LeafBlocks.build(ids, place.attributes, lows, highs)
             return PlacedStructure(LEAVES, leaves, place.attributes, place.is_exact, serves_planes=False)
         lists: Structure
-        if len(asked) and asked.min() != asked.max():
-            lists = MixedKeyLists.build(ids, place.key_attribute, keys, place.attributes, lows, highs, asked)
+        if len(asked_bits) and asked_bits.min() != asked_bits.max():
+            lists = MixedKeyLists.build(
+                ids, place.key_attribute, keys, place.attributes, lows, highs, asked_bits
+            )
         else:
             lists = KeyLists.build(ids, place.key_attribute, keys, place.attributes, lows, highs)
         looked_at = tuple(sorted({place.key_attribute, *place.attributes}))
@@ -185,8 +187,10 @@ class Assembly:
             for number, plane in enumerate(block.planes, start=1):
                 pieces_of = zip(plane.attributes, plane.lanes, plane.lows, plane.highs, strict=True)
                 for attribute, of_lanes, lows, highs in pieces_of:
-                    kept = to_lane[of_lanes] >= 0
-                    ranges.add(to_lane[of_lanes][kept], number, attribute, lows[kept], highs[kept])
+                    is_placed = to_lane[of_lanes] >= 0
+                    ranges.add(
+                        to_lane[of_lanes][is_placed], number, attribute, lows[is_placed], highs[is_placed]
+                    )
                 for attribute, of_lanes in zip(plane.null_attributes, plane.null_lanes, strict=True):
                     nulls.add(to_lane[of_lanes][to_lane[of_lanes] >= 0], number, attribute)
         ids = np.concatenate([piece.ids for piece in pieces])
@@ -263,7 +267,7 @@ def _forbidden(low: Keys, high: Keys) -> Iterator[tuple[Positions, Keys, Keys]]:
 
 def _boxes(place: _Place, pieces: list[_Piece]) -> tuple[QueryIds, Keys, Keys, Keys, npt.NDArray[np.uint8]]:
     """Ids, lows and highs by attribute, keys if the place has some, and which attributes are asked about, of all entries."""
-    ids, keys, asked = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.uint8)]
+    ids, keys, asked_bits = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.uint8)]
     lows: list[list[Keys]] = [[np.empty(0, np.int64)] for _ in place.attributes]
     highs: list[list[Keys]] = [[np.empty(0, np.int64)] for _ in place.attributes]
     for piece in pieces:
@@ -286,13 +290,13 @@ def _boxes(place: _Place, pieces: list[_Piece]) -> tuple[QueryIds, Keys, Keys, K
             else:
                 lows[k].append(np.full(len(lanes), LOWEST))
                 highs[k].append(np.full(len(lanes), HIGHEST))
-        asked.append(np.full(len(lanes), bits, np.uint8))
+        asked_bits.append(np.full(len(lanes), bits, np.uint8))
     n = sum(len(part) for part in ids)
     stacked = [
         np.stack([np.concatenate(parts) for parts in side]) if side else np.empty((0, n), np.int64)
         for side in (lows, highs)
     ]
-    return np.concatenate(ids), stacked[0], stacked[1], np.concatenate(keys), np.concatenate(asked)
+    return np.concatenate(ids), stacked[0], stacked[1], np.concatenate(keys), np.concatenate(asked_bits)
 
 
 def _is_the_key(place: _Place, piece: _Piece, attribute: int) -> bool:

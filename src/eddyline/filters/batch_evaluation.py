@@ -2,8 +2,8 @@
 
 An expression without constants of a query is computed per row and remembered, on all rows or only on those a query still asks
 about. One with constants is computed over (row, query) pairs; calls of users' functions inside it are still made once per row and
-constants of their own. What a call gave is remembered wherever it stands, also in a branch that only some rows take. A function
-that is not deterministic is called for every pair by itself, once for each place in the text.
+constants of their own. The result of a call is remembered wherever it occurs, also in a branch that only some rows take. A
+function that is not deterministic is called for every pair by itself, once for each place in the text.
 
 An attribute of the predicate index is computed on all rows, once, and turned into keys. If a fault of ours in its expression
 breaks the batch, the rows at fault are found by halving; they are in error, the others have their values.
@@ -74,7 +74,7 @@ class BatchEvaluation:
     recorded_calls: RecordedCalls = field(default_factory=RecordedCalls)
 
     def code(self, failure: Failure) -> int:
-        """The number that stands for this failure in this batch."""
+        """The number of this failure in this batch."""
         code = self._codes.get(failure)
         if code is None:
             self.failures.append(failure)
@@ -156,9 +156,9 @@ class BatchEvaluation:
         known = self._known_values.get(expression)
         if known is None:
             known = self._known_values[expression] = _KnownValues(np.zeros(len(self.batch), dtype=bool))
-        asked = np.zeros(len(self.batch), dtype=bool)
-        asked[rows] = True
-        missing = np.flatnonzero(asked & ~known.is_known)
+        is_needed = np.zeros(len(self.batch), dtype=bool)
+        is_needed[rows] = True
+        missing = np.flatnonzero(is_needed & ~known.is_known)
         if len(missing):
             frame = self._frame(expression, missing, None, None)
             result = evaluate(expression, frame)
@@ -194,7 +194,7 @@ class BatchEvaluation:
             piece = slice(start, start + PAIRS_AT_ONCE)
             frame = self._frame(expression, rows[piece], segment, positions[piece])
             if unsteady:
-                self.recorded_calls.tell(frame, unsteady, segment, rows[piece], positions[piece])
+                self.recorded_calls.fill(frame, unsteady, segment, rows[piece], positions[piece])
             result = evaluate(expression, frame)
             self._keep_calls(frame, rows[piece])
             if unsteady:
@@ -326,7 +326,7 @@ class BatchEvaluation:
         return frame
 
     def _keep_calls(self, frame: Frame, rows: Positions) -> None:
-        """Remember what functions gave on these rows, wherever in an expression they stand: no row is shown to one twice."""
+        """Remember the results of functions on these rows, wherever in an expression they occur: none gets a row twice."""
         for call, called in frame.call_results.items():
             new = np.flatnonzero(called.rows)
             before = self.call_results.get(call)
@@ -346,7 +346,7 @@ class BatchEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Numbers for (row, query) pairs, equal where a call gives the same: it may have fewer constants than what it stands in."""
+    """Numbers for (row, query) pairs, equal where a call gives the same: it may have fewer constants than its expression."""
 
     segment: Segment
     rows: Positions
@@ -378,8 +378,8 @@ def slots_of(expression: Expression) -> list[int]:
 
 def internal_failure(error: Exception) -> Failure:
     """What a dead letter says of a fault of ours."""
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return Failure("INTERNAL_ERROR", f"eddyline could not decide this row: {said}")
+    error_text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Failure("INTERNAL_ERROR", f"eddyline could not decide this row: {error_text}")
 
 
 def _shared_calls(expression: Expression) -> Iterator[UserCall]:
@@ -424,7 +424,7 @@ def _learn(
 
 
 def combinations(segment: Segment, slots: list[int]) -> Positions:
-    """For each query of the segment a number that stands for its values of these slots."""
+    """For each query of the segment a number, equal where the values of these slots are equal."""
     codes = segment.cache.get(f"constants {slots}")
     if codes is None:
         codes = np.zeros(len(segment), dtype=np.int64)

@@ -154,7 +154,7 @@ class BitsetBlocks:
 
     @property
     def n_queries(self) -> int:
-        """Live ones."""
+        """The number of live queries."""
         return int(np.bitwise_count(self.live).sum())
 
     def live_ids(self) -> Int32s:

@@ -52,8 +52,10 @@ def choose(queries: Sequence[QueryBoxes], sample: Callable[[int], Keys | None]) 
         if option is None and block.boxes:
             for attribute in block.boxes:
                 if attribute not in sorted_keys:
-                    seen = sample(attribute)
-                    sorted_keys[attribute] = _sorted_bounds(queries, attribute) if seen is None else seen
+                    sampled_keys = sample(attribute)
+                    sorted_keys[attribute] = (
+                        _sorted_bounds(queries, attribute) if sampled_keys is None else sampled_keys
+                    )
             is_narrow = _share(block, sorted_keys) <= NARROW_SHARE
         chosen.append(Choice(is_narrow, option))
     return chosen

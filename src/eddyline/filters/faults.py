@@ -30,7 +30,7 @@ class FaultIsolation(Generic[Built]):
 def isolate_faults(n: int, build: Callable[[int, int], Built]) -> FaultIsolation[Built]:
     """Build places `first` to `until` of n apart, in groups as large as can be, until only those at fault are left.
 
-    Raises IndexBuildError without names if there is too little memory to tell.
+    Raises IndexBuildError without names if there is too little memory to find them.
     """
     found: FaultIsolation[Built] = FaultIsolation()
     waiting = [(0, n)]
@@ -70,15 +70,15 @@ def _has_memory() -> bool:
 
 def unbuildable_error(whys: Mapping[int, Exception]) -> IndexBuildError:
     """The error that names queries, by id, and says of each why."""
-    said = {
+    fault_texts = {
         query_id: f"the predicate index cannot be built with it: {type(error).__name__}{f': {error}' if str(error) else ''}"
         for query_id, error in whys.items()
     }
     return IndexBuildError(
-        f"the predicate index cannot be built with {len(said)} of the queries",
-        detail=next(iter(said.values())),
+        f"the predicate index cannot be built with {len(fault_texts)} of the queries",
+        detail=next(iter(fault_texts.values())),
         hint="Replace or drop these queries.",
-        whys=said,
+        whys=fault_texts,
     )
 
 

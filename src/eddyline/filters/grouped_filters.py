@@ -1,4 +1,4 @@
-"""The conditions of a segment, sorted by who decides them: its constants alone, the predicate index, or each pair by itself.
+"""The conditions of a segment, sorted by what decides them: its constants alone, the predicate index, or each pair by itself.
 
 Paper: Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queries over Streams", SIGMOD 2002: one predicate
 index per attribute shared by all queries. A clause is an OR of atoms, a query an AND of clauses.
@@ -103,12 +103,12 @@ class GroupedAtom:
     def _in_list(self, here: KeyColumn, positions: Positions) -> Mask:
         members = self._members
         codes = code_of(members.distinct, here)
-        wanted = codes * members.n_queries + positions
-        at = np.searchsorted(members.pairs, wanted)
+        probes = codes * members.n_queries + positions
+        at = np.searchsorted(members.pairs, probes)
         at[at == len(members.pairs)] = 0
         hit = (codes >= 0) & (len(members.pairs) > 0)
         if hit.any():
-            hit &= members.pairs[at] == wanted
+            hit &= members.pairs[at] == probes
         return hit
 
     def _comparison(self, here: KeyColumn, positions: Positions) -> Mask:
@@ -158,7 +158,7 @@ class GroupedFilter:
     residual_clauses: tuple[Clause, ...]  # cheap ones first, those that call functions last
     is_open: Mask  # queries not refuted by their constants alone
     constant_errors: ErrorCodes | None  # clauses of constants only that are in error
-    failures: tuple[Failure, ...] = field(default=())  # what `constant_errors` stands for
+    failures: tuple[Failure, ...] = field(default=())  # the failures `constant_errors` numbers
     faults: Mapping[int, Exception] = field(default_factory=dict)  # queries, by place, that are not in it
 
 
@@ -199,7 +199,7 @@ def grouped_filters(segments: Iterable[Segment], context: Context) -> list[Group
 
 
 def _without_faults(segment: Segment, context: Context) -> GroupedFilter:
-    """The segment with the queries at fault set apart: in their places stand the constants of another."""
+    """The segment with the queries at fault set apart: the constants of another query take their places."""
 
     def group(first: int, until: int) -> range:
         slots = tuple(column.slice(first, until - first) for column in segment.slots)

@@ -164,11 +164,11 @@ class IndexPart:
         return int(structures + domains + self.open_ids.nbytes + self.open_shapes.nbytes)
 
     def check(self) -> None:
-        seen: list[QueryIds] = []
+        live_ids: list[QueryIds] = []
         for placed in self.structures:
             placed.structure.check()
-            seen.append(placed.structure.live_ids())
-        ids = np.concatenate(seen) if seen else np.empty(0, np.int32)
+            live_ids.append(placed.structure.live_ids())
+        ids = np.concatenate(live_ids) if live_ids else np.empty(0, np.int32)
         assert len(np.unique(ids)) == len(ids), "a query is in two structures of one part"
 
     # ----------------------------------------------------------------------------------------- keep

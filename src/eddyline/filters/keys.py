@@ -5,7 +5,7 @@ There a value is looked up among all queries' constants. Here, for types that fi
 (strings, binary, decimals of more than 18 digits) it is the place among the sorted constants: 2k+1 where it equals constant k, 2k
 in the gap before it, so that every comparison with a constant is one of integers, ties included.
 
-NaN equals itself and stands above all numbers; -0.0 equals 0.0. Text goes by code point, which is the order of its bytes.
+NaN equals itself and is above all numbers; -0.0 equals 0.0. Text goes by code point, which is the order of its bytes.
 """
 
 from __future__ import annotations

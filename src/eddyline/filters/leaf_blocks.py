@@ -150,7 +150,7 @@ class LeafBlocks:
 
     @property
     def n_queries(self) -> int:
-        """Live queries."""
+        """The number of live queries."""
         return self.live.n_queries
 
     def live_ids(self) -> QueryIds:

@@ -109,10 +109,10 @@ class FilterOutput:
 
     def only(self, query_ids: Sequence[int]) -> FilterOutput:
         """The matches of these queries alone, as small as they are."""
-        wanted = np.zeros(max(query_ids, default=0) + 2, dtype=bool)
-        wanted[list(query_ids)] = True
-        hits = tuple(_only(each, wanted) for each in self.hits)
-        parts = tuple(part.take(np.flatnonzero(_is_in(part.query_ids, wanted))) for part in self.parts)
+        wanted_mask = np.zeros(max(query_ids, default=0) + 2, dtype=bool)
+        wanted_mask[list(query_ids)] = True
+        hits = tuple(_only(each, wanted_mask) for each in self.hits)
+        parts = tuple(part.take(np.flatnonzero(_is_in(part.query_ids, wanted_mask))) for part in self.parts)
         return FilterOutput(
             self.batch, self.plan, tuple(h for h in hits if len(h)), tuple(p for p in parts if len(p))
         )
@@ -166,7 +166,7 @@ def _ids_in(hits: Hits) -> QueryIds:
 
 
 def _is_in(ids: QueryIds, wanted_mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which ids are wanted; the last place of `wanted` stands for all above."""
+    """Which ids are in the mask; its last place is used for all ids above."""
     return np.take(wanted_mask, ids, mode="clip")
 
 

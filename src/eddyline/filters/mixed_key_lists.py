@@ -23,7 +23,7 @@ AskedBits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class MixedKeyLists:
-    """Key lists, and which attributes each query asks about: bit k of its byte stands for `attributes[k]`."""
+    """Key lists, and which attributes each query asks about: bit k of its byte is `attributes[k]`."""
 
     lists: KeyLists
     attributes: tuple[int, ...]
@@ -41,7 +41,7 @@ class MixedKeyLists:
         highs: Keys,
         asked_bits: AskedBits,
     ) -> Self:
-        """As for `KeyLists`; `asked[e]` has a bit for each attribute that the query of entry e asks about."""
+        """As for `KeyLists`; `asked_bits[e]` has a bit for each attribute that the query of entry e asks about."""
         lists = KeyLists.build(ids, key_attribute, keys, attributes, lows, highs)
         known = ascending(ids)
         bits = np.zeros(len(known), np.uint8)
@@ -67,8 +67,8 @@ class MixedKeyLists:
                 filled[self.attributes[k]] = KeyColumn(np.where(column.is_null, LOWEST, column.keys), None)
         found = self.lists.probe(filled, n_rows)
         rows = found.rows
-        asked = self.asked_bits[np.searchsorted(self.known_ids, found.ids)]
-        passes = (is_missing[rows] & asked) == 0
+        asked_bits = self.asked_bits[np.searchsorted(self.known_ids, found.ids)]
+        passes = (is_missing[rows] & asked_bits) == 0
         offsets = np.zeros(n_rows + 1, np.int64)
         np.cumsum(np.bincount(rows[passes], minlength=n_rows), out=offsets[1:])
         return ListHits(offsets, found.ids[passes])

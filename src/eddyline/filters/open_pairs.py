@@ -261,7 +261,7 @@ def _in_text_order(
     *,
     with_grouped: bool = False,
 ) -> OpenPairs:
-    """The same with clauses as they stand in the text. An error ends a pair: no later clause is asked about it.
+    """The same with clauses in the order of the text. An error ends a pair: no later clause is evaluated on it.
 
     Grouped clauses hold on the pairs, unless some may be in error.
     """

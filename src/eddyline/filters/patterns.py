@@ -115,8 +115,8 @@ def _strings(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uin
 
 def _next(is_wanted: Mask, begins: Keys) -> Keys:
     """For each place the first wanted one from there on, or the end of all."""
-    wanted = np.append(np.flatnonzero(is_wanted), len(is_wanted))
-    return wanted[np.searchsorted(wanted, begins)]
+    wanted_places = np.append(np.flatnonzero(is_wanted), len(is_wanted))
+    return wanted_places[np.searchsorted(wanted_places, begins)]
 
 
 def _text_slices(texts: pa.Array, begins: Keys, stops: Keys, data: npt.NDArray[np.uint8]) -> pa.Array:
@@ -124,9 +124,9 @@ def _text_slices(texts: pa.Array, begins: Keys, stops: Keys, data: npt.NDArray[n
     steps = np.zeros(len(data) + 1, np.int8)  # may wrap around where many texts are empty, and back again
     np.add.at(steps, begins, 1)
     np.subtract.at(steps, stops, 1)
-    kept = data[np.cumsum(steps[:-1], dtype=np.int8) > 0]
+    sliced_bytes = data[np.cumsum(steps[:-1], dtype=np.int8) > 0]
     offsets = np.append(0, np.cumsum(stops - begins)).astype(np.int32)
-    cut = pa.Array.from_buffers(BINARY, len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(kept)])
+    cut = pa.Array.from_buffers(BINARY, len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(sliced_bytes)])
     return pc.if_else(texts.is_valid(), cut, pa.scalar(None, BINARY)) if texts.null_count else cut
 
 

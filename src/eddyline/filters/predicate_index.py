@@ -3,8 +3,8 @@
 Paper: Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queries over Streams", SIGMOD 2002: adding and removing
 queries while tuples flow.
 
-The first part is the base. Queries added since stand in small parts after it, the overlay; queries dropped since are masked in
-the part that has them. A query that was replaced or resumed is masked where it was and stands in the newest part. When the
+The first part is the base. Queries added since are in small parts after it, the overlay; queries dropped since are masked in
+the part that has them. A query that was replaced or resumed is masked where it was and added to the newest part. When the
 overlay has grown, or much of the base is masked, both are built into a new base beside the running rounds; it is adopted
 between two rounds, with the changes made meanwhile applied to it.
 """
@@ -70,9 +70,9 @@ class PredicateIndex:
     # ----------------------------------------------------------------------------------------- follow
 
     def follow(self, plan: StreamPlan, evaluation: BatchEvaluation, round_number: int) -> None:
-        """Stand where the plan does. The rows of the round are the sample by which structures are chosen.
+        """Bring the index to the version of the plan. The rows of the round are the sample by which structures are chosen.
 
-        Raises IndexBuildError with the queries at fault if that cannot be built; then it stands where it stood.
+        Raises IndexBuildError with the queries at fault if that cannot be built; then the index stays at its version.
         """
         is_adopted = self._adopt(round_number)
         if plan is self.plan and not is_adopted:
@@ -118,7 +118,7 @@ class PredicateIndex:
         return sum(part.nbytes for part in self.parts)
 
     def find(self, query_id: int) -> tuple[int, IndexPart, PlacedStructure] | None:
-        """Where a query stands: the number of its part, the part, and its structure there. None if it can never match."""
+        """The place of a query: the number of its part, the part, and its structure there. None if it can never match."""
         for number in reversed(range(len(self.parts))):
             part = self.parts[number]
             for placed in part.structures:
@@ -144,15 +144,15 @@ class PredicateIndex:
         self, plan: StreamPlan, changed: dict[Shape, QueryIds], sample: BatchEvaluation
     ) -> tuple[IndexPart, ...]:
         """The parts without what went, and one for what came, together with the newest part while that is small."""
-        gone = _together(changed.values())
-        masked = [part.without(gone) for part in self.parts]
+        changed_ids = _together(changed.values())
+        masked = [part.without(changed_ids) for part in self.parts]
         parts = [part for k, part in enumerate(masked) if k < self._n_busy or part.n_queries]
         n_new = sum(len(ids) for ids in changed.values())
-        taken: list[dict[Shape, QueryIds]] = [changed]
+        members: list[dict[Shape, QueryIds]] = [changed]
         while len(parts) > max(1, self._n_busy) and parts[-1].n_built + n_new <= SMALL_TAIL:
             n_new += parts[-1].n_built
-            taken.append(_by_shape(parts.pop().members))
-        return (*parts, *self._parts_of(self._members(plan, _union(taken)), sample))
+            members.append(_by_shape(parts.pop().members))
+        return (*parts, *self._parts_of(self._members(plan, _union(members)), sample))
 
     def _maintain(self, plan: StreamPlan, sample: BatchEvaluation, round_number: int) -> None:
         if self._build is not None or not self.parts:
@@ -176,12 +176,14 @@ class PredicateIndex:
     def _start(self, build: _Build, sample: BatchEvaluation, round_number: int) -> None:
         # what is computed on the rows belongs to this thread, so the other one gets rows of its own
         own = BatchEvaluation(sample.batch.take(np.arange(len(sample.batch))), self._context)
-        wanted = None if build.first == 0 else _union(_by_shape(p.members) for p in self.parts[build.first :])
+        wanted_ids = (
+            None if build.first == 0 else _union(_by_shape(p.members) for p in self.parts[build.first :])
+        )
 
         def work() -> None:
             began = time.perf_counter()
             try:
-                build.part = self._part(self._members(build.plan, wanted), own)
+                build.part = self._part(self._members(build.plan, wanted_ids), own)
             except Exception as error:  # the rounds go on with what they have; the next round reports it
                 build.error = error
             build.seconds = time.perf_counter() - began
@@ -220,8 +222,8 @@ class PredicateIndex:
 
     def _tell_failure(self, round_number: int, error: Exception) -> None:
         assert self.plan is not None
-        said = f"{type(error).__name__}: {error}"
-        self.events.append(IndexBuildFailed(round_number, self.plan.stream, said))
+        error_text = f"{type(error).__name__}: {error}"
+        self.events.append(IndexBuildFailed(round_number, self.plan.stream, error_text))
 
     def _parts_of(
         self, members: Sequence[tuple[Segment, Positions]], sample: BatchEvaluation
@@ -258,20 +260,20 @@ class PredicateIndex:
         return IndexPart.build(members, self._context, sample, columns_only=self._columns_only)
 
     def _members(
-        self, plan: StreamPlan, wanted: dict[Shape, QueryIds] | None
+        self, plan: StreamPlan, wanted_ids: dict[Shape, QueryIds] | None
     ) -> list[tuple[Segment, Positions]]:
-        """Where the wanted queries stand in the plan now; None: all of them."""
+        """The segments and positions of these queries in the plan now; None: of all queries."""
         found = []
         segments: Iterable[Segment] = plan.segments
-        if wanted is not None:
-            segments = [s for shape in wanted for s in plan.by_shape.get(shape, ())]
+        if wanted_ids is not None:
+            segments = [s for shape in wanted_ids for s in plan.by_shape.get(shape, ())]
         for segment in segments:
             if self._columns_only and not self._has_computed(segment):
                 continue
-            if wanted is None:
+            if wanted_ids is None:
                 positions = np.flatnonzero(segment.is_live)
             else:
-                positions = positions_of(segment, wanted[segment.shape])
+                positions = positions_of(segment, wanted_ids[segment.shape])
             if len(positions):
                 found.append((segment, positions))
         return found
@@ -286,7 +288,7 @@ class PredicateIndex:
 
 
 def positions_of(segment: Segment, ids: QueryIds) -> Positions:
-    """Where these queries stand in the segment, those that do and are live."""
+    """The positions of those of these queries that are in the segment and live."""
     places = np.searchsorted(segment.ids, ids)
     places[places == len(segment.ids)] = 0
     return places[(segment.ids[places] == ids) & segment.is_live[places]]

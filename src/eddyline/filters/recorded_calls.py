@@ -1,7 +1,7 @@
 """What functions that are not deterministic gave on (row, query) pairs, while the pairs are being decided.
 
-Such a function is called once for a pair and place in the text, also where the place stands in several conditions: BETWEEN is two
-of them. What it gave goes with the pairs that match, and is stored with their round, so that a proof need not call it again.
+Such a function is called once for a pair and place in the text, also where the place belongs to several conditions: BETWEEN is
+two of them. What it gave goes with the pairs that match, and is stored with their round, so that a proof need not call it again.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class RecordedCalls:
         self.n = 0  # values that are kept
         self._pieces: dict[tuple[Segment, UserCall], list[_Piece]] = {}
 
-    def tell(
+    def fill(
         self, frame: Frame, calls: Iterable[UserCall], segment: Segment, rows: Positions, positions: Positions
     ) -> None:
-        """Let a frame over these pairs know what is known of the calls, so that it does not make them again."""
+        """Give a frame over these pairs the known results of the calls, so that it does not make them again."""
         for call in calls:
             called = self._known_values(call, segment, rows, positions)
             if called is not None:
@@ -55,8 +55,8 @@ class RecordedCalls:
             if len(new):
                 keys = _keys(segment, rows[new], positions[new])
                 order = np.argsort(keys)
-                taken = called.take(new[order])
-                piece = _Piece(keys[order], taken.values, taken.errors)
+                new_results = called.take(new[order])
+                piece = _Piece(keys[order], new_results.values, new_results.errors)
                 self._pieces.setdefault((segment, call), []).append(piece)
                 self.n += len(new)
 

@@ -116,10 +116,10 @@ class DecisionTree:
                 if isinstance(child, DecisionNode) and child.n_rows <= least:
                     setattr(node, side, False)
         self._roots = {k: node for k, node in self._roots.items() if node is None or node.n_rows > least}
-        kept = list(self._all())
-        for node in kept:
+        remaining_nodes = list(self._all())
+        for node in remaining_nodes:
             node.n_rows /= 2
-        self.n_nodes = len(kept)
+        self.n_nodes = len(remaining_nodes)
 
     def _new_node(self, group: Group) -> DecisionNode | None:
         if not self.filters.needed_filters(group):
@@ -413,15 +413,15 @@ class SharedWalk:
         n = len(self._pool.filters)
         dropped, known = np.zeros((len(some), n), bool), np.zeros((len(some), n), bool)
         for k in range(n) if len(some) else ():
-            wanted = (at_first & self._members[k]).any(axis=1)
+            is_needed = (at_first & self._members[k]).any(axis=1)
             verdicts = self._verdicts.setdefault(k, np.zeros(len(self.rows), np.int8))
-            missing = some[wanted & (verdicts[some] == UNKNOWN)]
+            missing = some[is_needed & (verdicts[some] == UNKNOWN)]
             if len(missing):
                 self._tally.extra_s += sum(self._run(k, rows)[0] for rows, _ in self._by_core(k, missing))
                 self._tally.extra[k] += len(missing)
             found = verdicts[some]
-            known[:, k] = wanted & (found != UNKNOWN)
-            dropped[:, k] = wanted & (found == FALSE)
+            known[:, k] = is_needed & (found != UNKNOWN)
+            dropped[:, k] = is_needed & (found == FALSE)
         return dropped, known
 
     # ----------------------------------------------------------------------------------------- what came of it

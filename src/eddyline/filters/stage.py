@@ -126,7 +126,7 @@ class FilterStage:
     def push(
         self, batch: TupleBatch, round_: Round, known_calls: Mapping[UserCall, CallResult] | None = None
     ) -> FilterOutput:
-        """What queries match, by row. `known` is what calls gave on these rows elsewhere; `called` says it afterwards."""
+        """The queries that match, by row. `known_calls` are results of calls on these rows elsewhere; `call_results` has all."""
         assert self._plan is not None, f"no plan for stream {batch.stream}"
         self.call_results = {}
         self.counters.n_rows += len(batch)
@@ -149,7 +149,7 @@ class FilterStage:
                     hits.append(_smaller(found, len(batch)))
                     continue
                 for pairs in self._open_pairs(part, found, None):
-                    left, settled = opened_pairs(
+                    undecided_pairs, settled = opened_pairs(
                         pairs,
                         evaluation,
                         self._pool,
@@ -157,9 +157,9 @@ class FilterStage:
                         is_strict=self._options.is_strict,
                     )
                     decided.extend(settled)
-                    if left is not None and len(left):
-                        waiting.append(left)
-                        n_waiting += len(left)
+                    if undecided_pairs is not None and len(undecided_pairs):
+                        waiting.append(undecided_pairs)
+                        n_waiting += len(undecided_pairs)
                     if max(n_waiting, evaluation.recorded_calls.n) > PAIRS_AT_ONCE:
                         decided.extend(self._decide(waiting, evaluation, round_))
                         waiting, n_waiting = [], 0
@@ -207,7 +207,7 @@ class FilterStage:
         }
 
     def structures(self) -> list[dict[str, Any]]:
-        """What the index is made of."""
+        """The facts about each structure of the index, by part."""
         return [
             structure_facts(number, part, placed)
             for number, part in enumerate(self.index.parts)
@@ -267,12 +267,12 @@ class FilterStage:
                 self._number_as(self.router.keys, self.router.classes)
 
     def decisions(self) -> list[Decision]:
-        """What the router decided since this was last asked."""
-        made, self._decisions = self._decisions, []
-        return made
+        """What the router decided since the last call."""
+        decisions, self._decisions = self._decisions, []
+        return decisions
 
     def _number_as(self, keys: Sequence[str], classes: Sequence[frozenset[int]]) -> None:
-        """Begin a new pool in which filters and classes stand where a routing has them."""
+        """Begin a new pool in which filters and classes have the numbers of a routing."""
         pool = FilterPool(self._context, self._declared_cost)
         pool.adopt(keys, classes)
         self._pool, self._tree = pool, None

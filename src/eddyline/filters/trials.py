@@ -87,14 +87,14 @@ class _Judge:
         is_refuted, is_wrong = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         for k in self._order:
             clause = self._shape.condition.clauses[k]
-            asked = np.flatnonzero(~is_refuted) if _calls_function(clause) else np.arange(n)
-            if not len(asked):
+            evaluated_rows = np.flatnonzero(~is_refuted) if _calls_function(clause) else np.arange(n)
+            if not len(evaluated_rows):
                 continue
-            true, wrong = truth(clause, frame if len(asked) == n else frame.take(asked))
+            true, wrong = truth(clause, frame if len(evaluated_rows) == n else frame.take(evaluated_rows))
             stopped = ~true & ~wrong
             self._stopped[k] += int(stopped.sum())
-            is_refuted[asked] |= stopped
-            is_wrong[asked] |= wrong
+            is_refuted[evaluated_rows] |= stopped
+            is_wrong[evaluated_rows] |= wrong
         passed = np.flatnonzero(~is_refuted & ~is_wrong)
         outputs, unprojected = self._projected_columns(frame.take(passed))
         is_wrong[passed[unprojected]] = True

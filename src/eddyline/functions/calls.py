@@ -64,8 +64,8 @@ def call_with_arrays(
     function: Callable[..., Any], first: tuple[Any, ...], mode: str, columns: Sequence[pa.Array]
 ) -> Any:
     """What the function returns for whole columns: arrays, or series if its mode is pandas."""
-    given = [column.to_pandas() for column in columns] if mode == "pandas" else columns
-    return function(*first, *given)
+    arguments = [column.to_pandas() for column in columns] if mode == "pandas" else columns
+    return function(*first, *arguments)
 
 
 def call_with_rows(
@@ -134,10 +134,10 @@ def message_of(name: str, error: BaseException) -> str:
     if isinstance(error, WrongResult):
         return f"function {name} {error}"
     try:
-        said = str(error)
+        message = str(error)
     except Exception:  # an exception that cannot even say what it is
-        said = ""
-    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = ""
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return f"function {name} raised {text[:MESSAGE_LENGTH]}"
 
 
@@ -235,8 +235,8 @@ class _Process:
                 _limit_memory(hello["memory_bytes"])
                 self._is_limited = True
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}"[:MESSAGE_LENGTH]
-            self._answer({"failed": f"function {name} cannot be loaded in a process of its own: {said}"})
+            problem = f"{type(error).__name__}: {error}"[:MESSAGE_LENGTH]
+            self._answer({"failed": f"function {name} cannot be loaded in a process of its own: {problem}"})
             return
         try:
             first = () if setup is None else (setup(),)
@@ -253,12 +253,12 @@ class _Process:
             try:
                 columns = columns_from_bytes(body)
                 answer, values = self._call(function, first, hello, columns, head["n_rows"])
-                given = columns_to_bytes(() if values is None else [values])
+                result_bytes = columns_to_bytes(() if values is None else [values])
             except BaseException as error:  # memory apart, whatever a user's function raises is reported
                 self._end_if_out_of_memory(error)
-                answer, given = {"failed": message_of(name, error)}, b""
-            self._answer(answer, given)
-            body = columns = values = given = None  # type: ignore[assignment]  # may be large
+                answer, result_bytes = {"failed": message_of(name, error)}, b""
+            self._answer(answer, result_bytes)
+            body = columns = values = result_bytes = None  # type: ignore[assignment]  # may be large
 
     def _call(
         self,

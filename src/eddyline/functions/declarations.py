@@ -244,17 +244,17 @@ def _limits(
     """Whether it is isolated, and its limits of seconds and bytes."""
     timeout_s = _seconds(timeout, "timeout", "2 seconds", name)
     memory_bytes = _bytes(memory, name)
-    given = [word for word, value in (("timeout", timeout), ("memory", memory)) if value is not None]
-    if isolated is False and given:
+    limit_names = [word for word, value in (("timeout", timeout), ("memory", memory)) if value is not None]
+    if isolated is False and limit_names:
         raise FunctionError(
-            f"function {name} has a limit of {given[0]}, but isolated=False",
+            f"function {name} has a limit of {limit_names[0]}, but isolated=False",
             detail="Only a function in a process of its own can be stopped.",
-            hint=f"Leave out isolated=False, or {' and '.join(given)}.",
+            hint=f"Leave out isolated=False, or {' and '.join(limit_names)}.",
         )
     for word, limit in (("timeout", timeout_s), ("memory", memory_bytes)):
         if limit is not None and limit <= 0:
             raise FunctionError(f"function {name}: {word} is {limit}", hint="Give a limit above 0.")
-    if not isolated and not given:
+    if not isolated and not limit_names:
         return False, None, None
     return True, DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s, memory_bytes
 
@@ -330,22 +330,22 @@ def _code_version(function: Callable[..., Any], setup: Callable[[], Any] | None 
     return digest.hexdigest()[:12]
 
 
-def _hash_value(value: Any, digest: Any, seen: set[int]) -> None:
+def _hash_value(value: Any, digest: Any, hashed_code_ids: set[int]) -> None:
     code = value if inspect.iscode(value) else getattr(value, "__code__", None)
     if code is None:
         digest.update(_stable_repr(value).encode())
         return
-    if id(code) in seen:  # a function that calls itself
+    if id(code) in hashed_code_ids:  # a function that calls itself
         return
-    seen.add(id(code))
+    hashed_code_ids.add(id(code))
     digest.update(code.co_code)
     digest.update(repr(code.co_names).encode())
     for constant in code.co_consts:
-        _hash_value(constant, digest, seen)
-    _hash_value(getattr(value, "__defaults__", None), digest, seen)
+        _hash_value(constant, digest, hashed_code_ids)
+    _hash_value(getattr(value, "__defaults__", None), digest, hashed_code_ids)
     for cell in getattr(value, "__closure__", None) or ():
         try:
-            _hash_value(cell.cell_contents, digest, seen)
+            _hash_value(cell.cell_contents, digest, hashed_code_ids)
         except ValueError:  # empty: what it names is defined later
             digest.update(b"empty")
 

@@ -1,4 +1,4 @@
-"""Asking a function about rows until each has its value, or stands alone with what is wrong.
+"""Asking a function about rows until each has its value, or is alone with what is wrong.
 
 A call that fails is made again on its two halves. A call that is lost, with its process, is taken apart the same way, in a fresh
 process each time; of a function that is called row by row it is known at which row it was lost. What a process has served before

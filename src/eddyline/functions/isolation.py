@@ -75,9 +75,9 @@ class IsolatedFunction:
                 except FunctionError as error:
                     raise SetupFailed(f"{error.problem}: {error.detail}") from None
                 except OSError as error:
-                    said = f"{type(error).__name__}: {error}"
+                    problem = f"{type(error).__name__}: {error}"
                     raise SetupFailed(
-                        f"function {self.function.name} cannot have a process of its own: {said}"
+                        f"function {self.function.name} cannot have a process of its own: {problem}"
                     ) from None
 
     def call(self, columns: Sequence[pa.Array], n_rows: int) -> tuple[pa.Array, dict[int, str]]:
@@ -162,12 +162,12 @@ class _Process:
             body = calls.columns_to_bytes(columns)
             self._connection.settimeout(timeout_s)
             send(self._connection, {"n_rows": n_rows}, body)
-            head, given = receive(lambda n: self._read(n, timeout_s))
+            head, result_bytes = receive(lambda n: self._read(n, timeout_s))
         except (TimeoutError, EOFError, ConnectionError) as error:
             raise self._call_lost(error, is_first, n_rows) from None
         if "failed" in head:
             raise CallFailed(head["failed"])
-        return calls.columns_from_bytes(given)[0], {int(at): why for at, why in head["rows"].items()}
+        return calls.columns_from_bytes(result_bytes)[0], {int(at): why for at, why in head["rows"].items()}
 
     def _start(self, way: FunctionTransport) -> None:
         declared = self._function

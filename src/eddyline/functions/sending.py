@@ -57,7 +57,7 @@ def _pickler() -> Any:
 
 
 def _at(module: str, qualname: str) -> Any:
-    """What stands under a name in a module, if anything."""
+    """The object under a name in a module, if there is one."""
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
         found = getattr(found, part, None)

@@ -23,9 +23,11 @@ from eddyline.joins.plan import (
 from eddyline.joins.probing import PartnerMarks
 from eddyline.joins.rules_index import RuleForm, Rules, rule_form
 from eddyline.joins.stage import JoinStage
-from eddyline.joins.stem import Evaluate, Key, ProbeMatches, StoredRows
-from eddyline.joins.table import ALWAYS, KeyedTable
+from eddyline.joins.stem import Evaluate, Key, ProbeMatches
+from eddyline.joins.stem_rows import StoredRows
+from eddyline.joins.table import KeyedTable
 from eddyline.joins.table_changes import Deltas, TableChanges
+from eddyline.joins.version_chains import ALWAYS
 
 __all__ = [
     "ALWAYS",

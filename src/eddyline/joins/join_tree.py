@@ -12,7 +12,7 @@ Equalities are taken together with what follows from them: where a.x = b.x and b
 well, so a join of all inputs on one attribute is a star from everywhere. Several equalities with one parent are one probe by
 several values. An input that no equality reaches hangs off the origin and has no key: all of its rows are partners.
 
-Invariant: the equalities of the tree and the residual ones together say exactly what those of the signature say.
+Invariant: the equalities of the tree and the residual ones together imply exactly what those of the signature imply.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Side = tuple[int, Expression]  # an input, and what it brings to an equality
 
 @dataclass(frozen=True)
 class JoinTree:
-    """What an origin probes, and by which values. Tuples by input; the origin's own entries say nothing."""
+    """What an origin probes, and by which values. Tuples by input; the origin's own entries mean nothing."""
 
     origin: int
     parents: tuple[int, ...]  # whose rows an input is probed with; NO_PARENT: it is the origin
@@ -142,19 +142,19 @@ def join_tree(signature: Signature, origin: int) -> JoinTree:
 
 
 class _Equal:
-    """Which sides are equal by what was said so far."""
+    """Which sides are equal by the equalities added so far."""
 
     def __init__(self) -> None:
         self._before: dict[Side, Side] = {}
 
     def first(self, side: Side) -> Side:
-        """The same for all sides that are equal."""
+        """The representative of a side: the same for all sides that are equal."""
         while side in self._before:
             side = self._before[side]
         return side
 
     def join(self, one: Side, other: Side) -> bool:
-        """Say that two are equal; whether that is news."""
+        """Add that two sides are equal; returns whether that was not implied before."""
         one, other = self.first(one), self.first(other)
         if one == other:
             return False
@@ -173,7 +173,7 @@ def _sides(signature: Signature) -> list[list[Side]]:
 
 
 def _text(expression: Expression) -> str:
-    """The expression without where it stood."""
+    """The expression without its position in the query text."""
     own = [
         str(getattr(expression, field.name))
         for field in fields(expression)
@@ -202,7 +202,7 @@ def _parents(
         for place in reached:
             parents[place] = max(level, key=lambda above: len(shared[above, place]))  # the first of the best
         if not reached and level == [origin]:
-            # no equality leads on: go on from who most of the others hang together with
+            # no equality leads on: go on from the input that most of the others have equalities with
             reached = [
                 max(
                     waiting,
@@ -219,10 +219,12 @@ def _residual(
     signature: Signature, parents: list[int], probed: list[list[tuple[Expression, Expression]]]
 ) -> tuple[JoinKey, ...]:
     """The equalities that do not follow from those of the probes, nor from each other."""
-    said = _Equal()
+    implied_equalities = _Equal()
     for place, pairs in enumerate(probed):
         for theirs, own in pairs:
-            said.join((parents[place], theirs), (place, own))
+            implied_equalities.join((parents[place], theirs), (place, own))
     return tuple(
-        key for key in signature.keys if said.join((key.left, key.left_key), (key.right, key.right_key))
+        key
+        for key in signature.keys
+        if implied_equalities.join((key.left, key.left_key), (key.right, key.right_key))
     )

@@ -1,6 +1,6 @@
 """Combinations as rows of their signature's stream.
 
-They have the columns of all inputs, the marks that windows are asked about, and say which rows they are made of.
+They have the columns of all inputs, the marks that window conditions use, and the arrival numbers of the rows they consist of.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from eddyline.batch import TupleBatch
 from eddyline.joins.plan import Drivers, Numbers, SignaturePlan
 from eddyline.joins.probing import Combinations, Partner, PartnerMarks
-from eddyline.joins.table import ALWAYS
+from eddyline.joins.version_chains import ALWAYS
 from eddyline.model import AGE, BEHIND, NO_TIME, OLDER, Role, Round, joined_name
 
 NO_ROW = 0  # instead of the arrival number of an input that has no row
@@ -51,18 +51,18 @@ def joined_rows(
     names: list[str] = []
     columns: list[pa.Array] = []
     for place in range(len(signature)):
-        wanted = sorted(plan.columns[place])
-        names += [joined_name(place, name) for name in wanted]
+        column_names = sorted(plan.columns[place])
+        names += [joined_name(place, name) for name in column_names]
         if place == origin:
-            columns += drivers.rows.select(wanted).take(pa.array(driver)).columns
+            columns += drivers.rows.select(column_names).take(pa.array(driver)).columns
         else:
-            columns += partners[place].take(found.rows[place], wanted)
+            columns += partners[place].take(found.rows[place], column_names)
     times = [mark.time_us for at, mark in marks.items() if not signature.inputs[at].role.is_table]
     times = times or [mark.time_us for mark in marks.values()]
     latest, earliest = np.maximum.reduce(times), np.minimum.reduce(times)
-    for place, asked in enumerate(plan.marks):
+    for place, mark_names in enumerate(plan.marks):
         mark = marks[place]
-        for name in sorted(asked):
+        for name in sorted(mark_names):
             if name == BEHIND:
                 values = pa.array(counters[place](drivers.arrival[driver]) - mark.position)
             elif name == AGE:
@@ -87,8 +87,8 @@ def unmatched_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, fir
     for name in sorted(plan.columns[1]):
         names.append(joined_name(1, name))
         columns.append(pa.nulls(n, schema.field(name).type))
-    for place, asked in enumerate(plan.marks):
-        for name in sorted(asked):
+    for place, mark_names in enumerate(plan.marks):
+        for name in sorted(mark_names):
             names.append(joined_name(place, name))
             columns.append(pa.array(np.zeros(n, np.int64)) if place == 0 else pa.nulls(n, pa.int64()))
     components = np.stack([drivers.arrival, np.full(n, NO_ROW, np.int64)], axis=1)

@@ -2,7 +2,7 @@
 
 Rows are numbered as they come, and the oldest leave first. A ring of RING_PAIRS is sealed to a segment; segments are merged
 while an older one is less than OLDER_LONGER times as long as the newer, so a million rows are in two or three. Pairs of rows
-that are gone are passed over when they are met, and left out when their segment is merged or most of the ring is gone.
+that have left are skipped by probes, and dropped when their segment is merged or most of the ring has left.
 
 A segment could as well be sorted by key and searched by halving: that takes three to eleven times as long
 (benchmarks/joins/probe.py).
@@ -40,17 +40,17 @@ Mask = npt.NDArray[np.bool_]
 RING_PAIRS = 32_768  # more take longer to probe, fewer longer to merge; 16,384 and 65,536 came out slower for a million rows
 LEAST_PAIRS = 1_024  # room in a ring
 OLDER_LONGER = 4  # times as long as the newer one an older segment is, or both are merged
-MOST_GONE = 2  # times the pairs whose rows are there, and LEAST_PAIRS: when a ring is made anew
+MOST_GONE = 2  # times the pairs whose rows are present, and LEAST_PAIRS: when a ring is made anew
 LEAST_THERE = 0.25  # of the rows of a segment, or it is made anew
-LOOK_AGAIN = 1 / 16  # of all rows are gone since `tidy` looked
+LOOK_AGAIN = 1 / 16  # of all rows have left since `tidy` looked
 _NONE = np.empty(0, dtype=bool)
 
 
 class PresentRows(NamedTuple):
-    """Which of all rows ever numbered are there: from `first` on, and where `mask` says so, whose numbers begin at `origin`."""
+    """Which of all rows ever numbered are present: those from `first` on where `mask`, which begins at row `origin`, is set."""
 
     first: int
-    mask: Mask = _NONE  # empty: none of them is gone
+    mask: Mask = _NONE  # empty: all of them are
     origin: int = 0
 
 
@@ -66,7 +66,7 @@ class _Segment:
     high: int
 
     def n_there(self, first: int) -> int:
-        """About how many of its rows are there."""
+        """About how many of its rows are present."""
         span = self.high + 1 - self.low
         return self.n_pairs * min(max(self.high + 1 - first, 0), span) // max(span, 1)
 
@@ -82,7 +82,7 @@ class KeyIndex:
         self._bucket_bits = bucket_bits  # None: so many that a bucket has one pair or less on average
         self._segments: list[_Segment] = []  # the oldest first
         self._matches_per_probe = 1.0  # of the last probe
-        self._next_tidy = 0  # when rows before this one are gone, `tidy` looks for what is due
+        self._next_tidy = 0  # when rows before this one have left, `tidy` looks for what is due
         self._start_ring(0)
 
     def _start_ring(self, n_pairs: int) -> None:
@@ -143,23 +143,22 @@ class KeyIndex:
             self._list_segments()
 
     def renumber(self, first: int, numbers: Ints) -> None:
-        """The row numbered first + k is row numbers[k] from now on, or gone if that is negative. Their order stays."""
-        kept = numbers[numbers >= 0]
-        low, high = (int(kept[0]), int(kept[-1])) if len(kept) else (0, -1)
+        """The row numbered first + k is row numbers[k] from now on, or has left if that is negative. Their order stays."""
+        remaining_rows = numbers[numbers >= 0]
+        n = len(remaining_rows)
+        low, high = (int(remaining_rows[0]), int(remaining_rows[-1])) if n else (0, -1)
         self._next_tidy = 0
         for segment in self._segments:
             renumber_pairs(segment.pairs, segment.n_pairs, first, numbers)
         parts = [(segment.pairs, segment.n_pairs) for segment in self._segments]
-        self._segments = (
-            [self._segment(parts, PresentRows(0), low, high, len(kept))] if parts and len(kept) else []
-        )
+        self._segments = [self._segment(parts, PresentRows(0), low, high, n)] if parts and n else []
         renumber_pairs(self._ring, self._n_ring, first, numbers)
         self._renew_ring(0)
 
     # ------------------------------------------------------------------------------------------- upkeep
 
     def tidy(self, present: PresentRows) -> None:
-        """Seal and merge what is due, and forget rows that are gone, where it pays."""
+        """Seal and merge what is due, and forget rows that have left, where it pays."""
         if self._n_ring < RING_PAIRS and present.first < self._next_tidy:
             return
         n_gone = self._n_before(present.first)
@@ -212,7 +211,7 @@ class KeyIndex:
     def _segment(
         self, parts: Sequence[tuple[Ints, int]], present: PresentRows, low: int, high: int, n_about: int
     ) -> _Segment:
-        """The pairs of all parts whose rows are there, about how many of them are."""
+        """The pairs of all parts whose rows are present; `n_about` is an estimate of their number."""
         shift = self._shift(n_about)
         offsets = np.zeros((1 << (64 - shift)) + 2, np.int32)
         n = 0
@@ -228,7 +227,7 @@ class KeyIndex:
     # ------------------------------------------------------------------------------------------- finding
 
     def find(self, codes: Codes, present: PresentRows) -> tuple[Ints, Ints]:
-        """Pairs of a place in `codes`, ascending, and the number, less `held.first`, of a row there that has that code."""
+        """Pairs of a place in `codes`, ascending, and the number, less `present.first`, of a present row that has that code."""
         n = len(codes)
         is_null = _NONE if codes.is_null is None else codes.is_null
         room = int(1.25 * n * self._matches_per_probe) + 256
@@ -266,7 +265,7 @@ class KeyIndex:
 
     @property
     def n_pairs(self) -> int:
-        """Pairs it has, also of rows that are gone."""
+        """Pairs it has, also of rows that have left."""
         return self._n_ring + sum(segment.n_pairs for segment in self._segments)
 
     @property
@@ -275,7 +274,7 @@ class KeyIndex:
         return ring + sum(segment.nbytes for segment in self._segments)
 
     def check(self) -> None:
-        """Assert that buckets cover all pairs, and that ring and segments are what they say."""
+        """Assert that buckets cover all pairs, and that rows of ring and segments are within their bounds."""
         for segment in self._segments:
             n_buckets = len(segment.offsets) - 2
             assert n_buckets == 1 << (64 - segment.shift), f"{n_buckets} buckets, shift {segment.shift}"

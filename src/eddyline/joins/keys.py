@@ -89,7 +89,7 @@ def can_be_hashed(types: Sequence[pa.DataType]) -> bool:
 
 
 def same(left: Sequence[pa.Array], i: Rows, right: Sequence[pa.Array], j: Rows) -> Mask:
-    """For each k, whether row i[k] of the left key equals row j[k] of the right one. Columns stand in the same order."""
+    """For each k, whether row i[k] of the left key equals row j[k] of the right one. Columns are in the same order."""
     assert len(i) == len(j), f"{len(i)} rows on the left, {len(j)} on the right"
     found = np.ones(len(i), dtype=bool)
     if len(i):
@@ -183,7 +183,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def null_mask(array: pa.Array) -> Mask | None:
-    """The rows that are NULL; None stands for none of them."""
+    """The rows that are NULL; None if no row is."""
     if not array.null_count:
         return None
     validity = array.buffers()[0]

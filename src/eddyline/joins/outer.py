@@ -9,13 +9,17 @@ drive. Otherwise it is decided once the watermark of input 1 is above its event 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+
+import numpy as np
 
 from eddyline.batch import TupleBatch
 from eddyline.joins.joined_rows import JoinedRows
-from eddyline.joins.plan import Numbers
-from eddyline.model import Role, Signature
+from eddyline.joins.plan import Numbers, RoundProgress, SignaturePlan, has_bit
+from eddyline.joins.retention import decided_until, reaches
+from eddyline.joins.stem import Stem
+from eddyline.model import NO_TIME, Role, Round, Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +41,41 @@ def is_decided_at_once(signature: Signature) -> bool:
     if not signature.outer:
         return False
     return signature.inputs[1].role.is_table or signature.inputs[0].role is Role.CURRENT
+
+
+class OuterDecisions:
+    """Up to which event time rows of input 0 are decided, by signature and reach.
+
+    Invariant: committed rounds have decided every stored row up to that time, and none above it.
+    """
+
+    def __init__(self) -> None:
+        self._until_us: dict[tuple[str, int], int] = {}
+
+    def keep(self, signatures: Set[str]) -> None:
+        """Forget all other signatures."""
+        self._until_us = {key: until for key, until in self._until_us.items() if key[0] in signatures}
+
+    def due_rows(
+        self, plan: SignaturePlan, reach: int, stem: Stem, bit: int, progress: RoundProgress, round_: Round
+    ) -> Numbers:
+        """Rows of the SteM of input 0 that this round decides; those wanted there have this bit of `wants`."""
+        until = decided_until(plan, reach, progress)
+        if until is None:
+            until = NO_TIME  # rows without a time are decided when they come: nothing can match them
+        decided = self._until_us.get((plan.name, reach), NO_TIME)
+        stored = stem.rows
+        first_new = int(np.searchsorted(stored.arrival, round_.first_arrival))
+        rows = stem.numbers.every_row() if until > decided else np.arange(first_new, len(stem.numbers))
+        time_us = stored.time_us[rows]
+        is_open = (time_us > decided) & (time_us != NO_TIME) | (rows >= first_new)
+        is_open &= has_bit(stored.wants, bit, rows)
+        return rows[is_open & (time_us <= until)]
+
+    def commit(self, signatures: Iterable[SignaturePlan], progress: RoundProgress) -> None:
+        """What the round decided is decided; `progress` is that of the streams after it."""
+        for plan in signatures:
+            for reach in reaches(plan) if plan.signature.outer else ():
+                until = decided_until(plan, reach, progress)
+                if until is not None:
+                    self._until_us[plan.name, reach] = until

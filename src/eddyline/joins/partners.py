@@ -16,7 +16,8 @@ from eddyline.joins.plan import Drivers, Needs, Numbers, has_bit
 from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, cross_product
 from eddyline.joins.retention import near
 from eddyline.joins.stem import Evaluate, Key, ProbeMatches, Stem
-from eddyline.joins.table import ALWAYS, KeyedTable
+from eddyline.joins.table import KeyedTable
+from eddyline.joins.version_chains import ALWAYS
 from eddyline.model import Column, Expression
 
 
@@ -27,7 +28,7 @@ class WindowPartner:
     stem: Stem
     evaluate: Evaluate
     origin: int
-    meets_own: bool  # whether a row may stand here and at the origin at once: it counts at one of both only
+    meets_own: bool  # whether a row may be here and at the origin at once: it counts at one of both only
     bit: int  # of `wants`: rows without it are of no use to the signature here
     first_version: int
     needs: tuple[Needs, ...]
@@ -37,14 +38,14 @@ class WindowPartner:
     def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         if key:
             return self._usable(self.stem.probe(key, values), drivers, of)
-        rows = self.stem.every_row()
+        rows = self.stem.numbers.every_row()
         if not len(rows):
             return ProbeMatches(np.empty(0, np.int64), np.empty(0, np.int64))
         step = max(1, MOST_PAIRS // len(rows))
         found = []
         for first in range(0, len(of), step):
-            mine = of[first : first + step]
-            some = self._usable(cross_product(len(mine), rows), drivers, mine)
+            some_drivers = of[first : first + step]
+            some = self._usable(cross_product(len(some_drivers), rows), drivers, some_drivers)
             found.append(ProbeMatches(some.probes + first, some.rows))
         return ProbeMatches(
             np.concatenate([each.probes for each in found]), np.concatenate([each.rows for each in found])
@@ -54,36 +55,36 @@ class WindowPartner:
         return _values(self, rows, expressions, self.evaluate)
 
     def take(self, rows: Numbers, columns: Sequence[str]) -> list[pa.Array]:
-        return self.stem.take(rows, columns)
+        return self.stem.rows.take(rows, columns)
 
     def marks(self, rows: Numbers, drivers: Drivers, of: Numbers) -> PartnerMarks:
-        stem = self.stem
+        stored = self.stem.rows
         return PartnerMarks(
-            stem.arrival[rows],
-            stem.time_us[rows],
-            stem.version[rows],
-            stem.position[rows],
-            stem.now_us[rows],
+            stored.arrival[rows],
+            stored.time_us[rows],
+            stored.version[rows],
+            stored.position[rows],
+            stored.now_us[rows],
         )
 
     def _usable(self, found: ProbeMatches, drivers: Drivers, of: Numbers) -> ProbeMatches:
         """Matches that came before their driver, that the signature wanted, and that some window may hold."""
-        stem, rows = self.stem, found.rows
+        stored, rows = self.stem.rows, found.rows
         if not len(rows):
             return found
         driver = of[found.probes]
-        came, latest = stem.arrival[rows], drivers.arrival[driver]
+        came, latest = stored.arrival[rows], drivers.arrival[driver]
         mask = came <= latest if self.meets_own else came < latest
-        mask &= has_bit(stem.wants, self.bit, rows)
-        mask &= stem.version[rows] >= self.first_version
+        mask &= has_bit(stored.wants, self.bit, rows)
+        mask &= stored.version[rows] >= self.first_version
         n_rows = any(need.n_rows is not None for need in self.needs)
-        behind = self.n_counted(latest) - stem.position[rows] if n_rows else rows
+        behind = self.n_counted(latest) - stored.position[rows] if n_rows else rows
         in_window = near(
             self.needs,
             self.origin,
             behind,
-            self.now_us - stem.now_us[rows],
-            stem.time_us[rows],
+            self.now_us - stored.now_us[rows],
+            stored.time_us[rows],
             drivers.time_us[driver],
         )
         if in_window is not None:
@@ -112,12 +113,14 @@ class TablePartner:
         return self.table.take(rows, columns)
 
     def marks(self, rows: Numbers, drivers: Drivers, of: Numbers) -> PartnerMarks:
-        """Its latest rows are kept from its declaration on, so all queries see them; those before, queries that stood by then."""
+        """All queries see its latest rows, kept from its declaration on; earlier rows only queries registered by then."""
         none = np.zeros(len(rows), np.int64)
-        seen = np.full(len(rows), ALWAYS, np.int64)
+        visible_versions = np.full(len(rows), ALWAYS, np.int64)
         if self.is_as_of:
-            seen = self.table.known_versions(rows, drivers.time_us[of], drivers.arrival[of])
-        return PartnerMarks(self.table.arrival[rows], self.table.time_us[rows], seen, none, none)
+            visible_versions = self.table.versions.known_versions(
+                rows, drivers.time_us[of], drivers.arrival[of]
+            )
+        return PartnerMarks(self.table.arrival[rows], self.table.time_us[rows], visible_versions, none, none)
 
 
 def _values(

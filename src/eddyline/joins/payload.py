@@ -3,8 +3,8 @@
 Rows are appended in small batches, fetched from anywhere and forgotten from the oldest on. An Arrow column would be thousands of
 chunks by then, so numbers and texts are copied into arrays with room behind; nested values stay in Arrow, in few chunks.
 
-The caller says where a column reads and writes. Rows are counted from the first one its arrays have room for, which only `move`
-changes.
+The caller gives the place at which a column reads and writes. Rows are counted from the first one its arrays have room for,
+which only `move` changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StoredColumn(Protocol):
     type: pa.DataType
 
     def append(self, at: int, values: pa.Array) -> None:
-        """Have these values as rows from `at` on. There is room for them; what stood there is forgotten."""
+        """Have these values as rows from `at` on. There is room for them; what was there is overwritten."""
 
     def take(self, rows: Ints, start: int = 0) -> pa.Array:
         """The values of these rows, counted from `start` on, in this order."""
@@ -147,7 +147,7 @@ class FixedColumn:
 
 
 class TextColumn:
-    """Texts, or bytes. Those of row k lie from `_ends[k]` to `_ends[k + 1]`, less what was in memory before and has gone."""
+    """Texts, or bytes. Those of row k lie from `_ends[k]` to `_ends[k + 1]`, both less `_n_dropped_bytes`."""
 
     def __init__(self, t: pa.DataType, room: int) -> None:
         self.type = t
@@ -173,7 +173,7 @@ class TextColumn:
         self._validity.append(at, values)
 
     def _make_room(self, at: int, stop: int) -> None:
-        """Texts before that of the first row are gone: let those of the rows up to `at` begin in memory, and room follow."""
+        """Drop texts before that of the first row: those of the rows up to `at` move to the beginning, and room follows."""
         first, last = int(self._ends[0]), int(self._ends[at])
         needed = stop - (first - self._n_dropped_bytes)
         is_fitting = _MARGIN * needed <= len(self._data) <= _MOST_SPARE * needed
@@ -201,12 +201,12 @@ class TextColumn:
 
     def keep(self, rows: Ints, room: int) -> None:
         lengths = np.diff(self._ends)[rows]
-        held = self.take(rows)
+        texts = self.take(rows)
         self._ends = np.zeros(room + 1, np.int64)
         np.cumsum(lengths, out=self._ends[1 : len(rows) + 1])
         self._validity.keep(rows, room)
         self._data, self._n_dropped_bytes = np.zeros(int(_MARGIN * lengths.sum()) + _LEAST_BYTES, np.uint8), 0
-        _, data = text_buffers(held)
+        _, data = text_buffers(texts)
         self._data[: self._ends[len(rows)]] = data[: self._ends[len(rows)]]
 
     @property

@@ -1,6 +1,6 @@
 """What the registered joins need of the streams: which rows, which columns, for how long.
 
-Windows differ from query to query and all queries of a signature share what is kept, so a *need* is said once for each shape:
+Windows differ from query to query and all queries of a signature share what is kept, so there is one *need* for each shape:
 queries of one shape have the same window. A stored row stays as long as one need still covers it.
 """
 
@@ -55,10 +55,13 @@ class Needs:
             None if first.n_rows is None else _numbers(need.n_rows for need in needs),
             None if first.age_us is None else _numbers(need.age_us for need in needs),
             {
-                who: _numbers(need.reach_us[k][1] for need in needs)
-                for k, (who, _) in enumerate(first.reach_us)
+                partner: _numbers(need.reach_us[k][1] for need in needs)
+                for k, (partner, _) in enumerate(first.reach_us)
             },
-            {who: _numbers(need.back_us[k][1] for need in needs) for k, (who, _) in enumerate(first.back_us)},
+            {
+                partner: _numbers(need.back_us[k][1] for need in needs)
+                for k, (partner, _) in enumerate(first.back_us)
+            },
         )
 
 
@@ -66,7 +69,10 @@ def needs_by_bounds(needs: Iterable[Need]) -> tuple[Needs, ...]:
     """Needs grouped by the kinds of bounds they have."""
     found: dict[tuple[object, ...], list[Need]] = {}
     for need in needs:
-        partners = tuple(who for who, _ in need.reach_us), tuple(who for who, _ in need.back_us)
+        partners = (
+            tuple(partner for partner, _ in need.reach_us),
+            tuple(partner for partner, _ in need.back_us),
+        )
         found.setdefault((need.n_rows is None, need.age_us is None, *partners), []).append(need)
     return tuple(map(Needs.together, found.values()))
 
@@ -138,9 +144,14 @@ class JoinPlan:
         }
         return {stream: inputs for stream, inputs in found.items() if inputs}
 
+    def is_probed_as_of(self, stream: str) -> bool:
+        """Whether a table is looked up at event times, so that its earlier rows are needed."""
+        inputs = self.inputs.get(stream, ())
+        return any(plan.signature.inputs[place].role is Role.AS_OF for plan, place in inputs)
+
 
 def has_bit(words: npt.NDArray[np.uint64], bit: int, rows: Numbers | slice = slice(None)) -> Mask:
-    """Of which of these rows a bit of `wants` is set; one that was given since they came is set of none."""
+    """Of which of these rows a bit of `wants` is set; a bit assigned after they came is set of none."""
     if bit // 64 >= words.shape[1]:
         return np.zeros(len(words[rows]), dtype=bool)
     is_set: Mask = (words[rows, bit // 64] >> np.uint64(bit % 64) & np.uint64(1)) != 0

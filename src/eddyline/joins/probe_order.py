@@ -17,9 +17,9 @@ SIGMOD 2002: tickets, and their accounting for SteMs.
     random             drawn: all alike
     fixed              that of the signature
 
-An input stands behind its parent in every order. Whatever the order, the results are the same.
+An input is behind its parent in every order. Whatever the order, the results are the same.
 
-Differs from the papers: where paths have prefixes, one that may stand somewhere is worth the best path it begins, all probes to
+Differs from the papers: where paths have prefixes, one that may be next is worth the best path it begins, all probes to
 the end of it paid for; picked for itself, a parent that drops nothing would keep a child that drops everything waiting. A
 violation is mended while the order is gone through, so that orders within the slack stay as they are to the end. Tickets decay
 by half in a thousand rows while a batch goes by, not behind it. Rows come back from a probe once, however many partners they
@@ -113,10 +113,10 @@ def greedy_path_order(
     slack: float = 1.0,
     min_support: int = 0,
 ) -> tuple[int, ...]:
-    """The order that greed picks, starting from one that stands: an input gives way only to one clearly better.
+    """The order that greed picks, starting from a given one: an input gives way only to one clearly better.
 
     `columns` has the rows that the path to each input drops, as bits; `rows` are all rows. Slack 1 and no support asked for is
-    plain greed, which leaves ties as they stand in `start`.
+    plain greed, which leaves ties as they are in `start`.
     """
     assert tree.is_order(start), (start, tree.parents)
     waiting, order, alive = list(start), list[int](), rows
@@ -143,7 +143,7 @@ def greedy_path_order(
 
 
 class ProbeOrder:
-    """The order of probes of one origin. Vectors are by input; what stands at the origin is not looked at.
+    """The order of probes of one origin. Vectors are by input; the entry of the origin is not used.
 
     There is no clock, and chance comes of the seed alone: the same calls give the same orders. Where only one order is possible
     nothing is sampled or learned.
@@ -189,8 +189,8 @@ class ProbeOrder:
         if not self.is_open or self.policy != A_GREEDY:
             return 0
         self._n_sampled += 1
-        wanted = self._detector.rate_for(n_rows) * n_rows
-        return min(n_rows, int(wanted + uniform_of(self.seed, -self._n_sampled)))
+        n_wanted = self._detector.rate_for(n_rows) * n_rows
+        return min(n_rows, int(n_wanted + uniform_of(self.seed, -self._n_sampled)))
 
     # ----------------------------------------------------------------------------------------- learning
 
@@ -204,9 +204,9 @@ class ProbeOrder:
         n_rows = int(entered_rows[order[0]]) if order else 0
         if not self.is_open or n_rows == 0:
             return
-        kept = 0.5 ** (entered_rows / RATE_ROWS)
-        self._entered_rows = kept * self._entered_rows + entered_rows
-        self._passed_rows = kept * self._passed_rows + passed_rows
+        retained_share = 0.5 ** (entered_rows / RATE_ROWS)
+        self._entered_rows = retained_share * self._entered_rows + entered_rows
+        self._passed_rows = retained_share * self._passed_rows + passed_rows
         for place in order:
             if entered_rows[place] >= LONG_ROWS:
                 self._costs.add(place, int(entered_rows[place]), float(seconds[place]))
@@ -245,10 +245,12 @@ class ProbeOrder:
 
     def _account(self, n_rows: int, n_dropped: IntVector) -> None:
         """Tickets come in while they decay; of a batch of many rows what its last thousands won is left."""
-        kept = DECAY ** (n_rows / DECAY_ROWS)
-        lasting = DECAY_ROWS * (1 - kept) / -np.log(DECAY)  # rows whose tickets are left, counted whole
+        retained_share = DECAY ** (n_rows / DECAY_ROWS)
+        lasting = (
+            DECAY_ROWS * (1 - retained_share) / -np.log(DECAY)
+        )  # rows whose tickets are left, counted whole
         gained = self._weights * n_dropped / n_rows
-        self._tickets = np.maximum(FLOOR, kept * self._tickets + lasting * gained)
+        self._tickets = np.maximum(FLOOR, retained_share * self._tickets + lasting * gained)
 
     def _watch(
         self,
@@ -258,7 +260,7 @@ class ProbeOrder:
         passed_rows: IntVector,
         seconds: FloatVector,
     ) -> None:
-        """Compare shares with what they were; after a move the sampled rows of before say nothing any more."""
+        """Compare shares with what they were; after a move earlier sampled rows are no longer evidence."""
         number_of = {place: number for number, place in enumerate(self._others.tolist())}
         useful_s = float(seconds[self._others].sum()) / n_rows
         advice = self._detector.observe(
@@ -288,10 +290,10 @@ class ProbeOrder:
         )
         self.n_reordered += before != self.current_order
 
-    # ----------------------------------------------------------------------------------------- telling
+    # ----------------------------------------------------------------------------------------- to look at
 
     def snapshot(self) -> dict[str, Any]:
-        """The order and the evidence for it, ready for JSON; figures stand in the order.
+        """The order and the evidence for it, ready for JSON; figures are in that order.
 
         Drop rates are those of the rows that came to a probe, in the orders taken.
         """

@@ -246,8 +246,8 @@ class ProbeOrigin:
                 else:
                     sides.append(partners[place].values(rows, [key.side(place)]))
             everything = np.arange(len(found))
-            kept = np.flatnonzero(same(sides[0], everything, sides[1], everything))
-            found = Combinations({place: rows[kept] for place, rows in found.rows.items()})
+            equal_places = np.flatnonzero(same(sides[0], everything, sides[1], everything))
+            found = Combinations({place: rows[equal_places] for place, rows in found.rows.items()})
         return found
 
 

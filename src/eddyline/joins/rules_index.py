@@ -6,7 +6,7 @@ Every row of watches asks for `sym = ?, price >= ?, price <= ?`. That is a query
 are a million queries of it, which is what filters are for. A probe by sym would find all watches of a symbol to throw most away.
 
 Which rows of the table were current when a row of the stream came, the index does not know. It holds all that were at some time
-during a round; the caller then leaves out what was not (`Table.is_current_at`).
+during a round; the caller then leaves out what was not (`KeyedTable.is_current_at`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RuleForm:
     """How the rows of a table read as queries over a stream.
 
     `shape` is over the stream's own columns. Slot k of a rule is what `constants[k]`, over the table's own columns, gives on its
-    row. `decided` are the clauses of the join that the shape says, besides the equalities between the two; none of them is left.
+    row. `decided_clauses` are the clauses of the join that the shape decides entirely, besides the equalities between the two.
     """
 
     shape: Shape
@@ -81,7 +81,7 @@ def rule_form(signature: Signature, stream: int, table: int, clauses: Iterable[C
         for key in signature.keys
         if {key.left, key.right} == {stream, table}
     )
-    said = [Clause((_atom(call("=", [ours, _slot(theirs, constants)])),)) for ours, theirs in equal]
+    rule_clauses = [Clause((_atom(call("=", [ours, _slot(theirs, constants)])),)) for ours, theirs in equal]
     decided = []
     for clause in clauses:
         tests = [_comparison(atom.condition, stream, table) for atom in clause.atoms]
@@ -91,9 +91,9 @@ def rule_form(signature: Signature, stream: int, table: int, clauses: Iterable[C
             _atom(call(operator, [ours, _slot(theirs, constants)]))
             for ours, operator, theirs in filter(None, tests)
         ]
-        said.append(Clause(tuple(atoms)))
+        rule_clauses.append(Clause(tuple(atoms)))
         decided.append(clause)
-    if not any(atom.operator in RANGES for clause in said for atom in clause.atoms):
+    if not any(atom.operator in RANGES for clause in rule_clauses for atom in clause.atoms):
         return None
     slots = tuple(SlotInfo(k, constant.type, f"rule{k}") for k, constant in enumerate(constants))
     name = signature.inputs[stream].stream
@@ -101,14 +101,14 @@ def rule_form(signature: Signature, stream: int, table: int, clauses: Iterable[C
         f"rules of input {table} for input {stream} of {signature.name}",
         (Input(name, name),),
         (),
-        Condition(tuple(said)),
+        Condition(tuple(rule_clauses)),
         slots,
     )
     return RuleForm(shape, tuple(constants), tuple(decided))
 
 
 def _comparison(condition: Expression, stream: int, table: int) -> tuple[Expression, str, Expression] | None:
-    """What of the stream is compared with what of the table, each over its own columns; None if that is not what is said."""
+    """What of the stream is compared with what of the table, each over its own columns; None for any other condition."""
     if not isinstance(condition, Call) or condition.function not in FLIPPED:
         return None
     if is_volatile(condition) or any(isinstance(node, (UserCall, Slot)) for node in condition.walk()):
@@ -197,24 +197,24 @@ class Rules:
         self._note(ids)
 
     def drop(self, arrival: Ints) -> None:
-        """The rows that came with these numbers are rules no more; numbers of others say nothing."""
+        """The rows that came with these numbers are rules no more; other numbers are ignored."""
         ids = np.searchsorted(self._arrival.values, arrival)
         ids = ids[ids < len(self._arrival)]
         ids = np.unique(ids[np.isin(self._arrival.values[ids], arrival)]).astype(np.int32)
-        gone = []
+        dropped_ids = []
         for k, segment in enumerate(self._segments):
-            mine = ids[(ids >= segment.ids[0]) & (ids <= segment.ids[-1])]
-            places = np.searchsorted(segment.ids, mine)
+            segment_ids = ids[(ids >= segment.ids[0]) & (ids <= segment.ids[-1])]
+            places = np.searchsorted(segment.ids, segment_ids)
             places[places == len(segment)] = 0
-            places = places[(segment.ids[places] == mine) & segment.is_live[places]]
+            places = places[(segment.ids[places] == segment_ids) & segment.is_live[places]]
             if len(places):
                 is_live = segment.is_live.copy()
                 is_live[places] = False
-                gone.append(segment.ids[places])
+                dropped_ids.append(segment.ids[places])
                 self._segments[k] = replace(segment, is_live=is_live)
         self._segments = [segment for segment in self._segments if segment.is_live.any()]
-        if gone:
-            self._note(np.concatenate(gone))
+        if dropped_ids:
+            self._note(np.concatenate(dropped_ids))
 
     def arrival_of(self, ids: Sequence[int] | Ints) -> Ints:
         """The arrival numbers of the rows that these rules are."""
@@ -234,7 +234,7 @@ class Rules:
         """The next version: these came, or left."""
         self._version += 1
         self._n_noted += len(ids)
-        if self._n_noted > 2 * len(self) + (1 << 16):  # notes of what is long gone: an index is built anew
+        if self._n_noted > 2 * len(self) + (1 << 16):  # notes of rules long dropped: an index is built anew
             self._changes, self._n_noted = PlanChanges(self._version), 0
         else:
             self._changes.note(self._version, self.form.shape, np.sort(ids).astype(np.int32))

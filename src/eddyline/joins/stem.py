@@ -4,11 +4,9 @@ Paper: Madden, Shah, Hellerstein, Raman, "Continuously Adaptive Continuous Queri
 which all queries share. Only rows of the stream itself are stored, never combinations.
 
 Rows are built in the course of a round and probed at once; a round that fails is rolled back. Rows are purged between rounds.
-Most often the oldest leave, which only moves where the rows begin. Others leave holes, which are closed at once in a small stem,
-and in a large one when they are a quarter of it.
 
-Row k of a stem is the one numbered `_first + k` since the stem began. Indexes know rows by that number, so they do not change
-when the oldest rows leave.
+Row k of a stem is the one numbered `first + k` since the stem began (row_numbers.py). Indexes know rows by that number, so they
+do not change when the oldest rows leave.
 """
 
 from __future__ import annotations
@@ -21,41 +19,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.joins.key_index import KeyIndex, PresentRows
+from eddyline.joins.key_index import KeyIndex
 from eddyline.joins.keys import can_be_hashed, codes_of, same
-from eddyline.joins.payload import StoredColumn, column_of, gathered_rows, shifted_range
+from eddyline.joins.row_numbers import RowNumbers
+from eddyline.joins.stem_rows import ColumnName, StemRows, StoredRows
 from eddyline.model import Column as ColumnOf
 from eddyline.model import Expression
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Words = npt.NDArray[np.uint64]
 Key = tuple[Expression, ...]
 Evaluate = Callable[[Expression, pa.RecordBatch], pa.Array]
 
-SMALL_ROWS = 4_096  # a stem of so many rows or fewer has no holes
-MOST_HOLES = 0.25  # of the rows of a larger one
-LEAST_ROOM = 256  # rows
-MARGIN = 1.25  # room, in terms of rows held
 INDEXED_AT_ONCE = 65_536  # rows, when an index is added to a stem
-_MARKS = ("arrival", "position", "time_us", "version", "now_us")
-_NO_HOLES = np.empty(0, dtype=bool)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRows:
-    """Rows of one stream, of one round, in order of arrival, and what a join has to know of each."""
-
-    rows: pa.RecordBatch
-    arrival: Ints
-    position: Ints  # among the rows of its stream
-    time_us: Ints  # event time; model.NO_TIME where there is none
-    version: Ints  # of the catalog in its round
-    now_us: Ints  # of its round
-    wants: Words  # [row, word]: a bit for every input of a signature that wants it
-
-    def __len__(self) -> int:
-        return int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,74 +46,33 @@ class ProbeMatches:
 
 
 class Stem:
-    """The stored rows of a stream.
+    """The stored rows of a stream, found by keys.
 
-    Rows are numbered from 0 on in order of arrival, and `arrival` and the other marks are indexed by these numbers. They hold
-    until the next build, rollback or purge. The row of a number may be gone: `every_row` gives those that are there, and `probe`
+    Rows are counted from 0 on in order of arrival, and the marks and columns in `rows` are indexed by these counts. They hold
+    until the next build, rollback or purge. Some may be absent: `numbers.every_row` gives those that are present, and `probe`
     finds no others.
+
+    Invariant: every index finds all rows that are present, except those whose key is NULL.
     """
 
     def __init__(self, schema: pa.Schema, evaluate: Evaluate, *, bucket_bits: int | None = None) -> None:
         self.schema = schema
-        self._names: tuple[str, ...] = ()  # of its columns
+        self.numbers = RowNumbers()
+        self.rows = StemRows(self.numbers)
+        self._names: tuple[str, ...] = ()  # of the columns that the schema has
         self._evaluate = evaluate
         self._bucket_bits = bucket_bits  # of its indexes; None: by their size
         self._indexes: dict[Key, KeyIndex] = {}
-        self._room = LEAST_ROOM  # rows in the arrays
-        self._origin = 0  # the row at their beginning, as it is numbered since the stem began
-        self._first = 0  # the first row that may be there
-        self._end = 0  # behind the last row
-        self._committed_end = 0  # behind the last row of a committed round
-        self._n_holes = 0  # rows from `_first` on that are gone
-        self._is_present = _NO_HOLES  # as many as there is room for, once there is a hole
-        self._marks = np.empty((len(_MARKS), self._room), np.int64)
-        self._wants = np.empty((self._room, 1), np.uint64)
-        # by name; the values of a key that is no column, and has to be compared because it is hashed, by its expression
-        self._columns: dict[str | Expression, StoredColumn] = {}
-        self._for_keys: Set[str | Expression] = frozenset()  # those that the schema does not name
+        # those that only indexes need: the schema does not name them
+        self._key_columns: Set[ColumnName] = frozenset()
         self._fit_columns()
-
-    # ------------------------------------------------------------------------------------------- marks
 
     @property
     def n_rows(self) -> int:
-        """Rows that are there."""
-        return self._end - self._first - self._n_holes
+        """Rows that are present."""
+        return self.numbers.n_rows
 
-    @property
-    def arrival(self) -> Ints:
-        return self._mark(0)
-
-    @property
-    def position(self) -> Ints:
-        return self._mark(1)
-
-    @property
-    def time_us(self) -> Ints:
-        return self._mark(2)
-
-    @property
-    def version(self) -> Ints:
-        return self._mark(3)
-
-    @property
-    def now_us(self) -> Ints:
-        return self._mark(4)
-
-    @property
-    def wants(self) -> Words:
-        return self._wants[self._first - self._origin : self._end - self._origin]
-
-    def _mark(self, which: int) -> Ints:
-        return self._marks[which, self._first - self._origin : self._end - self._origin]
-
-    def every_row(self) -> Ints:
-        """The numbers of all rows that are there, ascending."""
-        if not self._n_holes:
-            return np.arange(self._end - self._first)
-        return np.flatnonzero(self._is_present[self._first - self._origin : self._end - self._origin])
-
-    # ------------------------------------------------------------------------------------------- what is kept
+    # ------------------------------------------------------------------------------------------- columns and keys
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -146,13 +81,13 @@ class Stem:
 
     def set_keys(self, keys: Iterable[Key]) -> None:
         """Have an index for each of these keys and no others. New ones are built over the rows held. Between rounds."""
-        self._assert_committed("keys are set")
-        wanted = dict.fromkeys(keys)
-        self._indexes = {key: index for key, index in self._indexes.items() if key in wanted}
-        added = [key for key in wanted if key not in self._indexes]
+        self.numbers.assert_committed("keys are set")
+        needed = dict.fromkeys(keys)
+        self._indexes = {key: index for key, index in self._indexes.items() if key in needed}
+        added = [key for key in needed if key not in self._indexes]
         self._indexes.update({key: KeyIndex(bucket_bits=self._bucket_bits) for key in added})
         self._fit_columns()
-        if added and self._end > self._first:
+        if added and len(self.numbers):
             self._index_present(added)
 
     def reshape(self, schema: pa.Schema) -> None:
@@ -160,7 +95,7 @@ class Stem:
 
         A column that leaves is kept while an index needs it, until `set_keys` drops that.
         """
-        self._assert_committed("columns are chosen")
+        self.numbers.assert_committed("columns are chosen")
         if schema.equals(self.schema):
             return
         self.schema = schema
@@ -168,127 +103,80 @@ class Stem:
 
     def _fit_columns(self) -> None:
         """Have the columns that the schema names and those that indexes need to compare values, and no others."""
-        needed: dict[str | Expression, pa.DataType] = {field.name: field.type for field in self.schema}
+        types: dict[ColumnName, pa.DataType] = {field.name: field.type for field in self.schema}
         for key in self._indexes:
             is_compared = can_be_hashed([expression.type for expression in key])
             for expression in key:
                 if is_compared or isinstance(expression, ColumnOf):
-                    needed.setdefault(_name(expression), expression.type)
+                    types.setdefault(_name(expression), expression.type)
         self._names = tuple(self.schema.names)
-        self._for_keys = needed.keys() - set(self._names)
-        held = self._columns
-        self._columns = {}
-        for name, t in needed.items():
-            column = held.get(name)
-            if column is None or column.type != t:
-                column = self._new_column(t, column)
-            self._columns[name] = column
-
-    def _new_column(self, t: pa.DataType, before: StoredColumn | None) -> StoredColumn:
-        """A column as it has to be now, given what it was."""
-        column = column_of(t, self._room)
-        n = self._end - self._origin
-        column.append(0, pa.nulls(n, t) if before is None else before.take(np.arange(n)).cast(t))
-        return column
+        self._key_columns = types.keys() - set(self._names)
+        self.rows.set_columns(types)
 
     def _index_present(self, keys: Sequence[Key]) -> None:
-        for start in range(self._first, self._end, INDEXED_AT_ONCE):
-            end = min(start + INDEXED_AT_ONCE, self._end)
-            rows = np.arange(start - self._first, end - self._first)
-            batch = self._batch(rows)
-            given = dict(zip(self._names, batch.columns, strict=True))
+        """Let the rows held be found by these keys."""
+        first, stem_end = self.numbers.first, self.numbers.end
+        for start in range(first, stem_end, INDEXED_AT_ONCE):
+            end = min(start + INDEXED_AT_ONCE, stem_end)
+            batch = self._batch(np.arange(start - first, end - first))
+            columns = dict(zip(self._names, batch.columns, strict=True))
             for key in keys:
-                self._index(key, batch, given, start)
+                self._index(key, batch, columns, start)
         for key in keys:
-            self._indexes[key].tidy(self._present_rows)
+            self._indexes[key].tidy(self.numbers.present_rows)
 
     def _value(self, expression: Expression, rows: Ints) -> pa.Array:
         """A part of a key, of rows held."""
-        column = self._columns.get(_name(expression))
-        if column is None:
-            return self._evaluate(expression, self._batch(rows))
-        return column.take(rows, self._first - self._origin)
+        name = _name(expression)
+        if self.rows.has_column(name):
+            return self.rows.take(rows, (name,))[0]
+        return self._evaluate(expression, self._batch(rows))
 
     def _batch(self, rows: Ints) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(self.take(rows, self._names), schema=self.schema)
+        return pa.RecordBatch.from_arrays(self.rows.take(rows, self._names), schema=self.schema)
 
     # ------------------------------------------------------------------------------------------- rounds
 
     def build(self, stored: StoredRows) -> None:
-        """Keep these rows: probes find them at once, and `rollback` lets them go."""
-        n = len(stored)
-        if not n:
+        """Keep these rows: probes find them at once, and `rollback` removes them."""
+        if not len(stored):
             return
-        at = self._reserve(n)
-        marks = self._marks[:, at : at + n]
-        marks[0], marks[1], marks[2] = stored.arrival, stored.position, stored.time_us
-        marks[3], marks[4] = stored.version, stored.now_us
-        self._want(at, stored.wants)
-        if len(self._is_present):
-            self._is_present[at : at + n] = True
-        given = dict(zip(stored.rows.schema.names, stored.rows.columns, strict=True))
-        for name in self._names:
-            self._append(name, at, given[name])
-        start = self._end
-        self._end += n
+        columns = dict(zip(stored.rows.schema.names, stored.rows.columns, strict=True))
+        start = self.numbers.end
+        self.rows.append(stored, columns, self._names)
         for key in self._indexes:
-            self._index(key, stored.rows, given, start)
+            self._index(key, stored.rows, columns, start)
 
     def _index(self, key: Key, rows: pa.RecordBatch, columns: Mapping[str, pa.Array], start: int) -> None:
-        """Let these rows, numbered from `start` on, be found by a key; `given` are their columns."""
+        """Let these rows, numbered from `start` on, be found by a key; `columns` are theirs by name."""
         arrays = [
             columns[expression.name] if isinstance(expression, ColumnOf) else self._evaluate(expression, rows)
             for expression in key
         ]
-        if self._for_keys:
+        if self._key_columns:
             for expression, array in zip(key, arrays, strict=True):
-                if _name(expression) in self._for_keys:
-                    self._append(_name(expression), start - self._origin, array)
+                if _name(expression) in self._key_columns:
+                    self.rows.write_column(_name(expression), start, array)
         self._indexes[key].insert(codes_of(arrays), start)
-
-    def _append(self, name: str | Expression, at: int, values: pa.Array) -> None:
-        column = self._columns[name]
-        assert values.type == column.type, f"{name} is {values.type}, not {column.type}"
-        column.append(at, values)
-
-    def _want(self, at: int, wants: Words) -> None:
-        n, n_words = wants.shape
-        if n_words > self._wants.shape[1]:
-            grown = np.zeros((self._room, n_words), np.uint64)
-            grown[:, : self._wants.shape[1]] = self._wants
-            self._wants = grown
-        self._wants[at : at + n, :n_words] = wants
-        if n_words < self._wants.shape[1]:
-            self._wants[at : at + n, n_words:] = 0
 
     def commit(self) -> None:
         """What was built stays."""
-        self._committed_end = self._end
+        self.numbers.commit()
         for index in self._indexes.values():
-            index.tidy(self._present_rows)
+            index.tidy(self.numbers.present_rows)
 
     def rollback(self) -> None:
         """As if nothing had been built since the last commit."""
-        if self._end > self._committed_end:
-            self._end = self._committed_end
+        numbers = self.numbers
+        if numbers.end > numbers.committed_end:
+            numbers.rollback()
             for index in self._indexes.values():
-                index.undo(self._end)
-
-    def _assert_committed(self, what: str) -> None:
-        assert self._committed_end == self._end, (
-            f"{what} while {self._end - self._committed_end} rows are uncommitted"
-        )
-
-    # ------------------------------------------------------------------------------------------- asking
-
-    @property
-    def _present_rows(self) -> PresentRows:
-        return PresentRows(self._first, self._is_present if self._n_holes else _NO_HOLES, self._origin)
+                index.undo(numbers.end)
 
     def probe(self, key: Key, arrays: Sequence[pa.Array]) -> ProbeMatches:
         """The rows whose key equals that of a row of these columns; those of one probe in no particular order."""
         codes = codes_of(arrays)
-        probes, rows = self._indexes[key].find(codes, self._present_rows)
+        probes, rows = self._indexes[key].find(codes, self.numbers.present_rows)
         if not codes.is_exact and len(rows):
             values = [self._value(expression, rows) for expression in key]
             is_same = same(arrays, probes, values, np.arange(len(rows)))
@@ -296,112 +184,54 @@ class Stem:
                 probes, rows = probes[is_same], rows[is_same]
         return ProbeMatches(probes, rows)
 
-    def take(self, rows: Ints, columns: Sequence[str]) -> list[pa.Array]:
-        """These columns of the rows with these numbers, in this order."""
-        start = self._first - self._origin
-        return [self._columns[name].take(rows, start) for name in columns]
-
-    # ------------------------------------------------------------------------------------------- leaving
+    # ------------------------------------------------------------------------------------------- rows that leave
 
     def purge(self, is_kept: Mask) -> int:
-        """Let rows go, given for every number whether its row stays; returns how many went. Between rounds, after the commit."""
-        self._assert_committed("rows are purged")
-        n = self._end - self._first
+        """Remove rows, given for every number whether its row stays; returns how many left. Between rounds, after the commit."""
+        self.numbers.assert_committed("rows are purged")
+        n = len(self.numbers)
         assert len(is_kept) == n, f"{n} rows, and {len(is_kept)} words on them"
         n_before = self.n_rows
         n_oldest = int(np.argmax(is_kept)) if is_kept.any() else n
-        self._leave(n_oldest)
+        self.numbers.drop_oldest(n_oldest)
         if not is_kept[n_oldest:].all():
-            self._make_holes(is_kept[n_oldest:])
+            self.numbers.make_holes(is_kept[n_oldest:])
         self._settle()
         return n_before - self.n_rows
 
     def drop_oldest(self, n_numbers: int) -> int:
-        """Let the rows of the first so many numbers go, however many are held, in little time; otherwise like `purge`."""
-        self._assert_committed("rows are dropped")
+        """Remove the rows of the first so many numbers, however many are held, in little time; otherwise like `purge`."""
+        self.numbers.assert_committed("rows are dropped")
         assert n_numbers >= 0, n_numbers
         n_before = self.n_rows
-        self._leave(min(n_numbers, self._end - self._first))
+        self.numbers.drop_oldest(min(n_numbers, len(self.numbers)))
         self._settle()
         return n_before - self.n_rows
 
-    def _leave(self, n_oldest: int) -> None:
-        if self._n_holes:
-            at = self._first - self._origin
-            self._n_holes -= n_oldest - int(np.count_nonzero(self._is_present[at : at + n_oldest]))
-        self._first += n_oldest
-
-    def _make_holes(self, is_kept: Mask) -> None:
-        if not self._n_holes:
-            self._is_present = np.ones(self._room, dtype=bool)
-        is_held = self._is_present[self._first - self._origin : self._end - self._origin]
-        is_held &= is_kept
-        self._n_holes = len(is_held) - int(np.count_nonzero(is_held))
-
     def _settle(self) -> None:
-        """Close holes if it pays, and let indexes forget."""
-        n_numbers = self._end - self._first
-        if self._n_holes and (n_numbers <= SMALL_ROWS or self._n_holes > MOST_HOLES * n_numbers):
+        """Close holes and give room back if it pays, and let indexes forget."""
+        if self.numbers.has_many_holes:
             self._close_holes()
-        if not self._n_holes:
-            self._is_present = _NO_HOLES
-        if self._room > LEAST_ROOM and n_numbers < self._room // 4:
-            self._move(self._end - self._first)
+        self.numbers.release_mask()
+        self.rows.shrink()
         for index in self._indexes.values():
-            index.tidy(self._present_rows)
+            index.tidy(self.numbers.present_rows)
 
     def _close_holes(self) -> None:
-        kept = self.every_row()
-        numbers = np.full(self._end - self._first, -1, np.int64)
-        numbers[kept] = self._first + np.arange(len(kept))
+        present, first = self.numbers.every_row(), self.numbers.first
+        new_numbers = np.full(len(self.numbers), -1, np.int64)
+        new_numbers[present] = first + np.arange(len(present))
         for index in self._indexes.values():
-            index.renumber(self._first, numbers)
-        rows = kept + (self._first - self._origin)
-        self._room = _room(len(rows))
-        marks = np.empty((len(_MARKS), self._room), np.int64)
-        marks[:, : len(rows)] = self._marks[:, rows]
-        self._marks = marks
-        self._wants = gathered_rows(self._wants, rows, self._room)
-        for column in self._columns.values():
-            column.keep(rows, self._room)
-        self._origin = self._first
-        self._end = self._committed_end = self._first + len(rows)
-        self._n_holes = 0
+            index.renumber(first, new_numbers)
+        self.rows.close_holes()
 
-    # ------------------------------------------------------------------------------------------- room
-
-    def _reserve(self, n: int) -> int:
-        """Make room for rows behind the last one; returns where in the arrays."""
-        if self._end + n - self._origin > self._room:
-            self._move(self._end - self._first + n)
-        return self._end - self._origin
-
-    def _move(self, n_rows: int) -> None:
-        """Let the rows stand at the beginning of the arrays, with room for so many and some more."""
-        start, end = self._first - self._origin, self._end - self._origin
-        room = self._room if MARGIN * n_rows <= self._room < 4 * n_rows else _room(n_rows)
-        if room == self._room:
-            for mark in self._marks:
-                shifted_range(mark, start, end, room)
-        else:
-            marks = np.empty((len(_MARKS), room), np.int64)
-            marks[:, : end - start] = self._marks[:, start:end]
-            self._marks = marks
-        self._wants = shifted_range(self._wants, start, end, room)
-        if len(self._is_present):
-            self._is_present = shifted_range(self._is_present, start, end, room)
-        for column in self._columns.values():
-            column.move(start, end, room)
-        self._room, self._origin = room, self._first
-
-    # ------------------------------------------------------------------------------------------- looking
+    # ------------------------------------------------------------------------------------------- to look at
 
     @property
     def nbytes(self) -> int:
         """Of all arrays, with the room they have."""
-        arrays = self._marks.nbytes + self._wants.nbytes + self._is_present.nbytes
-        columns = sum(column.nbytes for column in self._columns.values())
-        return int(arrays + columns + sum(index.nbytes for index in self._indexes.values()))
+        indexes = sum(index.nbytes for index in self._indexes.values())
+        return self.rows.nbytes + self.numbers.nbytes + int(indexes)
 
     def snapshot(self) -> dict[str, Any]:
         """What it holds, for explain and the dashboard."""
@@ -409,25 +239,21 @@ class Stem:
             "rows": self.n_rows,
             "nbytes": self.nbytes,
             "keys": len(self._indexes),
-            "columns": len(self._columns),
+            "columns": self.rows.n_columns,
             "segments": max((index.n_segments for index in self._indexes.values()), default=0),
             "index_nbytes": sum(index.nbytes for index in self._indexes.values()),
         }
 
     def check(self) -> None:
         """Assert that rows are where they should be, and every index has all of them whose key is not NULL."""
-        assert self._origin <= self._first <= self._committed_end <= self._end <= self._origin + self._room
-        assert (np.diff(self.arrival) > 0).all(), "rows are not in order of arrival"
-        rows = self.every_row()
-        assert len(rows) == self.n_rows, f"{len(rows)} rows are held, {self.n_rows} counted"
-        assert self._n_holes == 0 or self._end - self._first > SMALL_ROWS, (
-            f"{self._n_holes} holes in a small stem"
-        )
+        self.numbers.check()
+        assert (np.diff(self.rows.arrival) > 0).all(), "rows are not in order of arrival"
+        rows = self.numbers.every_row()
         for key, index in self._indexes.items():
             index.check()
             codes = codes_of([self._value(expression, rows) for expression in key])
             is_found = np.zeros(len(rows), dtype=bool)
-            probes, found = index.find(codes, self._present_rows)
+            probes, found = index.find(codes, self.numbers.present_rows)
             is_found[probes[found == rows[probes]]] = True
             n_null = 0 if codes.is_null is None else int(np.count_nonzero(codes.is_null))
             assert is_found.sum() == len(rows) - n_null, (
@@ -435,10 +261,6 @@ class Stem:
             )
 
 
-def _name(expression: Expression) -> str | Expression:
-    """Where the values of a key's expression are kept."""
+def _name(expression: Expression) -> ColumnName:
+    """The name of the column that has the values of a key's expression."""
     return expression.name if isinstance(expression, ColumnOf) else expression
-
-
-def _room(n_rows: int) -> int:
-    return max(int(MARGIN * n_rows), LEAST_ROOM)

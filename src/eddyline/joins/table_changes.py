@@ -24,7 +24,7 @@ def _no_rows() -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """What a round brings to a table, in order of arrival: rows that stand from now on, and deletes, of which the key counts."""
+    """What a round brings to a table, in order of arrival: rows, and deletes, of which only the key counts."""
 
     rows: pa.RecordBatch
     arrival: Ints
@@ -90,7 +90,7 @@ class ComparedChanges:
     def __init__(
         self, changes: TableChanges, group: Ints, heads: Ints, versions: TableChanges, first: int
     ) -> None:
-        """`heads`: the latest version of each group, or -1; `held`: those versions. Changes are versions from `first` on."""
+        """`heads`: the latest version of each group, or -1; `versions`: those versions. Changes are versions from `first` on."""
         n, n_held = len(changes), len(versions)
         there = heads >= 0
         latest_us = np.full(len(heads), NO_TIME, np.int64)
@@ -125,28 +125,31 @@ class ComparedChanges:
         is_change = self.is_latest & (has_before | ~is_delete | (self.time_us != NO_TIME))
         is_again = has_before & (self._is_delete[beside] == is_delete) & (self._times[beside] == self.time_us)
         is_change &= ~(is_again & is_delete)
-        asked = np.flatnonzero(is_change & is_again)
-        if len(asked):
-            left = self._rows.take(pa.array(beside[asked]))
-            is_change[asked] = ~is_identical(left, self._rows.take(pa.array(self._own[asked])))
+        repeats = np.flatnonzero(is_change & is_again)
+        if len(repeats):
+            rows_before = self._rows.take(pa.array(beside[repeats]))
+            own_rows = self._rows.take(pa.array(self._own[repeats]))
+            is_change[repeats] = ~is_identical(rows_before, own_rows)
         return is_change
 
     def deltas(self, misfits: Ints) -> Deltas:
         """The rows that left and those that appeared."""
         changed = np.flatnonzero(self.is_change)
         before, own = self._before[changed], self._own[changed]
-        left = np.flatnonzero((before >= 0) & ~self._is_delete[before])
-        came = np.flatnonzero(~self._is_delete[own])
-        sign: npt.NDArray[np.int8] = np.repeat(np.array([-1, 1], np.int8), [len(left), len(came)])
-        places = np.concatenate((left, came))
+        removed_places = np.flatnonzero((before >= 0) & ~self._is_delete[before])
+        added_places = np.flatnonzero(~self._is_delete[own])
+        counts = [len(removed_places), len(added_places)]
+        sign: npt.NDArray[np.int8] = np.repeat(np.array([-1, 1], np.int8), counts)
+        places = np.concatenate((removed_places, added_places))
         order = np.lexsort((sign, places))
-        rows = np.concatenate((before[left], own[came]))[order]
+        rows = np.concatenate((before[removed_places], own[added_places]))[order]
         arrival = self._arrival[self._own[changed[places[order]]]]
-        came = self._arrival[self._representatives()[rows]]
-        return Deltas(self._rows.take(pa.array(rows)), arrival, sign[order], self._times[rows], came, misfits)
+        row_arrival = self._arrival[self._representatives()[rows]]
+        taken_rows = self._rows.take(pa.array(rows))
+        return Deltas(taken_rows, arrival, sign[order], self._times[rows], row_arrival, misfits)
 
     def _representatives(self) -> Ints:
-        """Of all rows looked at: the one that stands for it. A change that changes nothing leaves what was there before."""
+        """Of all rows looked at: the row that is the version. A change that changes nothing leaves the version before it."""
         found = np.arange(len(self._arrival))
         is_nothing = self.is_latest & ~self.is_change & (self._before >= 0)
         found[self._own[is_nothing]] = self._before[is_nothing]

@@ -28,7 +28,7 @@ class TableIndex:
         self._buckets = np.full(LEAST_BUCKETS, NOTHING, np.int64)
 
     def __len__(self) -> int:
-        """How many rows it knows."""
+        """How many rows it has codes of."""
         return len(self._codes)
 
     @property
@@ -41,7 +41,7 @@ class TableIndex:
         return sum(each.nbytes for each in grown) + int(self._buckets.nbytes)
 
     def add(self, codes: Codes, is_delete: Mask, older: Ints, newer: Ints) -> None:
-        """Take the next rows, given the versions that stand next to each in the chain of its owner, -1 for none."""
+        """Take the next rows, given the versions next to each in the chain of its owner, -1 for none."""
         first = len(self)
         is_null = is_delete if codes.is_null is None else codes.is_null | is_delete
         self._codes.extend(codes.codes)
@@ -67,7 +67,7 @@ class TableIndex:
         link_entries(self._codes.values, self._rows.values, first, self._buckets, self._chain.values)
 
     def truncate(self, n: int) -> None:
-        """Let the rows go that have numbers from `n` on."""
+        """Remove the rows that have numbers from `n` on."""
         first = int(np.searchsorted(self._rows.values, n))
         unlink_entries(self._codes.values, self._rows.values, first, self._buckets, self._chain.values)
         for each in (self._rows, self._chain):
@@ -78,10 +78,10 @@ class TableIndex:
     def keep(self, rows: Ints, older: Ints) -> None:
         """Keep these rows, ascending, under new numbers from 0 on, given the version behind each under its new number."""
         codes = Codes(self._codes.values[rows], self._is_null.values[rows], is_exact=False)
-        fresh = TableIndex()
-        fresh.add(codes, np.zeros(len(rows), dtype=bool), older, np.full(len(rows), NOTHING, np.int64))
+        new_index = TableIndex()
+        new_index.add(codes, np.zeros(len(rows), dtype=bool), older, np.full(len(rows), NOTHING, np.int64))
         for name in ("_codes", "_is_null", "_rows", "_chain", "_buckets"):
-            setattr(self, name, getattr(fresh, name))
+            setattr(self, name, getattr(new_index, name))
 
     def owners(self, wanted_codes: Codes, owner: Ints) -> ProbeMatches:
         """Owners that may have one of these codes, once or several times each; `owner` is that of each row."""

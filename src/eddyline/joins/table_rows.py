@@ -45,7 +45,7 @@ class GrowingArray(Generic[_Item]):
         self._room[self._n - len(values) : self._n] = values
 
     def resize(self, n: int) -> None:
-        """Forget the last ones, or make room for more, which may be anything."""
+        """Drop the last values, or add some, which may be anything."""
         if n > len(self._room):
             room = np.empty(max(n, 2 * len(self._room)), self._room.dtype)
             room[: self._n] = self._room[: self._n]
@@ -108,7 +108,7 @@ class HeldRows:
         return tuple(self._chunks)
 
     def truncate(self, n: int) -> None:
-        """Let the rows go that have numbers from `n` on."""
+        """Remove the rows that have numbers from `n` on."""
         starts = self._ends - [chunk.num_rows for chunk in self._chunks]
         self._chunks = [
             chunk.slice(0, n - int(start))
@@ -118,12 +118,12 @@ class HeldRows:
         self._number()
 
     def keep(self, is_kept: Mask) -> None:
-        """Let the other rows go; those that stay are numbered anew, in the same order."""
-        kept, start = HeldRows(self.schema), 0
+        """Remove the other rows; those that stay are numbered anew, in the same order."""
+        new_rows, start = HeldRows(self.schema), 0
         for chunk in self._chunks:
-            kept.append(chunk.filter(pa.array(is_kept[start : start + chunk.num_rows])))
+            new_rows.append(chunk.filter(pa.array(is_kept[start : start + chunk.num_rows])))
             start += chunk.num_rows
-        self._chunks, self._ends = kept._chunks, kept._ends
+        self._chunks, self._ends = new_rows._chunks, new_rows._ends
 
     def reshape(self, schema: pa.Schema) -> None:
         """Have these columns; one that is new is NULL."""

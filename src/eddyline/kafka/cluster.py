@@ -59,7 +59,7 @@ def check_library() -> None:
 
 
 def library() -> Any:
-    """The client library."""
+    """The client library. Raises KafkaFailure if it is not installed."""
     try:
         import confluent_kafka
         import confluent_kafka.admin
@@ -91,7 +91,7 @@ class Cluster:
 
     @property
     def servers(self) -> str:
-        """As written."""
+        """The servers as host:port, as the user wrote them."""
         return dict(self.options)[SERVERS]
 
     def to_json(self) -> dict[str, Any]:
@@ -138,9 +138,14 @@ def new_client(
     cluster: Cluster, kind: Callable[..., Any], options: Mapping[str, Any], complaints: Complaints
 ) -> Any:
     """A client of one kind. Raises KafkaFailure if the options cannot be used."""
-    given = {"client.id": "eddyline", **cluster.revealed_options(), **options, "error_cb": complaints}
+    client_options = {
+        "client.id": "eddyline",
+        **cluster.revealed_options(),
+        **options,
+        "error_cb": complaints,
+    }
     try:
-        return kind(given, logger=_logger)
+        return kind(client_options, logger=_logger)
     except library().KafkaException as error:
         raise client_failure(cluster, "the options for Kafka cannot be used", error) from None
     except (TypeError, ValueError) as error:
@@ -152,16 +157,16 @@ def client_failure(
 ) -> KafkaFailure:
     """What an exception of the client is for users: with the client's last complaint if it only ran out of time."""
     fault = error.args[0] if error.args else error
-    said = fault.str() if hasattr(fault, "str") else str(fault)
+    reason = fault.str() if hasattr(fault, "str") else str(fault)
     is_silence = hasattr(fault, "name") and fault.name() in ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
     if is_silence and complaints is not None and complaints.last is not None:
-        said = complaints.last
+        reason = complaints.last
     hint = (
         f"Is {cluster.servers} right, and does it run? Are the options for signing in right? It is tried again."
         if is_silence
         else None
     )
-    return KafkaFailure(problem, detail=cluster.hide(said), hint=hint)
+    return KafkaFailure(problem, detail=cluster.hide(reason), hint=hint)
 
 
 # --------------------------------------------------------------------------------------------- processes

@@ -2,7 +2,7 @@
 
 A reader is one consumer, which gets its ranges assigned and belongs to no group, and one administrator, which is asked about the
 topic. Both see only what committed transactions wrote: the end of a partition is its last stable offset. Messages have gaps
-where records of transactions stood, or what compaction removed. So a range is over when the consumer's position has passed
+where records of transactions were, or what compaction removed. So a range is over when the consumer's position has passed
 its end, whatever the last message was.
 """
 
@@ -31,7 +31,7 @@ from eddyline.kafka.cluster import (
 )
 
 MESSAGES_AT_ONCE = 10_000
-LOOK_S = 0.1  # how long to wait for a message before looking where the consumer stands
+LOOK_S = 0.1  # how long to wait for a message before looking at the consumer's position
 IDLE_READERS = 4  # kept for a cluster
 
 _CONSUMER: dict[str, Any] = {
@@ -132,23 +132,24 @@ class Reader:
         kafka = library()
         places = [kafka.TopicPartition(topic, number) for number in partitions]
         isolation = kafka.IsolationLevel.READ_COMMITTED
-        asked = [
+        answers = [
             self._admin.list_offsets(
                 dict.fromkeys(places, which), isolation_level=isolation, request_timeout=self._answer_s
             )
             for which in (kafka.admin.OffsetSpec.earliest(), kafka.admin.OffsetSpec.latest())
         ]
         starts, ends = (
-            {place.partition: self._answer(future).offset for place, future in each.items()} for each in asked
+            {place.partition: self._answer(future).offset for place, future in each.items()}
+            for each in answers
         )
         return starts, ends
 
     def topic_id(self, topic: str) -> str | None:
         """Which topic of this name it is: one that is made anew has another. None if the cluster has no ids."""
         kafka = library()
-        asked = self._admin.describe_topics(kafka.TopicCollection([topic]), request_timeout=self._answer_s)
+        answers = self._admin.describe_topics(kafka.TopicCollection([topic]), request_timeout=self._answer_s)
         try:
-            found = str(self._answer(asked[topic]).topic_id)
+            found = str(self._answer(answers[topic]).topic_id)
         except kafka.KafkaException as error:
             if error.args[0].name() in UNKNOWN_NAMES:
                 raise self._no_topic(topic, error.args[0]) from None
@@ -192,24 +193,24 @@ class Reader:
         try:
             while unread:
                 came = self._next()
-                kept, ended = [], {}
+                messages, ended = [], {}
                 for message in came:
-                    wanted = unread.get(message.partition())
+                    message_range = unread.get(message.partition())
                     if message.error() is not None:
-                        if wanted is None or not self._is_end(topic, message):
+                        if message_range is None or not self._is_end(topic, message):
                             continue
-                        ended[wanted.partition] = message.offset()
-                    elif wanted is not None and message.offset() < wanted.end:
-                        kept.append(message)
-                if kept:
-                    yield kept
+                        ended[message_range.partition] = message.offset()
+                    elif message_range is not None and message.offset() < message_range.end:
+                        messages.append(message)
+                if messages:
+                    yield messages
                     heard_at = clock()
                 done = self._finished_partitions(topic, unread, ended)
                 for partition in done:
                     del unread[partition]
                 if done and unread:
                     self._consumer.incremental_unassign([kafka.TopicPartition(topic, p) for p in done])
-                if not (kept or done) and clock() - heard_at > self._answer_s:
+                if not (messages or done) and clock() - heard_at > self._answer_s:
                     silence = kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
                     raise self._failure(f"messages of topic {topic} do not come", silence)
         finally:

@@ -114,13 +114,13 @@ class Writer:
         kafka = library()
         options = {"group.id": name, "enable.auto.commit": False, "isolation.level": "read_committed"}
         consumer = new_client(self._cluster, kafka.Consumer, options, self._complaints)
-        asked = f"how far topic {self._topic} was written cannot be asked for"
+        problem = f"how far topic {self._topic} was written cannot be asked for"
         try:
             self._check_topic(consumer)
-            (found,) = self._try(lambda left_s: _committed_offsets(consumer, self._topic, left_s), asked)
+            (found,) = self._try(lambda left_s: _committed_offsets(consumer, self._topic, left_s), problem)
             return (found.offset if found.offset >= 0 else None), consumer.consumer_group_metadata()
         except kafka.KafkaException as error:
-            raise self._failure(asked, error) from None
+            raise self._failure(problem, error) from None
         finally:
             consumer.close()
 

@@ -78,10 +78,12 @@ def gathered_offsets(ends: Ints, rows: Ints, offsets: Offsets) -> int:
 
 
 @kernel
-def gather_bytes(ends: Ints, data: Bytes, gone: int, rows: Ints, offsets: Offsets, gathered: Bytes) -> None:
-    """Write the strings of these rows one behind the other; those in `data` begin at `gone`."""
+def gather_bytes(
+    ends: Ints, data: Bytes, data_begin: int, rows: Ints, offsets: Offsets, gathered: Bytes
+) -> None:
+    """Write the strings of these rows one behind the other; those in `data` begin at `data_begin`."""
     for k in range(len(rows)):
-        at, begin = ends[rows[k]] - gone, np.int64(offsets[k])
+        at, begin = ends[rows[k]] - data_begin, np.int64(offsets[k])
         for place in range(begin, np.int64(offsets[k + 1])):
             gathered[place] = data[at]
             at += 1

@@ -5,8 +5,8 @@ where each bucket begins. Whether a key is there then takes two loads that miss 
 As buckets are highest bits, segments that are merged are read and written from front to back. The *ring* takes the newest pairs
 as they come: a list for every bucket, the newest pair first, so that the last pairs can be taken out again.
 
-A pair stands as two integers in turn, code and row: `pairs[2 * k]` and `pairs[2 * k + 1]`. Rows below `first` are gone, and so
-are those where `is_held` is false; rows are numbered from `origin` on there. An empty `is_held` says that no others are gone.
+A pair is stored as two integers, code and row: `pairs[2 * k]` and `pairs[2 * k + 1]`. Rows below `first` are removed, and so are
+those where `is_held` is false; rows are numbered from `origin` on there. An empty `is_held` says that no others are gone.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def pair_up(codes: Ints, is_null: Mask, row: int, pairs: Ints) -> int:
 
 @kernel
 def renumber_pairs(pairs: Ints, n_pairs: int, first: int, numbers: Ints) -> None:
-    """Give the row of each pair its new number, which stands in `numbers`, those of rows from `first` on; it may be negative."""
+    """Give the row of each pair its new number from `numbers`, those of rows from `first` on; it may be negative."""
     for k in range(n_pairs):
         row = pairs[2 * k + 1]
         pairs[2 * k + 1] = numbers[row - first] if row >= first else np.int64(-1)

@@ -165,12 +165,12 @@ def match_lists(
             # from the first entry that is reached to the last that has begun
             value = values[row * n_sides]
             reached = begun = np.uint64(2 * start)
-            left = np.uint64(2 * (end - start))
-            while left > _TWO:
-                half = left >> _TWO << _ONE
+            n_remaining = np.uint64(2 * (end - start))
+            while n_remaining > _TWO:
+                half = n_remaining >> _TWO << _ONE
                 reached = chosen(spans[reached + half - _ONE] < value, reached + half, reached)
                 begun = chosen(spans[begun + half - _TWO] <= value, begun + half, begun)
-                left -= half
+                n_remaining -= half
             start = np.int64(chosen(spans[reached + _ONE] < value, reached + _TWO, reached) >> _ONE)
             end = np.int64(chosen(spans[begun] <= value, begun + _TWO, begun) >> _ONE)
         if start >= end:

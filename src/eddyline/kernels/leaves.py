@@ -93,18 +93,18 @@ def find_records(
         if n_inside >= _READ_AHEAD_ROWS:
             # memory comes as a stream now; searches would wait for it line by line
             start = block * n_sides * width
-            seen = read_through(flat_points, start, start + n_sides * width, _LINE_KEYS)
+            checksum = read_through(flat_points, start, start + n_sides * width, _LINE_KEYS)
             start = block * BLOCK_LEAVES * leaf_size
             end = min(start + BLOCK_LEAVES * leaf_size, len(flat_ranks))
-            rows[64] = seen + read_through(flat_ranks, start, end, _LINE_RANKS)
+            rows[64] = checksum + read_through(flat_ranks, start, end, _LINE_RANKS)
         while word < end_word:
             if n + WORD_RECORDS > len(places):
                 return block, word, n
-            left = inside[word - first_word]
+            row_bits = inside[word - first_word]
             n_rows = 0
-            while left:
-                rows[n_rows] = word * 64 + lowest_one(left)
-                left &= left - _ONE
+            while row_bits:
+                rows[n_rows] = word * 64 + lowest_one(row_bits)
+                row_bits &= row_bits - _ONE
                 n_rows += 1
             for k in range(n_sides):
                 first_point = np.uint64((block * n_sides + k) * width)

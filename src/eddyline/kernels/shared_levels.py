@@ -86,9 +86,9 @@ def close_where_dropped(words: _Words, rows: _Numbers, passes: _Bits, members: _
         column, others = words[touched[0]], ~members[touched[0]]
         second, rest = words[touched[1]], ~members[touched[1]]
         for k in range(len(rows)):
-            row, kept = np.uintp(rows[k]), _NONE - np.uint64(passes[k])  # all bits, or none: no branch
-            column[row] &= kept | others
-            second[row] &= kept | rest
+            row, pass_mask = np.uintp(rows[k]), _NONE - np.uint64(passes[k])  # all bits, or none: no branch
+            column[row] &= pass_mask | others
+            second[row] &= pass_mask | rest
         first = 2
     for word in touched[first:]:
         column, others = words[word], ~members[word]
@@ -119,12 +119,12 @@ def count_open(words: _Words, counts: _Numbers) -> None:
     """Add to `counts` on how many rows each class is open."""
     for word in range(words.shape[0]):
         for row in range(words.shape[1]):
-            left = words[word, row]
+            open_bits = words[word, row]
             at = 64 * word
-            while left != _NONE:
-                if left & _ONE != _NONE:
+            while open_bits != _NONE:
+                if open_bits & _ONE != _NONE:
                     counts[at] += 1
-                left >>= _ONE
+                open_bits >>= _ONE
                 at += 1
 
 

@@ -50,7 +50,7 @@ def unlink_entries(codes: Numbers, rows: Numbers, first: int, buckets: Numbers, 
 
 @kernel
 def find_owners(
-    wanted: Numbers,
+    probe_codes: Numbers,
     is_null: Mask,
     codes: Numbers,
     rows: Numbers,
@@ -66,10 +66,10 @@ def find_owners(
     """
     shift = np.uint64(64 - int(np.log2(len(buckets))))
     n = 0
-    for probe in range(len(wanted)):
+    for probe in range(len(probe_codes)):
         if is_null[probe]:
             continue
-        code = wanted[probe]
+        code = probe_codes[probe]
         entry = buckets[_bucket(code, shift)]
         while entry >= 0:
             row = rows[entry]

@@ -53,10 +53,10 @@ class CompileProgress:
     def __str__(self) -> str:
         if self.n_done == self.n_parts:
             return f"compiled its inner loops in {self.seconds:.0f} s; they are kept for the next start"
-        left = f"about {max(1.0, self.left_s):.0f} s"
+        estimate = f"about {max(1.0, self.left_s):.0f} s"
         if self.n_done <= 1:
-            return f"compiling its inner loops for this machine, once; {left} …"
-        return f"compiled {self.n_done} of {self.n_parts} parts of its inner loops in {self.seconds:.0f} s; {left} to go …"
+            return f"compiling its inner loops for this machine, once; {estimate} …"
+        return f"compiled {self.n_done} of {self.n_parts} parts of its inner loops in {self.seconds:.0f} s; {estimate} to go …"
 
 
 Announce = Callable[[CompileProgress], None]

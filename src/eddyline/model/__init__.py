@@ -6,9 +6,9 @@
     shapes        what queries that differ only in their constants have in common: inputs, projection, condition, slots
     queries       the properties of a query, and its states
     streams       declared streams, and how far each has come
-    plans         the queries that stand on a stream at one version, in columns
+    plans         the queries that are active on a stream at one version, in columns
     rounds        committed rounds, and the numbers of their rows
-    alerts        where each key of an alert query stands, and the messages it sends
+    alerts        the state of each key of an alert query, and the messages it sends
 
 Dead letters and times as ISO 8601 text are those of `eddyline.documents`. Every public name is exported here; other rooms import
 from `eddyline.model`, not from its files.

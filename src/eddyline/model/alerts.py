@@ -1,4 +1,4 @@
-"""Where each key of an alert query stands, and the messages that alerts send."""
+"""The state of each key of an alert query, and the messages that alerts send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AlertKey = tuple[int, int, str]  # query, generation, and the values of its `per
 
 
 class AlertState(NamedTuple):  # made anew for every matching row
-    """Where one key of an alert query stands: pending, firing or held if it is open, else cooling (delivery/alerts.py)."""
+    """The state of one key of an alert query: pending, firing or held if it is open, else cooling (delivery/alerts.py)."""
 
     state: str
     first_us: int  # when it opened

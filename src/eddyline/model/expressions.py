@@ -12,7 +12,7 @@ from eddyline.errors import Span
 
 
 class Facts(NamedTuple):
-    """What there is in an expression. What stands in it twice counts twice."""
+    """What there is in an expression. What occurs in it twice counts twice."""
 
     n_nodes: int = 1
     depth: int = 1
@@ -51,7 +51,7 @@ def _facts(children: tuple[Expression, ...], *, is_user_call: bool = False) -> F
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A typed scalar expression. Equality and hash ignore where in the text it stood."""
+    """A typed scalar expression. Equality and hash ignore where in the text it was."""
 
     type: pa.DataType
     span: Span | None = field(default=None, compare=False, kw_only=True)

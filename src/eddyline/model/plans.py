@@ -1,4 +1,4 @@
-"""Plans: the queries that stand on a stream as of one catalog version, in columns, and what changed between versions."""
+"""Plans: the queries that are active on a stream as of one catalog version, in columns, and what changed between versions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Segment:
         return int(self.ids.nbytes + self.is_live.nbytes + sum(s.nbytes for s in self.slots))
 
     def position(self, query_id: int) -> int | None:
-        """Where a query stands in the columns, live or not, or None."""
+        """The position of a query in the columns, live or not, or None."""
         at = int(np.searchsorted(self.ids, np.int32(query_id)))  # another type would copy all ids
         return at if at < len(self.ids) and self.ids[at] == query_id else None
 
@@ -103,7 +103,7 @@ class PlanChanges:
 
 @dataclass(frozen=True, eq=False)
 class StreamPlan:
-    """Everything that stands on one stream as of one version."""
+    """The active queries of one stream as of one version."""
 
     stream: str
     version: int

@@ -67,11 +67,11 @@ class Shape:
     having: Expression | None = None
     qualify: Expression | None = None
     functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
-    join: Join | None = None  # several inputs: they stand in the order of its signature
+    join: Join | None = None  # several inputs: in the order of its signature
 
     @property
     def stream(self) -> str:
-        """The stream its queries stand on; of a join, that of its rows."""
+        """The stream its queries read; of a join, that of its rows."""
         return self.inputs[0].stream if self.join is None else self.join.signature.name
 
     @property
@@ -81,7 +81,7 @@ class Shape:
 
     @property
     def written_order(self) -> tuple[int, ...]:
-        """The places of its inputs as they stand in the text."""
+        """The places of its inputs in the order of the text."""
         starts = [entry.span.start if entry.span else at for at, entry in enumerate(self.inputs)]
         return tuple(sorted(range(len(self.inputs)), key=starts.__getitem__))
 

@@ -96,8 +96,8 @@ def _column(
         table.wrong(
             "nulls", f"nulls is {nulls:g}", hint="Give a share from 0 to 1, and 0 where NULL is not allowed."
         )
-    given = _Given(table, stream, field, step_us, time_zone)
-    options = getattr(given, kind)()
+    reader = _OptionReader(table, stream, field, step_us, time_zone)
+    options = getattr(reader, kind)()
     if len(table.document.mistakes) > n_mistakes:
         return None
     return ColumnGenerator(field.name, field.type, kind, nulls=nulls, **options)
@@ -116,7 +116,7 @@ def _kinds_of(t: pa.DataType) -> tuple[str, ...]:
     return ("value", "choice")
 
 
-class _Given:
+class _OptionReader:
     """The options of each kind, read from the table of a column."""
 
     def __init__(self, table: Table, stream: Stream, field: pa.Field, step_us: int, time_zone: str) -> None:

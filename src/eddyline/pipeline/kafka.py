@@ -60,7 +60,7 @@ def secret_reference(value: Any) -> str | None:
 
 
 def _problem(name: str, text: str, table: Table) -> EddylineError | None:
-    """What is wrong with an option. Its value is not told."""
+    """What is wrong with an option, without its value; None if nothing is."""
     why_not = unusable_option(name)
     if why_not is not None:
         return SchemaError(f"option {name} is not for you to set", hint=why_not)

@@ -1,4 +1,4 @@
-"""Where the keys and values of a TOML text stand.
+"""The places of the keys and values of a TOML text.
 
 `tomllib` says what a text means but not where; this reads the same text once more for its structure alone: tables, arrays of
 tables, dotted keys, inline tables and arrays. A path is a tuple of keys and, inside arrays, numbers: ("sinks", 0, "path").
@@ -120,7 +120,7 @@ class _Reader:
         return path
 
     def _inside(self, path: Path) -> Path:
-        """A name that stands for an array of tables means its last one."""
+        """The path of a table; a name of an array of tables means its last one."""
         number = self._arrays.get(path)
         return path if number is None else (*path, number - 1)
 

@@ -1,4 +1,4 @@
-"""Where in a pipeline file a mistake stands."""
+"""The place of a mistake in a pipeline file."""
 
 from __future__ import annotations
 

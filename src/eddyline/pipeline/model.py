@@ -34,7 +34,7 @@ class EngineSettings:
     seed: int = 0
     tick_us: int = TICK_US
     limits: Limits = field(default_factory=Limits)
-    retention: Retention | None = None  # None: what the home was told last
+    retention: Retention | None = None  # None: what the home has
     audit: float = 0.0  # the share of rounds that another engine evaluates again
     routing: str = AUTO  # who orders expensive conditions
     is_strict: bool = False  # they run in the order of the text
@@ -107,7 +107,7 @@ class KafkaTopic:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """`[tables.NAME]`: the file or folder of a table that stands still until it is written anew."""
+    """`[tables.NAME]`: the file or folder of a table that stays the same until it is written anew."""
 
     path: Path
     written: str  # the path as the pipeline file has it
@@ -173,7 +173,7 @@ class SinkSettings:
 
     @property
     def secrets(self) -> tuple[Text | None, ...]:
-        """All that may hold secrets, and what is told about the sink must not."""
+        """All settings that may hold secrets: messages about the sink must not contain their values."""
         return (self.path, *(() if self.webhook is None else self.webhook.texts))
 
 

@@ -67,10 +67,10 @@ _ELSEWHERE = {
 
 def find_pipeline(start: str | Path | None = None) -> Path | None:
     """The pipeline file: `start` itself, eddyline.toml in that folder, or, without `start`, here or in a folder above."""
-    given = Path.cwd() if start is None else Path(start).absolute()
-    if given.is_file():
-        return given
-    for folder in (given, *(given.parents if start is None else ())):
+    start_path = Path.cwd() if start is None else Path(start).absolute()
+    if start_path.is_file():
+        return start_path
+    for folder in (start_path, *(start_path.parents if start is None else ())):
         if (folder / FILE_NAME).is_file():
             return folder / FILE_NAME
     return None
@@ -95,7 +95,7 @@ def load_pipeline(path: str | Path) -> Pipeline:
 
 
 def read_pipeline(text: str, path: Path) -> Pipeline:
-    """Check the text of a pipeline file that stands at `path`, where relative paths start."""
+    """Check the text of a pipeline file that is at `path`, where relative paths start."""
     text = text.replace("\r\n", "\n")
     document, values = document_of(path, text)
     root = Table(document, (), values, "the file")
@@ -173,9 +173,9 @@ def _engine(root: Table) -> EngineSettings:
 
 def _audit(engine: Table) -> float:
     """The share of rounds that are looked at again: a text such as "0.1 %", or a number."""
-    given = engine.values.get("audit", 0.0)
+    share = engine.values.get("audit", 0.0)
     try:
-        return share_of(given)
+        return share_of(share)
     except PropertyError as error:
         engine.wrong_as("audit", error)
         return 0.0

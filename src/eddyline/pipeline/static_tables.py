@@ -20,18 +20,18 @@ def read_tables(table: Table | None, streams: Collection[str], time_zone: str) -
     Without a schema, a table has the columns of its files, which must be there then.
     """
     found: list[StreamSettings] = []
-    taken = dict.fromkeys(streams, "a stream")
+    kind_of_name = dict.fromkeys(streams, "a stream")
     for name in () if table is None else table.values:
         assert table is not None
         each = table.table(name, f"[tables.{name}]")
         if each is None:
             continue
-        if name.lower() in taken:
-            problem = f"table {name} already exists, as {taken[name.lower()]}"
+        if name.lower() in kind_of_name:
+            problem = f"table {name} already exists, as {kind_of_name[name.lower()]}"
             hint = "Names are not case-sensitive, and tables are streams."
             table.document.wrong(each.at, problem, hint=hint, of_key=True)
             continue
-        taken[name.lower()] = f"table {name}"
+        kind_of_name[name.lower()] = f"table {name}"
         settings = _table(name, each, time_zone)
         if settings is not None:
             found.append(settings)

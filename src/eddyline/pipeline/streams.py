@@ -250,13 +250,15 @@ def _source_of_ddl(table: Table, stream: Stream, time_zone: str) -> KafkaTopic |
     )
 
 
-def source_settings(stream: Stream, given: Mapping[str, Any], folder: Path, time_zone: str) -> SourceSettings:
+def source_settings(
+    stream: Stream, declared: Mapping[str, Any], folder: Path, time_zone: str
+) -> SourceSettings:
     """The source of a stream given in Python, in the words of a pipeline file; relative paths start at `folder`.
 
     Raises PropertyError with everything that is wrong with it.
     """
     document = Document(folder / "sources of engine.start", "", Located())
-    source = _source(Table(document, (), {"source": _plain(given)}, "the stream"), stream, time_zone)
+    source = _source(Table(document, (), {"source": _plain(declared)}, "the stream"), stream, time_zone)
     if source is None or document.mistakes:
         first, *others = document.mistakes
         detail = [first.detail or "", *(f"Also: {each.problem}." for each in others)]

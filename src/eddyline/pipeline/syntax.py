@@ -1,6 +1,6 @@
 """From the text of a pipeline file to its values, also if parts of it are not TOML.
 
-`tomllib` ends at the first mistake. Here the statement it stands in, a `key = value` or a table whose header is broken, is taken
+`tomllib` ends at the first mistake. Here the statement it is in, a `key = value` or a table whose header is broken, is taken
 out and the rest read again, so that one broken table hides no mistake of the others.
 """
 
@@ -115,7 +115,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _without(text: str, span: Span) -> str:
-    """The text with blanks for a part of it: everything else stands where it stood."""
+    """The text with blanks for a part of it: everything else keeps its place."""
     blank = re.sub(r"[^\n]", " ", text[span.start : span.end])
     return text[: span.start] + blank + text[span.end :]
 

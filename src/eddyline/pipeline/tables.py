@@ -1,4 +1,4 @@
-"""Reading the tables of a pipeline file: every value checked where it stands, mistakes collected, none thrown."""
+"""Reading the tables of a pipeline file: every value checked at its place, mistakes collected, none thrown."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from eddyline.sql import size_bytes
 
 
 class Document:
-    """A pipeline file being read: its text, where everything stands in it, and the mistakes found so far."""
+    """A pipeline file being read: its text, the place of everything in it, and the mistakes found so far."""
 
     def __init__(self, path: Path, text: str, located: Located, broken: Sequence[KeyPath] = ()) -> None:
-        """`broken`: tables of which something could not be read, so that it cannot be said what they lack."""
+        """`broken`: tables of which something could not be read, so that it is unknown what they lack."""
         self.path = path
         self.text = text
         self.located = located
@@ -178,12 +178,12 @@ class Table:
         value = self.values.get(key)
         if value is None:
             return default
-        given = [value] if isinstance(value, str) else value
-        if not isinstance(given, list):
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list):
             self._wrong_type(key, value, "a list of texts")
             return default
         found = []
-        for number, each in enumerate(given):
+        for number, each in enumerate(texts):
             at = (*self.at, key) if isinstance(value, str) else (*self.at, key, number)
             if not isinstance(each, str) or not each.strip():
                 self.document.wrong(at, f"{key} must be a list of texts, and this is {_kind(each)}")

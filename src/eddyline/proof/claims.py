@@ -160,7 +160,7 @@ class Proof:
     result: str = field(default="", kw_only=True)  # its id
 
     def as_dict(self) -> dict[str, Any]:
-        """In what JSON has."""
+        """The proof as JSON values."""
         return {
             "result": self.result,
             "is_proven": self.is_proven,
@@ -204,12 +204,12 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
     inputs: tuple[InputRows, ...] = ()
     try:
         params = {
-            name: (type_from(given["type"]), from_json(given["value"], type_from(given["type"])))
-            for name, given in receipt["params"].items()
+            name: (type_from(parameter["type"]), from_json(parameter["value"], type_from(parameter["type"])))
+            for name, parameter in receipt["params"].items()
         }
         tables = [_table(row) for row in receipt["rows"]]
         results = rows_from_json([receipt["result"]], schema_from_text(receipt["columns"]))
-        recorded = tuple(_recorded_value(told) for told in receipt.get("recorded", ()))
+        recorded = tuple(_recorded_value(entry) for entry in receipt.get("recorded", ()))
     except ValueError as error:
         raise ProofError(f"result {receipt['id']} cannot be proven", detail=f"{error}.") from None
     stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
@@ -239,8 +239,8 @@ def input_rows(row: Mapping[str, Any]) -> InputRows:
 
 
 def _table(row: Mapping[str, Any]) -> pa.Table:
-    given = [] if row["row"] is None else [row["row"]]
-    return rows_from_json(given, schema_from_text(row["columns"])).select(row["seen"])
+    rows = [] if row["row"] is None else [row["row"]]
+    return rows_from_json(rows, schema_from_text(row["columns"])).select(row["seen"])
 
 
 def no_columns(n_rows: int) -> pa.Table:
@@ -248,9 +248,9 @@ def no_columns(n_rows: int) -> pa.Table:
     return pa.table({"": pa.nulls(n_rows)}).select([])
 
 
-def _recorded_value(told: Mapping[str, Any]) -> RecordedValue:
-    t = type_from(told["type"])
-    return RecordedValue(told["function"], told["version"], told["call"], t, from_json(told["value"], t))
+def _recorded_value(entry: Mapping[str, Any]) -> RecordedValue:
+    t = type_from(entry["type"])
+    return RecordedValue(entry["function"], entry["version"], entry["call"], t, from_json(entry["value"], t))
 
 
 def proof_of(result_id: str, claim: Claim, found: JudgeFinding, seconds: float) -> Proof:
@@ -302,9 +302,12 @@ def claim_difference(claim: Claim, found: JudgeFinding) -> ClaimDifference:
     else:
         ours = claim.results.take(pa.array(np.searchsorted(claim.matches, shared)))
         theirs = found.results.take(pa.array(np.searchsorted(found.matches, shared)))
-        told = _value_differences(ours, theirs, _ulps(claim.text))
-        different = [int(shared[at]) for at in told]
-        examples += [f"{called(int(shared[at]))}: {said}." for at, said in list(told.items())[:EXAMPLES]]
+        differences = _value_differences(ours, theirs, _ulps(claim.text))
+        different = [int(shared[at]) for at in differences]
+        examples += [
+            f"{called(int(shared[at]))}: {difference}."
+            for at, difference in list(differences.items())[:EXAMPLES]
+        ]
     return ClaimDifference(
         len(claim.arrivals),
         tuple(missing.tolist()),
@@ -325,14 +328,14 @@ def _type_difference(ours: pa.Schema, theirs: pa.Schema) -> str | None:
 
 def _value_differences(ours: pa.Table, theirs: pa.Table, ulps: int) -> dict[int, str]:
     """By row, what is not the same in its first column that differs."""
-    told: dict[int, str] = {}
+    differences: dict[int, str] = {}
     for k, name in enumerate(ours.schema.names):
         is_single = ours.schema.field(k).type == FLOAT
         pairs = zip(comparable(ours.column(k)), comparable(theirs.column(k)), strict=True)
         for at, (mine, other) in enumerate(pairs):
-            if at not in told and not is_same(mine, other, ulps=ulps, is_single=is_single):
-                told[at] = f"{name} is {other!r}, in the result {mine!r}"
-    return dict(sorted(told.items()))
+            if at not in differences and not is_same(mine, other, ulps=ulps, is_single=is_single):
+                differences[at] = f"{name} is {other!r}, in the result {mine!r}"
+    return dict(sorted(differences.items()))
 
 
 def _ulps(text: str) -> int:

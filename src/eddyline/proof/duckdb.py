@@ -44,28 +44,32 @@ class DuckDbJudge:
             raise ProofError("DuckDB does not judge functions", hint="pip install 'eddyline[spark]'")
         if claim.inputs:
             return self._join_finding(claim, notes)
-        asked = plain(claim.text, claim.stream, claim.rows.schema, claim.params)
-        rows = claim.rows.select(sorted(asked.columns)).append_column(_ARRIVAL, pa.array(claim.arrivals))
-        text = f'SELECT "{_ARRIVAL}", {_items(asked)} FROM "{_ROWS}" WHERE {asked.condition} ORDER BY 1'
+        plain_query = plain(claim.text, claim.stream, claim.rows.schema, claim.params)
+        rows = claim.rows.select(sorted(plain_query.columns)).append_column(
+            _ARRIVAL, pa.array(claim.arrivals)
+        )
+        text = f'SELECT "{_ARRIVAL}", {_items(plain_query)} FROM "{_ROWS}" WHERE {plain_query.condition} ORDER BY 1'
         found = self._run(text, {_ROWS: rows})
         matches = np.asarray(found.column(0).to_numpy()).astype(np.int64)
-        return JudgeFinding(matches, _results(found.drop_columns([_ARRIVAL]), asked), self._name, text, notes)
+        return JudgeFinding(
+            matches, _results(found.drop_columns([_ARRIVAL]), plain_query), self._name, text, notes
+        )
 
     def _join_finding(self, claim: Claim, notes: tuple[str, ...]) -> JudgeFinding:
         """A join over the rows of one result: it gives one row, or none if they do not match."""
-        asked = plain_join(
+        plain_query = plain_join(
             claim.text, [(entry.stream, entry.rows.schema) for entry in claim.inputs], claim.params
         )
-        needed = zip(claim.inputs, asked.inputs, strict=True)
+        needed = zip(claim.inputs, plain_query.inputs, strict=True)
         tables = {
             f"{_ROWS} {k}": entry.rows.select(sorted(columns) or entry.rows.schema.names[:1])
             for k, (entry, columns) in enumerate(needed, 1)
         }
         sources = ", ".join(f'"{name}" AS "t{k}"' for k, name in enumerate(tables, 1))
-        text = f"SELECT {_items(asked)} FROM {sources} WHERE {asked.condition}"
+        text = f"SELECT {_items(plain_query)} FROM {sources} WHERE {plain_query.condition}"
         found = self._run(text, tables)
         assert found.num_rows <= 1, f"{found.num_rows} results of one row of each stream"
-        results = _results(found, asked)
+        results = _results(found, plain_query)
         return JudgeFinding(claim.arrivals[: found.num_rows], results, self._name, text, notes)
 
     def _run(self, text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -83,8 +87,8 @@ class DuckDbJudge:
         self._connection.close()
 
 
-def _items(asked: Plain) -> str:
-    return ", ".join(f"{item} AS c{k}" for k, item in enumerate(asked.items))
+def _items(plain_query: Plain) -> str:
+    return ", ".join(f"{item} AS c{k}" for k, item in enumerate(plain_query.items))
 
 
 def _without_times(rows: pa.Table) -> pa.Table:
@@ -95,9 +99,9 @@ def _without_times(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _results(found: pa.Table, asked: Plain) -> pa.Table:
+def _results(found: pa.Table, plain_query: Plain) -> pa.Table:
     """Times again where they were times."""
-    for k, t in enumerate(asked.types):
+    for k, t in enumerate(plain_query.types):
         if t in TIMES:
             found = found.set_column(k, found.schema.field(k).name, found.column(k).cast(t))
     return found

@@ -1,9 +1,9 @@
-"""The inputs of a join as they stand in its text, and the text over just the rows of one result.
+"""The inputs of a join as they are written in its text, and the text over just the rows of one result.
 
 A result of a join follows from one row of each input. A judge is given one table for each input that holds just this row: also
 where a stream is joined with itself. The name of a stream, with the `recent(…)` around it, gives way to the name of its table;
 all else is run as the user wrote it. Windows of a count or of arrival time are nothing a judge could find: the receipt states
-where the row stood.
+the position of the row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_ALIAS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WrittenInput:
-    """An input: the stream and what the text calls it, which stand from `start` to `end`."""
+    """An input: the stream and its name in the text, from `start` to `end`."""
 
     stream: str
     alias: str
@@ -35,7 +35,7 @@ class WrittenInput:
 
 
 def inputs_in(text: str, streams: Collection[str]) -> list[WrittenInput]:
-    """The inputs of a text over these streams, in order. Raises ProofError if something else stands there."""
+    """The inputs of a text over these streams, in order. Raises ProofError if the text has anything else there."""
     words = words_of(text)
     known = {name.lower() for name in streams}
     start = from_at(words)

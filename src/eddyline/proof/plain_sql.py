@@ -10,7 +10,7 @@
 
 Precedence is Spark's. An operator is allowed only on types for which both engines were found to give the same values, types and
 errors on edge values: `ALLOWED`, which tests/proof/test_duckdb_agrees.py finds again and compares. Everything else is refused.
-A stream of a join may stand as recent(stream, …): a judge has just the rows it is about.
+A stream of a join may be written as recent(stream, …): a judge has just the rows it is about.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class _Term:
 
 
 class _Refused(Exception):
-    """What is not in the language."""
+    """The text uses something that is not in the language."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Claims about functions that are not deterministic: what they gave on the row stands in place of the calls.
+"""Claims about functions that are not deterministic: the values they gave on the row replace the calls.
 
 A judge cannot call such a function again: it would give something else. So each call of the text becomes a parameter, in the type
 the function returns, with the value that was stored with the round.
@@ -23,7 +23,7 @@ MOST_SHOWN = 60  # characters of a value
 
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
-    """A call of a function as it stands in a text."""
+    """A call of a function as it is written in a text."""
 
     function: str  # as written, without backquotes
     start: int
@@ -32,7 +32,7 @@ class WrittenCall:
 
 
 def replayed_claim(claim: Claim) -> tuple[Claim, tuple[str, ...]]:
-    """The claim with recorded values in place of calls, and what is to be said about that; without such calls the claim as it is.
+    """The claim with recorded values in place of calls, and notes about that; without such calls the claim as it is.
 
     A call inside of another one goes with it. Raises ProofError if it is not known what every call gave.
     """
@@ -46,19 +46,21 @@ def replayed_claim(claim: Claim) -> tuple[Claim, tuple[str, ...]]:
             hint="Later results of the query can be proven.",
         )
     calls = calls_in(claim.text, unsteady)
-    recorded = sorted(claim.recorded_values, key=lambda told: told.call)
+    recorded = sorted(claim.recorded_values, key=lambda recorded_value: recorded_value.call)
     _check(claim, calls, recorded)
     params = dict(claim.params)
-    edits, gave = [], []
-    for call, told in zip(calls, recorded, strict=True):
+    edits, result_notes = [], []
+    for call, recorded_value in zip(calls, recorded, strict=True):
         if not call.is_inner:
-            name = _free_name(told.call, params)
-            params[name] = told.type, told.value
+            name = _free_name(recorded_value.call, params)
+            params[name] = recorded_value.type, recorded_value.value
             gap = " " if claim.text[call.end : call.end + 1].isalpha() else ""  # as in f(x)IN(1, 2)
             edits.append(Edit(call.start, call.end, f":{name}{gap}"))
-            gave.append(f"{told.function} gave {_value_text(told)} (:{name})")
+            result_notes.append(f"{recorded_value.function} gave {_value_text(recorded_value)} (:{name})")
     functions = tuple(called for called in claim.functions if called.is_deterministic)
-    note = f"Recorded values stand for calls of functions that are not deterministic: {', '.join(gave)}."
+    note = (
+        f"Recorded values stand for calls of functions that are not deterministic: {', '.join(result_notes)}."
+    )
     text = edited_text(claim.text, edits)
     return replace(claim, text=text, params=params, functions=functions, recorded_values=()), (note,)
 
@@ -89,19 +91,19 @@ def _closing(words: Sequence[SqlWord], opening: int) -> int:
 
 
 def _check(claim: Claim, calls: Sequence[WrittenCall], recorded: Sequence[RecordedValue]) -> None:
-    """Refuse a receipt that does not tell of exactly the calls of its text."""
+    """Refuse a receipt that does not list exactly the calls of its text."""
     in_text = [(k, call.function.lower()) for k, call in enumerate(calls, 1)]
-    told_of = [(told.call, told.function.lower()) for told in recorded]
-    if in_text != told_of:
+    in_receipt = [(recorded_value.call, recorded_value.function.lower()) for recorded_value in recorded]
+    if in_text != in_receipt:
         raise ProofError(
             "it is not known what every call of a function that is not deterministic gave",
-            detail=f"The text calls {_call_list(in_text)}; stored with the round is what these gave: {_call_list(told_of)}.",
+            detail=f"The text calls {_call_list(in_text)}; stored with the round is what these gave: {_call_list(in_receipt)}.",
             text=claim.text,
         )
 
 
-def _value_text(told: RecordedValue) -> str:
-    text = json.dumps(to_json(pa.scalar(told.value, told.type)), ensure_ascii=False)
+def _value_text(recorded_value: RecordedValue) -> str:
+    text = json.dumps(to_json(pa.scalar(recorded_value.value, recorded_value.type)), ensure_ascii=False)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 

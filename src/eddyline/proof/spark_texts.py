@@ -143,26 +143,26 @@ def _parameter(words: Sequence[SqlWord], at: int, claim: Claim, args: dict[str, 
     t, value = claim.params[name]
     if pa.types.is_list(t):
         return _list(words, at, t.value_type, value)
-    args[name], wanted = _argument(t, value)
-    return Edit(word.start, word.end, wanted.replace("?", word.text))
+    args[name], expression = _argument(t, value)
+    return Edit(word.start, word.end, expression.replace("?", word.text))
 
 
 def _list(words: Sequence[SqlWord], at: int, t: pa.DataType, values: Sequence[Any] | None) -> Edit:
-    """The values of a list where it stands alone in the parentheses of IN, else an array of them."""
+    """The values of a list where it is alone in the parentheses of IN, else an array of them."""
     word = words[at]
     around = words[max(0, at - 2) : at + 2]
-    stands_in = len(around) == 4 and around[0].says("IN") and around[1].says("(") and around[3].says(")")
+    is_in_list = len(around) == 4 and around[0].says("IN") and around[1].says("(") and around[3].says(")")
     if values is None:
-        return Edit(word.start, word.end, f"CAST(NULL AS {type_name(t if stands_in else pa.list_(t))})")
+        return Edit(word.start, word.end, f"CAST(NULL AS {type_name(t if is_in_list else pa.list_(t))})")
     texts = ", ".join(literal(t, value) for value in values)
-    if not stands_in:
+    if not is_in_list:
         return Edit(word.start, word.end, f"CAST(array({texts}) AS ARRAY<{type_name(t)}>)")
     nothing = f"SELECT CAST(NULL AS {type_name(t)}) WHERE false"
     return Edit(word.start, word.end, texts or nothing)
 
 
 def _argument(t: pa.DataType, value: Any) -> tuple[Any, str]:
-    """A value as spark.sql takes it, and what stands for it in the text so that it has its type; a question mark is the value."""
+    """A value as spark.sql takes it, and the expression in the text that gives it its type; a question mark is the value."""
     cast = f"CAST(? AS {type_name(t)})"
     if value is None:
         return None, cast
@@ -232,7 +232,7 @@ def _path(words: Sequence[SqlWord], at: int) -> Edit:
         first -= 2
     if first < 0 or not words[first].is_name:
         raise ProofError(
-            f"{words[at].text} stands behind something else than a column, which cannot be put to Spark",
+            f"{words[at].text} follows something other than a column, which cannot be put to Spark",
             hint="Write get_json_object(…, path) instead.",
         )
     operand = "".join(word.text for word in words[first:at])

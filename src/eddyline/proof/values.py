@@ -37,7 +37,7 @@ _INTERVALS = {type_name(INTERVAL): INTERVAL, type_name(MONTHS): MONTHS}
 
 
 def to_json(value: pa.Scalar) -> Any:
-    """A value as JSON has it."""
+    """The JSON value for an Arrow scalar."""
     t = value.type
     if not value.is_valid:
         return None

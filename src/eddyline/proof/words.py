@@ -1,4 +1,4 @@
-"""The words of an SQL text and where they stand, so that some can be replaced without touching strings or comments.
+"""The words of an SQL text and their positions, so that some can be replaced without touching strings or comments.
 
 What is replaced for a judge, by position, is said in `spark_text`. All else is run as the user wrote it.
 """
@@ -90,7 +90,7 @@ def from_at(words: Sequence[SqlWord]) -> int | None:
 
 
 def json_path(path: str) -> str:
-    """The JSON path that `:a.b[0]` stands for: $.a.b[0]; keys that are no plain words in brackets."""
+    """The JSON path that `:a.b[0]` means: $.a.b[0]; keys that are no plain words in brackets."""
     steps = ["$"]
     for plain, backquoted, index, single, double in _STEP.findall(path):
         key = backquoted.replace("``", "`") or single or double

@@ -1,7 +1,7 @@
 """The audit: a share of all rounds is evaluated a second time, by another engine, while the rounds go on.
 
 Of a round that is chosen, all rows are put before up to `QUERIES` queries: half of them, if there are so many, had results in it,
-the others stood and had none. Which rounds and which queries follows from the home's id and the number of the round, so that
+the others were active and had none. Which rounds and which queries follows from the home's id and the round's number, so that
 another run chooses the same. Of joins, which need rows of other rounds too, some of the results are put before the judge, each
 over the rows it is made of; those that should be there and are not go unnoticed. A judge is given the user's text and the rows:
 Spark in the session this process runs on, else DuckDB for texts it may judge. It must find the same rows, with the same values.
@@ -49,8 +49,8 @@ from eddyline.storage import DEAD_LETTERS, OUTBOX, NumberedRows, StoredPart
 QUERIES = 20  # of a round: a query takes Spark about a tenth of a second, DuckDB some milliseconds
 WAITING = 16  # rounds; more are passed over
 JOINED = 5  # results of a join query in a round
-MOST_REASONS = 50  # told apart
-NAME = "eddyline.audit"  # whose messages tell of differences
+MOST_REASONS = 50  # counted one by one
+NAME = "eddyline.audit"  # logger of differences
 CLOSE_S = 30.0  # the judge may be at work
 
 _logger = logging.getLogger("eddyline")
@@ -121,7 +121,7 @@ class Audit:
         return int.from_bytes(digest[:8], "big")
 
     def _on_event(self, event: Event) -> None:
-        """Told of every round while the engine's lock is held: it is only noted."""
+        """Queue a chosen round for the audit. Called while the engine's lock is held."""
         if isinstance(event, RoundCommitted) and event.n_rows and self.chooses(event.round_number):
             with self._changed:
                 if self._is_closed:
@@ -146,7 +146,9 @@ class Audit:
                 self.judge(number)
             except EddylineError as error:
                 self._skip(error.problem)
-            except Exception as error:  # the audit must not end because of one round: it is counted, and said
+            except (
+                Exception
+            ) as error:  # the audit must not end because of one round: it is counted and logged
                 self._skip(f"the audit failed: {type(error).__name__}")
                 _logger.warning("eddyline: the audit of round %d failed", number, exc_info=True)
         if self._duckdb is not None:
@@ -290,7 +292,7 @@ class Audit:
         outbox: Iterable[ListedFile],
         letters: Mapping[int, npt.NDArray[np.int64]],
     ) -> Iterator[_Chosen]:
-        """Queries to be judged: half of them with results in the round, if there are so many, and others that stood."""
+        """Queries to be judged: half of them with results in the round, if there are so many, and others that were active."""
         parts = [part for file in outbox for part in self._durable.parts(file)]
         matched = np.unique(np.concatenate([np.empty(0, np.int32), *(part.query_ids for part in parts)]))
         rng = np.random.default_rng(self._number(committed.round.number))
@@ -299,8 +301,8 @@ class Audit:
             catalog = self._rounds.catalog
             streams = [name for name, n in committed.round.n_rows.items() if n and catalog.find_stream(name)]
             segments = [segment for name in streams for segment in catalog.plan(name).segments]
-            standing = np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in segments)])
-            others = np.setdiff1d(standing, matched)
+            live_ids = np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in segments)])
+            others = np.setdiff1d(live_ids, matched)
             n_others = min(len(others), max(QUERIES // 2, QUERIES - len(matched)))
             ids = np.concatenate(
                 [

@@ -2,7 +2,7 @@
 
 A receipt holds the query as it was in the round, its row, the round's facts and the result, with a checksum over all of it. An
 independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB. That of a join holds the row of
-each input and the round it came in, and where it stood in its window.
+each input and the round it came in, and its place in its window.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def joined_rows(
     arrivals: Sequence[int],
     known: ComponentRows | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows a result of a join is made of, one for each input as they stand in the text: its row is None where an outer join
+    """The rows a result of a join is made of, one for each input in the order of the text: its row is None where an outer join
     found none. Raises ReceiptError if one is no longer kept."""
     known = known or ComponentRows(rounds)
     found = []
@@ -324,7 +324,7 @@ def functions_of(shape: Shape) -> tuple[FunctionVersion, ...]:
 
 
 def _recorded(shape: Shape, values: pa.RecordBatch) -> list[dict[str, Any]]:
-    """What functions that are not deterministic gave on the row, in the order in which they stand in the text."""
+    """What functions that are not deterministic gave on the row, in the order of the text."""
     calls = zip(shape.recorded_calls, values.columns, strict=True)
     return [
         {
@@ -348,7 +348,7 @@ def recorded_values(receipt: Mapping[str, Any], shape: Shape) -> tuple[pa.Array,
 
 
 def params_of(query: StoredQuery) -> dict[str, pa.Scalar]:
-    """Values of the named parameters, each in the narrowest type the query has it in: wider ones follow from where it stands."""
+    """Values of the named parameters, each in the narrowest type the query has it in: wider ones follow from where it is used."""
     found: dict[str, pa.Scalar] = {}
     for slot, value in zip(query.shape.slots, query.constants, strict=True):
         if slot.name is not None:

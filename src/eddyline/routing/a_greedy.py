@@ -6,7 +6,7 @@ profiler and reoptimizer, the matrix view and its correction.
     paper            here                     meaning
     profile window   DroppedRows.columns      which filters drop each sampled row that was dropped
     W                window_rows              rows the window holds
-    f                order                    which filter stands at each position
+    f                order                    the filter at each position
     V[i, j]          drops_from(i)[j - i]     rows dropped by the filter at j, of those the positions before i let through
     a_k              cost_s[k]                mean seconds of filter k on one row
     alpha            slack                    how much worse a filter may be than a later one before it is a violation
@@ -123,11 +123,11 @@ def _change(
 ) -> OrderChange:
     alive = alive_at(columns, before, at, rows)
     n_alive = alive.bit_count()
-    came, left = after[at], before[at]
-    ratio_came, ratio_left = (
-        ratio((alive & columns[k]).bit_count() / n_alive, cost_s[k]) for k in (came, left)
+    entering, displaced = after[at], before[at]
+    entering_ratio, displaced_ratio = (
+        ratio((alive & columns[k]).bit_count() / n_alive, cost_s[k]) for k in (entering, displaced)
     )
-    return OrderChange(before, after, at, came, left, ratio_came, ratio_left)
+    return OrderChange(before, after, at, entering, displaced, entering_ratio, displaced_ratio)
 
 
 # --------------------------------------------------------------------------------------------- the policy

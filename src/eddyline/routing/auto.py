@@ -43,7 +43,7 @@ class Switch:
 
 
 class Competition:
-    """Keeps the score."""
+    """The cost of each candidate policy on the last rows, and whether another should decide."""
 
     def __init__(self, incumbent: str) -> None:
         self.incumbent = incumbent
@@ -138,15 +138,15 @@ def _by_groups(policy: Learner, rows: Profile, statistics: Statistics) -> FloatV
     ]
     for number, dropped in enumerate(drops):
         still_open = rows.open_classes[number] if rows.open_classes else filters.start.open_classes
-        left = {
+        remaining_filters = {
             q: filters.filters_of[q] for q in bits(still_open)
         }  # filters of open classes that have not run
         evaluated, passed, spent = 0, 0, 0.0
-        seen: set[int] = set()
+        evaluated_cores: set[int] = set()
         while still_open:
             k = policy.next(Group(evaluated, passed, still_open))
-            spent += follow_s[k] if cores[k] in seen else cost_s[k]
-            seen.add(cores[k])
+            spent += follow_s[k] if cores[k] in evaluated_cores else cost_s[k]
+            evaluated_cores.add(cores[k])
             bit = 1 << k
             evaluated |= bit
             if dropped & bit:
@@ -154,8 +154,8 @@ def _by_groups(policy: Learner, rows: Profile, statistics: Statistics) -> FloatV
                 continue
             passed |= bit
             for q in bits(filters.members[k] & still_open):
-                left[q] &= ~bit
-                if not left[q]:
+                remaining_filters[q] &= ~bit
+                if not remaining_filters[q]:
                     still_open &= ~(1 << q)
         seconds[number] = spent
     return seconds

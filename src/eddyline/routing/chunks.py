@@ -28,18 +28,18 @@ class Chunks:
     def choice(self, group: Group) -> int | None:
         """The filter a group runs next; None where it is at its end."""
         group = settled_group(self._filters, group)
-        left = self._remaining_filters.get(group, ())
+        remaining = self._remaining_filters.get(group, ())
         if self.skips:
-            left = self._needed_of(left, group)
-        if not left:
+            remaining = self._needed_of(remaining, group)
+        if not remaining:
             if not self._filters.needed_filters(group):
                 return None
-            left = self._needed_of(self._plan(group), group)
-            assert left, f"nothing was planned for {group}"
-        chosen, *rest = left
+            remaining = self._needed_of(self._plan(group), group)
+            assert remaining, f"nothing was planned for {group}"
+        chosen, *rest = remaining
         if len(self._remaining_filters) >= MOST_GROUPS:
             self._remaining_filters.clear()
-        self._remaining_filters[group] = left
+        self._remaining_filters[group] = remaining
         if rest:
             for passes in (True, False):
                 reached = after(self._filters, group, chosen, passes=passes)
@@ -58,6 +58,9 @@ class Chunks:
         return len(self._remaining_filters)
 
     def check(self) -> None:
-        for group, left in self._remaining_filters.items():
-            assert len(set(left)) == len(left), left
-            assert not any(group.evaluated_filters >> filter_ & 1 for filter_ in left), (group, left)
+        for group, remaining in self._remaining_filters.items():
+            assert len(set(remaining)) == len(remaining), remaining
+            assert not any(group.evaluated_filters >> filter_ & 1 for filter_ in remaining), (
+                group,
+                remaining,
+            )

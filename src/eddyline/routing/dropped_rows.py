@@ -35,15 +35,15 @@ class DroppedRows:
 
     def append(self, dropped: BoolMatrix) -> int:
         """Take in the rows that were dropped by something, in order of arrival; how many those are."""
-        kept = dropped[dropped.any(axis=1)]
-        n_new = len(kept)
+        dropped_rows = dropped[dropped.any(axis=1)]
+        n_new = len(dropped_rows)
         if n_new == 0:
             return 0
-        kept = kept[-self.most :]
-        self.n_rows = min(self.most, self.n_rows + len(kept))
+        dropped_rows = dropped_rows[-self.most :]
+        self.n_rows = min(self.most, self.n_rows + len(dropped_rows))
         everything = self.all
-        for k, column in enumerate(column_bits(kept)):
-            self.columns[k] = (self.columns[k] << len(kept) | column) & everything
+        for k, column in enumerate(column_bits(dropped_rows)):
+            self.columns[k] = (self.columns[k] << len(dropped_rows) | column) & everything
         return n_new
 
     def take(self, columns: Sequence[int], n_rows: int) -> None:

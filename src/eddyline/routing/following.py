@@ -1,6 +1,6 @@
 """A policy for other filters that knows what the one before it had learned.
 
-Queries come and go, and with them filters. Those that stay keep their order among themselves; new ones stand last, where they
+Queries come and go, and with them filters. Those that stay keep their order among themselves; new ones come last, where they
 cost least until something is known of them. Evidence is kept as far as it speaks of all filters.
 """
 
@@ -18,12 +18,12 @@ Followed = TypeVar("Followed", bound=Learner)
 def carried_order(
     order: tuple[int, ...], filters: FilterSet, same: Mapping[int, int], statistics: Statistics
 ) -> tuple[int, ...]:
-    """An order of the new filters: those that were there as they stood, then new ones, the cheapest first."""
+    """An order of the new filters: the old ones in their old order, then new ones, the cheapest first."""
     new_of = {old: new for new, old in same.items()}
     assert len(new_of) == len(same), f"two filters cannot both have been one: {dict(same)}"
-    kept = [new_of[old] for old in order if old in new_of]
-    came = [k for k in range(filters.n_filters) if k not in same]
-    return (*kept, *sorted(came, key=lambda k: float(statistics.cost_s[k])))
+    surviving_filters = [new_of[old] for old in order if old in new_of]
+    new_filters = [k for k in range(filters.n_filters) if k not in same]
+    return (*surviving_filters, *sorted(new_filters, key=lambda k: float(statistics.cost_s[k])))
 
 
 def following_policy(

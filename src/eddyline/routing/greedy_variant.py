@@ -57,11 +57,15 @@ def phase(
 ) -> Phase:
     """The phase that begins at a group."""
     weights = filters.weights or (1.0,) * len(filters.queries)
-    left = {q: list(bits(filters.filters_of[q] & ~group.evaluated_filters)) for q in bits(group.open_classes)}
-    left = {q: waiting for q, waiting in left.items() if waiting}
-    false_chance = {q: 1 - math.prod(pass_rate[j] for j in waiting) for q, waiting in left.items()}
+    remaining_filters = {
+        q: list(bits(filters.filters_of[q] & ~group.evaluated_filters)) for q in bits(group.open_classes)
+    }
+    remaining_filters = {q: waiting for q, waiting in remaining_filters.items() if waiting}
+    false_chance = {
+        q: 1 - math.prod(pass_rate[j] for j in waiting) for q, waiting in remaining_filters.items()
+    }
     likely_true = tuple(q for q, chance in false_chance.items() if chance < likely)
-    late = tuple(sorted({j for q in likely_true for j in left[q]}))
+    late = tuple(sorted({j for q in likely_true for j in remaining_filters[q]}))
     early: list[int] = []
     missing = {
         q: chance for q, chance in false_chance.items() if chance >= likely
@@ -70,13 +74,13 @@ def phase(
     while missing:
         gain: dict[int, float] = {}
         for q, still in missing.items():
-            for j in left[q]:
+            for j in remaining_filters[q]:
                 if j not in early:
                     gain[j] = gain.get(j, 0.0) + weights[q] * min(still, 1 - pass_rate[j])
         best = min((cost_s[j] / gained, j) for j, gained in gain.items() if gained > 0)[1]
         early.append(best)
         for q in list(missing):
-            if best in left[q]:
+            if best in remaining_filters[q]:
                 missing[q] -= 1 - pass_rate[best]  # line 9
                 reached[q] += 1 - pass_rate[best]
                 if reached[q] >= reach:

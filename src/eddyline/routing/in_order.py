@@ -44,7 +44,7 @@ class InOrder(Learner):
 
 
 def moved_order(order: Sequence[int], source: int, target: int) -> tuple[int, ...]:
-    """The order with what stands at `source` put before what stands at `target`."""
+    """The order with the filter at `source` put before the filter at `target`."""
     changed = list(order)
     changed.insert(target, changed.pop(source))
     return tuple(changed)

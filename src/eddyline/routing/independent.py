@@ -40,7 +40,7 @@ def first_violation(
 
 
 def sorted_order(drops: Sequence[int], order: Sequence[int], cost_s: Costs) -> tuple[int, ...]:
-    """Largest ratio first; equal ones as they stood."""
+    """The order with the largest ratio first; equal ones keep their order."""
     return tuple(sorted(order, key=lambda k: -ratio(drops[k], cost_s[k])))
 
 
@@ -63,6 +63,6 @@ class Independent(AGreedy):
         drops, cost_s = self._drops(), self.statistics.cost_s.tolist()
         before, self.order = self.order, sorted_order(drops, self.order, cost_s)
         at = next(place for place, k in enumerate(before) if k != self.order[place])
-        came, left = self.order[at], before[at]
-        ratio_came, ratio_left = (ratio(drops[k] / n_rows, cost_s[k]) for k in (came, left))
-        return [OrderChange(before, self.order, at, came, left, ratio_came, ratio_left)]
+        entering, displaced = self.order[at], before[at]
+        entering_ratio, displaced_ratio = (ratio(drops[k] / n_rows, cost_s[k]) for k in (entering, displaced))
+        return [OrderChange(before, self.order, at, entering, displaced, entering_ratio, displaced_ratio)]

@@ -24,7 +24,7 @@ class Learner(ABC):
 
     @abstractmethod
     def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
-        """Take in the sampled rows of a batch, all of which walked by this policy as it stands."""
+        """Take in the sampled rows of a batch, all of which were walked by this policy in its present state."""
 
     def forget(self) -> None:  # noqa: B027  # there may be nothing to forget
         """Lose the evidence and keep what was concluded from it: the data is no longer what it was."""

@@ -9,9 +9,9 @@ Paper: Babu, Motwani, Munagala, Nishizawa, Widom, "Adaptive Ordering of Pipeline
 
 May end where no neighbouring pair is wrong and the order still costs n/2 times greed's.
 
-Differs from the paper: a swap at i makes rows i-1, i and i+1 begin anew, since they tell of pairs that are gone. A record counts
-for a row if it was taken after that row last began. A row is judged once it holds `min_support` records; one swap at most per
-batch.
+Differs from the paper: a swap at i makes rows i-1, i and i+1 begin anew, since they count pairs that no longer exist. A record
+counts for a row if it was taken after that row last began. A row is judged once it holds `min_support` records; one swap at most
+per batch.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def record_counts(
     own = np.bincount(dropped_at[is_fresh], minlength=n)
     neighbour = np.bincount(dropped_at[is_fresh & is_next & (dropped_at < n - 1)], minlength=n)
     before = np.maximum(dropped_at - 1, 0)  # it passed that position and the next one dropped it
-    is_told = (dropped_at > 0) & (epochs >= began[before])
-    neighbour = neighbour + np.bincount(before[is_told], minlength=n)
+    is_counted = (dropped_at > 0) & (epochs >= began[before])
+    neighbour = neighbour + np.bincount(before[is_counted], minlength=n)
     return own.tolist(), neighbour[: n - 1].tolist()
 
 
@@ -101,10 +101,10 @@ class LocalSwaps(InOrder):
         if len(rows):
             following = np.array([*self.order[1:], self.order[-1]])[dropped_at]
             is_next = profile.dropped_mask[rows, following] & (dropped_at < len(self.order) - 1)
-            taken = np.full(len(rows), self.epoch)
+            epochs = np.full(len(rows), self.epoch)
             self._dropped_at = np.concatenate([self._dropped_at, dropped_at])[-self.window_rows :]
             self._is_next = np.concatenate([self._is_next, is_next])[-self.window_rows :]
-            self._epochs = np.concatenate([self._epochs, taken])[-self.window_rows :]
+            self._epochs = np.concatenate([self._epochs, epochs])[-self.window_rows :]
         own, neighbour = self._record_counts()
         at = first_violation(
             own, neighbour, self.order, statistics.cost_s.tolist(), self.slack, self.min_support
@@ -144,14 +144,14 @@ class LocalSwaps(InOrder):
         n_alive = int(((self._dropped_at >= at) & (self._epochs >= self._began[at])).sum())
         self.epoch += 1
         self._began[max(0, at - 1) : at + 2] = self.epoch
-        came, left = self.order[at], before[at]
+        entering, displaced = self.order[at], before[at]
         cost_s = self.statistics.cost_s.tolist()
         return OrderChange(
             before,
             self.order,
             at,
-            came,
-            left,
-            ratio(neighbour / n_alive, cost_s[came]),
-            ratio(own / n_alive, cost_s[left]),
+            entering,
+            displaced,
+            ratio(neighbour / n_alive, cost_s[entering]),
+            ratio(own / n_alive, cost_s[displaced]),
         )

@@ -80,22 +80,22 @@ class _Sample:
     def __init__(self, filters: FilterSet, profile: Profile) -> None:
         everything = (1 << len(filters.queries)) - 1
         opened = profile.open_classes or (everything,) * len(profile)
-        wanted = {}
+        needed_masks = {}
         for classes in set(opened):
-            wanted[classes] = np.zeros(filters.n_filters, bool)
+            needed_masks[classes] = np.zeros(filters.n_filters, bool)
             for q in bits(classes):
-                wanted[classes][list(filters.queries[q])] = True
+                needed_masks[classes][list(filters.queries[q])] = True
         usable = [
             row
             for row, classes in enumerate(opened)
-            if not (wanted[classes] & ~profile.known_mask[row]).any()
+            if not (needed_masks[classes] & ~profile.known_mask[row]).any()
         ]
         self._filters = filters
         self.n_rows = len(usable)
         self.dropped_rows = [0] * filters.n_filters
         self.open_on = [0] * len(filters.queries)
         for at, row in enumerate(usable):
-            for j in np.flatnonzero(profile.dropped_mask[row] & wanted[opened[row]]):
+            for j in np.flatnonzero(profile.dropped_mask[row] & needed_masks[opened[row]]):
                 self.dropped_rows[j] |= 1 << at
             for q in bits(opened[row]):
                 self.open_on[q] |= 1 << at

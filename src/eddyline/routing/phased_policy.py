@@ -50,17 +50,19 @@ class PhasedPolicy(Believer):
 
     def planned_filters(self, group: Group) -> tuple[int, ...]:
         """What is evaluated from a group on, until the next decision."""
-        left = {self.filters.filters_of[q] & ~group.evaluated_filters for q in bits(group.open_classes)} - {0}
-        most = max(waiting.bit_count() for waiting in left)
-        classes = [tuple(bits(waiting)) for waiting in sorted(left)]
+        remaining_filters = {
+            self.filters.filters_of[q] & ~group.evaluated_filters for q in bits(group.open_classes)
+        } - {0}
+        most = max(waiting.bit_count() for waiting in remaining_filters)
+        classes = [tuple(bits(waiting)) for waiting in sorted(remaining_filters)]
         return self._last_order(classes) if most <= 2 else self._hitting_set(classes, most)
 
     def _hitting_set(self, classes: list[tuple[int, ...]], most: int) -> tuple[int, ...]:
         beliefs = self.beliefs
         demands = [Demand(dict.fromkeys(waiting, 1.0), 1.0) for waiting in classes]
         values = least_cost(beliefs.cost_s, demands).values
-        wanted = {j for waiting in classes for j in waiting if values[j] >= 1 / most - SOLVED_TO}
-        return ranked_filters(sorted(wanted), beliefs.pass_rate, beliefs.cost_s)
+        hitting_filters = {j for waiting in classes for j in waiting if values[j] >= 1 / most - SOLVED_TO}
+        return ranked_filters(sorted(hitting_filters), beliefs.pass_rate, beliefs.cost_s)
 
     def _last_order(self, classes: list[tuple[int, ...]]) -> tuple[int, ...]:
         beliefs = self.beliefs
@@ -72,11 +74,11 @@ class PhasedPolicy(Believer):
                         no_partner[filter_] *= 1 - beliefs.pass_rate[partner]
         demands = [Demand(dict.fromkeys(waiting, 1.0), 1.0) for waiting in classes]
         values = least_cost(beliefs.cost_s, demands, lower=[1 - chance for chance in no_partner]).values
-        wanted = {filter_ for waiting in classes for filter_ in waiting}
-        cover = {filter_ for filter_ in wanted if values[filter_] >= 1 / 2 - SOLVED_TO}
+        needed_filters = {filter_ for waiting in classes for filter_ in waiting}
+        cover = {filter_ for filter_ in needed_filters if values[filter_] >= 1 / 2 - SOLVED_TO}
         return (
             *ranked_filters(sorted(cover), beliefs.pass_rate, beliefs.cost_s),
-            *ranked_filters(sorted(wanted - cover), beliefs.pass_rate, beliefs.cost_s),
+            *ranked_filters(sorted(needed_filters - cover), beliefs.pass_rate, beliefs.cost_s),
         )
 
     def choice(self, group: Group) -> int | None:

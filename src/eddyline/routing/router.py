@@ -188,7 +188,7 @@ class Router:
         """Take in the record of a batch; returns the new decisions."""
         if not record.keys:
             return []
-        made = self._meet(record, round_number)
+        decisions = self._meet(record, round_number)
         if tuple(self.keys) != record.keys or tuple(self.classes) != record.classes:
             record = renumbered_record(record, self.keys, self.classes)
         self._count(record)
@@ -196,11 +196,11 @@ class Router:
         profile = Profile(record.dropped_mask, record.known_mask, record.open_classes)
         if self.rate == 0.0 and not record.n_sampled:
             self._learn(profile, self._timed_statistics(record))
-            self.history.extend(made)
-            return made
+            self.history.extend(decisions)
+            return decisions
         drifts = self._watch(record, profile)
         statistics = self._timed_statistics(record)
-        made += [self._drift_decision(round_number, drift) for drift in drifts]
+        decisions += [self._drift_decision(round_number, drift) for drift in drifts]
         if any(drift.what == "pass rate" for drift in drifts):
             self._window.forget()
             self._competition.restart()
@@ -209,13 +209,13 @@ class Router:
                 policy.forget()
         else:
             self._window.append(profile.dropped_mask, profile.known_mask, profile.open_classes)
-            made += self._judge(profile, statistics, round_number, self._affordable(record))
+            decisions += self._judge(profile, statistics, round_number, self._affordable(record))
             changes = self._learn(profile, statistics)
-            made += [self._reorder_decision(round_number, change) for change in changes]
+            decisions += [self._reorder_decision(round_number, change) for change in changes]
             if drifts:
-                made += self._judge_again(statistics, round_number)
-        self.history.extend(made)
-        return made
+                decisions += self._judge_again(statistics, round_number)
+        self.history.extend(decisions)
+        return decisions
 
     def _affordable(self, record: WalkRecord) -> int:
         """How many sampled rows of a batch to judge by: it takes time of its own, a small share of what filters take."""
@@ -245,7 +245,7 @@ class Router:
         return self._judge(self.sampled_rows(), statistics, round_number, KEPT_ROWS)
 
     def _learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
-        """Let all candidates learn; gives what that changed for who decides."""
+        """Let all candidates learn; returns the changes of the policy that decides."""
         before = _generation_of(self.incumbent)
         changes = {name: policy.learn(profile, statistics) for name, policy in self._candidates.items()}
         mine = changes[self.incumbent.name]
@@ -292,7 +292,7 @@ class Router:
         ]
 
     def _weigh(self, record: WalkRecord) -> None:
-        """How many queries a class stands for on a row on which it is open, to a power of two."""
+        """How many queries a class represents on a row on which it is open, to a power of two."""
         n = len(self.classes)
         if n > len(self._pairs):
             self._pairs, self._open_rows = (
@@ -309,21 +309,24 @@ class Router:
     def keep(self, keys: Sequence[str], classes: Sequence[frozenset[int]]) -> None:
         """Forget all filters and classes but these; `classes` are sets of places in `keys`."""
         self._last_filters = (), ()
-        wanted = {frozenset(keys[k] for k in filters) for filters in classes}
+        wanted_classes = {frozenset(keys[k] for k in filters) for filters in classes}
         stay = [k for k, key in enumerate(self.keys) if key in set(keys)]
         new_of = {old: new for new, old in enumerate(stay)}
         places: list[int | None] = []
-        kept: list[int] = []
+        kept_classes: list[int] = []
         for number, filters in enumerate(self.classes):
-            is_wanted = frozenset(self.keys[k] for k in filters) in wanted
-            places.append(len(kept) if is_wanted else None)
-            kept += [number] if is_wanted else []
-        self.classes = [frozenset(new_of[k] for k in self.classes[number]) for number in kept]
-        self._weights = tuple(self._weights[k] for k in kept if k < len(self._weights))
-        self._pairs, self._open_rows = (_values_at(each, kept) for each in (self._pairs, self._open_rows))
-        self.totals.pairs = [self.totals.pairs[k] for k in kept if k < len(self.totals.pairs)]
+            is_wanted = frozenset(self.keys[k] for k in filters) in wanted_classes
+            places.append(len(kept_classes) if is_wanted else None)
+            kept_classes += [number] if is_wanted else []
+        self.classes = [frozenset(new_of[k] for k in self.classes[number]) for number in kept_classes]
+        self._weights = tuple(self._weights[k] for k in kept_classes if k < len(self._weights))
+        self._pairs, self._open_rows = (
+            _values_at(each, kept_classes) for each in (self._pairs, self._open_rows)
+        )
+        self.totals.pairs = [self.totals.pairs[k] for k in kept_classes if k < len(self.totals.pairs)]
         self.history = deque(
-            (made for each in self.history if (made := each.with_numbers(new_of)) is not None), maxlen=HISTORY
+            (renumbered for each in self.history if (renumbered := each.with_numbers(new_of)) is not None),
+            maxlen=HISTORY,
         )
         self.keys = [self.keys[k] for k in stay]
         self._cores = [self._cores[k] for k in stay]

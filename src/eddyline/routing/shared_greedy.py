@@ -16,7 +16,7 @@ run it now. Otherwise the least rank wins.
 
 Differs from the paper: costs and pass rates are learned from sampled rows (`beliefs.py`); a pass rate given results counts the
 sampled rows that agree with them, smoothed by the marginal; a filter whose core has run on these rows costs what it then takes; a
-free filter has rank 0, one that drops nothing is last; on a tie what stands earlier in `start` wins.
+free filter has rank 0, one that drops nothing is last; on a tie the filter that is earlier in `start` wins.
 """
 
 from __future__ import annotations
@@ -138,11 +138,22 @@ class SharedGreedy(Believer):
         self._decisions.clear()
         before, self._first_ranks = self._first_ranks, self._ranked_filters(self.filters.start)
         old, new = (tuple(k for k, _ in ranks) for ranks in (before, self._first_ranks))
-        at = next((at for at, (left, came) in enumerate(zip(old, new, strict=True)) if left != came), None)
+        at = next(
+            (
+                at
+                for at, (displaced, entering) in enumerate(zip(old, new, strict=True))
+                if displaced != entering
+            ),
+            None,
+        )
         if at is None:
             return []
-        came, left, now = new[at], old[at], dict(self._first_ranks)
-        return [OrderChange(old, new, at, came, left, _per_second(now[came]), _per_second(now[left]))]
+        entering, displaced, now = new[at], old[at], dict(self._first_ranks)
+        return [
+            OrderChange(
+                old, new, at, entering, displaced, _per_second(now[entering]), _per_second(now[displaced])
+            )
+        ]
 
     def settings(self) -> dict[str, Any]:
         return {

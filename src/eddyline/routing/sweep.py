@@ -164,15 +164,15 @@ class Sweep(InOrder):
 
     def _move(self, at: int) -> OrderChange:
         before, self.order = self.order, moved_order(self.order, self.examined_position, at)
-        came, left = self.order[at], before[at]
+        entering, displaced = self.order[at], before[at]
         n_alive = self.n_records - sum(self.own[:at])  # records that got to the position
         cost_s = self.statistics.cost_s.tolist()
         return OrderChange(
             before,
             self.order,
             at,
-            came,
-            left,
-            ratio(self.rival[at] / n_alive, cost_s[came]),
-            ratio(self.own[at] / n_alive, cost_s[left]),
+            entering,
+            displaced,
+            ratio(self.rival[at] / n_alive, cost_s[entering]),
+            ratio(self.own[at] / n_alive, cost_s[displaced]),
         )

@@ -71,8 +71,8 @@ class Tickets(Learner):
         everything = self.filters.start.open_classes
         for row, dropped in enumerate(profile.dropped_mask):
             self.walk(dropped.tolist(), profile.open_classes[row] if profile.open_classes else everything)
-        kept = self.decay ** (len(profile) / DECAY_ROWS)
-        self.tickets = [max(self.floor, kept * held) for held in self.tickets]
+        decay_factor = self.decay ** (len(profile) / DECAY_ROWS)
+        self.tickets = [max(self.floor, decay_factor * held) for held in self.tickets]
         self.n_batches += 1
         return []
 

@@ -83,7 +83,7 @@ def combined_record(parts: Sequence[WalkRecord]) -> WalkRecord:
 
 
 def renumbered_record(part: WalkRecord, keys: Sequence[str], classes: Sequence[frozenset[int]]) -> WalkRecord:
-    """The same with filters and classes as they stand in larger lists."""
+    """The same with filters and classes as they are numbered in larger lists."""
     place_of = {key: number for number, key in enumerate(keys)}
     number_of = {filters: number for number, filters in enumerate(classes)}
     filters = np.array([place_of[key] for key in part.keys], np.int64)

@@ -99,7 +99,7 @@ def apply_rules(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Applied:
-    """Make what a pipeline or a folder says stand, in one version. Raises RulesError, and then nothing was changed."""
+    """Deploy what a pipeline or a folder declares, in one version. Raises RulesError, and then nothing was changed."""
     with engine.rounds.lock:
         changes = plan(engine, source, progress=progress)
         return apply(engine, changes, prune=prune, dry_run=dry_run, progress=progress)
@@ -168,7 +168,7 @@ def _make_table_true(engine: OpenEngine, table: TableChange, tell: Progress) -> 
 
 
 def rollback(engine: OpenEngine, version: int, *, dry_run: bool = False) -> RestoreResult:
-    """Make the queries of an earlier version stand again, as one new version."""
+    """Deploy the queries of an earlier version again, as one new version."""
     with engine.rounds.lock:
         engine.rounds.check_open()
         done = restore_version(engine.rounds.catalog, version, engine.rounds.now_us(), dry_run=dry_run)

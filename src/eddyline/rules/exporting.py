@@ -1,4 +1,4 @@
-"""All that stands, written as rule files that change nothing when they are applied.
+"""All streams and queries, written as rule files that change nothing when they are applied.
 
 streams.sql     every stream
 queries.sql     every query that was registered by itself
@@ -45,7 +45,7 @@ class Exported:
 
 
 def export(engine: OpenEngine, folder: str | os.PathLike[str]) -> Exported:
-    """Write everything that stands into a new or empty folder."""
+    """Write all streams and queries into a new or empty folder."""
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise PropertyError(f"{target} already exists", hint="Name a new folder, or an empty one.")
@@ -131,15 +131,15 @@ def _string(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _slugs(groups: list[MemberGroup], taken: set[str]) -> list[str]:
+def _slugs(groups: list[MemberGroup], used_names: set[str]) -> list[str]:
     """A file name for each template: what the names of its queries begin with."""
     slugs: list[str] = []
     for group in groups:
         stem = _beginning(min(group.names), max(group.names))
         stem = re.sub(r"[^\w-]+", "-", stem).strip("-_") or "template"
         names = itertools.chain([stem[:60]], (f"{stem[:60]}-{n}" for n in itertools.count(2)))
-        slug = next(name for name in names if name.lower() not in taken)
-        taken.add(slug.lower())
+        slug = next(name for name in names if name.lower() not in used_names)
+        used_names.add(slug.lower())
         slugs.append(slug)
     return slugs
 

@@ -1,4 +1,4 @@
-"""Rule files: what a team wants to stand, as ordinary Spark DDL.
+"""Rule files: the rules a team wants deployed, as ordinary Spark DDL.
 
     CREATE TABLE trades (sym STRING, price DOUBLE);                               a stream
     CREATE OR REPLACE VIEW cheap TBLPROPERTIES (owner = 'ops') AS SELECT …;       a query
@@ -31,7 +31,7 @@ RULES_TABLE = "rules_table"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a text stands: `start` is its offset in the text of the file."""
+    """Place of a text: `start` is its offset in the text of the file."""
 
     file: Path
     file_text: str = field(repr=False)
@@ -39,7 +39,7 @@ class Origin:
     place: Place  # of the statement
 
     def mistake(self, error: EddylineError) -> Mistake:
-        """An error about the text, told over the file."""
+        """An error about the text, as a mistake at its place in the file."""
         place, detail = self.place, error.detail
         if error.span is not None and self.file_text:
             place = place_of(self.file, self.file_text, error.span.shifted(self.start))
@@ -79,7 +79,7 @@ class StatedStream:
 
 @dataclass(slots=True)
 class Desired:
-    """All that files say should stand."""
+    """All rules, tables and streams that files declare."""
 
     streams: list[StatedStream] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
@@ -92,7 +92,7 @@ Source = str | Path | Pipeline | Iterable[str | Path]
 
 
 def desired(source: Source) -> Desired:
-    """What a pipeline, a folder of rule files, or a list of files says should stand."""
+    """The rules, tables and streams that a pipeline, a folder of rule files, or a list of files declares."""
     found = Desired()
     if isinstance(source, Pipeline):
         for settings in source.streams:
@@ -239,7 +239,7 @@ def _take_pipeline_table(table: PipelineTable, pipeline: Pipeline, found: Desire
         try:
             file_text = table.template_file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError):
-            file_text = ""  # the pipeline had read it; its place in the file is then all that can be told
+            file_text = ""  # the pipeline had read it; its place in the file is then all that is known
         if text in file_text:
             origin = Origin(table.template_file, file_text, file_text.index(text), place)
     declared = _properties(table.properties, origin, found)

@@ -1,8 +1,8 @@
-"""How many results a join would give for each new row, by what its streams brought lately: a warning before it is too late.
+"""How many results a join would give for each new row, by the latest rows of its streams: a warning before it is too late.
 
 Rows of a stream that a new row of another one meets = pairs of the last rows of both with equal keys, for each row of the one,
 times what the window of the other holds, over how many rows of it were looked at. What a query says of one input alone is taken
-into account, further conditions on both are not: it is a guess, and said only where the number is large.
+into account, further conditions on both are not: it is an estimate, and reported only where the number is large.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from eddyline.joins import can_drive
 from eddyline.model import Role, Shape
 from eddyline.sql import input_words
 
-MANY = 100  # results for a row, from which on it is said
+MANY = 100  # results for a row, from which on it is reported
 SAMPLE = 1_000  # of the last rows of a stream
-LEAST = 50  # of them, below which nothing is said
+LEAST = 50  # of them, below which nothing is reported
 
 Numbers = npt.NDArray[np.int64]
 
@@ -105,7 +105,7 @@ class _Sample:
 def _partners(
     rounds: RoundEngine, shape: Shape, samples: Sequence[_Sample], driver: int, place: int
 ) -> float | None:
-    """How many rows of one input a row of another meets, or None if that cannot be told."""
+    """How many rows of one input a row of another meets, or None if that is unknown."""
     assert shape.join is not None, shape.key
     sample, entry = samples[place], shape.join.signature.inputs[place]
     if entry.role in (Role.TABLE, Role.AS_OF):

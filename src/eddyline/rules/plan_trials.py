@@ -1,4 +1,4 @@
-"""Trying what a plan adds or changes on rows that came lately (explain/trials.py), as far as the time goes."""
+"""Trying what a plan adds or changes on recent rows (explain/trials.py), as far as the time goes."""
 
 from __future__ import annotations
 

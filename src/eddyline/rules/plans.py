@@ -1,4 +1,4 @@
-"""What files say should stand, beside what stands: added, changed, removed, and what each rule costs."""
+"""The difference between rule files and the deployed rules: added, changed, removed, and what each rule costs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StreamChange:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One rule beside what stands: `before` is the registered text, `properties` those that differ (before, after)."""
+    """One rule and the deployed one: `before` is the registered text, `properties` those that differ (before, after)."""
 
     kind: str  # added, changed or unchanged
     rule: Rule
@@ -70,7 +70,7 @@ class TableTrial:
 
 @dataclass(slots=True)
 class TableChange:
-    """A rules table beside what stands: `query_ids` has 0 for rows that are new."""
+    """A rules table compared with the deployed rules: `query_ids` has 0 for rows that are new."""
 
     rule: TableRule
     rows: Rows
@@ -162,11 +162,11 @@ def plan(engine: OpenEngine, target: Desired | Source, *, progress: Progress | N
 
 
 def quiet(what: str, done: int, of: int) -> None:
-    """Nobody is watching."""
+    """Progress that the caller does not want."""
 
 
 class _Planner:
-    """Compares what is wanted with what stands. The engine's lock is held."""
+    """Compares the rules of files with those deployed. The engine's lock is held."""
 
     def __init__(self, engine: OpenEngine, target: Desired, progress: Progress) -> None:
         self._rounds = engine.rounds
@@ -174,7 +174,7 @@ class _Planner:
         self._target = target
         self._progress = progress
         self._found = Plan(self._catalog.version, mistakes=list(target.mistakes))
-        self._taken: dict[tuple[str, str], Place] = {}
+        self._place_of_name: dict[tuple[str, str], Place] = {}
 
     def plan(self) -> Plan:
         streams = self._streams()
@@ -233,7 +233,7 @@ class _Planner:
     # ----------------------------------------------------------------------------------------- rules
 
     def _rule(self, rule: Rule, streams: StreamTable) -> None:
-        self._taken[rule.properties.owner, rule.name] = rule.origin.place
+        self._place_of_name[rule.properties.owner, rule.name] = rule.origin.place
         try:
             shape, constants = self._shapes.shape_of(rule.text, streams, self._rounds.functions)
             slots = slots_of(shape, constants)
@@ -315,13 +315,13 @@ class _Planner:
         owner = table.properties.owner
         rows.without(
             {
-                at: f"rule {name} already exists, at {self._taken[owner, name]}"
+                at: f"rule {name} already exists, at {self._place_of_name[owner, name]}"
                 for at, name in enumerate(rows.names)
-                if (owner, name) in self._taken
+                if (owner, name) in self._place_of_name
             },
             table.file,
         )
-        self._taken.update(((owner, name), table.origin.place) for name in rows.names)
+        self._place_of_name.update(((owner, name), table.origin.place) for name in rows.names)
         find = self._catalog.names.find
         ids = np.fromiter((find(name, owner) or 0 for name in rows.names), np.int64, len(rows))
         same = identical_mask(
@@ -355,8 +355,8 @@ class _Planner:
             ]
         listed = np.array([query_id for query_id in known_ids if query_id is not None], np.int64)
         of_tables = [table.query_ids for table in self._found.tables]
-        standing = np.fromiter(self._catalog.queries.ids(), np.int64)
-        others = np.setdiff1d(standing, np.concatenate([listed, *of_tables]))
+        live_ids = np.fromiter(self._catalog.queries.ids(), np.int64)
+        others = np.setdiff1d(live_ids, np.concatenate([listed, *of_tables]))
         for table in self._found.tables:
             rule = table.rule
             pattern = _name_pattern(rule.name)

@@ -41,18 +41,26 @@ class Registrar:
     # ----------------------------------------------------------------------------------------- one query
 
     def one(
-        self, text: str, name: str | None, params: Mapping[str, Any] | None, given: Mapping[str, Any]
+        self,
+        text: str,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        property_values: Mapping[str, Any],
     ) -> int:
         if text.lstrip()[:6].lower() == "create":
-            return self._create(text, name, params, given)
+            return self._create(text, name, params, property_values)
         check_name(name)
-        declared = properties(given) if given else _DEFAULT
+        declared = properties(property_values) if property_values else _DEFAULT
         shape, constants = self.bind(text, params)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
-        return self._put(text, name, shape, constants, declared, says_enabled=_says_enabled(given))
+        return self._put(text, name, shape, constants, declared, says_enabled=_says_enabled(property_values))
 
     def _create(
-        self, text: str, name: str | None, params: Mapping[str, Any] | None, given: Mapping[str, Any]
+        self,
+        text: str,
+        name: str | None,
+        params: Mapping[str, Any] | None,
+        property_values: Mapping[str, Any],
     ) -> int:
         statements = parse_statements(text)
         if len(statements) != 1 or not isinstance(statements[0], CreateView):
@@ -63,18 +71,18 @@ class Registrar:
         view = statements[0]
         if name is not None and name != view.name:
             raise PropertyError(f"the view is called {view.name}, name= says {name}", hint="Leave out name=.")
-        return self.view(view, params=params, given=given)
+        return self.view(view, params=params, property_values=property_values)
 
     def view(
         self,
         view: CreateView,
         *,
         params: Mapping[str, Any] | None = None,
-        given: Mapping[str, Any] | None = None,
+        property_values: Mapping[str, Any] | None = None,
     ) -> int:
         """CREATE VIEW: a query with a name."""
         check_name(view.name)
-        stated = {**dict(view.properties), **(given or {})}
+        stated = {**dict(view.properties), **(property_values or {})}
         declared = properties(stated)
         known = self._rounds.catalog.names.find(view.name, declared.owner)
         if known is not None and view.if_not_exists:
@@ -125,27 +133,27 @@ class Registrar:
         query_id: int,
         text: str,
         params: Mapping[str, Any] | None,
-        given: Mapping[str, Any] | None = None,
+        property_values: Mapping[str, Any] | None = None,
     ) -> None:
         record = self._rounds.catalog.record(query_id)
         declared = record.properties
-        if given:
-            declared = properties({**stated_properties(declared), **given})
+        if property_values:
+            declared = properties({**stated_properties(declared), **property_values})
         shape, constants = self.bind(text, params)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
         if not self._is_same(record, text, shape, constants, declared):
             now = self._rounds.now_us()
-            is_paused = not declared.is_enabled if _says_enabled(given or {}) else None
+            is_paused = not declared.is_enabled if _says_enabled(property_values or {}) else None
             self._rounds.catalog.replace(query_id, text, shape, constants, declared, now, is_paused=is_paused)
 
     def trial(
-        self, text: str, params: Mapping[str, Any] | None, given: Mapping[str, Any] | None = None
+        self, text: str, params: Mapping[str, Any] | None, property_values: Mapping[str, Any] | None = None
     ) -> tuple[QueryRecord, list[str]]:
         """Bind a text as if it were registered: a SELECT, or a CREATE VIEW."""
         view = stated_view(text)
         if view is not None:
-            text, given = view.text, {**dict(view.properties), **(given or {})}
-        declared = properties(given) if given else _DEFAULT
+            text, property_values = view.text, {**dict(view.properties), **(property_values or {})}
+        declared = properties(property_values) if property_values else _DEFAULT
         shape, constants = self.bind(text, params)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
         scalars = tuple(pa.scalar(v, s.type) for v, s in zip(constants, shape.slots, strict=True))
@@ -159,8 +167,10 @@ class Registrar:
 
     # ----------------------------------------------------------------------------------------- many
 
-    def texts(self, queries: Iterable[Any] | Mapping[str, str], given: Mapping[str, Any]) -> Sequence[int]:
-        declared = properties(given) if given else _DEFAULT
+    def texts(
+        self, queries: Iterable[Any] | Mapping[str, str], property_values: Mapping[str, Any]
+    ) -> Sequence[int]:
+        declared = properties(property_values) if property_values else _DEFAULT
         ready: list[tuple[str, str | None, Shape, Sequence[Any]]] = []
         entries = queries.items() if isinstance(queries, Mapping) else ((None, text) for text in queries)
         for at, (name, text) in enumerate(entries):
@@ -180,12 +190,14 @@ class Registrar:
         ids = []
         with self._rounds.catalog.change():
             for text, name, shape, constants in ready:
-                says_enabled = _says_enabled(given)
+                says_enabled = _says_enabled(property_values)
                 ids.append(self._put(text, name, shape, constants, declared, says_enabled=says_enabled))
         return ids
 
-    def template(self, text: str, params: Any, name: str | None, given: Mapping[str, Any]) -> Sequence[int]:
-        declared = properties(given) if given else _DEFAULT
+    def template(
+        self, text: str, params: Any, name: str | None, property_values: Mapping[str, Any]
+    ) -> Sequence[int]:
+        declared = properties(property_values) if property_values else _DEFAULT
         table = self._parameter_table(params)
         naming = set(_fields(name)) if name is not None else set()
         types = {
@@ -209,7 +221,7 @@ class Registrar:
             return []
         known = self._rounds.catalog
         if names is not None and any(known.names.find(each, declared.owner) is not None for each in names):
-            says_enabled = _says_enabled(given)
+            says_enabled = _says_enabled(property_values)
             return self._template_over_known(text, shape, slots, names, declared, says_enabled=says_enabled)
         registered = known.register_many(text, shape, slots, n, names, declared, self._rounds.now_us())
         return range(registered.first_id, registered.first_id + n)
@@ -224,7 +236,7 @@ class Registrar:
         *,
         says_enabled: bool,
     ) -> Sequence[int]:
-        """Some names stand already: those are replaced, one by one, the rest added, in one version."""
+        """Some names are registered already: those are replaced, one by one, the rest added, in one version."""
         ids = []
         with self._rounds.catalog.change():
             for at, each in enumerate(names):
@@ -247,8 +259,8 @@ class Registrar:
         values = list(constants)
         for slot in shape.slots:
             if slot.name is not None:
-                given = pa.array([scalars[slot.name].as_py()], scalars[slot.name].type)
-                values[slot.index] = _python(slot.name, self._converted(slot.name, given, slot.type)[0])
+                argument = pa.array([scalars[slot.name].as_py()], scalars[slot.name].type)
+                values[slot.index] = _python(slot.name, self._converted(slot.name, argument, slot.type)[0])
         self._check_constants(text, shape, slots_of(shape, values), types)
         return shape, values
 
@@ -288,9 +300,9 @@ class Registrar:
         *,
         says_enabled: bool,
     ) -> int:
-        """Register, or replace what stands under the name, or leave it if nothing changes.
+        """Register a query, or replace the one of that name, or leave it if nothing changes.
 
-        Replacing changes what a query says, not whether it runs, unless that is said too.
+        Replacing changes the text of a query, not whether it runs, unless its properties say so.
         """
         catalog, now = self._rounds.catalog, self._rounds.now_us()
         known = None if name is None else catalog.names.find(name, declared.owner)

@@ -1,6 +1,6 @@
 """A rules table: a CSV or Parquet file whose every row makes a query from a template.
 
-A row that cannot be used is refused and named, and the rest stand. Texts of a CSV file become what the template compares them
+A row that cannot be used is refused and named, and the rest are used. Texts of a CSV file become what the template compares them
 with, so `007` stays a text beside a STRING column and is a number beside an INT. All work is on columns: a million rows are
 never looked at one by one.
 """

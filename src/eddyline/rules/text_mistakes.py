@@ -29,15 +29,15 @@ def query_mistakes(
     *,
     name: str | None = None,
     params: Mapping[str, Any] | None = None,
-    given: Mapping[str, Any] | None = None,
+    property_values: Mapping[str, Any] | None = None,
 ) -> list[FieldMistake]:
     """All that registering this as a new query would refuse: in the text, then the parameters, the properties, the name."""
     with engine.rounds.lock:
         engine.rounds.check_open()
         shape, found = _of_text(engine, text, params)
-        found += _of_properties(given or {}, shape)
+        found += _of_properties(property_values or {}, shape)
         if name is not None:
-            found += _of_name(engine, name, text, str((given or {}).get("owner") or ""))
+            found += _of_name(engine, name, text, str((property_values or {}).get("owner") or ""))
     return found
 
 
@@ -57,11 +57,11 @@ def _of_text(
         return None, [FieldMistake("text" if about is None else f"params.{about[1]}", error)]
 
 
-def _of_properties(given: Mapping[str, Any], shape: Shape | None) -> list[FieldMistake]:
+def _of_properties(property_values: Mapping[str, Any], shape: Shape | None) -> list[FieldMistake]:
     """Values that cannot be read, one by one; then what does not go together, or not with the columns of the result."""
     found: list[FieldMistake] = []
     readable = {}
-    for word, value in given.items():
+    for word, value in property_values.items():
         try:
             properties({word: value})
             readable[word] = value
@@ -88,8 +88,8 @@ def _of_name(engine: OpenEngine, name: str, text: str, owner: str) -> list[Field
     known = engine.rounds.catalog.names.find(name, owner)
     if known is None or engine.rounds.catalog.queries.registration(known).text == text:
         return []
-    taken = QueryStateError(
+    name_error = QueryStateError(
         f"query {name} already exists, with another text",
         hint="Give this one another name, or change that one.",
     )
-    return [FieldMistake("name", taken)]
+    return [FieldMistake("name", name_error)]

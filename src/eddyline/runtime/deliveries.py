@@ -23,7 +23,7 @@ from eddyline.events import SinkFailed, SinkOvertaken, SinkRecovered
 from eddyline.pipeline import Pipeline, SinkSettings
 from eddyline.runtime.endpoints import KnownQueries, open_sink
 from eddyline.runtime.rate import RateMeter
-from eddyline.runtime.supplies import LOOK_EVERY_S, Kept, Messages, Outbox, RoundsInMemory, Supply
+from eddyline.runtime.supplies import LOOK_EVERY_S, Messages, Outbox, ResultsInMemory, RoundsInMemory, Supply
 from eddyline.secrets import hidden
 
 LONGEST_WAIT_S = 1.0
@@ -79,7 +79,7 @@ class Deliveries:
         try:
             for settings in pipeline.sinks:
                 self._open(pipeline, rounds, settings, facts, stdout)
-            if pipeline.text:  # without a file nothing is said about sinks
+            if pipeline.text:  # without a file no sinks are declared
                 with rounds.lock:
                     takers = [s.name for s in pipeline.sinks if s.takes == "alerts"]
                     rounds.alerting.set_sinks(takers)
@@ -133,7 +133,7 @@ class Deliveries:
     def make_room(self) -> None:
         """Wait until sinks at work have taken enough of what is kept in memory."""
         if self._in_memory is not None:
-            at_work = [s for s in self._servings if isinstance(s.supply, Kept)]
+            at_work = [s for s in self._servings if isinstance(s.supply, ResultsInMemory)]
             self._in_memory.make_room(
                 lambda: [s.feed for s in at_work if s.thread.is_alive() and not s.is_failing]
             )
@@ -293,7 +293,7 @@ class _Serving:
             self._give(only_if_due=True)
 
     def _end(self) -> None:
-        """The last of it."""
+        """Give the sink the rest before the run ends."""
         n_tries = 0
         if self._state is _State.ENDING and self.feed.is_paused and self._rounds.durable is not None:
             return  # it failed a moment ago, and nothing is lost

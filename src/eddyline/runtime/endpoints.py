@@ -56,7 +56,7 @@ from eddyline.sources import (
 from eddyline.sql import stream_words
 
 FACTS_KEPT = 100_000
-MOST_TOLD = 100  # queries that name a sink that is not there
+MOST_ANNOUNCED = 100  # queries that name a sink that is not there
 MESSAGES_AT_ONCE = 1_000  # a sink is given no more of a round at a time
 
 
@@ -106,12 +106,12 @@ class Feed:
 
     def in_schema(self, rows: IngestedRows, schema: pa.Schema) -> IngestedRows:
         """Rows that were read before a column was added have NULL there."""
-        given = rows.rows
-        if given.schema.equals(schema):
+        batch = rows.rows
+        if batch.schema.equals(schema):
             return rows
-        names = set(given.schema.names)
+        names = set(batch.schema.names)
         columns = [
-            given.column(f.name) if f.name in names else pa.nulls(given.num_rows, f.type) for f in schema
+            batch.column(f.name) if f.name in names else pa.nulls(batch.num_rows, f.type) for f in schema
         ]
         return replace(rows, rows=pa.RecordBatch.from_arrays(columns, schema=schema))
 
@@ -242,12 +242,12 @@ def open_sink(
         first, last = (log.first_id() - 1, log.last_id()) if takes_alerts else (0, rounds.last_round)
         cursor = reader.opened(first if settings.start == "beginning" else last)
     sink = _open_sink(pipeline, settings, rounds, facts, cursor, last, stdout)
-    wanted = SinkSelection(settings.queries, settings.streams, settings.name)
+    selection = SinkSelection(settings.queries, settings.streams, settings.name)
     if not takes_alerts:
-        return SinkFeed(sink, wanted, cursor=cursor, facts_of=facts, acknowledge=reader.acknowledge)
+        return SinkFeed(sink, selection, cursor=cursor, facts_of=facts, acknowledge=reader.acknowledge)
     at_once = MESSAGES_AT_ONCE if settings.webhook is None else settings.webhook.batch
     return MessageFeed(
-        sink, wanted, cursor=cursor, facts_of=facts, acknowledge=reader.acknowledge, at_once=at_once
+        sink, selection, cursor=cursor, facts_of=facts, acknowledge=reader.acknowledge, at_once=at_once
     )
 
 
@@ -369,7 +369,7 @@ class KnownQueries:
         self._rounds = rounds
         self._sinks = sinks
         self._known: dict[tuple[int, int], QueryFacts] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._announced_sinks: set[tuple[str, str]] = set()
 
     def __call__(self, query_id: int, generation: int) -> QueryFacts:
         found = self._known.get((query_id, generation))
@@ -383,20 +383,20 @@ class KnownQueries:
         if query_id == 0:  # the engine itself
             return QueryFacts("", "")
         with self._rounds.lock:
-            standing = self._standing(query_id)
-            if standing is not None and standing.generation == generation:
-                return self._facts(standing.name, standing.shape, standing.properties)
+            registered = self._registered(query_id)
+            if registered is not None and registered.generation == generation:
+                return self._facts(registered.name, registered.shape, registered.properties)
             store = self._rounds.store
             past = store.past_query(query_id, generation)
             if past is not None:
                 return self._facts(past.name, past.shape, past.properties)
-            if standing is not None:
-                return self._facts(standing.name, standing.shape, standing.properties)
+            if registered is not None:
+                return self._facts(registered.name, registered.shape, registered.properties)
             known = store.past_name_and_shape(query_id)
             name, stream = (None, "") if known is None else (known[0], stream_words(known[1]))
             return QueryFacts(name or f"q{query_id}", stream)
 
-    def _standing(self, query_id: int) -> QueryRecord | None:
+    def _registered(self, query_id: int) -> QueryRecord | None:
         try:
             return self._rounds.catalog.record(query_id)
         except QueryStateError:
@@ -404,8 +404,10 @@ class KnownQueries:
 
     def _facts(self, name: str, shape: Shape, stated: Properties) -> QueryFacts:
         for sink in stated.deliver:
-            if sink not in self._sinks and (name, sink) not in self._told and len(self._told) < MOST_TOLD:
-                self._told.add((name, sink))
+            if sink in self._sinks or (name, sink) in self._announced_sinks:
+                continue
+            if len(self._announced_sinks) < MOST_ANNOUNCED:
+                self._announced_sinks.add((name, sink))
                 self._rounds.announce(SinkUnknown(self._rounds.last_round, name, sink))
         joins = () if shape.join is None else shape.streams
         return QueryFacts(name, stream_words(shape), stated.deliver, stated.resolve_us is not None, joins)

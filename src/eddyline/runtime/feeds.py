@@ -150,11 +150,11 @@ class Feeds:
             feed.is_read_up = False
             if self._lanes is not None and self._lanes.start(feed, now):
                 return False
-            taken = feed.held or self._take(feed, now)
-            feed.held = taken
-            feed.is_read_up = taken is None and not feed.source.is_pending
-            if taken is not None and not taken.is_empty:
-                self._run_round(feed, taken)
+            batch = feed.held or self._take(feed, now)
+            feed.held = batch
+            feed.is_read_up = batch is None and not feed.source.is_pending
+            if batch is not None and not batch.is_empty:
+                self._run_round(feed, batch)
         except SchemaChanged as changed:
             return self._follow(feed, changed, once)
         except EddylineError as error:
@@ -162,16 +162,16 @@ class Feeds:
             return False
         feed.held = None
         self._went_well(feed)
-        return taken is not None
+        return batch is not None
 
     def _take(self, feed: Feed, now: float) -> SourceBatch | None:
         """The next rows of a source, no more than a round and its pace allow."""
         limits, pace = self._pipeline.limits, feed.pace
-        taken = feed.source.take(min(limits.rows_per_round, pace.most_rows), limits.bytes_per_round)
-        if taken is not None:
-            rows = taken.rows.rows
-            pace.took(rows.num_rows + len(taken.rows.misfits), rows.nbytes, now, in_memory=True)
-        return taken
+        batch = feed.source.take(min(limits.rows_per_round, pace.most_rows), limits.bytes_per_round)
+        if batch is not None:
+            rows = batch.rows.rows
+            pace.took(rows.num_rows + len(batch.rows.misfits), rows.nbytes, now, in_memory=True)
+        return batch
 
     def _begins_anew(self, feed: Feed) -> bool:
         """Whether another stream has taken the name of the one that was fed: its source is then read from the beginning."""
@@ -219,14 +219,14 @@ class Feeds:
             feed.backoff.reset()
             self._rounds.tell(recovered)
 
-    def _run_round(self, feed: Feed, taken: SourceBatch) -> None:
+    def _run_round(self, feed: Feed, batch: SourceBatch) -> None:
         """Commit the rows of a source. Rows the engine cannot take as they are become dead letters."""
         rounds = self._rounds
-        position = {feed.name: feed.position(taken.position)}
+        position = {feed.name: feed.position(batch.position)}
         while True:
             with rounds.lock:
                 schema = rounds.catalog.stream(feed.stream.name).schema
-            rows = feed.in_schema(taken.rows, schema)
+            rows = feed.in_schema(batch.rows, schema)
             try:
                 outcome = self._commit({feed.name: rows}, position)
             except StreamChangedError:
@@ -236,7 +236,7 @@ class Feeds:
                     raise
                 outcome = self._commit({feed.name: _all_unfit(rows, error)}, position)
             break
-        for event in taken.events:
+        for event in batch.events:
             rounds.announce(replace(event, round_number=outcome.round.number))
 
     def _failed(self, feed: Feed, error: EddylineError, once: bool, *, is_round: bool | None = None) -> None:

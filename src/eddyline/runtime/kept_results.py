@@ -284,11 +284,11 @@ def _present(matches: HitMatches | PartMatches | StoredPart, ids: Ids) -> Sequen
 
 
 def _pairs(query_ids: QueryIds, ids: Ids) -> npt.NDArray[np.int64]:
-    """Where the queries that are meant stand."""
+    """Indexes of the pairs of these queries."""
     if ids is None:
         return np.arange(len(query_ids))
-    wanted = ids(distinct_ids(query_ids)) if callable(ids) else ids
-    return np.flatnonzero(np.isin(query_ids, wanted))
+    selected_ids = ids(distinct_ids(query_ids)) if callable(ids) else ids
+    return np.flatnonzero(np.isin(query_ids, selected_ids))
 
 
 def place_of(result: dict[str, Any]) -> Place:

@@ -22,7 +22,7 @@ class Job:
     future: Future[Outcome]
     references: tuple[Reference, ...]
     began: float
-    at: Any = None  # where the source stands behind it, once that is known
+    at: Any = None  # position of the source after it, once that is known
     n_rows: int = 0  # read, fitting or not, once that is known
     nbytes: int = 0  # of the references that had some
 

@@ -8,15 +8,11 @@ goes on where the last committed round ended, and a sink is given again only wha
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import replace
-from types import FrameType
 from typing import Any, BinaryIO, TextIO
 
 from eddyline.engine import Outcome, RoundEngine
@@ -25,7 +21,8 @@ from eddyline.events import Event, RoundCommitted
 from eddyline.pipeline import Mistake, Pipeline, PipelineError, StreamSettings, check_machine
 from eddyline.runtime.deliveries import Deliveries, SinkStatus
 from eddyline.runtime.feeds import Feeds
-from eddyline.runtime.progress import RunProgress, RunSummary
+from eddyline.runtime.progress import ProgressReporter, RunProgress, RunSummary
+from eddyline.runtime.run_end import RunEnd
 from eddyline.runtime.source_statuses import SourceStatus, feed_named
 from eddyline.runtime.static_tables import StaticTables
 from eddyline.sources import IngestedRows
@@ -33,8 +30,6 @@ from eddyline.spark import SparkWorkers
 from eddyline.stream_properties import is_static
 
 _logger = logging.getLogger("eddyline")
-QUIET_S = 2.0  # nothing is said about what takes less
-PROGRESS_EVERY_S = 1.0
 LONGEST_WAIT_S = 1.0
 RETRY_S = 5.0  # until a request to try again is taken up
 MOST_NAMED = 20  # sources or sinks in a line of the log
@@ -65,14 +60,10 @@ class Runner:
         self._rounds = rounds
         self._tables = tables
         self._on_event = on_event
-        self._on_progress = on_progress
         self._clock = clock
-        self._began = clock()
-        self._last_line = self._began + QUIET_S - PROGRESS_EVERY_S
+        self._reporter = ProgressReporter(on_progress, clock)
         self._wake = threading.Event()
-        self._ended_by: str | None = None
-        self._signal: int | None = None
-        self._counts = RunProgress("running", 0.0)
+        self._end = RunEnd(self._wake.set)
         self._requests: deque[tuple[Callable[[bool], None], Future[None]]] = deque()
         self._workers = workers
         self._ends_with_sources = True
@@ -81,13 +72,13 @@ class Runner:
             pipeline,
             rounds,
             commit=self._commit,
-            is_over=self._is_over,
+            is_over=self._end.is_over,
             wake=self._wake.set,
             clock=clock,
             stdin=stdin,
             workers=workers,
         )
-        rounds.listen(self._heard)
+        rounds.listen(self._note_event)
         rounds.unread = self._feeds.unread
         self._deliveries: Deliveries | None = None
         try:
@@ -95,7 +86,7 @@ class Runner:
                 pipeline,
                 rounds,
                 stdout,
-                on_reader_gone=lambda: self._end("reader"),
+                on_reader_gone=lambda: self._end.request("reader"),
                 on_fault=self._wake.set,
             )
             self._deliveries.start()
@@ -113,7 +104,7 @@ class Runner:
         signals: bool = True,
         ends_with_sources: bool = True,
     ) -> RunSummary:
-        """Run until the end; see `run` above. With `signals`, SIGINT and SIGTERM end it after the round in flight.
+        """Run to the end, and return what happened. With `signals`, SIGINT and SIGTERM end it after the round in flight.
 
         With `ends_with_sources` off it goes on when no source is left, or none was there: one may come.
         """
@@ -125,46 +116,35 @@ class Runner:
             self._is_running = False
 
     def _run(self, once: bool, until: Callable[[RunProgress], bool] | None, signals: bool) -> RunSummary:
-        feeds = self._feeds
-        with self._listening(signals):
+        feeds, end = self._feeds, self._end
+        with end.on_signals(signals):
             if not once:
                 self._rounds.warm_up()
             self._load_tables()
             self._feeds.open_all(once)
-            self._say_ends()
-            while not self._is_over() or feeds.is_busy():
+            self._log_endpoints()
+            while not end.is_over() or feeds.is_busy():
                 self._follow_requests(once)
-                worked = not self._is_over() and self._look_at_tables()
+                worked = not end.is_over() and self._look_at_tables()
                 for feed in list(feeds.feeds):
-                    if (not self._is_over() or feeds.is_busy(feed)) and feeds.advance(feed, once):
+                    if (not end.is_over() or feeds.is_busy(feed)) and feeds.advance(feed, once):
                         worked = True
-                        if until is not None and until(self._progress()):
-                            self._end("until")
+                        if until is not None and until(self._reporter.progress()):
+                            end.request("until")
                 self.deliveries.check()
-                self._say_progress()
-                if not worked and self._is_over():
+                self._reporter.report()
+                if not worked and end.is_over():
                     self._wait(LONGEST_WAIT_S)  # for jobs that are under way
                 elif not worked:
                     self._rest(once)
-            if self._ended_by in ("signal", "stop"):
-                why = signal.Signals(self._signal).name if self._signal is not None else "asked to"
+            if end.reason in ("signal", "stop"):
+                why = end.signal_name or "asked to"
                 _logger.info(
                     "stopping after round %d (%s); sinks get what is theirs", self._rounds.last_round, why
                 )
-            self.deliveries.finish(once=once, is_urged=lambda: self._signal is not None)
-        assert self._ended_by is not None
-        return RunSummary(
-            self._counts.n_rounds,
-            self._counts.n_rows,
-            self._counts.n_results,
-            self._counts.n_dead,
-            self._clock() - self._began,
-            self._ended_by,
-            self._signal,
-        )
-
-    def _is_over(self) -> bool:
-        return self._ended_by is not None
+            self.deliveries.finish(once=once, is_urged=lambda: end.signal is not None)
+        assert end.reason is not None
+        return self._reporter.summary(end.reason, end.signal)
 
     @property
     def spark_version(self) -> str | None:
@@ -188,7 +168,7 @@ class Runner:
     def retry_source(self, stream: str) -> None:
         """Read a source that fails again at once, instead of after its pause. Safe from any thread."""
         feed = feed_named(self._feeds.feeds, stream)
-        if self._is_over() or not self._is_running:
+        if self._end.is_over() or not self._is_running:
             raise QueryStateError(
                 "the rounds have ended",
                 hint="Start them again: sources go on where the last committed round ended.",
@@ -201,7 +181,7 @@ class Runner:
 
     def stop(self) -> None:
         """End the run after the round in flight. Safe from any thread."""
-        self._end("stop")
+        self._end.request("stop")
 
     def close(self) -> None:
         """Let go of sources and sinks."""
@@ -209,7 +189,7 @@ class Runner:
         self._feeds.close()
         if self._deliveries is not None:
             self._deliveries.close()
-        self._rounds.unlisten(self._heard)
+        self._rounds.unlisten(self._note_event)
 
     def add_source(self, settings: StreamSettings) -> Future[None]:
         """Read from one more source. Safe from any thread; what is returned is done when it is open, or says why it is not."""
@@ -269,10 +249,10 @@ class Runner:
         is_idle = len(idle) == len(feeds)
         now = self._clock()
         if once and is_idle and not any(feed.is_pending or feed.pace.wait_s(now) for feed in idle):
-            self._end("once")
+            self._end.request("once")
             return
         if self._ends_with_sources and idle and is_idle and all(feed.is_finished for feed in idle):
-            self._end("sources")
+            self._end.request("sources")
             return
         waits = (max(f.pace.wait_s(now) or f.source.wait_s(), f.backoff.wait_s) for f in idle)
         wait_s = min([LONGEST_WAIT_S, *waits])
@@ -305,68 +285,21 @@ class Runner:
         self._feeds.count(outcome)
         return outcome
 
-    # ----------------------------------------------------------------------------------------- telling
+    # ----------------------------------------------------------------------------------------- events
 
-    def _heard(self, event: Event) -> None:
+    def _note_event(self, event: Event) -> None:
         if isinstance(event, RoundCommitted):
-            counts = self._counts
-            self._counts = replace(
-                counts,
-                n_rounds=counts.n_rounds + 1,
-                n_rows=counts.n_rows + event.n_rows,
-                n_results=counts.n_results + event.n_results,
-                n_dead=counts.n_dead + event.n_dead,
-            )
+            self._reporter.count(event)
             if self._deliveries is not None:
                 self._deliveries.wake()
         if self._on_event is not None:
             self._on_event(event)
 
-    def _say_ends(self) -> None:
-        """What is read, and what gets results."""
+    def _log_endpoints(self) -> None:
+        """Log the sources that are read and the sinks that get results."""
         reads = [f"{each.stream} from {each.type} {each.what}".rstrip() for each in self.sources()]
         gives = [f"{each.name} ({each.takes})" for each in self.sinks()]
         for what, names in (("reading", reads), ("sinks:", gives)):
             if names:
                 more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
                 _logger.info("%s %s%s", what, ", ".join(names[:MOST_NAMED]), more)
-
-    def _progress(self) -> RunProgress:
-        return replace(self._counts, seconds=self._clock() - self._began)
-
-    def _say_progress(self) -> None:
-        if self._on_progress is not None and self._clock() - self._last_line >= PROGRESS_EVERY_S:
-            self._last_line = self._clock()
-            self._on_progress(self._progress())
-
-    def _starting(self, what: str, n_done: int, n_total: int) -> None:
-        """Progress of the start."""
-        if self._on_progress is not None and self._clock() - self._last_line >= PROGRESS_EVERY_S:
-            self._last_line = self._clock()
-            seconds = self._clock() - self._began
-            self._on_progress(RunProgress(what, seconds, n_done=n_done, n_total=n_total))
-
-    def _end(self, reason: str) -> None:
-        self._ended_by = self._ended_by or reason
-        self._wake.set()
-
-    @contextmanager
-    def _listening(self, signals: bool) -> Iterator[None]:
-        """SIGINT and SIGTERM ask for the end; the same signal again does what it always does."""
-        if not signals or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            self._signal = number
-            self._end("signal")
-            signal.signal(number, before[signal.Signals(number)])
-
-        for number in before:
-            signal.signal(number, ask)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

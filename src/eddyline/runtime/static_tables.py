@@ -3,7 +3,7 @@
 A static table is a keyed stream whose declaration says where its rows are: the property `static`, the option `path`, and the
 format as its source. So a home that is opened again finds it. Data in hand is known to this process alone.
 
-A load is one round: rows of keys that are gone delete, rows that are new or differ stand. The version is the position of the
+A load is one round: rows of keys that are gone delete, rows that are new or differ are put in. The version is the position of the
 stream and is committed with the round: no version is loaded twice, whatever ends the process.
 """
 
@@ -28,14 +28,16 @@ Commit = Callable[[dict[str, IngestedRows], dict[str, Any]], Outcome]
 
 
 class StaticTables:
-    """The static tables of one engine."""
+    """Loads the static tables of one engine whenever their versions change."""
 
     def __init__(self, rounds: RoundEngine) -> None:
         self._rounds = rounds
         self._in_hand: dict[str, StaticTable] = {}  # by name in lower case
         self._opened: dict[str, tuple[Stream, StaticTable]] = {}  # by the same: those that lie somewhere
         self._loaded: dict[str, str] = {}  # by the same: the version, of an engine in memory
-        self._wrong: dict[str, tuple[str, str]] = {}  # a version that was refused, and what was said of it
+        self._wrong: dict[
+            str, tuple[str, str]
+        ] = {}  # a version that was refused, and the last message about it
         self._looked_us: int | None = None
 
     def begin(self, table: StaticTable, rows: TableRows, stream: Stream) -> None:
@@ -75,10 +77,10 @@ class StaticTables:
         return self._version(name.lower()) is not None
 
     def tell(self, name: str, error: EddylineError) -> None:
-        """Announce that a table could not be loaded, unless just that was the last to be said of it."""
+        """Announce that a table could not be loaded, unless that is the last message about it."""
         message = error.problem + (f": {error.detail}" if error.detail else "")
-        version, said = self._wrong.get(name.lower(), ("", ""))
-        if said != message:
+        version, last_message = self._wrong.get(name.lower(), ("", ""))
+        if last_message != message:
             self._wrong[name.lower()] = version, message
             self._rounds.tell(TableFailed(self._rounds.last_round, name, message))
 
@@ -136,9 +138,9 @@ class StaticTables:
                 with rounds.lock:
                     stream = rounds.catalog.stream(name)
                 change = table.change(rounds.table_rows(name), _in_schema(rows.rows, stream.schema))
-                taken = IngestedRows(change.rows, is_delete=change.is_delete)
+                changed_rows = IngestedRows(change.rows, is_delete=change.is_delete)
                 try:
-                    outcome = commit({name: taken}, {name: {"source": SOURCE, "at": rows.version}})
+                    outcome = commit({name: changed_rows}, {name: {"source": SOURCE, "at": rows.version}})
                 except StreamChangedError:
                     continue
                 break

@@ -7,7 +7,7 @@ its results there; the thread takes them in order. When the queue is full, `when
     drop_newest    those that do not fit are dropped
     block          the round waits until there is room, and the next rounds wait for it
 
-What is dropped is counted and announced, at most once in TOLD_EVERY_S for each subscriber; it stays readable by `results`.
+What is dropped is counted and announced, at most once in ANNOUNCE_EVERY_S for each subscriber; it stays readable by `results`.
 
 A round that waits gives the lock away: queries come and go, results can be read, a callback can end itself. Only another round
 cannot run, so a callback that may be waited for cannot push.
@@ -30,7 +30,7 @@ Heard = TypeVar("Heard")  # a result, or a message
 WhenFull: TypeAlias = Literal["drop_oldest", "drop_newest", "block"]
 WHEN_FULL: tuple[str, ...] = get_args(WhenFull)
 LONGEST_DRAIN_S = 5.0  # when the engine is closed: what a callback has not heard by then is dropped
-TOLD_EVERY_S = 10.0
+ANNOUNCE_EVERY_S = 10.0
 monotonic_s = time.monotonic
 
 
@@ -97,10 +97,10 @@ class Subscribers:
 
     def forget(self, query_ids: Iterable[int]) -> None:
         """End the callbacks of dropped queries, after what waits for them. The caller holds the lock."""
-        gone = set(query_ids)
-        self._rounds.callbacks.forget(gone)
+        dropped_ids = set(query_ids)
+        self._rounds.callbacks.forget(dropped_ids)
         for queue in list(self._queues):
-            if queue.query_id in gone:
+            if queue.query_id in dropped_ids:
                 queue.finish()
 
     def ended(self, queue: CallbackQueue[Any]) -> None:
@@ -178,8 +178,8 @@ class CallbackQueue(Generic[Heard]):
         self._is_awaited = False
         self._is_calling = False
         self._takes_more = True
-        self._n_told = 0  # of those dropped
-        self._told_at: float | None = None
+        self._n_announced = 0  # of those dropped
+        self._announced_at: float | None = None
         self._failed_round = -1
         self._thread = threading.Thread(target=self._run, name="eddyline-subscriber", daemon=True)
         self._thread.start()
@@ -229,22 +229,22 @@ class CallbackQueue(Generic[Heard]):
 
     def _tell_dropped(self, round_number: int, *, is_end: bool = False) -> None:
         """Announce what was dropped since the last time, unless that was just now. The lock is held."""
-        n, now_s = self.n_dropped - self._n_told, monotonic_s()
-        if n and (is_end or self._told_at is None or now_s - self._told_at >= TOLD_EVERY_S):
-            self._n_told, self._told_at = self.n_dropped, now_s
+        n, now_s = self.n_dropped - self._n_announced, monotonic_s()
+        if n and (is_end or self._announced_at is None or now_s - self._announced_at >= ANNOUNCE_EVERY_S):
+            self._n_announced, self._announced_at = self.n_dropped, now_s
             self._rounds.announce(SubscriberOvertaken(round_number, self._query, n))
 
     # ----------------------------------------------------------------------------------------- in its thread
 
     def _run(self) -> None:
         _calling.queue = self
-        while (taken := self._next()) is not None:
+        while (call := self._next()) is not None:
             try:
-                self._callback(taken[1])
+                self._callback(call[1])
             except (
                 BaseException
             ) as error:  # a subscriber's fault is an event, and ends neither others nor this thread
-                self._tell_failed(taken[0], error)
+                self._tell_failed(call[0], error)
         self._subscribers.ended(self)
 
     def _next(self) -> tuple[int, Heard] | None:
@@ -256,18 +256,18 @@ class CallbackQueue(Generic[Heard]):
             if not self._waiting:
                 return None
             self._is_calling = True
-            taken = self._waiting.popleft()
+            call = self._waiting.popleft()
             is_awaited = self._is_awaited
         if is_awaited:
             self.look_again()
-        return taken
+        return call
 
     def _tell_failed(self, round_number: int, error: BaseException) -> None:
         """Once for a round."""
         if round_number != self._failed_round:
             self._failed_round = round_number
-            said = f"{type(error).__name__}: {error}"
-            self._rounds.tell(CallbackFailed(round_number, self._query, said))
+            error_text = f"{type(error).__name__}: {error}"
+            self._rounds.tell(CallbackFailed(round_number, self._query, error_text))
 
     # ----------------------------------------------------------------------------------------- its end
 

@@ -37,7 +37,7 @@ class Supply(Protocol):
 
 
 class Outbox:
-    """Results, from the outbox."""
+    """Results for one sink, from the outbox."""
 
     def __init__(self, rounds: RoundEngine, durable: Durable, feed: SinkFeed) -> None:
         self._rounds = rounds
@@ -135,11 +135,11 @@ class RoundsInMemory:
         self.changed = threading.Condition()
         self.rounds: deque[tuple[int, list[StoredPart]]] = deque()
         self.last = 0
-        self._supplies: list[Kept] = []
+        self._supplies: list[ResultsInMemory] = []
         self._is_stopped = False
 
-    def supply(self, feed: SinkFeed) -> Kept:
-        self._supplies.append(Kept(self, feed))
+    def supply(self, feed: SinkFeed) -> ResultsInMemory:
+        self._supplies.append(ResultsInMemory(self, feed))
         return self._supplies[-1]
 
     def keep(self, rounds: RoundEngine, outcome: Outcome) -> None:
@@ -149,9 +149,9 @@ class RoundsInMemory:
             self.rounds.append((outcome.round.number, parts))
             self.last = outcome.round.number
             if len(self.rounds) > ROUNDS_IN_MEMORY:
-                number, gone = self.rounds.popleft()
+                number, dropped_parts = self.rounds.popleft()
                 for supply in self._supplies:
-                    supply.gone.append((number, sum(len(part) for part in gone)))
+                    supply.dropped_rounds.append((number, sum(len(part) for part in dropped_parts)))
 
     def make_room(self, at_work: Callable[[], list[SinkFeed]]) -> None:
         """Wait until sinks at work have been given the oldest round, if the next one would take its place."""
@@ -168,31 +168,33 @@ class RoundsInMemory:
             self.changed.notify_all()
 
 
-class Kept:
-    """Results, from memory."""
+class ResultsInMemory:
+    """Results for one sink, from memory."""
 
-    def __init__(self, kept: RoundsInMemory, feed: SinkFeed) -> None:
+    def __init__(self, memory: RoundsInMemory, feed: SinkFeed) -> None:
         # rounds that are no longer kept, and their results: a sink that was given them may not have them for good
-        self.gone: deque[tuple[int, int]] = deque()
-        self._kept = kept
+        self.dropped_rounds: deque[tuple[int, int]] = deque()
+        self._memory = memory
         self._feed = feed
 
     def last(self) -> int:
-        return self._kept.last
+        return self._memory.last
 
     def give(self, check: Check, lost: Lost) -> None:
         feed = self._feed
-        with self._kept.changed:
-            last = self._kept.last
-            ready = [each for each in self._kept.rounds if each[0] > feed.read_to]
-            n_lost = sum(n for number, n in self.gone if number > feed.read_to)
-            self.gone = deque(each for each in self.gone if feed.cursor < each[0] <= feed.read_to)
+        with self._memory.changed:
+            last = self._memory.last
+            ready = [each for each in self._memory.rounds if each[0] > feed.read_to]
+            n_lost = sum(n for number, n in self.dropped_rounds if number > feed.read_to)
+            self.dropped_rounds = deque(
+                each for each in self.dropped_rounds if feed.cursor < each[0] <= feed.read_to
+            )
         if n_lost:
             lost(n_lost)
         if last > feed.read_to:
             feed.offer(_checked(ready, check), last)
-            with self._kept.changed:
-                self._kept.changed.notify_all()
+            with self._memory.changed:
+                self._memory.changed.notify_all()
 
 
 def _checked(

@@ -32,20 +32,20 @@ def tail(
     Yields None now and then while nothing comes, so that a reader that has gone away is noticed.
     """
     place = (0, 0, 0) if after is None else read_place(after)
-    wanted: Ids = np.array(sorted(ids), np.int32) if ids else None
+    selected_ids: Ids = np.array(sorted(ids), np.int32) if ids else None
     if after is None and newest is not None:
         files, last = _files_after(rounds, durable, place)
-        kept: list[dict[str, Any]] = []
+        newest_results: list[dict[str, Any]] = []
         for file in reversed(files):
-            if len(kept) >= newest:
+            if len(newest_results) >= newest:
                 break
-            kept = results_in(rounds, durable, file, wanted, place) + kept
-        yield from kept[max(0, len(kept) - newest) :]
+            newest_results = results_in(rounds, durable, file, selected_ids, place) + newest_results
+        yield from newest_results[max(0, len(newest_results) - newest) :]
         place = last, END, 0
     while not rounds.is_closed:
         files, last = _files_after(rounds, durable, place)
         for file in files:
-            yield from results_in(rounds, durable, file, wanted, place)
+            yield from results_in(rounds, durable, file, selected_ids, place)
         place = max(place, (last, END, 0))
         if not follow:
             return

@@ -21,7 +21,7 @@ A line at the margin is a command, indented lines below it continue its text or 
   push STREAM (value, …), (…) [, STREAM (…) …] [token 'x']
                                               one round; `@7 (value, …)` gives a row arrival number 7
   tick ['2026-01-01 00:05:00']                a round without rows
-  now '2026-01-01 00:05:00'                   sets the clock, which stands still otherwise (it starts at 2026-01-01)
+  now '2026-01-01 00:05:00'                   sets the clock, which does not move otherwise (it starts at 2026-01-01)
 
 Values are NULL, true, false, numbers, NaN, Infinity, 'text' (also for dates and times), X'00ff', [lists], {field: value} and
 {'key': value}. A number is what its column makes of it.
@@ -31,7 +31,7 @@ Expected of a push or tick, complete: a result that is not named, or named and n
   NAME +value, …        a result of the query; `-` for one that leaves
   dead NAME [: TEXT]    a (row, query) pair in the dead letters, TEXT being part of its error or message
   dead [: TEXT]         a row that does not fit its stream
-  late N                how many of the rows are late (checked only where it is said)
+  late N                how many of the rows are late (checked only where it is given)
 
 Of any command: `error TEXT`, it is refused with a message that has TEXT in it (several lines: each).
 """

@@ -17,7 +17,7 @@ from eddyline.model import DeadLetter
 from eddyline.scripts.text import Expected, ExpectedResult, Script, ScriptError, Step, read_script
 from eddyline.scripts.values import is_same, plain, shown, typed
 
-START_US = 1_767_225_600_000_000  # 2026-01-01 00:00:00 UTC: where a script's clock stands
+START_US = 1_767_225_600_000_000  # 2026-01-01 00:00:00 UTC: where a script's clock starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class _Runner:
             self._differs(step.line, f"{step.command} came out otherwise\n{_indented(chr(10).join(lines))}")
 
     def _result_lines(self, expected: Expected) -> list[str]:
-        """What is missing and what nobody asked for, of all queries."""
+        """Results that are missing and those not expected, of all queries."""
         by_name: dict[str, list[ExpectedResult]] = {}
         for result in expected.results:
             by_name.setdefault(result.query, []).append(result)

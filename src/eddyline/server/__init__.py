@@ -1,7 +1,7 @@
 """The server: everything the engine can be asked, over HTTP, with tokens, and results as they come.
 
 Enters: requests of people and programs. Leaves: JSON, streams of events, and the dashboard. No algorithm lives here: requests go
-to `api.Commands` and `Engine`, in threads, so that nothing blocks the loop that serves everybody.
+to `api.Commands` and `Engine`, in threads, so that nothing blocks the loop that serves all clients.
 """
 
 from eddyline.server.app import create_app

@@ -6,7 +6,7 @@
     too often?         a bucket for every token, and one for every address that has none
     too much?          a limit for the body, and for the time it takes
 
-What is left unsaid here is refused. Which role a route needs stands with the route.
+What is not allowed here is refused. The role a route needs is declared with the route.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _logger = logging.getLogger("eddyline.server")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever holds a token."""
+    """The client that holds a token."""
 
     token: AccessToken
     is_cookie: bool
@@ -76,7 +76,7 @@ class Caller:
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def acts_for(self, owner: str | None) -> str | None:
-        """Whose queries are meant: an admin's are everybody's (None) unless an owner is named, others have only their own."""
+        """Whose queries are meant: an admin's are those of all owners (None) unless one is named, others have only their own."""
         if self.is_admin:
             return owner
         if owner is not None and owner != self.owner:
@@ -106,7 +106,7 @@ async def _service(request: Request) -> Service:
 
 
 def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
-    """A dependency: whoever asks has at least this role."""
+    """A dependency: the caller has at least this role."""
 
     async def caller(request: Request) -> Caller:
         found: Caller | None = request.scope.get("eddyline.caller")
@@ -201,16 +201,16 @@ class Gate:
                 ),
             )
 
-    def _given(self, headers: Headers) -> tuple[str, bool]:
+    def _token_text(self, headers: Headers) -> tuple[str, bool]:
         """The token of a request, empty if it has none, and whether a cookie brought it."""
-        given = headers.get("authorization")
-        if given is None:
+        authorization = headers.get("authorization")
+        if authorization is None:
             return _cookie(headers.get("cookie", ""), self._service.settings.cookie), True
-        kind, _, text = given.partition(" ")
+        kind, _, text = authorization.partition(" ")
         return text.strip() if kind.lower() == "bearer" else "", False
 
     def _no_caller(self, headers: Headers) -> AccessError:
-        text, is_cookie = self._given(headers)
+        text, is_cookie = self._token_text(headers)
         if text:
             return AccessError(
                 "the session has ended" if is_cookie else "this token is not valid",
@@ -223,7 +223,7 @@ class Gate:
         )
 
     def _caller(self, headers: Headers) -> Caller | None:
-        text, is_cookie = self._given(headers)
+        text, is_cookie = self._token_text(headers)
         if not text:
             return None
         token = self._service.access.tokens.find(text, self._service.now_us())

@@ -106,8 +106,8 @@ def log_out(service: Serves, caller: Reader) -> Answer:
 def session_token(service: Service, single_use: str) -> tuple[AccessToken, str]:
     """A token for a browser in exchange for one that is good for a single use."""
     now_us = service.now_us()
-    taken = service.access.tokens.take(single_use, now_us)
-    if taken is None:
+    token = service.access.tokens.take(single_use, now_us)
+    if token is None:
         raise Refusal(
             401,
             AccessError(
@@ -116,9 +116,9 @@ def session_token(service: Service, single_use: str) -> tuple[AccessToken, str]:
             ),
         )
     session = service.access.tokens.add(
-        taken.role, now_us, owner=taken.owner, note=SESSION_NOTE, expires_us=now_us + SESSION_S * 1_000_000
+        token.role, now_us, owner=token.owner, note=SESSION_NOTE, expires_us=now_us + SESSION_S * 1_000_000
     )
-    service.audit(session[0].id, taken.owner, "log in", {"by": taken.id})
+    service.audit(session[0].id, token.owner, "log in", {"by": token.id})
     return session
 
 

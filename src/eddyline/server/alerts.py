@@ -1,4 +1,4 @@
-"""Alerts that are open, what they said, and what they say as it comes; silences, and taking notice."""
+"""Open alerts, their messages, kept and as they come; silences, and acknowledgements."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def silences(
 
 
 def _silence(caller: Caller, facts: dict[str, Any]) -> dict[str, Any]:
-    """A silence as this caller may see it: how much of everybody's was withheld is for admins."""
+    """A silence as this caller may see it: how much was withheld of all owners is for admins."""
     is_mine = caller.is_admin or facts["owner"] == caller.owner
     shown: dict[str, Any] = jsonable(facts | {"n_withheld": facts["n_withheld"] if is_mine else None})
     return shown
@@ -210,7 +210,7 @@ def messages(
     query: str | None = None,
     owner: Owner = None,
 ) -> Answer:
-    """What alerts said: the newest messages, or the first after an id; oldest first."""
+    """Messages of alerts: the newest, or the first after an id; oldest first."""
     handle = None if query is None else query_of(service, caller, query, owner)
     whose = caller.acts_for(owner)
     found = service.engine.messages(after=after, newest=newest, query=handle, owner=whose)

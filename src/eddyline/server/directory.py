@@ -28,7 +28,7 @@ ATTENTION = ("firing", "failing", "suspended", "costly", "matching", "silent", "
 
 
 class LastResults:
-    """The last round in which each query had a result, as far as memory knows; read from the log when somebody asks."""
+    """The last round in which each query had a result, as far as memory knows; read from the log on request."""
 
     def __init__(self, rounds: RoundEngine) -> None:
         self._rounds = rounds
@@ -73,7 +73,7 @@ class Directory:
         self.last_results = LastResults(rounds)
 
     def listing(self) -> Listing:
-        """All queries of the version that stands now."""
+        """All queries of the current version."""
         listing = self._listing
         if listing is not None and listing.version == self._rounds.catalog.version:
             return listing

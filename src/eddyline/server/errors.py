@@ -43,7 +43,7 @@ class Refusal(HTTPException):
 
 
 def not_there(problem: str, hint: str | None = None) -> Refusal:
-    """What was named in the address is not there, or belongs to somebody else: the two look alike."""
+    """What was named in the address is not there, or belongs to another owner: the two look alike."""
     return Refusal(404, UnknownNameError(problem, hint=hint))
 
 

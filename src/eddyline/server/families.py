@@ -24,7 +24,7 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """One line: the positions of the rules it stands for."""
+    """One line: the positions of the rules it shows."""
 
     positions: Positions
     family: int = ALONE
@@ -74,7 +74,7 @@ class Folded:
         n: int,
         sort: str,
     ) -> npt.NDArray[np.int64]:
-        """Numbers of lines; a family stands where its foremost rule would, or by the sum of its results."""
+        """Numbers of lines; a family comes where its foremost rule would, or by the sum of its results."""
         listing = self._listing
 
         def least(values: npt.NDArray[Any], start: float) -> npt.NDArray[np.float64]:

@@ -89,7 +89,7 @@ class Listing:
     kinds: Kinds
     name_keys: list[str]  # names in order, whatever their case,
     name_ids: list[int]  # and whose they are
-    family_names: dict[int, str] = field(default_factory=dict)  # of families, once somebody asked
+    family_names: dict[int, str] = field(default_factory=dict)  # of families, once they were asked for
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -200,7 +200,7 @@ def listing_after(before: Listing, version: int, changed: Mapping[int, Row | Non
 
 
 def _changed(old: list[str], dropped_places: list[int], where: list[int], new: list[str]) -> list[str]:
-    """A list without what stands at `gone`, then with new entries before those that stand at `where`."""
+    """A list without the entries at `dropped_places`, then with new ones before those at `where`."""
     found = old.copy()
     for at in reversed(dropped_places):
         del found[at]
@@ -210,6 +210,6 @@ def _changed(old: list[str], dropped_places: list[int], where: list[int], new: l
 
 
 def _name_place(keys: list[str], name_ids: list[int], key: str, query_id: int) -> int:
-    """Where a name stands, or belongs: among equal ones, by number."""
+    """The place a name has, or would have: among equal ones, by number."""
     low, high = bisect.bisect_left(keys, key), bisect.bisect_right(keys, key)
     return bisect.bisect_left(name_ids, query_id, low, high)

@@ -1,6 +1,6 @@
 """Results and messages as they come, to thousands of listeners: each round is read once, written as events once, and handed out.
 
-    hub thread    waits for rounds; reads what is new; makes an event of each result somebody listens to; hands all to the loop
+    hub thread    waits for rounds; reads what is new; makes an event of each result with a subscriber; hands all to the loop
     the loop      puts events into the queue of each subscription, which has a bound
     a stream      first catches up from what is kept, in a thread of a small pool, then empties its queue
 
@@ -9,10 +9,10 @@ everything up to there. So nothing is missed and nothing comes twice; places hav
 sent is passed over. A subscription whose queue is full follows its policy:
 
     catch_up   what is queued is let go, and read again from what is kept once the client is ready for it: nothing is lost
-    drop       the oldest goes, and the client is told how many
+    drop       the oldest goes, and the client gets their number
     close      the stream ends; the client comes back with the id of its last event
 
-Nobody waits for a slow client but its own stream.
+A slow client delays only its own stream.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import contextlib
 import json
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
@@ -36,7 +36,7 @@ from eddyline.errors import EddylineError
 from eddyline.events import Event, RoundCommitted
 from eddyline.hit_matches import distinct_ids
 from eddyline.runtime import END, Ids, KeptResults, Owners, Place, place_of, results_of
-from eddyline.server.limits import MOST_STREAMS
+from eddyline.server.stream_places import StreamPlaces
 from eddyline.storage import OUTBOX, StoredPart
 
 POLICIES = ("catch_up", "drop", "close")
@@ -108,7 +108,7 @@ class Subscription:
         self._changed.set()
 
     def fall_behind(self, n: int = 0) -> None:
-        """More came than it can hold: `n` events nobody wrote, or what was pushed."""
+        """More came than it can hold: `n` events that were not written, or what was pushed."""
         if self.policy == "drop":
             self.n_lost += n
         else:
@@ -140,7 +140,7 @@ class Subscription:
 
 
 class Hub:
-    """Everybody who listens to one engine."""
+    """All subscriptions to the results and alerts of one engine."""
 
     def __init__(self, engine: Engine, stored_results: KeptResults) -> None:
         self._engine = engine
@@ -156,28 +156,10 @@ class Hub:
         self._pool: ThreadPoolExecutor | None = None
         self._round = 0
         self._message = 0
-        self.n_streams = 0
-        self.streams_of: Counter[str] = Counter()  # how many each token has open
+        self.places = StreamPlaces()
         self.is_closed = False
 
     # ----------------------------------------------------------------------------------------- in the loop
-
-    @property
-    def is_full(self) -> bool:
-        return self.n_streams >= MOST_STREAMS
-
-    def take_place(self, subscription: Subscription) -> None:
-        """Count a stream from the request on, not from its first event: requests that come together are counted too."""
-        self.n_streams += 1
-        if subscription.token_id is not None:
-            self.streams_of[subscription.token_id] += 1
-
-    def free_place(self, subscription: Subscription) -> None:
-        """The stream has ended, however it did."""
-        self.n_streams -= 1
-        if subscription.token_id is not None:
-            self.streams_of[subscription.token_id] -= 1
-            self.streams_of += Counter()  # forgets those that have none
 
     async def stream(
         self, subscription: Subscription, *, is_allowed: Callable[[], bool] = lambda: True
@@ -189,9 +171,9 @@ class Hub:
         try:
             yield b"retry: 1000\n: eddyline\n\n"
             if sub.place is not None:
-                lost = await self._in_pool(self._lost, sub)
-                if lost is not None:
-                    yield lost
+                loss = await self._in_pool(self._loss, sub)
+                if loss is not None:
+                    yield loss
             while self._goes_on(sub):
                 self._join(sub)
                 while sub.is_behind and self._goes_on(sub):
@@ -200,7 +182,7 @@ class Hub:
                 async for events in self._catch_up(sub):
                     yield events
                 while not sub.is_behind and self._goes_on(sub):
-                    events = _taken(sub)
+                    events = _queued_events(sub)
                     if sub.n_lost:
                         events = _lost_event(sub.n_lost, None) + events
                         sub.n_lost = 0
@@ -285,8 +267,8 @@ class Hub:
         page = self._stored_results.after(ids, after, until=until[0], limit=EVENTS_AT_ONCE)
         return [_result_frame(result) for result in page.results], page.place, page.is_end
 
-    def _lost(self, sub: Subscription) -> bytes | None:
-        """What to tell a client that comes back after so long that retention has taken some of what it missed."""
+    def _loss(self, sub: Subscription) -> bytes | None:
+        """The event for a client that comes back after so long that retention has taken some of what it missed."""
         if sub.kind == "alerts" or sub.place is None:
             return None
         n = self._stored_results.n_lost(sub.place)
@@ -307,9 +289,7 @@ class Hub:
             self._wake.clear()
             try:
                 self._step()
-            except (
-                EddylineError
-            ):  # closed, or files that are gone: whoever listens reads again from where it was
+            except EddylineError:  # closed, or files are missing: subscribers read again from their places
                 self._all_behind()
         for sub in [*self._subscriptions["results"], *self._subscriptions["alerts"], *self._joining]:
             _in_loop_of(sub, sub.end)
@@ -387,7 +367,7 @@ class Hub:
     def _subscribed_ids(
         self, present: npt.NDArray[np.int32], listeners: Sequence[Subscription]
     ) -> npt.NDArray[np.int32]:
-        """Which of these queries anybody listens to."""
+        """Those of these queries that have subscribers."""
         if any(sub.ids is None and sub.owner is None for sub in listeners):
             return present
         fixed = set().union(*(sub.ids for sub in listeners if sub.ids is not None))
@@ -429,7 +409,7 @@ class Hub:
         return newest[-1].id if newest else 0
 
     def _behind_on(self, parts: Sequence[StoredPart], subscribed_ids: npt.NDArray[np.int32]) -> None:
-        """A round has more than is worth writing here: those concerned read it themselves, or are told how much they lost."""
+        """A round has more than is worth writing here: its subscribers read it themselves, or learn how much they lost."""
         for sub in self._subscriptions["results"]:
             its = [i for i in subscribed_ids.tolist() if sub.matches(i, self._owners.of(i))]
             n = (
@@ -461,8 +441,8 @@ def _hand_over(frames: Iterable[tuple[Subscription, list[Frame]]]) -> None:
             loop.call_soon_threadsafe(push, all_of_loop)
 
 
-def _taken(sub: Subscription) -> bytes:
-    """All that is queued after the last event sent."""
+def _queued_events(sub: Subscription) -> bytes:
+    """All events queued after the last one sent; the queue is empty then."""
     events: list[bytes] = []
     while sub.queue:
         place, frame = sub.queue.popleft()

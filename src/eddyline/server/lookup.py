@@ -1,4 +1,4 @@
-"""From the words of an address to a query the caller may see. What belongs to somebody else is not there."""
+"""From the words of an address to a query the caller may see. Queries of other owners do not exist for it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """GET /metrics: the engine's counters, and the server's own, as Prometheus reads them.
 
-Labels are names of streams, sinks, functions, events, routes and states, never of queries or owners: however many rules stand,
+Labels are names of streams, sinks, functions, events, routes and states, never of queries or owners: with any number of rules
 a scrape has some hundred lines. `docs/operations.md` has a line for each of them that says what to do about it.
 """
 
@@ -32,7 +32,7 @@ routes = APIRouter()
 
 @routes.get("/metrics", include_in_schema=False)
 def metrics(service: Serves, request: Request) -> Response:
-    """What Prometheus scrapes; for admins, unless the server is on this machine alone or was told to show it."""
+    """What Prometheus scrapes; for admins, unless the server is on this machine alone or its settings make it public."""
     settings = service.settings
     if not settings.open_metrics and not (settings.is_loopback and settings.public_url is None):
         _check_admin(request)
@@ -268,7 +268,7 @@ def _of_audit(found: Counters) -> Iterator[Metric]:
 def _of_server(service: Service) -> Iterator[Metric]:
     is_ready = service.trouble() is None and not service.is_draining
     yield _gauge("ready", "1 while /ready answers 200.", int(is_ready))
-    yield _gauge("event_streams", "Streams of events that are open.", service.hub.n_streams)
+    yield _gauge("event_streams", "Streams of events that are open.", service.hub.places.n_streams)
 
 
 def _of_traffic(traffic: HttpCounters) -> Iterator[Metric]:

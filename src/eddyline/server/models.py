@@ -55,7 +55,7 @@ Key = Annotated[dict[str, Any], Field(description="Columns of `per` and their va
 
 
 class AcknowledgeBody(Request):
-    """Open alerts that somebody has taken notice of: all of a query, or those with this key."""
+    """Open alerts to acknowledge: all of a query, or those with this key."""
 
     query: Name
     key: Key | None = None

@@ -85,7 +85,7 @@ def health() -> Answer:
 
 @routes.get("/ready", response_model=models.HealthAnswer, responses={503: {"model": models.HealthAnswer}})
 def ready(service: Serves) -> Answer:
-    """Whether requests and rows are taken: the engine is open, rounds run if they should, and nobody is shutting down."""
+    """Whether requests and rows are taken: the engine is open, rounds run if they should, and the server is not shutting down."""
     why: str | None
     if service.is_draining:
         why = "it is shutting down"

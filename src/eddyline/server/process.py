@@ -1,6 +1,6 @@
 """A server in its process: the socket, the signals, and the order in which everything ends.
 
-On SIGTERM or SIGINT: /ready says no, nobody new is let in, streams of events end, requests under way are answered, then rounds
+On SIGTERM or SIGINT: /ready says no, no new client is let in, streams of events end, requests under way are answered, then rounds
 end after the one in flight, sinks get what is theirs, and the home is closed. A second signal does not wait for requests.
 """
 
@@ -109,7 +109,7 @@ def serve_in_thread(engine: Engine, settings: Settings) -> Serving:
         try:
             with engine.summaries:
                 server.run(sockets=[listener])
-        except BaseException as error:  # told below, or by the log
+        except BaseException as error:  # reported below, or in the log
             failure.append(error)
             raise
 
@@ -187,7 +187,7 @@ def _listener(host: str, port: int) -> socket.socket:
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; its connections inherit it
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNANSWERED_S * 1000))
         listener.bind(address)
-        listener.listen(BACKLOG)  # whoever is told the address may come at once
+        listener.listen(BACKLOG)  # a client that learns the address may connect at once
         listener.set_inheritable(False)
     except OSError as error:
         listener.close()

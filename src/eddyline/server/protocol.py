@@ -1,4 +1,4 @@
-"""A connection that gives up on whoever does not finish asking.
+"""A connection that gives up on a client that does not finish its request.
 
 uvicorn waits for the headers of a request as long as it takes, and for as many as come; a few thousand connections that dribble
 would hold all of a server. So there is a time for the headers from the first byte on, and a size. Bodies are looked after by the

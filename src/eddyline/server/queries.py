@@ -101,7 +101,7 @@ def _lines(
     open_alerts: dict[int, dict[str, int]],
     trend: int,
 ) -> list[dict[str, Any]]:
-    """What a folded list says: families, and rules that stand alone."""
+    """What a folded list says: families, and rules without a family."""
     directory, rounds = service.directory, service.engine.rounds
     alone = [int(line.positions[0]) for line in lines if not line.is_family]
     documents = {each["id"]: each for each in _documents(service, listing, alone, open_alerts, trend)}
@@ -180,13 +180,13 @@ def document(service: Service, query: Query) -> dict[str, Any]:
 @routes.post("/queries", status_code=201, response_model=models.QueryAnswer)
 def add(service: Serves, caller: Author, body: models.QueryBody, owner: Owner = None) -> Answer:
     """Register a query. The same name and text again changes nothing; another text under the name needs `replace`."""
-    name, given = _checked(caller, body.text, body.properties, owner)
+    name, property_values = _checked(caller, body.text, body.properties, owner)
     check_new_name(body.name or name)
     registered = service.commands.query_add(
         text=body.text,
         name=body.name,
         params=body.params,
-        properties=given,
+        properties=property_values,
         replace=body.replace,
         to_replace='Send "replace": true to change it, or another name.',
     )
@@ -204,7 +204,7 @@ def add(service: Serves, caller: Author, body: models.QueryBody, owner: Owner = 
 @routes.post("/queries/bulk", status_code=201, response_model=models.BulkAnswer)
 def add_many(service: Serves, caller: Author, body: models.BulkBody, owner: Owner = None) -> Answer:
     """Register many queries in one version, all or none."""
-    _, given = _checked(caller, "", body.properties, owner)
+    _, property_values = _checked(caller, "", body.properties, owner)
     if (body.template is None) == (body.queries is None):
         raise PropertyError(
             "either a template or queries are registered",
@@ -213,16 +213,21 @@ def add_many(service: Serves, caller: Author, body: models.BulkBody, owner: Owne
     for name in body.queries or ():
         check_new_name(name)
     if body.template is not None:
-        registered = service.engine.query_many(body.template, params=body.params, name=body.name, **given)
+        registered = service.engine.query_many(
+            body.template, params=body.params, name=body.name, **property_values
+        )
     elif body.params is not None or body.name is not None:
         raise PropertyError("params and name go with a template", hint="Leave them out: texts have names.")
     else:
-        registered = service.engine.query_many(body.queries or {}, **given)
+        registered = service.engine.query_many(body.queries or {}, **property_values)
     ids = (
         list(registered.ids) if isinstance(registered.ids, list) else [registered.ids[0], registered.ids[-1]]
     )
     service.audit(
-        caller.id, given["owner"], "register queries", {"n": len(registered), "ids": ids[:1] + ids[-1:]}
+        caller.id,
+        property_values["owner"],
+        "register queries",
+        {"n": len(registered), "ids": ids[:1] + ids[-1:]},
     )
     return Answer({"n": len(registered), "ids": ids}, status_code=201)
 
@@ -233,15 +238,18 @@ def check(service: Serves, caller: Reader, body: models.CheckBody) -> Answer:
 
     `errors` has every mistake with its `field`: text, name, params.NAME or properties.NAME.
     """
-    given: dict[str, Any] = {}
+    property_values: dict[str, Any] = {}
     found: dict[str, Any] = {}
     mistakes: list[FieldMistake] = []
     try:
-        _, given = _checked(caller, body.text, body.properties, None)
+        _, property_values = _checked(caller, body.text, body.properties, None)
     except EddylineError as error:  # of the owner, unless the text is no statement
         mistakes = [FieldMistake("properties.owner", error)]
     mistakes = (
-        query_mistakes(service.engine, body.text, name=body.name, params=body.params, given=given) or mistakes
+        query_mistakes(
+            service.engine, body.text, name=body.name, params=body.params, property_values=property_values
+        )
+        or mistakes
     )
     try:
         check_new_name(body.name)
@@ -249,7 +257,7 @@ def check(service: Serves, caller: Reader, body: models.CheckBody) -> Answer:
         mistakes.append(FieldMistake("name", error))
     if not mistakes:
         try:
-            found = service.commands.check(text=body.text, params=body.params, properties=given)
+            found = service.commands.check(text=body.text, params=body.params, properties=property_values)
         except EddylineError as error:
             mistakes = [FieldMistake("text", error)]
     errors = [error_to(each.error) | {"field": each.field} for each in mistakes]
@@ -265,7 +273,7 @@ def try_query(service: Serves, caller: Author, body: models.TryBody) -> Answer:
     Rows are those the process keeps for `why_not`. It answers after two seconds with what it has judged by then; of a join only
     the conditions on each stream are tried.
     """
-    _, given = _checked(caller, body.text, body.properties, None)
+    _, property_values = _checked(caller, body.text, body.properties, None)
     if not service.trials.acquire(blocking=False):
         raise Refusal(
             503,
@@ -278,7 +286,7 @@ def try_query(service: Serves, caller: Author, body: models.TryBody) -> Answer:
                 service.commands.try_query(
                     text=body.text,
                     params=body.params,
-                    properties=given,
+                    properties=property_values,
                     last=body.last,
                     samples=body.samples,
                     timeout=body.timeout,
@@ -294,18 +302,19 @@ def _checked(
 ) -> tuple[str | None, dict[str, Any]]:
     """The name a text gives, and the properties to register with: they always name an owner the caller may act for.
 
-    An owner may stand in the address, among the properties, or in the text: all of them count, however they are spelt.
+    An owner may be in the address, among the properties, or in the text: all of them count, however they are spelt.
     """
     view = stated_view(text)
     owner_mistakes = [] if owner is None else [owner]
-    given: dict[str, Any] = {}
     for word, value in (*(properties or {}).items(), *(view.properties if view is not None else ())):
         if word.lower().removesuffix("_") != "owner":
             continue
         if value is not None and not isinstance(value, str):
             raise PropertyError(f"property owner: {value!r} is not a text")
         owner_mistakes += [] if value is None else [value]
-    given = {word: v for word, v in (properties or {}).items() if word.lower().removesuffix("_") != "owner"}
+    property_values = {
+        word: v for word, v in (properties or {}).items() if word.lower().removesuffix("_") != "owner"
+    }
     for each in owner_mistakes:
         caller.registers_for(each)
     if len(set(owner_mistakes)) > 1:
@@ -313,7 +322,9 @@ def _checked(
             f"two owners are named: {owner_mistakes[0]!r} and {owner_mistakes[-1]!r}", hint="Name one."
         )
     name = None if view is None else view.name
-    return name, given | {"owner": caller.registers_for(owner_mistakes[0] if owner_mistakes else None)}
+    return name, property_values | {
+        "owner": caller.registers_for(owner_mistakes[0] if owner_mistakes else None)
+    }
 
 
 # --------------------------------------------------------------------------------------------- one query
@@ -365,7 +376,7 @@ def pause(service: Serves, caller: Author, query: str, owner: Owner = None) -> A
 
 @routes.post("/queries/{query}/resume", response_model=models.PausedAnswer)
 def resume(service: Serves, caller: Author, query: str, owner: Owner = None) -> Answer:
-    """Let it stand again, as a new generation."""
+    """Let it run again, as a new generation."""
     return _paused(service, caller, query, owner, is_paused=False)
 
 

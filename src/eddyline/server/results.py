@@ -168,27 +168,27 @@ class _EventStream(StreamingResponse):
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
-        self._hub = hub
-        self._subscription = subscription
-        hub.take_place(subscription)
+        self._places = hub.places
+        self._token_id = subscription.token_id
+        self._places.occupy(self._token_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._hub.free_place(self._subscription)
+            self._places.free(self._token_id)
 
 
 def event_stream(service: Service, caller: Caller, subscription: Subscription) -> StreamingResponse:
     """The response that sends what a subscription gets, as long as the caller's token holds."""
-    if service.hub.is_full or service.is_draining:
+    if service.hub.places.is_full or service.is_draining:
         raise Refusal(
             503,
             RequestError("no more streams of events are taken now", hint="Try again later."),
             {"retry-after": "5"},
         )
     most = service.settings.streams_per_token
-    if not caller.is_admin and service.hub.streams_of[caller.id] >= most:
+    if not caller.is_admin and service.hub.places.n_by_token[caller.id] >= most:
         raise Refusal(
             429,
             RequestError(
@@ -208,7 +208,7 @@ def event_stream(service: Service, caller: Caller, subscription: Subscription) -
 
 @routes.get("/results/{id}/why", response_model=models.WhyAnswer)
 def why(service: Serves, caller: Reader, id: str) -> Answer:
-    """What each condition of its query said about the row of a result."""
+    """The verdict of each condition of its query on the row of a result."""
     result_id = result_of(service, caller, id)
     return Answer(jsonable(_there(lambda: service.commands.why_result(result=result_id))))
 
@@ -237,7 +237,7 @@ def prove(service: Serves, caller: Author, id: str) -> Answer:
 
 
 def _there(look: Callable[[], T]) -> T:
-    """What is found; a result that is not there, or no longer kept, is said to be so."""
+    """The result of `look`; a result that is not there, or no longer kept, is refused with 404."""
     try:
         return look()
     except UnknownNameError as error:

@@ -47,7 +47,7 @@ class _Request(Request):
 
 
 class Route(APIRoute):
-    """A route that says in /openapi.json which role it needs, as `x-eddyline-role`; none if nobody has to say who they are."""
+    """A route that says in /openapi.json which role it needs, as `x-eddyline-role`; none if no token is needed."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)

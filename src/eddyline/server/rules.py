@@ -77,7 +77,7 @@ def _desired(folder: str) -> rules.Desired:
 
 @contextmanager
 def _laid_out(files: Mapping[str, str]) -> Iterator[str]:
-    """The files in a folder of their own; mistakes in them are told by the names they were sent under."""
+    """The files in a folder of their own; mistakes in them name the files as they were sent."""
     with tempfile.TemporaryDirectory(prefix="eddyline-rules-") as folder:
         _lay_out(files, Path(folder))
         try:

@@ -27,7 +27,7 @@ Newest = Annotated[int, Query(ge=0, le=MOST_NEWEST)]
 
 @routes.get("/status", response_model=models.StatusAnswer)
 def status(service: Serves, caller: Reader) -> Answer:
-    """What is deployed, how fast it goes, and who asks."""
+    """What is deployed, how fast it goes, and who the caller is."""
     body = service.commands.status()
     if not caller.is_admin:
         body.pop("home")
@@ -41,7 +41,7 @@ def status(service: Serves, caller: Reader) -> Answer:
             "eddyline": eddyline.__version__,
             "is_ready": trouble is None and not service.is_draining,
             "trouble": trouble if caller.is_admin else None,
-            "n_streams_of_events": service.hub.n_streams,
+            "n_streams_of_events": service.hub.places.n_streams,
             "n_open_alerts": n_open_alerts(service.engine.rounds, caller.acts_for(None)),
             "me": me_of(caller),
         }
@@ -78,7 +78,7 @@ def joins(
 ) -> Answer:
     """What joins keep of each stream, now and over time, and in which order new rows look for partners.
 
-    Joins that no query of one's own has are not told.
+    Joins that none of the caller's queries has are left out.
     """
     whose = caller.acts_for(owner)
     listing = None if whose is None else service.directory.listing()

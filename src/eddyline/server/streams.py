@@ -137,7 +137,7 @@ def declare(service: Serves, caller: Admin, body: models.StreamBody) -> Answer:
 
 @routes.delete("/streams/{name}", response_model=dict[str, Any])
 def drop(service: Serves, caller: Admin, name: str) -> Answer:
-    """Forget a stream no query stands on."""
+    """Forget a stream that no query uses."""
     found = find_stream(service, name)
     service.engine.drop_stream(found.name)
     service.audit(caller.id, "", "drop stream", {"stream": found.name})

@@ -1,6 +1,6 @@
 """What requests took: counted by route, and one line of the access log for each.
 
-The log has the path without its query string, and the id of a token, never the token, wherever somebody put it.
+The log has the path without its query string, and the id of a token, never the token, wherever the client put it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from eddyline.explain import Histogram, Seconds
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 NO_ROUTE = "none"  # refused before it was known where it goes, or there is nothing
-GONE = 499  # whoever asked went away before there was an answer; a fault of ours is answered with 500
+CLIENT_GONE = 499  # the client disconnected before there was an answer; a fault of ours is answered with 500
 PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds; logged only if they fail
 LONGEST_PATH = 200  # characters of the log
 
@@ -48,7 +48,7 @@ class HttpCounters:
 
 
 class Traffic:
-    """Stands before everything else, so that what is refused is counted too."""
+    """The outermost layer, so that refused requests are counted too."""
 
     def __init__(self, app: ASGIApp, counters: HttpCounters) -> None:
         self._app = app
@@ -59,20 +59,20 @@ class Traffic:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        status, n_bytes, is_told = 0, 0, False
+        status, n_bytes, is_recorded = 0, 0, False
 
-        def tell() -> None:
-            nonlocal is_told
-            if not is_told:
-                is_told = True
-                self._tell(scope, status or GONE, time.perf_counter() - began, n_bytes)
+        def record() -> None:
+            nonlocal is_recorded
+            if not is_recorded:
+                is_recorded = True
+                self._record(scope, status or CLIENT_GONE, time.perf_counter() - began, n_bytes)
 
         async def counted_send(message: Message) -> None:
             nonlocal status, n_bytes
             if message["type"] == "http.response.start":
                 status = int(message["status"])
                 if _is_event_stream(message):
-                    tell()
+                    record()
             elif message["type"] == "http.response.body":
                 n_bytes += len(message.get("body", b""))
             await send(message)
@@ -80,9 +80,9 @@ class Traffic:
         try:
             await self._app(scope, receive, counted_send)
         finally:
-            tell()
+            record()
 
-    def _tell(self, scope: Scope, status: int, seconds: float, n_bytes: int) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float, n_bytes: int) -> None:
         method = scope["method"] if scope["method"] in METHODS else "other"
         route = str(getattr(scope.get("route"), "path", NO_ROUTE))
         self._counters.add(method, route, status, seconds)

@@ -14,7 +14,7 @@ routes = router("queries")
 
 @routes.get("/vocabulary", response_model=models.VocabularyAnswer)
 def vocabulary(service: Serves, caller: Reader) -> Answer:
-    """Functions, properties and, for whoever may write rules, the names of sinks."""
+    """Functions, properties and, for callers who may write rules, the names of sinks."""
     built_in = [
         {"name": name, "signature": entry.signature, "summary": entry.summary, "is_built_in": True}
         for name, entry in sorted(FUNCTIONS.items())

@@ -153,7 +153,7 @@ class RecordRows:
         self._has_uuids = '"uuid"' in json.dumps(schema)
 
     def rows(self, records: Sequence[dict[str, Any]], places: Sequence[str]) -> IngestedRows:
-        """Their rows; `places` say where each stood."""
+        """Their rows; `places` say where each message was."""
         rows = [_with_text_for_uuids(record) for record in records] if self._has_uuids else list(records)
         place = {id(row): k for k, row in enumerate(rows)}
         rows, unnumbered = soundly_numbered(rows)

@@ -39,8 +39,8 @@ def captured_rows(buffer: pa.Buffer, stream: Stream, time_zone: str) -> Iterator
 
 def with_all_columns(rows: pa.RecordBatch, stream: Stream) -> pa.RecordBatch:
     """The rows with NULL in columns that are not there and may be NULL."""
-    given = {name.lower() for name in rows.schema.names}
+    column_names = {name.lower() for name in rows.schema.names}
     for field in stream.schema:
-        if field.nullable and field.name.lower() not in given:
+        if field.nullable and field.name.lower() not in column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows

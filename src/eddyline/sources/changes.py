@@ -1,10 +1,10 @@
-"""Rows of a keyed stream as changes of a table: which of them stand, which delete the row of their key, which say nothing.
+"""Rows of a keyed stream as changes of a table: which of them upsert, which delete the row of their key, which say nothing.
 
     property delete = 'gone'       a row in which this column is true deletes; NULL is not true
     property delete = 'null'       a row with nothing but its key, and perhaps its time, deletes, as in a compacted topic
-    column _change_type            insert and update_postimage stand, delete deletes, update_preimage says nothing:
+    column _change_type            insert and update_postimage upsert, delete deletes, update_preimage says nothing:
                                    the change feed of a Delta table
-    column __op, or __deleted      c, r and u stand, d deletes; false and true: records of Debezium, flattened
+    column __op, or __deleted      c, r and u upsert, d deletes; false and true: records of Debezium, flattened
 
 The columns count whether the stream declares them or not. Where it does not, as with Arrow data straight from a change feed, they
 are taken off before the rows become those of the stream (`ingest_changes`). `_commit_version` gives the order of the rows.
@@ -30,16 +30,16 @@ from eddyline.types import BIGINT, STRING, python_rows
 COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
 MISFIT = "UNKNOWN_CHANGE_TYPE"
 
-_STANDS, _DELETES, _SAYS_NOTHING = 0, 1, 2
+_UPSERTS, _DELETES, _SAYS_NOTHING = 0, 1, 2
 _MARKERS: Mapping[str, Mapping[str, int]] = {
     "_change_type": {
-        "insert": _STANDS,
-        "update_postimage": _STANDS,
+        "insert": _UPSERTS,
+        "update_postimage": _UPSERTS,
         "update_preimage": _SAYS_NOTHING,
         "delete": _DELETES,
     },
-    "__op": {"c": _STANDS, "r": _STANDS, "u": _STANDS, "d": _DELETES},
-    "__deleted": {"false": _STANDS, "true": _DELETES},
+    "__op": {"c": _UPSERTS, "r": _UPSERTS, "u": _UPSERTS, "d": _DELETES},
+    "__deleted": {"false": _UPSERTS, "true": _DELETES},
 }
 
 Mask = npt.NDArray[np.bool_]
@@ -47,7 +47,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What each row of a keyed stream does. One that `says_nothing` neither stands nor deletes."""
+    """What each row of a keyed stream does. One that `says_nothing` neither upserts nor deletes."""
 
     is_delete: Mask
     says_nothing: Mask
@@ -66,7 +66,7 @@ def effects_of(stream: Stream, rows: pa.RecordBatch) -> Effects:
             _mark(effect, wrong, name, rows.column(name), known)
     how = delete_column(stream)
     if how is not None:
-        effect[_delete_mask(stream, rows, how) & (effect == _STANDS)] = _DELETES
+        effect[_delete_mask(stream, rows, how) & (effect == _UPSERTS)] = _DELETES
     return Effects(effect == _DELETES, effect == _SAYS_NOTHING, wrong)
 
 
@@ -92,9 +92,11 @@ def _delete_mask(stream: Stream, rows: pa.RecordBatch, how: str) -> Mask:
     if flag is not None:
         return mask_of(pc.fill_null(rows.column(flag), False))
     assert how.lower() == NULL_DELETES, f"stream {stream.name} deletes by {how}, which is no column of it"
-    kept = {name.lower() for name in (*stream.key, *([stream.time] if stream.time else []), *_MARKERS)}
+    exempt_names = {
+        name.lower() for name in (*stream.key, *([stream.time] if stream.time else []), *_MARKERS)
+    }
     found = np.ones(rows.num_rows, dtype=bool)
-    others = [name for name in stream.schema.names if name.lower() not in kept]
+    others = [name for name in stream.schema.names if name.lower() not in exempt_names]
     for name in others:
         found &= mask_of(rows.column(name).is_null())
     return found if others else np.zeros(rows.num_rows, dtype=bool)
@@ -107,11 +109,11 @@ def ingest_changes(stream: Stream, data: Any, time_zone: str) -> IngestedRows:
     """Take data for a keyed stream, as `ingest` does, and say which of its rows delete."""
     data, undeclared = _with_markers(stream, data)
     marked = replace(stream, schema=pa.schema([*stream.schema, *undeclared]))
-    taken = as_changes(marked, ingest(marked, data, time_zone))
+    ingested = as_changes(marked, ingest(marked, data, time_zone))
     if not undeclared:
-        return taken
-    rows = taken.rows.select(stream.schema.names)
-    return replace(taken, rows=pa.RecordBatch.from_arrays(rows.columns, schema=stream.schema))
+        return ingested
+    rows = ingested.rows.select(stream.schema.names)
+    return replace(ingested, rows=pa.RecordBatch.from_arrays(rows.columns, schema=stream.schema))
 
 
 def as_changes(stream: Stream, ingested: IngestedRows) -> IngestedRows:
@@ -130,11 +132,14 @@ def as_changes(stream: Stream, ingested: IngestedRows) -> IngestedRows:
         Misfit(python_rows(ingested.rows.slice(row, 1))[0], why, MISFIT)
         for row, why in sorted(effects.wrong.items())
     ]
-    kept = np.flatnonzero(~effects.says_nothing)
+    effective_rows = np.flatnonzero(~effects.says_nothing)
     rows, arrival = ingested.rows, ingested.arrival
-    if len(kept) < rows.num_rows:
-        rows, arrival = rows.take(pa.array(kept)), None if arrival is None else arrival[kept]
-    is_delete = effects.is_delete[kept]
+    if len(effective_rows) < rows.num_rows:
+        rows, arrival = (
+            rows.take(pa.array(effective_rows)),
+            None if arrival is None else arrival[effective_rows],
+        )
+    is_delete = effects.is_delete[effective_rows]
     # nothing waits for a table, however its source is divided
     return replace(ingested, rows=rows, arrival=arrival, misfits=misfits, is_delete=is_delete, lanes=ONE_LANE)
 
@@ -142,23 +147,25 @@ def as_changes(stream: Stream, ingested: IngestedRows) -> IngestedRows:
 def _with_markers(stream: Stream, data: Any) -> tuple[Any, list[pa.Field]]:
     """The data without what only a change feed has to say, and the columns of it that say what rows do."""
     declared = {name.lower() for name in stream.schema.names}
-    wanted = dict.fromkeys(_MARKERS, STRING) | {COMMIT_VERSION: BIGINT}
-    wanted = {name: t for name, t in wanted.items() if name not in declared}
+    marker_types = dict.fromkeys(_MARKERS, STRING) | {COMMIT_VERSION: BIGINT}
+    marker_types = {name: t for name, t in marker_types.items() if name not in declared}
     dropped = {COMMIT_TIMESTAMP} - declared
     table = as_table(data)
     if table is not None:
         names = {name.lower(): name for name in table.schema.names}
-        gone = [names[name] for name in dropped if name in names]
-        found = [pa.field(name, t) for name, t in wanted.items() if name in names]
-        return (table.drop_columns(gone) if gone else table) if gone or found else data, found
+        dropped_names = [names[name] for name in dropped if name in names]
+        found = [pa.field(name, t) for name, t in marker_types.items() if name in names]
+        return (
+            table.drop_columns(dropped_names) if dropped_names else table
+        ) if dropped_names or found else data, found
     if isinstance(data, Mapping):
         names = {str(name).lower(): name for name in data}
-        found = [pa.field(name, t) for name, t in wanted.items() if name in names]
+        found = [pa.field(name, t) for name, t in marker_types.items() if name in names]
         return {name: v for name, v in data.items() if str(name).lower() not in dropped}, found
     if not isinstance(data, list) or not all(isinstance(row, Mapping) for row in data):
         return data, []
-    seen = {str(name).lower() for row in data for name in row}
-    found = [pa.field(name, t) for name, t in wanted.items() if name in seen]
+    row_names = {str(name).lower() for row in data for name in row}
+    found = [pa.field(name, t) for name, t in marker_types.items() if name in row_names]
     return [{n: v for n, v in row.items() if str(n).lower() not in dropped} for row in data], found
 
 

@@ -84,7 +84,7 @@ def may_become(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _may_become(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of one type can stand for values of the other without a change of meaning."""
+    """Whether values of one type can replace values of the other without a change of meaning."""
     if source == target:
         return True
     if is_integer(source) or is_decimal(source):

@@ -38,7 +38,7 @@ class CsvRows:
     ) -> None:
         """Raises SchemaError if the columns cannot be those of the stream.
 
-        If they stood in a header, of what `header_of` names, there may be others, which are passed over, and some may be missing.
+        If they come from a header, of what `header_of` names, there may be others, which are ignored, and some may be missing.
         """
         self._stream = stream
         self._context = Context(time_zone=time_zone)
@@ -85,34 +85,34 @@ class CsvRows:
     def _table_row_by_row(
         self, texts: Sequence[bytes], numbers: Sequence[int], at: Places, misfits: list[Misfit]
     ) -> tuple[pa.Table, Sequence[int]]:
-        tables, kept = [_parsed_rows(b"", self._names, self._delimiter, [])], []
+        tables, parsed_numbers = [_parsed_rows(b"", self._names, self._delimiter, [])], []
         for text, number in zip(texts, numbers, strict=True):
             wrong: list[tuple[int, str, str]] = []
             table = _parsed_rows(text, self._names, self._delimiter, wrong)
             if table.num_rows == 1:
                 tables.append(table)
-                kept.append(number)
+                parsed_numbers.append(number)
             else:
                 problem = wrong[0][2] if wrong else "the row cannot be taken apart into fields"
                 misfits.append(unreadable(text, problem, at[number]))
-        return pa.concat_tables(tables), kept
+        return pa.concat_tables(tables), parsed_numbers
 
     def _typed_rows(
         self, table: pa.Table, numbers: Sequence[int], at: Places, misfits: list[Misfit]
     ) -> IngestedRows:
         columns: list[pa.Array] = []
         bad: dict[int, str] = {}
-        given = {name.lower(): k for k, name in enumerate(self._names)}
+        places = {name.lower(): k for k, name in enumerate(self._names)}
         for f in self._stream.schema:
-            k = given.get(f.name.lower())
+            k = places.get(f.name.lower())
             values = pa.nulls(len(table), STRING) if k is None else _one_array(table.column(k))
             columns.append(self._converted_column(f.name, f.type, values, bad))
             if not f.nullable and columns[-1].null_count:
                 for row in np.flatnonzero(columns[-1].is_null().to_numpy(zero_copy_only=False)).tolist():
                     bad.setdefault(row, f"column {f.name} is NULL, which the stream does not allow")
         arrival = None
-        if ARRIVAL in given:
-            counted = self._converted_column(ARRIVAL, BIGINT, _one_array(table.column(given[ARRIVAL])), bad)
+        if ARRIVAL in places:
+            counted = self._converted_column(ARRIVAL, BIGINT, _one_array(table.column(places[ARRIVAL])), bad)
             _check_arrivals(counted, bad)
             arrival = np.asarray(counted.fill_null(0).to_numpy(zero_copy_only=False))
         for row, message in sorted(bad.items()):
@@ -173,14 +173,14 @@ def _parsed_rows(
 
 
 def _check_arrivals(numbers: pa.Array, bad: dict[int, str]) -> None:
-    seen: set[int] = set()
+    earlier_numbers: set[int] = set()
     for row, number in enumerate(numbers.to_pylist()):
         if number is None:
             bad.setdefault(row, f"{ARRIVAL} is NULL")
         elif row not in bad:
-            if number in seen:
+            if number in earlier_numbers:
                 bad[row] = f"{ARRIVAL} {number} is there twice"
-            seen.add(number)
+            earlier_numbers.add(number)
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

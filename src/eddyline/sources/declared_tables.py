@@ -29,7 +29,7 @@ def static_table(
     if not key:
         raise PropertyError(
             f"table {name} has no key",
-            detail="Joins find a row by its key, and a new version is told from the old one by it.",
+            detail="Joins find a row by its key, and a new version is compared with the old one by it.",
             hint='Name the column or columns that tell rows apart: key="sym".',
         )
     if file_format is not None and file_format not in TABLE_FORMATS:

@@ -94,19 +94,21 @@ def read_file_piece(
 ) -> Iterator[IngestedRows]:
     """The rows of a piece; see `reading.read`."""
     what = reference.what
-    path, state, left = Path(what["folder"]) / what["state"].name, what["state"], what["n_rows"]
+    path, state, n_remaining = Path(what["folder"]) / what["state"].name, what["state"], what["n_rows"]
     if state_of(path) != state:
         raise UnreadableReference("it is gone" if state_of(path) is None else HAS_CHANGED)
     try:
-        reader = open_file(path, what["format"], stream, time_zone, what["place"], needed, left)
+        reader = open_file(path, what["format"], stream, time_zone, what["place"], needed, n_remaining)
         try:
-            while left is None or left > 0:
+            while n_remaining is None or n_remaining > 0:
                 before = reader.place.n_rows
-                rows = reader.read(ROWS_AT_ONCE if left is None else min(ROWS_AT_ONCE, left), BYTES_AT_ONCE)
+                rows = reader.read(
+                    ROWS_AT_ONCE if n_remaining is None else min(ROWS_AT_ONCE, n_remaining), BYTES_AT_ONCE
+                )
                 if rows is None:
                     break
                 yield rows
-                left = None if left is None else left - (reader.place.n_rows - before)
+                n_remaining = None if n_remaining is None else n_remaining - (reader.place.n_rows - before)
         finally:
             reader.close()
     except SchemaChanged as changed:
@@ -114,7 +116,7 @@ def read_file_piece(
     except UnreadableFile as error:
         raise UnreadableReference(str(error).replace(f"{path.parent}/", "")) from None
     except SchemaError as error:
-        said = " ".join(part for part in (error.problem + ".", error.detail, error.hint) if part)
-        raise UnreadableReference(said) from None
+        error_text = " ".join(part for part in (error.problem + ".", error.detail, error.hint) if part)
+        raise UnreadableReference(error_text) from None
     if state_of(path) != state:
         raise UnreadableReference(HAS_CHANGED)

@@ -290,7 +290,7 @@ class FolderSource:
         for name in below:
             if name not in self._old:
                 self._old.add(name)
-                why = f"it came after files up to {position.floor} were finished, and its name stands before theirs"
+                why = f"it came after files up to {position.floor} were finished, and its name sorts before theirs"
                 self._set_aside(progress, name, why, CAME_LATE)
         current = None if position.current is None else position.current.name
         self._pending_names = [
@@ -395,7 +395,7 @@ class FolderSource:
         if self._n_tries < TRIES:
             self._retry_at = self._clock() + self._retry_s
             return False
-        why = why.replace(f"{self._folder}/", "")  # Arrow tells the whole path, which may be a secret
+        why = why.replace(f"{self._folder}/", "")  # Arrow states the whole path, which may be a secret
         self._end_current(progress, f"{why} (tried {self._n_tries} times)")
         return True
 

@@ -256,12 +256,12 @@ class Generator:
 
     def _n_due(self) -> int:
         """How many rows should be there by now and are not."""
-        left = 1 << 62 if self._n_rows is None else self._n_rows - self._next
+        n_remaining = 1 << 62 if self._n_rows is None else self._n_rows - self._next
         if not self._is_paced:
-            return left if self._n_rows is not None or self._next == self._first else 0
+            return n_remaining if self._n_rows is not None or self._next == self._first else 0
         if self._rate is None:
-            return left
-        return min(left, self._first + int((self._clock() - self._began) * self._rate) - self._next)
+            return n_remaining
+        return min(n_remaining, self._first + int((self._clock() - self._began) * self._rate) - self._next)
 
     def wait_s(self) -> float:
         if self.is_finished:
@@ -284,7 +284,7 @@ class Generator:
         return self._n_rows is not None and self._next >= self._n_rows
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: a generator holds no resource."""
 
 
 def _usual_bytes(t: pa.DataType) -> float:

@@ -53,9 +53,10 @@ class Lanes:
         if not self.runs:
             return self
         ends = np.cumsum([n for _, n in self.runs])
-        gone = np.bincount(np.searchsorted(ends, dropped, side="right"), minlength=len(ends))
+        dropped_counts = np.bincount(np.searchsorted(ends, dropped, side="right"), minlength=len(ends))
         return replace(
-            self, runs=tuple((lane, n - int(k)) for (lane, n), k in zip(self.runs, gone, strict=True))
+            self,
+            runs=tuple((lane, n - int(k)) for (lane, n), k in zip(self.runs, dropped_counts, strict=True)),
         )
 
 
@@ -210,7 +211,7 @@ def _schema_of_examples(data: Any) -> pa.Schema:
 
 
 def _canonical_schema(schema: pa.Schema) -> pa.Schema:
-    fields, seen = [], set()
+    fields, earlier_names = [], set()
     for f in schema:
         if f.name == ARRIVAL:
             continue
@@ -219,9 +220,9 @@ def _canonical_schema(schema: pa.Schema) -> pa.Schema:
             raise SchemaError(
                 f"column {f.name} has type {f.type}, which SQL does not have", hint="Cast it before pushing."
             )
-        if f.name.lower() in seen:
+        if f.name.lower() in earlier_names:
             raise SchemaError(f"column {f.name} is there twice", hint="Names are not case-sensitive.")
-        seen.add(f.name.lower())
+        earlier_names.add(f.name.lower())
         fields.append(pa.field(f.name, t, f.nullable))
     if not fields:
         raise SchemaError("a stream needs at least one column", hint='Write "sym STRING, price DOUBLE".')
@@ -278,18 +279,18 @@ def _from_table(stream: Stream, table: pa.Table, time_zone: str) -> IngestedRows
     if ARRIVAL in table.schema.names:
         arrival = _arrival_numbers(stream, table.column(ARRIVAL))
         table = table.drop_columns([ARRIVAL])
-    given = {name.lower(): name for name in table.schema.names}
-    if len(given) != len(table.schema.names):
+    names = {name.lower(): name for name in table.schema.names}
+    if len(names) != len(table.schema.names):
         raise SchemaError(
             f"the data for {stream.name} has a column twice", hint="Names are not case-sensitive."
         )
     known = {f.name.lower() for f in stream.schema}
-    _refuse_unknown(stream, [name for folded, name in given.items() if folded not in known])
+    _refuse_unknown(stream, [name for folded, name in names.items() if folded not in known])
     columns: list[pa.Array] = []
     bad: dict[int, str] = {}
     for f in stream.schema:
-        if f.name.lower() in given:
-            column = table.column(given[f.name.lower()])
+        if f.name.lower() in names:
+            column = table.column(names[f.name.lower()])
         else:  # as a key that a dict does not have
             column = pa.chunked_array([pa.nulls(table.num_rows, f.type)])
         values, wrong = column_in_type(stream, f, column, time_zone)

@@ -71,12 +71,12 @@ class _TextAhead:
                 if len(self._text) - self._at > MAX_LINE_BYTES:
                     raise BrokenArray(f"element {number} is longer than {MAX_LINE_BYTES >> 20} MB") from None
                 if not self._more():
-                    said = (
+                    problem = (
                         error.msg
                         if isinstance(error, json.JSONDecodeError)
                         else "too deep, or too long a number"
                     )
-                    raise BrokenArray(f"element {number} is not JSON: {said}") from None
+                    raise BrokenArray(f"element {number} is not JSON: {problem}") from None
 
     def _more(self) -> bool:
         if self._is_end:

@@ -63,10 +63,12 @@ class JsonLines:
         fitted = self._fitting_rows(values, [at[number] for number in numbers], misfits, noun="line")
         rows, unknown = fitted.rows, fitted.unknown_names | read.unknown_names
         if read.batches:
-            kept = [numbers[k] for k in fitted.places]
-            order = np.argsort(np.concatenate([*read.numbers, np.array(kept, np.int64)]), kind="stable")
+            fitted_numbers = [numbers[k] for k in fitted.places]
+            order = np.argsort(
+                np.concatenate([*read.numbers, np.array(fitted_numbers, np.int64)]), kind="stable"
+            )
             rows = pa.concat_batches([*read.batches, rows])
-            if kept:
+            if fitted_numbers:
                 rows = rows.take(pa.array(order))
         return self._ordered_rows(rows, fitted, unknown)
 
@@ -115,13 +117,13 @@ class JsonLines:
     # ----------------------------------------------------------------------------------------- row by row
 
     def _decoded_values(
-        self, lines: Sequence[Line], wanted: Sequence[int], at: Places
+        self, lines: Sequence[Line], line_numbers: Sequence[int], at: Places
     ) -> tuple[list[Any], list[int], list[Misfit]]:
         """The values of the wanted lines, which lines they are, and those that are not JSON."""
         values: list[Any] = []
         numbers: list[int] = []
         misfits: list[Misfit] = []
-        for number in wanted:
+        for number in line_numbers:
             line = lines[number]
             if isinstance(line, Broken):
                 misfits.append(unreadable(line.beginning, line.problem, at[number]))
@@ -165,8 +167,8 @@ class JsonLines:
         for row, message in [*unnumbered, *unfit]:
             misfits.append(Misfit(row, f"{message} ({places[number[id(row)]]})"))
         apart = {id(row) for row, _ in unfit}
-        kept = [number[id(row)] for row in rows if id(row) not in apart]
-        return _FittingRows(batch, arrival, misfits, kept, unknown)
+        fitting_places = [number[id(row)] for row in rows if id(row) not in apart]
+        return _FittingRows(batch, arrival, misfits, fitting_places, unknown)
 
     def _decode_binary(self, row: dict[str, Any]) -> str | None:
         """BINARY travels as base64, as Spark reads and writes it."""

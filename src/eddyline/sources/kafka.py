@@ -126,10 +126,10 @@ class KafkaSource:
         return 0.0 if self._contents is None else max(0.0, self._contents.at + self._poll_s - self._clock())
 
     def progress(self) -> SourceProgress:
-        position, seen = self._position, self._contents
+        position, contents = self._position, self._contents
         if position is None:
             return SourceProgress("nothing read yet", None, "messages")
-        ends = {} if seen is None else seen.state.ends
+        ends = {} if contents is None else contents.state.ends
         parts = tuple(
             SourcePart(
                 f"partition {p}", f"offset {offset:,}", max(0, ends[p] - offset) if p in ends else None
@@ -139,7 +139,7 @@ class KafkaSource:
         n_partitions = len(position.offsets)
         words = f"{n_partitions} partition{'' if n_partitions == 1 else 's'}"
         return SourceProgress(
-            words, None if seen is None else n_waiting(position, seen.state), "messages", parts
+            words, None if contents is None else n_waiting(position, contents.state), "messages", parts
         )
 
     @property
@@ -164,7 +164,7 @@ class KafkaSource:
     def plan(self, max_rows: int, max_bytes: int) -> PlannedInput | None:
         position, events = self._place()
         if self._weighed_at is None or self._clock() >= self._weighed_at + WEIGH_S:
-            self._sample(position)  # workers do not tell
+            self._sample(position)  # workers do not report it
         ranges = self._shares(position, max_rows, max_bytes)
         if not ranges and not events:
             return None
@@ -199,7 +199,7 @@ class KafkaSource:
     # ----------------------------------------------------------------------------------------- the topic
 
     def _place(self) -> tuple[TopicPosition, list[Event]]:
-        """Where to read on, and what there is to tell. Raises SourceError if there is no going on."""
+        """Where to read on, and the events to report. Raises SourceError if reading cannot go on."""
         state = self._state()
         found = found_place(self._position, state, self._settings)
         if self._refusal is not None:
@@ -300,13 +300,15 @@ class KafkaSource:
         self._weigh(sum(map(size, came)), len(came))
 
     def _source_error(self, failure: KafkaFailure) -> SourceError:
-        """A failure as sources tell it; what the topic holds is asked for anew, which may tell better."""
+        """A failure as sources report it; the contents of the topic are fetched anew, which may give a better report."""
         self._contents = None
         return SourceError(failure.problem, detail=failure.detail, hint=failure.hint)
 
     def _weigh(self, nbytes: int, n_messages: int) -> None:
         """Learn how large messages are: half from these, half from before."""
         if n_messages:
-            seen = max(1.0, nbytes / n_messages)
-            self._message_bytes = seen if self._weighed_at is None else (seen + self._message_bytes) / 2
+            mean_bytes = max(1.0, nbytes / n_messages)
+            self._message_bytes = (
+                mean_bytes if self._weighed_at is None else (mean_bytes + self._message_bytes) / 2
+            )
             self._weighed_at = self._clock()

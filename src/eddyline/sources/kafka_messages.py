@@ -153,12 +153,12 @@ class MessageRows:
         if value is not None and (not value or (self._is_text and value.isspace())):
             return _misfit(message, "the message is empty", NO_VALUE)
         for f in self._own:
-            given = OF_THE_MESSAGE[f.name.lower()][1](message)
-            if given is None and not f.nullable:
+            column_value = OF_THE_MESSAGE[f.name.lower()][1](message)
+            if column_value is None and not f.nullable:
                 return _misfit(message, f"column {f.name} is NULL, which the stream does not allow", UNFIT)
-            if f.type == TIMESTAMP and given is not None and not -(1 << 63) <= given < 1 << 63:
-                return _misfit(message, f"column {f.name}: {given // 1_000} ms is no time", UNFIT)
-            if f.type == STRING and isinstance(given, bytes) and not _is_utf8(given):
+            if f.type == TIMESTAMP and column_value is not None and not -(1 << 63) <= column_value < 1 << 63:
+                return _misfit(message, f"column {f.name}: {column_value // 1_000} ms is no time", UNFIT)
+            if f.type == STRING and isinstance(column_value, bytes) and not _is_utf8(column_value):
                 return _misfit(message, f"column {f.name}: the key is not UTF-8", UNFIT)
         return None
 
@@ -174,7 +174,7 @@ class MessageRows:
         if len(messages) == 1:
             rows = self._with_own(found.rows, messages[: found.rows.num_rows])
             return IngestedRows(rows, None, found.misfits, found.change)
-        # Which message a row came from is known only where all of them fit, and stand as they came: halve until they do.
+        # Which message a row came from is known only where all of them fit, and are in the order they came: halve until they do.
         middle = len(messages) // 2
         halves = [self._decoded_rows(messages[:middle]), self._decoded_rows(messages[middle:])]
         return joined_parts(self._stream, halves)
@@ -222,7 +222,7 @@ def joined_parts(stream: Stream, parts: Sequence[IngestedRows]) -> IngestedRows:
 
 
 class _Places(Sequence[str]):
-    """Where messages stood, put into words only for those that do not fit."""
+    """The places of messages, written out only for those that do not fit."""
 
     def __init__(self, messages: Sequence[Any]) -> None:
         self._messages = messages

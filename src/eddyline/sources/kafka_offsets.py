@@ -60,34 +60,35 @@ class TopicSettings:
 def found_place(
     position: TopicPosition | None, state: TopicState, settings: TopicSettings
 ) -> tuple[TopicPosition, list[Event]]:
-    """Where to read on, and what there is to tell about it. Raises SourceError."""
+    """Where to read on, and the events to report about it. Raises SourceError."""
     if position is None:
         return _beginning(state, settings)
     if _is_other(position, state):
         return _anew(position, state, settings)
     offsets, events = dict(position.offsets), []
-    gone = {p: offset for p, offset in offsets.items() if offset < state.starts[p]}
-    undone = {p: offset for p, offset in offsets.items() if offset > state.ends[p]}
-    if undone and position.topic_id is None:
+    expired_offsets = {p: offset for p, offset in offsets.items() if offset < state.starts[p]}
+    rewound_offsets = {p: offset for p, offset in offsets.items() if offset > state.ends[p]}
+    if rewound_offsets and position.topic_id is None:
         return _anew(position, state, settings)
-    if gone:
-        n_offsets = sum(state.starts[p] - offset for p, offset in gone.items())
-        told = [
-            f"partition {p}: to be read next was offset {gone[p]}, the first there is {state.starts[p]}"
-            for p in gone
+    if expired_offsets:
+        n_offsets = sum(state.starts[p] - offset for p, offset in expired_offsets.items())
+        details = [
+            f"partition {p}: to be read next was offset {expired_offsets[p]}, the first there is {state.starts[p]}"
+            for p in expired_offsets
         ]
         problem = f"messages of topic {settings.topic} are gone before they were read"
-        _refuse(settings, problem, told, "Let the topic keep messages for longer. ")
-        offsets |= {p: state.starts[p] for p in gone}
-        events.append(MessagesLost(0, settings.stream, n_offsets, _sentence(problem, told)))
-    if undone:
-        told = [
-            f"partition {p}: read up to offset {undone[p]}, now it ends at {state.ends[p]}" for p in undone
+        _refuse(settings, problem, details, "Let the topic keep messages for longer. ")
+        offsets |= {p: state.starts[p] for p in expired_offsets}
+        events.append(MessagesLost(0, settings.stream, n_offsets, _sentence(problem, details)))
+    if rewound_offsets:
+        details = [
+            f"partition {p}: read up to offset {rewound_offsets[p]}, now it ends at {state.ends[p]}"
+            for p in rewound_offsets
         ]
         problem = f"topic {settings.topic} has lost messages that were read already"
-        _refuse(settings, problem, told, "The cluster may have elected a leader that did not have them. ")
-        offsets |= {p: state.ends[p] for p in undone}
-        events.append(MessagesLost(0, settings.stream, None, _sentence(problem, told)))
+        _refuse(settings, problem, details, "The cluster may have elected a leader that did not have them. ")
+        offsets |= {p: state.ends[p] for p in rewound_offsets}
+        events.append(MessagesLost(0, settings.stream, None, _sentence(problem, details)))
     offsets |= {p: start for p, start in state.starts.items() if p not in offsets}
     return TopicPosition(state.topic_id, offsets), list(events)
 
@@ -95,8 +96,8 @@ def found_place(
 def _beginning(state: TopicState, settings: TopicSettings) -> tuple[TopicPosition, list[Event]]:
     if settings.start == "earliest":
         return TopicPosition(state.topic_id, state.starts), []
-    told = [f"partition {p} from offset {end}" for p, end in sorted(state.ends.items())]
-    message = _sentence(f"topic {settings.topic} is read from its end", told)
+    details = [f"partition {p} from offset {end}" for p, end in sorted(state.ends.items())]
+    message = _sentence(f"topic {settings.topic} is read from its end", details)
     # an event makes a round, and the round remembers where the end was
     return TopicPosition(state.topic_id, state.ends), [SourceStarted(0, settings.stream, message)]
 
@@ -112,16 +113,16 @@ def _anew(
 ) -> tuple[TopicPosition, list[Event]]:
     problem = f"topic {settings.topic} is not the one that was read so far"
     if position.topic_id is not None and position.topic_id != state.topic_id:
-        told = [f"its id was {position.topic_id} and is {state.topic_id}"]
+        details = [f"its id was {position.topic_id} and is {state.topic_id}"]
     else:
-        told = [
+        details = [
             f"partition {p} was read up to offset {offset}, and "
             + (f"now ends at {state.ends[p]}" if p in state.ends else "is not there any more")
             for p, offset in position.offsets.items()
             if offset > state.ends.get(p, -1)
         ]
-    _refuse(settings, problem, told, "It was deleted and made anew. ")
-    message = _sentence(problem, told)
+    _refuse(settings, problem, details, "It was deleted and made anew. ")
+    message = _sentence(problem, details)
     return TopicPosition(state.topic_id, state.starts), [MessagesLost(0, settings.stream, None, message)]
 
 
@@ -155,12 +156,12 @@ def n_waiting(position: TopicPosition, state: TopicState) -> int:
 def shared_out(position: TopicPosition, state: TopicState, n_messages: int) -> list[MessageRange]:
     """Ranges with at most so many offsets in all, by partition: the same for each, and what one does not need for the others."""
     waiting = {p: state.ends[p] - position.offsets[p] for p in sorted(state.ends)}
-    left = n_messages
+    n_remaining = n_messages
     shares: dict[int, int] = {}
     by_need = sorted((p for p in waiting if waiting[p] > 0), key=lambda p: (waiting[p], p))
     for at, p in enumerate(by_need):
-        shares[p] = min(waiting[p], -(-left // (len(by_need) - at)))
-        left -= shares[p]
+        shares[p] = min(waiting[p], -(-n_remaining // (len(by_need) - at)))
+        n_remaining -= shares[p]
     return [
         MessageRange(p, position.offsets[p], position.offsets[p] + shares[p])
         for p in waiting

@@ -16,7 +16,7 @@ SHOWN_BYTES = 500  # of a line that cannot be used
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Stands for a line that cannot be a row: how long it was, how it began, and what is wrong with it."""
+    """Replaces a line that cannot be a row: how long it was, how it began, and what is wrong with it."""
 
     nbytes: int
     beginning: bytes
@@ -49,18 +49,18 @@ class LineQueue:
     def take(self, max_rows: int, max_bytes: int) -> list[Line]:
         """The first lines, as many as the limits allow, but one at least if there is one."""
         if len(self._lines) <= max_rows and self.nbytes <= max_bytes:
-            taken, self._lines, self.nbytes = self._lines, [], 0
-            return taken
-        taken = []
+            lines, self._lines, self.nbytes = self._lines, [], 0
+            return lines
+        lines = []
         nbytes = 0
         for line in self._lines[:max_rows]:
             nbytes += len(line)
-            if nbytes > max_bytes and taken:
+            if nbytes > max_bytes and lines:
                 break
-            taken.append(line)
-        self._lines = self._lines[len(taken) :]
-        self.nbytes -= sum(map(len, taken))
-        return taken
+            lines.append(line)
+        self._lines = self._lines[len(lines) :]
+        self.nbytes -= sum(map(len, lines))
+        return lines
 
 
 def n_lines(rows: Sequence[Line]) -> int:
@@ -69,7 +69,7 @@ def n_lines(rows: Sequence[Line]) -> int:
 
 
 class Places:
-    """Where each of some lines stood, as a dead letter says it: the number of the line, or what the caller knows."""
+    """The place of each of some lines, as a dead letter says it: the number of the line, or what the caller knows."""
 
     def __init__(
         self, lines: Sequence[Line], first: int, where: str, stated: Sequence[str] | None = None
@@ -83,7 +83,7 @@ class Places:
 
     @property
     def are_stated(self) -> bool:
-        """Whether the lines are messages, of which the caller said where they stood."""
+        """Whether the lines are messages, whose places the caller stated."""
         return self._stated_places is not None
 
     def __getitem__(self, at: int) -> str:
@@ -134,7 +134,7 @@ class RowCutter:
     """Lines in, CSV rows out: a line that ends inside quotation marks goes on in the next one."""
 
     def __init__(self, delimiter: str = ",") -> None:
-        # A field stands in quotation marks, doubled ones inside, or does not begin with one.
+        # A field is enclosed in quotation marks, doubled ones inside, or does not begin with one.
         comma = re.escape(delimiter.encode())
         field = rb'(?:"(?:[^"]|"")*+"[ \t]*+|(?!")[^%s]*+)' % comma
         self._whole = re.compile(rb"(?:%s(?:%s|\r?\Z))*+\Z" % (field, comma))
@@ -179,7 +179,7 @@ class RowCutter:
         coming.extend(reversed(others))
         self._open_lines.clear()
         is_open = self._goes_on.match(first) is not None
-        problem = "a quotation mark is not closed" if is_open else "a quotation mark stands where none can"
+        problem = "a quotation mark is not closed" if is_open else "a quotation mark is where none can be"
         return [Broken(len(first), first[:SHOWN_BYTES], problem)]
 
     def _may_go_on(self, row: bytes) -> bool:

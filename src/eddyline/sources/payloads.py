@@ -1,4 +1,4 @@
-"""Lines and messages into the schema of a stream. One that does not fit costs its row, and says where it stood."""
+"""Lines and messages into the schema of a stream. One that does not fit costs its row, and says where it was."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Decoder(Protocol):
     ) -> IngestedRows:
         """Rows of these lines; `first` is the number of the first line, `where` the name of the file or the like.
 
-        `places` instead say for each line where it stood: "topic trades, partition 0, offset 17".
+        `places` instead say for each line where it was: "topic trades, partition 0, offset 17".
         """
         ...
 

@@ -62,7 +62,7 @@ def open_file(
 ) -> FileReader:
     """Open a file where reading is to go on.
 
-    With `needed`, a file of columns leaves others out if no row can tell. With `n_rows`, no more are going to be read, and
+    With `needed`, a file of columns leaves others out if that changes no row. With `n_rows`, no more are going to be read, and
     none behind them need be looked at.
 
     Raises UnreadableFile; SchemaChanged if it has columns the stream is to have first; SchemaError if it can never fit.
@@ -114,10 +114,10 @@ class _Blocks:
             self._file.seek(byte)
             self._ahead = b""
             return byte
-        left = byte
-        while left > 0 and (block := self.read()):
-            self._ahead = block[left:]
-            left -= len(block)
+        n_remaining = byte
+        while n_remaining > 0 and (block := self.read()):
+            self._ahead = block[n_remaining:]
+            n_remaining -= len(block)
         return byte
 
     def read(self) -> bytes:
@@ -160,14 +160,14 @@ class _LineFile:
     def read(self, max_rows: int, max_bytes: int) -> IngestedRows | None:
         while not self._is_end and not self._pending_lines.is_full(max_rows, max_bytes):
             self._pending_lines.add(self._next_rows())
-        taken = self._pending_lines.take(max_rows, max_bytes)
-        if not taken:
+        lines = self._pending_lines.take(max_rows, max_bytes)
+        if not lines:
             return None
-        rows = self._decoder.rows(taken, self.place.line, self._name)
+        rows = self._decoder.rows(lines, self.place.line, self._name)
         self.place = FilePlace(
-            self.place.n_rows + len(taken),
-            self.place.byte + sum(map(len, taken)) + len(taken),
-            self.place.line + n_lines(taken),
+            self.place.n_rows + len(lines),
+            self.place.byte + sum(map(len, lines)) + len(lines),
+            self.place.line + n_lines(lines),
         )
         return rows
 
@@ -472,13 +472,13 @@ class _Batches:
     def _in_columns(self, batch: pa.RecordBatch) -> pa.Table:
         """The columns of the stream, NULL where there is none to read, and the arrival numbers; nothing else."""
         table = pa.Table.from_batches([batch])
-        given = {name.lower(): k for k, name in enumerate(batch.schema.names)}
-        if not self._change.missing and given.keys() == {f.name.lower() for f in self._stream.schema}:
+        places = {name.lower(): k for k, name in enumerate(batch.schema.names)}
+        if not self._change.missing and places.keys() == {f.name.lower() for f in self._stream.schema}:
             return table
         columns = {
             f.name: pa.nulls(len(table), f.type)
             if f.name in self._change.missing or f.name in self._left_out
-            else table.column(given[f.name.lower()])
+            else table.column(places[f.name.lower()])
             for f in self._stream.schema
         }
         if ARRIVAL in batch.schema.names:
@@ -491,9 +491,7 @@ class _Batches:
 
 def _left_out(stream: Stream, schema: pa.Schema, needed: frozenset[str] | None) -> frozenset[str]:
     """Columns that no query needs and of which no value can fail to fit, so that rows are the same without them."""
-    if needed is None or any(
-        "." in name for name in schema.names
-    ):  # a dot stands for a field inside a column
+    if needed is None or any("." in name for name in schema.names):  # a dot means a field inside a column
         return frozenset()
     written = {f.name.lower(): f.type for f in schema}
     found = [

@@ -22,7 +22,7 @@ from eddyline.storage import StoredFile
 class Reference:
     """Rows that lie ready and do not change. Every reading gives the same rows in the same order."""
 
-    kind: str  # who reads it: a key of `reading.READERS`
+    kind: str  # its reader: a key of `reading.READERS`
     what: dict[
         str, Any
     ]  # plain values that can be sent; no secrets, they are looked up where the rows are read

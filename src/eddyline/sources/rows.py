@@ -100,15 +100,15 @@ def soundly_numbered(
         return rows, []
     sound: list[dict[str, Any]] = []
     wrong: list[tuple[dict[str, Any], str]] = []
-    seen: set[int] = set()
+    earlier_numbers: set[int] = set()
     for row in rows:
         number = row.get(ARRIVAL)
         if not _is_arrival(number):
             wrong.append((row, f"{ARRIVAL} is {number!r}, not a whole number as in the other rows"))
-        elif number in seen:
+        elif number in earlier_numbers:
             wrong.append((row, f"{ARRIVAL} {number} is there twice"))
         else:
-            seen.add(number)  # type: ignore[arg-type]
+            earlier_numbers.add(number)  # type: ignore[arg-type]
             sound.append(row)
     return sound, wrong
 
@@ -116,17 +116,17 @@ def soundly_numbered(
 def checked_columns(stream: Stream, columns: Sequence[str]) -> list[str]:
     """The columns, which data as a whole has. Raises SchemaError if they cannot be those of the stream."""
     known = {f.name.lower(): f for f in stream.schema}
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for name in columns:
-        if name.lower() in seen:
+        if name.lower() in earlier_names:
             raise SchemaError(f"column {name} is there twice", hint="Names are not case-sensitive.")
-        seen.add(name.lower())
+        earlier_names.add(name.lower())
         if name.lower() not in known and name != ARRIVAL:
             raise SchemaError(
                 f"there is no column {name} in stream {stream.name}",
                 hint=did_you_mean(name, stream.schema.names, noun="column"),
             )
-    missing = [f.name for f in stream.schema if f.name.lower() not in seen and not f.nullable]
+    missing = [f.name for f in stream.schema if f.name.lower() not in earlier_names and not f.nullable]
     if missing:
         raise SchemaError(
             f"column {missing[0]} is missing, and stream {stream.name} does not allow NULL there",
@@ -157,15 +157,15 @@ def _unfit(stream: Stream, column: str, value: Any) -> str:
 
 
 def _arrival(stream: Stream, rows: list[dict[str, Any]]) -> npt.NDArray[np.int64] | None:
-    given = [row.get(ARRIVAL) for row in rows]
-    if all(number is None for number in given):
+    numbers = [row.get(ARRIVAL) for row in rows]
+    if all(number is None for number in numbers):
         return None
-    if not all(map(_is_arrival, given)):
+    if not all(map(_is_arrival, numbers)):
         raise SchemaError(
             f"{ARRIVAL} of the data for {stream.name} must be whole numbers without NULL",
             hint="Leave it out of all rows to have them numbered in the order they come.",
         )
-    return np.array(given, dtype=np.int64)
+    return np.array(numbers, dtype=np.int64)
 
 
 def _is_arrival(number: Any) -> bool:

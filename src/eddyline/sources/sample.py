@@ -1,8 +1,8 @@
 """A look at some data: what could a stream of it be declared as?
 
-Parquet, Arrow and Avro say themselves which types they hold; for JSON and CSV they are guessed (`inference`). A guess stands only
-if the values that were looked at fit it, by the code that reads the stream later. NOT NULL is proposed only where the data says
-so: that there is no NULL among some rows does not mean that none will come.
+Parquet, Arrow and Avro say themselves which types they hold; for JSON and CSV they are guessed (`inference`). A guess is kept
+only if the values that were looked at fit it, by the code that reads the stream later. NOT NULL is proposed only where the data
+says so: that there is no NULL among some rows does not mean that none will come.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EXAMPLE_WIDTH = 24
 
 @dataclass(frozen=True, slots=True)
 class ProposedColumn:
-    """A column, and what of the data speaks for it."""
+    """A column, with its evidence in the data."""
 
     name: str
     type: pa.DataType
@@ -50,7 +50,7 @@ class ProposedColumn:
 
     @property
     def ddl(self) -> str:
-        """As a schema has it."""
+        """The column as it is written in a schema."""
         return f"{_quoted(self.name)} {type_name(self.type)}{'' if self.nullable else ' NOT NULL'}"
 
 
@@ -76,8 +76,8 @@ class Proposal:
     def to_sql(self) -> str:
         """The statement that declares the stream."""
         columns = ",\n".join(f"  {column.ddl}" for column in self.columns)
-        said = () if self.time is None else (("time", self.time), *self.time_properties)
-        listed = ", ".join(f"{word} = '{_escaped(value)}'" for word, value in said)
+        properties = () if self.time is None else (("time", self.time), *self.time_properties)
+        listed = ", ".join(f"{word} = '{_escaped(value)}'" for word, value in properties)
         return f"CREATE TABLE {self.name} (\n{columns}\n){f' TBLPROPERTIES ({listed})' if listed else ''};\n"
 
     def to_toml(self, base: Path) -> str:
@@ -87,8 +87,8 @@ class Proposal:
         schema = one_line if len(one_line) <= 100 else _text_block(columns)
         lines = [f"[streams.{self.name if self.name.isascii() else _text(self.name)}]", f"schema = {schema}"]
         if self.time is not None:
-            said = (("time", self.time), *self.time_properties)
-            lines += [f"{word} = {_text(value)}" for word, value in said]
+            properties = (("time", self.time), *self.time_properties)
+            lines += [f"{word} = {_text(value)}" for word, value in properties]
         source = self._source(base)
         if source:
             lines.append(
@@ -132,31 +132,33 @@ def propose(
     where = str(sample) if isinstance(sample, Path) else STANDARD_INPUT
     inputs = inputs_of(sample, file_format)
     found = file_format or format_of(inputs[0])
-    seen = SampleContents(delimiter)
+    contents = SampleContents(delimiter)
     for each in inputs:
         with each:
-            each.add_rows_as(found, seen, n_rows)
-        if seen.n_rows >= n_rows or (seen.types and seen.n_rows):
+            each.add_rows_as(found, contents, n_rows)
+        if contents.n_rows >= n_rows or (contents.types and contents.n_rows):
             break
-    if not seen.columns:
-        why = seen.problems[0] if seen.problems else "It is empty."
-        if seen.n_rows:
+    if not contents.columns:
+        why = contents.problems[0] if contents.problems else "It is empty."
+        if contents.n_rows:
             why = "All objects are empty."
         raise SampleError(f"there is no row in {where}", detail=why, hint="Give data with some rows.")
-    columns = tuple(_column(name, values, seen, found, time_zone) for name, values in seen.columns.items())
+    columns = tuple(
+        _column(name, values, contents, found, time_zone) for name, values in contents.columns.items()
+    )
     columns = tuple(column for column in columns if column.name != ARRIVAL)
-    found_time, read_as = _time(name, columns, seen, time, time_unit, time_format)
+    found_time, read_as = _time(name, columns, contents, time, time_unit, time_format)
     proposal = Proposal(
         name,
         columns,
         found_time,
         read_as,
-        FileFormat(found, delimiter=seen.delimiter or ","),
+        FileFormat(found, delimiter=contents.delimiter or ","),
         None if not isinstance(sample, Path) else sample if sample.is_dir() else sample.parent,
         _glob(sample, found),
-        seen.n_rows,
-        len(seen.problems) + _n_unfit(columns, seen, found, time_zone),
-        tuple(_notes(seen)),
+        contents.n_rows,
+        len(contents.problems) + _n_unfit(columns, contents, found, time_zone),
+        tuple(_notes(contents)),
     )
     _check(proposal)
     return proposal
@@ -240,12 +242,12 @@ def _time(
     name: str,
     columns: Sequence[ProposedColumn],
     contents: SampleContents,
-    wanted: str | None,
+    time_column: str | None,
     unit: str | None,
     pattern: str | None,
 ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
     """The time column, and how it is read."""
-    if wanted is None:
+    if time_column is None:
         times = [column.name for column in columns if column.type in (TIMESTAMP, TIMESTAMP_NTZ)]
         counting = {c.name: likely_unit(contents.columns[c.name]) for c in columns if _may_count_time(c)}
         likely = [(column, each) for column, each in counting.items() if each is not None]
@@ -254,10 +256,10 @@ def _time(
         if not times and len(likely) == 1:
             return likely[0][0], ((TIME_UNIT, likely[0][1]),)
         return None, ()
-    column = {each.name.lower(): each for each in columns}.get(wanted.lower())
+    column = {each.name.lower(): each for each in columns}.get(time_column.lower())
     if column is None:
-        hint = did_you_mean(wanted, [c.name for c in columns], noun="column")
-        raise SampleError(f"there is no column {wanted} in the data for {name}", hint=hint)
+        hint = did_you_mean(time_column, [c.name for c in columns], noun="column")
+        raise SampleError(f"there is no column {time_column} in the data for {name}", hint=hint)
     if unit is None and pattern is None and is_numeric(column.type):
         unit = likely_unit(contents.columns[column.name])
     stream = with_time(Stream(name, pa.schema([column_field(column)])), column.name, unit, pattern)
@@ -327,12 +329,12 @@ def _quoted(name: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As it stands between quotation marks in SQL."""
+    """The value as it is written between quotation marks in SQL."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _text(text: str) -> str:
-    """As TOML writes text."""
+    """The text as a TOML string."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

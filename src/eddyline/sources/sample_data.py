@@ -110,8 +110,10 @@ class SampleInput:
         return io.BytesIO(self.beginning() + self._stream.read())
 
     def unreadable(self, error: BaseException) -> SampleError:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0]
-        return SampleError(f"{self.title} cannot be read", detail=said or type(error).__name__)
+        detail = (
+            error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0]
+        )
+        return SampleError(f"{self.title} cannot be read", detail=detail or type(error).__name__)
 
     def add_rows_as(self, file_format: str, contents: SampleContents, n_rows: int) -> None:
         """Add what is seen of its first rows. Raises SampleError."""
@@ -133,14 +135,14 @@ def inputs_of(sample: Path | BinaryIO, file_format: str | None) -> list[SampleIn
         files = sorted(f for f in sample.iterdir() if f.name[0] not in "._" and f.is_file())
     except OSError as error:
         raise SampleError(f"{sample} cannot be read", detail=error.strerror) from None
-    wanted = [file_format] if file_format else list(FORMATS)
-    known = [f for f in files if any(FileFormat(each).has_ending(f.name) for each in wanted)]
+    formats = [file_format] if file_format else list(FORMATS)
+    known = [f for f in files if any(FileFormat(each).has_ending(f.name) for each in formats)]
     if known and file_format is None:
         first = next(each for each in FORMATS if FileFormat(each).has_ending(known[0].name))
         known = [f for f in known if FileFormat(first).has_ending(f.name)]
     chosen = known or (files if file_format else [])
     if not chosen:
-        endings = ", ".join(ending for each in wanted for ending in FILE_ENDINGS[each])
+        endings = ", ".join(ending for each in formats for ending in FILE_ENDINGS[each])
         raise SampleError(
             f"there is nothing to look at in {sample}",
             detail=f"No file of it ends in one of {endings}.",

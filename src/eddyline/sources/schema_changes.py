@@ -132,13 +132,13 @@ def shown_name(name: str) -> str:
 
 def _not_among(stream: Stream, names: Sequence[str], where: str) -> dict[str, str]:
     """Columns of the stream that are not there, and why. Raises SchemaError if one is there twice."""
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for name in names:
-        if name.lower() in seen:
+        if name.lower() in earlier_names:
             raise SchemaError(f"column {name} is there twice", hint="Names are not case-sensitive.")
-        seen.add(name.lower())
-    gone = [f.name for f in stream.schema if f.name.lower() not in seen]
-    return {name: f"{stream.name}.{name} is gone from {where}" for name in gone}
+        earlier_names.add(name.lower())
+    missing_names = [f.name for f in stream.schema if f.name.lower() not in earlier_names]
+    return {name: f"{stream.name}.{name} is gone from {where}" for name in missing_names}
 
 
 def _check_nullable(stream: Stream, missing: Mapping[str, str], unread: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Static tables: data that stands still until a new version of it is loaded.
+"""Static tables: data that does not change until a new version of it is loaded.
 
 A table is read whole: from a Parquet, Arrow, CSV or JSON file, from a folder of such files (of Parquet with the columns that
 folder names like `day=2026-01-01` add), or from data in hand, as a Spark DataFrame gives with `toArrow()`. Its *version* tells
@@ -51,7 +51,7 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True)
 class StaticTableChange:
-    """What leads from one version to the next: rows that go, by their key or as they are, then rows that stand from now on."""
+    """The step from one version to the next: deleted rows, by their key or as they are, then rows that are written."""
 
     rows: pa.RecordBatch
     is_delete: Mask
@@ -98,8 +98,8 @@ class StaticTable:
             folder, files = self._files()
             states = [f"{file.relative_to(folder)} {_state(self.name, file)}" for file in files]
         columns = sorted(f"{f.name.lower()} {f.type}" for f in self.schema)
-        said = "\n".join([str(self._path), *self.key, *columns, *states])
-        return hashlib.blake2s(said.encode(), digest_size=16).hexdigest()
+        version_text = "\n".join([str(self._path), *self.key, *columns, *states])
+        return hashlib.blake2s(version_text.encode(), digest_size=16).hexdigest()
 
     def load(self) -> TableRows:
         """Read it. Raises SourceError if it cannot be read now, SchemaError if what is there is wrong."""
@@ -115,16 +115,16 @@ class StaticTable:
         )
 
     def change(self, before: pa.RecordBatch, after: pa.RecordBatch) -> StaticTableChange:
-        """What leads from one load to the next. With a key, rows of keys that are gone are deleted, and rows stand that are not
-        there just so; without, all go and all come."""
-        gone, come = before, after
+        """What leads from one load to the next. With a key, rows whose keys are missing are deleted, and rows
+        that are new or differ are written; without a key, all old rows are deleted and all new ones written."""
+        deleted_rows, new_rows = before, after
         if self.key:
             gone_at, same_at = _compared(before, after, self.key)
-            gone = before.take(pa.array(gone_at))
+            deleted_rows = before.take(pa.array(gone_at))
             if len(same_at):
-                come = after.take(pa.array(np.setdiff1d(np.arange(after.num_rows), same_at)))
-        is_delete = np.repeat([True, False], [gone.num_rows, come.num_rows])
-        return StaticTableChange(pa.concat_batches([gone, come]), is_delete)
+                new_rows = after.take(pa.array(np.setdiff1d(np.arange(after.num_rows), same_at)))
+        is_delete = np.repeat([True, False], [deleted_rows.num_rows, new_rows.num_rows])
+        return StaticTableChange(pa.concat_batches([deleted_rows, new_rows]), is_delete)
 
     # ----------------------------------------------------------------------------------------- reading
 
@@ -141,9 +141,9 @@ class StaticTable:
         written = {name.lower(): name for name in data.schema.names}
         self._check_columns(list(written))
         data = data.select([written[f.name.lower()] for f in self.schema])
-        taken = ingest(self._stream(), data, self._time_zone)
-        self._check_fit(taken.misfits)
-        return taken.rows
+        ingested = ingest(self._stream(), data, self._time_zone)
+        self._check_fit(ingested.misfits)
+        return ingested.rows
 
     def _from_rows(self, files: Sequence[Path], kind: FileFormat) -> pa.RecordBatch:
         """Files of lines or records, of which each row may or may not fit."""
@@ -152,11 +152,11 @@ class StaticTable:
             try:
                 reader = open_file(file, kind, self._stream(), self._time_zone, FilePlace())
                 try:
-                    while (taken := reader.read(_ROWS_AT_ONCE, _BYTES_AT_ONCE)) is not None:
-                        self._check_fit(taken.misfits)
-                        lacking = set(taken.change.missing)
+                    while (ingested := reader.read(_ROWS_AT_ONCE, _BYTES_AT_ONCE)) is not None:
+                        self._check_fit(ingested.misfits)
+                        lacking = set(ingested.change.missing)
                         self._check_columns([n.lower() for n in self.schema.names if n not in lacking])
-                        batches.append(taken.rows)
+                        batches.append(ingested.rows)
                 finally:
                     reader.close()
             except UnreadableFile as error:
@@ -191,8 +191,14 @@ class StaticTable:
                 partitioning=pyarrow.dataset.partitioning(flavor="hive"),
                 partition_base_dir=str(folder),
             )
-            wanted = None if self._declared is None else {name.lower() for name in self._declared.names}
-            columns = [name for name in found.schema.names if wanted is None or name.lower() in wanted]
+            declared_names = (
+                None if self._declared is None else {name.lower() for name in self._declared.names}
+            )
+            columns = [
+                name
+                for name in found.schema.names
+                if declared_names is None or name.lower() in declared_names
+            ]
             table = found.to_table(columns=columns)
             table.validate(full=True)
             return table
@@ -242,13 +248,13 @@ class StaticTable:
 
     # ----------------------------------------------------------------------------------------- what is wrong
 
-    def _check_columns(self, given: Sequence[str]) -> None:
-        missing = [f.name for f in self.schema if f.name.lower() not in given]
+    def _check_columns(self, names: Sequence[str]) -> None:
+        missing = [f.name for f in self.schema if f.name.lower() not in names]
         if missing:
             raise SchemaError(
                 f"table {self.name} has no column {missing[0]} in its data",
-                detail=f"missing: {', '.join(missing)}; there are: {', '.join(given) or 'none'}.",
-                hint=did_you_mean(missing[0], given, noun="column"),
+                detail=f"missing: {', '.join(missing)}; there are: {', '.join(names) or 'none'}.",
+                hint=did_you_mean(missing[0], names, noun="column"),
             )
 
     def _check_fit(self, misfits: Sequence[Misfit]) -> None:

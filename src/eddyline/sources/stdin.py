@@ -66,10 +66,10 @@ class StdinLines:
         decoder = self._decoder_of()
         if decoder is None:
             return None
-        taken = self._pending_lines.take(max_rows, max_bytes)
+        lines = self._pending_lines.take(max_rows, max_bytes)
         self._since = self._clock() if self._pending_lines else None
-        rows = decoder.rows(taken, self._line, WHERE)
-        self._line += n_lines(taken)
+        rows = decoder.rows(lines, self._line, WHERE)
+        self._line += n_lines(lines)
         self._n_rows += rows.rows.num_rows + len(rows.misfits)
         return SourceBatch(rows, {"rows": self._n_rows})
 

@@ -1,6 +1,6 @@
 """Any streaming DataFrame feeds a stream: what Spark hands over is captured first, then it is a round like any other.
 
-    skip      the batch is where the stream stands already, or its token is recorded: it was taken before a crash
+    skip      the batch is the last one of the stream, or its token is recorded: it was taken before a crash
     capture   workers write the rows of each partition to the store, in the stream's schema; few rows come to the driver instead
     round     over the captures, in the order of partitions; few rows without a job. It commits the token, "spark QUERY BATCH"
     return    Spark commits the batch
@@ -132,8 +132,9 @@ def drain(query: StreamingQuery) -> None:
 class StoppedError(Exception):
     """A query was stopped in the middle of a batch, which comes again.
 
-    Spark tells this from a failure, which it logs with a trace, by what Python says: it has to read as if Java had been
-    interrupted. And it has to be short, since the expression Spark looks for that with overflows the stack on a long text.
+    Spark distinguishes this from a failure, which it logs with a trace, by the text of Python's error: it has to read as
+    if Java had been interrupted. And it has to be short, since the expression Spark looks for that with overflows the stack on a
+    long text.
     """
 
     def __init__(self, stream: str) -> None:
@@ -142,7 +143,7 @@ class StoppedError(Exception):
 
 
 class _Feed:
-    """What stands between one Spark query and one stream."""
+    """The connection from one Spark query to one stream."""
 
     def __init__(
         self, shared: SharedRounds, rounds: RoundEngine, stream: str, session: SparkSession, checkpoint: str
@@ -227,7 +228,7 @@ class _Feed:
             pass
 
     def await_rest(self) -> None:
-        """Wait, for a while, until Spark has nothing under way that `stop` would interrupt: it would tell so with a trace.
+        """Wait, for a while, until Spark has nothing under way that `stop` would interrupt: Spark would log that with a trace.
 
         Then it is idle, or holds a batch that is not taken.
         """
@@ -347,8 +348,8 @@ class _Feed:
                 try:
                     if token is not None:
                         self._still_ours(self._name, position)
-                    taken = {self._name: rows(self._stream())}
-                    self._rounds.run_round(taken, token=token, positions={self._name: position})
+                    inputs = {self._name: rows(self._stream())}
+                    self._rounds.run_round(inputs, token=token, positions={self._name: position})
                     return
                 except StreamChangedError:  # it got a column meanwhile
                     continue
@@ -416,10 +417,12 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 def _together(captures: Sequence[bytes | pa.Buffer], stream: Stream, time_zone: str) -> IngestedRows:
     """Captured rows as one batch."""
-    taken = [each for capture in captures for each in captured_rows(pa.py_buffer(capture), stream, time_zone)]
+    pieces = [
+        each for capture in captures for each in captured_rows(pa.py_buffer(capture), stream, time_zone)
+    ]
     return IngestedRows(
-        pa.concat_batches([each.rows for each in taken]),
-        misfits=[misfit for each in taken for misfit in each.misfits],
+        pa.concat_batches([each.rows for each in pieces]),
+        misfits=[misfit for each in pieces for misfit in each.misfits],
     )
 
 
@@ -456,13 +459,13 @@ def _captured_as(
     rows: pa.RecordBatch, stream: Stream, time_zone: str
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Rows in the stream's schema under its name; those that do not fit as they came, under another."""
-    taken = ingest(stream, with_all_columns(rows, stream), time_zone)
-    if taken.rows.num_rows:
-        yield stream.name, taken.rows
-    if taken.misfits:
+    ingested = ingest(stream, with_all_columns(rows, stream), time_zone)
+    if ingested.rows.num_rows:
+        yield stream.name, ingested.rows
+    if ingested.misfits:
         yield (
             stream.name + AS_IT_CAME,
-            pa.RecordBatch.from_pylist([m.row for m in taken.misfits], rows.schema),
+            pa.RecordBatch.from_pylist([m.row for m in ingested.misfits], rows.schema),
         )
 
 

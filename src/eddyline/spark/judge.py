@@ -61,8 +61,8 @@ def prove(
     stopped again. Functions are those of this process, unless `find_function` knows better.
     """
     claim = claim_of(receipt)
-    asked, _ = replayed_claim(claim)
-    refuse_unjudged(asked, find_function or declared_function)  # before anything is started for it
+    judged_claim, _ = replayed_claim(claim)
+    refuse_unjudged(judged_claim, find_function or declared_function)  # before anything is started for it
     with _session(session, claim.time_zone, on_wait) as spark:
         began = time.perf_counter()
         try:
@@ -73,7 +73,9 @@ def prove(
                 "their order (docs/sql.md)."
             )
             empty = claim.results.slice(0, 0)
-            found = JudgeFinding(claim.matches[:0], empty, _name(spark), spark_text(asked).text, (note,))
+            found = JudgeFinding(
+                claim.matches[:0], empty, _name(spark), spark_text(judged_claim).text, (note,)
+            )
         return proof_of(receipt["id"], claim, found, time.perf_counter() - began)
 
 
@@ -89,27 +91,28 @@ class SparkJudge:
         """What Spark makes of a claim's rows. Raises ProofError if it cannot judge it, JudgeStopped if it fails on a row."""
         claim, notes = replayed_claim(claim)
         functions = refuse_unjudged(claim, self._find)
-        asked = spark_text(claim)
-        with _judging, _spark_errors(asked.text):
+        spark_query = spark_text(claim)
+        with _judging, _spark_errors(spark_query.text):
             own = self._own_session()
             for name, function in functions.items():
                 _register(own, name, function)
             if claim.inputs:
-                return self._join_finding(own, claim, asked, notes)
+                return self._join_finding(own, claim, spark_query, notes)
             rows = _frame(own, claim.rows.append_column(ARRIVAL, pa.array(claim.arrivals)))
             own.conf.set("spark.sql.session.timeZone", claim.time_zone)
-            matches = self._matches(own, rows, claim, asked)
+            matches = self._matches(own, rows, claim, spark_query)
             rows.drop(ARRIVAL).createOrReplaceTempView(f"`{claim.stream}`")
-            results = _arrow(own.sql(asked.text, args=asked.args))
+            results = _arrow(own.sql(spark_query.text, args=spark_query.args))
             own.catalog.dropTempView(claim.stream)
         if results.num_rows != len(matches):
             raise ProofError(
-                f"Spark gives {results.num_rows} results for {len(matches)} rows that match", text=asked.text
+                f"Spark gives {results.num_rows} results for {len(matches)} rows that match",
+                text=spark_query.text,
             )
-        return JudgeFinding(matches, results, _name(own), asked.text, (*asked.notes, *notes))
+        return JudgeFinding(matches, results, _name(own), spark_query.text, (*spark_query.notes, *notes))
 
     def _join_finding(
-        self, own: SparkSession, claim: Claim, asked: SparkText, notes: tuple[str, ...]
+        self, own: SparkSession, claim: Claim, spark_query: SparkText, notes: tuple[str, ...]
     ) -> JudgeFinding:
         """A join over the rows of one result: it gives one row, or none if they do not match."""
         views = [INPUT.format(k) for k in range(1, len(claim.inputs) + 1)]
@@ -117,17 +120,19 @@ class SparkJudge:
         own.conf.set("spark.sql.session.timeZone", claim.time_zone)
         for view, frame in zip(views, frames, strict=True):
             frame.createOrReplaceTempView(view)
-        results = _arrow(own.sql(asked.text, args=asked.args))
+        results = _arrow(own.sql(spark_query.text, args=spark_query.args))
         for view in views:
             own.catalog.dropTempView(view)
         if results.num_rows > 1:
             raise ProofError(
-                f"Spark gives {results.num_rows} results for one row of each stream", text=asked.text
+                f"Spark gives {results.num_rows} results for one row of each stream", text=spark_query.text
             )
         without = [entry.alias for entry in claim.inputs if not entry.rows.num_rows]
         missing = (f"That no row of {', '.join(without)} matches is taken as the receipt has it.",)
-        told = (*asked.notes, *notes, *(missing if without else ()))
-        return JudgeFinding(claim.arrivals[: results.num_rows], results, _name(own), asked.text, told)
+        all_notes = (*spark_query.notes, *notes, *(missing if without else ()))
+        return JudgeFinding(
+            claim.arrivals[: results.num_rows], results, _name(own), spark_query.text, all_notes
+        )
 
     def _own_session(self) -> SparkSession:
         if self._own is None:
@@ -136,10 +141,10 @@ class SparkJudge:
         self._own.conf.set("spark.sql.session.timeZone", "UTC")  # PySpark takes instants by way of it
         return self._own
 
-    def _matches(self, own: SparkSession, rows: DataFrame, claim: Claim, asked: SparkText) -> Any:
+    def _matches(self, own: SparkSession, rows: DataFrame, claim: Claim, spark_query: SparkText) -> Any:
         """Arrival numbers of the rows the text holds for. A single partition keeps their order, here and in the results."""
         rows.createOrReplaceTempView(f"`{claim.stream}`")
-        found = own.sql(asked.matching, args=asked.args).toArrow()
+        found = own.sql(spark_query.matching, args=spark_query.args).toArrow()
         return np.asarray(found.column(0).to_numpy()).astype(np.int64)
 
 
@@ -172,9 +177,9 @@ def running_session() -> SparkSession | None:
 
 @contextlib.contextmanager
 def _session(
-    given: SparkSession | None, time_zone: str, on_wait: Callable[[str], None] | None
+    session: SparkSession | None, time_zone: str, on_wait: Callable[[str], None] | None
 ) -> Iterator[SparkSession]:
-    running = given or running_session()
+    running = session or running_session()
     if running is not None:
         yield running
         return
@@ -212,8 +217,8 @@ def _spark_errors(text: str) -> Iterator[None]:
 def _error_line(error: Exception) -> str:
     """What Spark says, in a line."""
     lines = [line.strip() for line in str(error).splitlines()]
-    said = next((line for line in lines if line.startswith("[")), None) or next(filter(None, lines), "")
-    return said[:300] or type(error).__name__
+    message = next((line for line in lines if line.startswith("[")), None) or next(filter(None, lines), "")
+    return message[:300] or type(error).__name__
 
 
 # --------------------------------------------------------------------------------------------- rows and functions
@@ -293,14 +298,14 @@ def _arrow_call(function: UserFunction) -> Callable[..., pa.Array]:
             ready.append((loaded, () if loaded.setup is None else (loaded.setup(),)))
         declared, first = ready[0]
         takes = declared.takes or tuple(canonical(column.type) or column.type for column in columns)
-        given = [column.cast(t) for column, t in zip(columns, takes, strict=True)]
+        arguments = [column.cast(t) for column, t in zip(columns, takes, strict=True)]
         if declared.mode == "scalar":
-            rows = zip(*(column.to_pylist() for column in given), strict=True)
+            rows = zip(*(column.to_pylist() for column in arguments), strict=True)
             found = [declared.function(*first, *row) for row in rows]
         elif declared.mode == "pandas":
-            found = declared.function(*first, *(column.to_pandas() for column in given))
+            found = declared.function(*first, *(column.to_pandas() for column in arguments))
         else:
-            found = declared.function(*first, *given)
+            found = declared.function(*first, *arguments)
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
         if not isinstance(found, pa.Array):

@@ -80,7 +80,7 @@ class JavaEndedError(SparkStartError):
 
 
 class Jvm:
-    """A running Java process with its gateway open at `port`, for those who know `secret`."""
+    """A running Java process with its gateway open at `port`, for clients that know `secret`."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str], *, timeout_s: float) -> None:
         self._environ = environ
@@ -111,8 +111,10 @@ class Jvm:
         """The error for a start that failed, with the last that Java said, and a hint where it is understood."""
         if self.process.poll() is not None:
             self._reader.join(1.0)  # so that its last words are there
-        said = [*self._lines, cause]
-        return kind(problem, detail=_last_lines(said) or None, hint=self._remedy("\n".join(said)))
+        output_lines = [*self._lines, cause]
+        return kind(
+            problem, detail=_last_lines(output_lines) or None, hint=self._remedy("\n".join(output_lines))
+        )
 
     @contextlib.contextmanager
     def killed_after(self, limit_s: float) -> Iterator[threading.Event]:
@@ -187,8 +189,10 @@ class Jvm:
         if self.process.returncode == -signal.SIGKILL and not self._was_killed:
             return "Something killed it, most likely for want of memory: free some, or raise the limit of the container."
         remedies = [remedy for pattern, remedy in _REMEDIES if re.search(pattern, output)][:1]
-        if given := [name for name in (*OPTION_VARIABLES, "SPARK_SUBMIT_OPTS") if self._environ.get(name)]:
-            remedies.append(f"Try without {' and '.join(given)} in the environment.")
+        if option_variables := [
+            name for name in (*OPTION_VARIABLES, "SPARK_SUBMIT_OPTS") if self._environ.get(name)
+        ]:
+            remedies.append(f"Try without {' and '.join(option_variables)} in the environment.")
         return " ".join(remedies) or None
 
     def _read(self) -> None:

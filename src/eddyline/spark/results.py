@@ -64,10 +64,10 @@ def results_frame(
     durable, session = _durable(rounds), _active(session)
     with rounds.lock:
         rounds.check_open()
-        wanted = _selection(rounds, queries)
-        columns = _columns(durable, wanted, as_json)
+        selection = _selection(rounds, queries)
+        columns = _columns(durable, selection, as_json)
         files = durable.rounds.files.after(OUTBOX, after_round)
-        reading = _FileReading(durable, files, wanted, columns)
+        reading = _FileReading(durable, files, selection, columns)
     return reading.frame(session)
 
 
@@ -90,8 +90,8 @@ def write_results_table(
     with _writing:
         with rounds.lock:
             rounds.check_open()
-            wanted = _selection(rounds, queries)
-            columns = _columns(durable, wanted, as_json)
+            selection = _selection(rounds, queries)
+            columns = _columns(durable, selection, as_json)
         target = _Folder(table) if is_path(table) else _Table(table)
         reader = target.reader(session, rounds, columns, after_round)
         with rounds.lock:
@@ -100,7 +100,7 @@ def write_results_table(
             last = cursor if newest is None else max(cursor, newest.round.number)
             files = log.files.after(OUTBOX, cursor)
             n_lost = _n_lost(durable, files, cursor, last)
-            reading = _FileReading(durable, files, wanted, columns)
+            reading = _FileReading(durable, files, selection, columns)
         if n_lost:
             rounds.tell(SinkOvertaken(last, f"table {table}", n_lost))
         if files:
@@ -148,9 +148,9 @@ def _selection(rounds: RoundEngine, queries: str | int | Sequence[str | int] | N
     database = _durable(rounds).database
     if queries is None:
         return _QuerySelection(None, database.queries.past_names())
-    given = [queries] if isinstance(queries, (str, int)) else list(queries)
+    wanted_queries = [queries] if isinstance(queries, (str, int)) else list(queries)
     names: dict[int, str] = {}
-    for query in given:
+    for query in wanted_queries:
         query_id = rounds.catalog.names.find(query) if isinstance(query, str) else query
         past = None if query_id is None else database.queries.past(query_id)
         if query_id is None or past is None:
@@ -185,9 +185,9 @@ def _columns(durable: Durable, selection: _QuerySelection, as_json: bool | None)
 
 def _n_lost(durable: Durable, files: Sequence[ListedFile], cursor: int, last: int) -> int:
     """How many results behind the cursor retention has removed."""
-    kept = {file.round_number for file in files}
+    kept_rounds = {file.round_number for file in files}
     behind = durable.rounds.recent(min(last - cursor, OVERTAKEN_ROUNDS))
-    return sum(r.n_results for r in behind if r.round.number > cursor and r.round.number not in kept)
+    return sum(r.n_results for r in behind if r.round.number > cursor and r.round.number not in kept_rounds)
 
 
 # --------------------------------------------------------------------------------------------- reading
@@ -227,7 +227,7 @@ class _FileReading:
 
     def _worker(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Reads a group of files; the rows it is given are the groups' numbers."""
-        folder, groups, wanted, schema = self._folder, self._groups, self._selection, self._schema
+        folder, groups, selection, schema = self._folder, self._groups, self._selection, self._schema
         is_json = self._is_json
 
         def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -236,7 +236,7 @@ class _FileReading:
                 for reference in groups[number]:
                     what = reference.what
                     for part in read_parts(store.read(what["file"]), what["first"]):
-                        rows = _results(what["round"], part, wanted)
+                        rows = _results(what["round"], part, selection)
                         if rows is not None:
                             yield _as_json(rows, schema) if is_json else _as_columns(rows, schema)
 

@@ -78,17 +78,17 @@ def local_session(
     """
     global _started
     own = dict(confs or {})
-    asked = master or own.get("spark.master")
+    requested_master = master or own.get("spark.master")
     with _lock:
         _refuse_what_is_in_the_way()
         _stop()  # a session of ours that was stopped by its own method: its Java is still there
         folder = Path(tempfile.mkdtemp(prefix="eddyline-spark-"))
         try:
             if _has_java():
-                _started = _in_running_java(asked, app_name, time_zone, own, folder)
+                _started = _in_running_java(requested_master, app_name, time_zone, own, folder)
             else:
                 chosen = _session_settings(
-                    with_retries(asked or local_master()), app_name, time_zone, own, folder
+                    with_retries(requested_master or local_master()), app_name, time_zone, own, folder
                 )
                 _started = _with_own_java(chosen, own, folder, timeout_s, on_wait or _say_nothing)
         except BaseException:
@@ -146,10 +146,10 @@ def _refuse_what_is_in_the_way() -> None:
         raise SparkStartError(
             "PySpark is not installed", detail=f"{error}.", hint="pip install 'eddyline[spark]'"
         ) from error
-    if given := [name for name in _CONNECT_VARIABLES if name in os.environ]:
+    if connect_variables := [name for name in _CONNECT_VARIABLES if name in os.environ]:
         raise SparkStartError(
-            f"{given[0]} is set, and Spark Connect is not supported",
-            hint=f"Unset {' and '.join(given)} (docs/spark-support.md).",
+            f"{connect_variables[0]} is set, and Spark Connect is not supported",
+            hint=f"Unset {' and '.join(connect_variables)} (docs/spark-support.md).",
         )
     active = SparkContext._active_spark_context
     if active is not None:
@@ -184,7 +184,7 @@ def _has_java() -> bool:
 
 
 def _in_running_java(
-    asked: str | None, app_name: str, time_zone: str | None, own: Mapping[str, str], folder: Path
+    requested_master: str | None, app_name: str, time_zone: str | None, own: Mapping[str, str], folder: Path
 ) -> _OwnSession:
     """Options of spark-submit win over our settings, since its user said so; options of Java come too late."""
     from pyspark import SparkConf, SparkContext
@@ -192,7 +192,7 @@ def _in_running_java(
     SparkContext._ensure_initialized()
     conf = SparkConf()  # options of spark-submit
     submitted = conf.get("spark.master", None) if "PYSPARK_GATEWAY_PORT" in os.environ else None
-    master = asked or submitted or local_master()
+    master = requested_master or submitted or local_master()
     for name, value in _session_settings(with_retries(master), app_name, time_zone, own, folder).items():
         if name in own or submitted is None:
             conf.set(name, value)
@@ -270,13 +270,13 @@ def _spark_home(environ: Mapping[str, str]) -> Path:
     """The Spark that came with PySpark, or the one SPARK_HOME names, if it is the same."""
     import pyspark
 
-    given = environ.get("SPARK_HOME")
-    home = Path(given) if given else Path(pyspark.__file__).parent
+    spark_home = environ.get("SPARK_HOME")
+    home = Path(spark_home) if spark_home else Path(pyspark.__file__).parent
     if not (home / "bin" / "spark-submit").is_file():
         raise SparkStartError(
             f"there is no Spark at {home}",
-            detail="SPARK_HOME names it." if given else "This PySpark is a client without Spark.",
-            hint="Unset SPARK_HOME." if given else "pip install 'eddyline[spark]'",
+            detail="SPARK_HOME names it." if spark_home else "This PySpark is a client without Spark.",
+            hint="Unset SPARK_HOME." if spark_home else "pip install 'eddyline[spark]'",
         )
     for core in (home / "jars").glob("spark-core_*.jar"):
         refuse_versions(core.stem.split("-")[2], pyspark.__version__)

@@ -114,22 +114,22 @@ def _release(version: str) -> tuple[int, int]:
 
 def _of_the_address_space(confs: Mapping[str, str]) -> str | None:
     """Spark sets this limit on a worker's address space, in which a mapped file counts in full, read or not."""
-    given = confs.get(_LIMIT)
-    limit = _bytes(given) if given else 0
+    setting = confs.get(_LIMIT)
+    limit = _bytes(setting) if setting else 0
     if limit <= 0:
         return None
     if not is_local(confs.get("spark.master", "")):
         limit //= int(confs.get("spark.executor.cores", "1"))  # the workers of an executor share it
     if limit < LEAST_ADDRESS_SPACE_BYTES:
         raise SessionRefusedError(
-            f"{_LIMIT}={given} leaves workers too little room to map files",
+            f"{_LIMIT}={setting} leaves workers too little room to map files",
             detail="It limits the address space of each Python worker, in which plans and segments count in full, also the "
             f"parts that are never read. That is {limit / (1 << 30):.1f} GiB for each worker; "
             f"{LEAST_ADDRESS_SPACE_BYTES >> 30} GiB is the least that can work.",
             hint=f"Leave {_LIMIT} unset; to reserve memory for Python on a cluster, set spark.executor.memoryOverhead.",
         )
     return (
-        f"{_LIMIT}={given} limits the address space of workers, in which mapped files count in full: "
+        f"{_LIMIT}={setting} limits the address space of workers, in which mapped files count in full: "
         "unset it if tasks fail for want of memory."
     )
 
@@ -153,7 +153,7 @@ def _of_workers(confs: Mapping[str, str]) -> str | None:
 
 
 def _of_the_interpreter(master: str, worker_python: str) -> str | None:
-    """On one machine workers should be this Python; PySpark takes the python3 of PATH unless told."""
+    """On one machine workers should be this Python; PySpark takes the python3 of PATH unless it is set."""
     workers = shutil.which(worker_python) or worker_python
     if not is_local(master) or os.path.dirname(workers) == os.path.dirname(sys.executable):
         return None

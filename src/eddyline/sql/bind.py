@@ -17,7 +17,6 @@ from eddyline.errors import (
     ParseError,
     Span,
     TypeMismatchError,
-    UnknownNameError,
     UnsupportedError,
     nearest,
 )
@@ -26,7 +25,7 @@ from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall,
 from eddyline.nesting import MAX_NESTING, MAX_NODES, MAX_TYPE_NESTING
 from eddyline.sql import aggregates, syntax
 from eddyline.sql.lambdas import array_and_function, bound_function, variables_of
-from eddyline.sql.lexer import PARAMETER, Constant
+from eddyline.sql.lexer import Constant
 from eddyline.sql.literals import converted_value, literal
 from eddyline.sql.refused_functions import refuse_function
 from eddyline.sql.scope import Scope, fields, struct_field
@@ -60,7 +59,7 @@ class Constants(Protocol):
     """How the constants of the text enter the expression: as literals, or as slots of a shape."""
 
     def expression(self, number: int, span: Span) -> Expression:
-        """What stands for a constant."""
+        """The expression in place of a constant: a literal or a slot."""
 
     def meeting_type(self, constant: Expression, other: pa.DataType) -> pa.DataType | None:
         """The type in which a constant from here and a value of type `other` are compared, or None."""
@@ -76,42 +75,6 @@ class Constants(Protocol):
 
     def pin(self, slots: Sequence[int]) -> None:
         """Give literals for these slots from now on, because the bound form depends on their values."""
-
-
-class LiteralConstants:
-    """Every constant stays a literal."""
-
-    def __init__(self, constants: Sequence[Constant], time_zone: str) -> None:
-        self._constants = constants
-        self._time_zone = time_zone
-
-    def expression(self, number: int, span: Span) -> Expression:
-        constant = self._constants[number]
-        if constant.kind == PARAMETER:
-            raise UnknownNameError(f"there is no parameter {constant.raw}", span=span)
-        t, value = typed_constant(constant, self._time_zone, span)
-        return Literal(t, value, span=span)
-
-    def meeting_type(self, constant: Expression, other: pa.DataType) -> pa.DataType | None:
-        assert isinstance(constant, Literal)
-        return meeting_type(constant.type, constant.value, other)
-
-    def retyped_constant(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
-        assert isinstance(constant, Literal)
-        return Literal(
-            list_like(constant.type, to),
-            convert(constant.value, constant.type, to, self._time_zone, constant.span),
-            span=constant.span,
-        )
-
-    def literal_value(self, number: int) -> Any:
-        return typed_constant(self._constants[number], self._time_zone, None)[1]
-
-    def as_literal(self, constant: Expression) -> Expression:
-        return constant
-
-    def pin(self, slots: Sequence[int]) -> None:
-        raise AssertionError(f"{slots} are literals")
 
 
 def typed_constant(constant: Constant, time_zone: str, span: Span | None) -> tuple[pa.DataType, Any]:
@@ -385,7 +348,7 @@ class Binder:
 
     def _misplaced_function(self, node: syntax.LambdaNode) -> Expression:
         raise UnsupportedError(
-            "x -> … stands only as an argument",
+            "x -> … can only be an argument",
             span=node.span,
             hint=f"Write {FUNCTIONS['exists'].signature}.",
         )

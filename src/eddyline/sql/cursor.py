@@ -75,7 +75,7 @@ class Cursor:
                 raise self.expected_error(word)
 
     def name(self, what: str, reserved: frozenset[str] = frozenset()) -> tuple[str, Span]:
-        """A name and where it stands."""
+        """A name and its position."""
         if not self.is_name(reserved):
             raise self.expected_error(what)
         token = self.peek()

@@ -100,7 +100,7 @@ class SparkParser(DatabricksParser):
         return self._parse_range()
 
     def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
-        """A value, and a predicate behind it. Whether NOT stands between them, the tokens say."""
+        """A value, and a predicate behind it. Whether NOT is between them, the tokens say."""
         this = this or self._parse_bitwise()
         if self._curr.token_type == TokenType.NOT and self._next.token_type in self.RANGE_PARSERS:
             self._advance()

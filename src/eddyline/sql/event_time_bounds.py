@@ -84,9 +84,9 @@ class _Linear:
         for place, factor in other.factors.items():
             factors[place] = factors.get(place, 0) + sign * factor
         low, high = (other.low, other.high) if sign > 0 else (-other.high, -other.low)
-        kept = {place: factor for place, factor in factors.items() if factor}
+        nonzero_factors = {place: factor for place, factor in factors.items() if factor}
         slots, kinds = self.slots + other.slots, self.kinds | other.kinds
-        return _Linear(kept, self.low + low, self.high + high, slots, kinds)
+        return _Linear(nonzero_factors, self.low + low, self.high + high, slots, kinds)
 
     def loosened(self, by: int) -> _Linear:
         return replace(self, low=self.low - by, high=self.high + by)
@@ -145,21 +145,21 @@ class EventTimes:
             return TimeDifference(a, b, condition.function, -whole.high, -whole.low, unit_us, is_plain)
         return TimeDifference(a, b, FLIPPED[condition.function], whole.low, whole.high, unit_us, is_plain)
 
-    def rewritten(self, clause: Clause, said: TimeDifference) -> Clause:
+    def rewritten(self, clause: Clause, difference: TimeDifference) -> Clause:
         """The same clause as a comparison of one attribute, the difference of two times, with a constant, where that is exact."""
-        first, second = self._columns[said.left], self._columns[said.right]
-        assert first is not None, said
-        assert second is not None, said
-        if not said.is_exact or not said.is_plain or abs(said.low) > _LARGEST:
+        first, second = self._columns[difference.left], self._columns[difference.right]
+        assert first is not None, difference
+        assert second is not None, difference
+        if not difference.is_exact or not difference.is_plain or abs(difference.low) > _LARGEST:
             return clause
         constant: Literal
         if first.type == TIMESTAMP_NTZ or (first.type == TIMESTAMP and self._has_fixed_zone):
-            constant = Literal(INTERVAL, timedelta(microseconds=said.low))
+            constant = Literal(INTERVAL, timedelta(microseconds=difference.low))
         else:
-            constant = Literal(BIGINT, said.low)
+            constant = Literal(BIGINT, difference.low)
         apart = self._apart(first, second, constant.type)
         span = clause.atoms[0].condition.span
-        return replace(clause, atoms=(atom(call(said.operator, [apart, constant], span=span)),))
+        return replace(clause, atoms=(atom(call(difference.operator, [apart, constant], span=span)),))
 
     def _apart(self, first: Column, second: Column, t: pa.DataType) -> Expression:
         if t == INTERVAL:

@@ -1,4 +1,4 @@
-"""Expressions: what sqlglot read becomes nodes of `syntax`, laid on the tokens they stand on (`placing`)."""
+"""Expressions: what sqlglot read becomes nodes of `syntax`, laid on the tokens they cover (`placing`)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ExpressionTree(NodePlaces):
         self.read_as_written: set[int] = set()  # constants that are part of a type, such as DECIMAL(10, 2)
 
     def _expression(self, e: exp.Expr) -> PlacedNode:
-        """The node of an expression. What stands at its left is read in a loop, so only real nesting takes stack."""
+        """The node of an expression. What is at its left is read in a loop, so only real nesting takes stack."""
         outer: list[exp.Expr] = []
         while type(e) in _AFTER_LEFT:
             outer.append(e)
@@ -86,7 +86,7 @@ class ExpressionTree(NodePlaces):
         )
 
     def _named(self, e: exp.Expr) -> PlacedNode:
-        """A name stands behind something that cannot have one."""
+        """The error for a name behind something that cannot have one."""
         raise self._complaint(self._expression(e.this).last + 1)
 
     def _constant(self, e: exp.Expr) -> PlacedNode:
@@ -132,7 +132,7 @@ class ExpressionTree(NodePlaces):
         return PlacedNode(node, first, last)
 
     def _identifier(self, e: exp.Expr, at: int) -> str:
-        """The name that stands here."""
+        """The name at this place."""
         if not isinstance(e, exp.Identifier) or self._place(e) != at or not self._reading.is_name(at):
             raise self._complaint(at)
         return self._unquoted(at)
@@ -208,12 +208,12 @@ class ExpressionTree(NodePlaces):
     # ---------------------------------------------------------------- predicates
 
     def _predicate(self, left: PlacedNode, node: Node, last: int) -> PlacedNode:
-        """A predicate, or its negation if NOT stands behind `left`."""
+        """A predicate, or its negation if NOT follows `left`."""
         is_negated = self._words[left.last + 1] == "NOT"
         return PlacedNode(Unary("not", node, span=node.span) if is_negated else node, left.first, last)
 
     def _predicate_word(self, left: PlacedNode) -> int:
-        """Where the word of the predicate behind `left` stands."""
+        """The place of the word of the predicate behind `left`."""
         return left.last + 1 + (self._words[left.last + 1] == "NOT")
 
     def _between(self, e: exp.Expr, left: PlacedNode) -> PlacedNode:
@@ -306,7 +306,7 @@ class ExpressionTree(NodePlaces):
         node: Node = Binary("<=>", left.node, right.node, span=span)
         return PlacedNode(node if is_negated else Unary("not", node, span=span), left.first, right.last)
 
-    # ---------------------------------------------------------------- what stands behind a value
+    # ---------------------------------------------------------------- what follows a value
 
     def _cast(self, e: exp.Expr, operand: PlacedNode) -> PlacedNode:
         self._check_read(e, "this", "to", "safe")
@@ -538,7 +538,7 @@ class ExpressionTree(NodePlaces):
         return node, at + 1
 
 
-# What stands at the left of a node is read first; these know what follows it.
+# What is at the left of a node is read first; these know what follows it.
 _AFTER_LEFT: dict[type[exp.Expr], Callable[[ExpressionTree, Any, PlacedNode], PlacedNode]] = {
     exp.Operator: ExpressionTree._binary,
     exp.Between: ExpressionTree._between,

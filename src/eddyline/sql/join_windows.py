@@ -182,11 +182,12 @@ def _check_as_of(
             hint=f"Add AND {lefts[0].input.alias}.… = {entry.input.alias}.{left_out[0]}.",
         )
     left = entries.index(lefts[0])
-    for said in differences:
-        later = (said.left, said.right) == (left, at)
+    for difference in differences:
+        later = (difference.left, difference.right) == (left, at)
         accepted = (">=", "=") if later else ("<=", "=")
-        is_plain = {said.left, said.right} == {left, at} and said.low == said.high == 0
-        if is_plain and said.operator not in accepted:
+        is_between = {difference.left, difference.right} == {left, at}
+        is_plain = is_between and difference.low == difference.high == 0
+        if is_plain and difference.operator not in accepted:
             raise UnsupportedError(
                 f"ASOF JOIN takes the latest row of {stream.name} at or before the time of {lefts[0].label}",
                 span=span,

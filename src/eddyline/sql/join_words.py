@@ -154,11 +154,11 @@ def signature_text(signature: Signature, text: str) -> str:
         OLDER: "how much older {} is",
     }
 
-    def said(found: re.Match[str]) -> str:
+    def column_words(found: re.Match[str]) -> str:
         name, own = called[int(found[1])], found[2]
         return marks[own].format(name) if own in marks else f"{name}.{own}"
 
-    return _JOINED.sub(said, text)
+    return _JOINED.sub(column_words, text)
 
 
 # --------------------------------------------------------------------------------------------- windows

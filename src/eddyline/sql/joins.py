@@ -90,24 +90,27 @@ def joined_shape(
         units_us=[UNIT_US[time_unit(entry.stream) or "us"] for entry in entries],
         expressions=_time_expressions(entries),
     )
-    keys, left, differences = _split_clauses(matching.clauses, times, parameters)
-    bounds = [found for said in differences for found in said.bounds]
+    keys, remaining_clauses, differences = _split_clauses(matching.clauses, times, parameters)
+    bounds = [found for difference in differences for found in difference.bounds]
     _refuse_unconnected(entries, matching.clauses)
     refuse_repeated_matches(entries, keys)
-    kept = retained_inputs(entries, keys, reach_of(len(entries), bounds), differences)
-    matching, reach = _bounded_condition(replace(matching, clauses=left), kept, [*bounds, *kept.bounds])
+    retained = retained_inputs(entries, keys, reach_of(len(entries), bounds), differences)
+    matching, reach = _bounded_condition(
+        replace(matching, clauses=remaining_clauses), retained, [*bounds, *retained.bounds]
+    )
     if outer:
-        refuse_undecided(entries, outer, kept.roles, reach)
-        _refuse_unrepeatable(left, outer)
-    signature = _signature(entries, kept.roles, keys, outer)
+        refuse_undecided(entries, outer, retained.roles, reach)
+        _refuse_unrepeatable(remaining_clauses, outer)
+    signature = _signature(entries, retained.roles, keys, outer)
     condition = normalised([bound.where]) if outer else matching
     # Of an outer join's left only WHERE can leave out rows, of its right only ON.
     local = tuple(
-        _local(place, condition.clauses if outer and not place else left) for place in range(len(entries))
+        _local(place, condition.clauses if outer and not place else remaining_clauses)
+        for place in range(len(entries))
     )
     return Shape(
         "",
-        tuple(replace(e.input, window=window) for e, window in zip(entries, kept.windows, strict=True)),
+        tuple(replace(e.input, window=window) for e, window in zip(entries, retained.windows, strict=True)),
         tuple(
             ProjectedColumn(p.name, fold(to_joined(p.expression, place_of), time_zone=time_zone))
             for p in bound.projection
@@ -246,20 +249,20 @@ def _split_clauses(
 ) -> tuple[tuple[JoinKey, ...], tuple[Clause, ...], list[TimeDifference]]:
     """The equalities between inputs, the clauses that are left, and what all of them say of event time."""
     keys: set[JoinKey] = set()
-    left: dict[tuple[Atom, ...], Clause] = {}
+    remaining_clauses: dict[tuple[Atom, ...], Clause] = {}
     differences: list[TimeDifference] = []
     for clause in clauses:
-        said = times.difference(clause)
-        if said is not None:
-            differences.append(said)
+        difference = times.difference(clause)
+        if difference is not None:
+            differences.append(difference)
         key = _key(clause, parameters)
         if key is not None:
             keys.add(key)
             continue
-        if said is not None:
-            clause = times.rewritten(clause, said)
-        left.setdefault(clause.atoms, clause)
-    return tuple(sorted(keys, key=_key_text)), tuple(left.values()), differences
+        if difference is not None:
+            clause = times.rewritten(clause, difference)
+        remaining_clauses.setdefault(clause.atoms, clause)
+    return tuple(sorted(keys, key=_key_text)), tuple(remaining_clauses.values()), differences
 
 
 def _key(clause: Clause, parameters: frozenset[int]) -> JoinKey | None:
@@ -332,9 +335,9 @@ def _signature(
     entries: Sequence[JoinEntry], roles: Sequence[Role], keys: tuple[JoinKey, ...], outer: str
 ) -> Signature:
     inputs = tuple(JoinInput(entry.stream.name, role) for entry, role in zip(entries, roles, strict=True))
-    said = [f"{entry.stream.lower()} {entry.role.value}" for entry in inputs]
-    said += [" ".join(map(str, _key_text(key))) for key in keys]
-    digest = hashlib.blake2s("\n".join([outer, *said]).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    parts = [f"{entry.stream.lower()} {entry.role.value}" for entry in inputs]
+    parts += [" ".join(map(str, _key_text(key))) for key in keys]
+    digest = hashlib.blake2s("\n".join([outer, *parts]).encode(), digest_size=_DIGEST_BYTES).hexdigest()
     streams = f" {_SIGNS[outer]} ".join(entry.stream for entry in inputs)
     return Signature(f"{streams} #{digest}", inputs, keys, outer)
 
@@ -346,13 +349,13 @@ def _key_text(key: JoinKey) -> tuple[int, int, str, str]:
 def _text(e: Expression) -> str:
     """A text that differs for expressions that differ, types and versions included."""
     if isinstance(e, Column):
-        said = repr(e.name)
+        text = repr(e.name)
     elif isinstance(e, Literal):
-        said = f"={e.value!r}"
+        text = f"={e.value!r}"
     elif isinstance(e, Variable):
-        said = f"#{e.number}"
+        text = f"#{e.number}"
     else:
         assert isinstance(e, (Call, UserCall)), f"{type(e).__name__} in a key"
         version = f"@{e.version}" if isinstance(e, UserCall) else ""
-        said = f"{e.function}{version}({', '.join(map(_text, e.arguments))})"
-    return f"{said}:{type_name(e.type)}"
+        text = f"{e.function}{version}({', '.join(map(_text, e.arguments))})"
+    return f"{text}:{type_name(e.type)}"

@@ -221,7 +221,7 @@ def _string(raw: str) -> Constant:
 
 
 def _letter(raw: str) -> Constant:
-    """A typed literal, a raw or binary string, an interval or a list: told apart by the word before the quote."""
+    """A typed literal, a raw or binary string, an interval or a list: the word before the quote says which."""
     first = raw[0].lower()
     if raw[1] in "'\"":
         return Constant(BINARY if first == "x" else STRING, raw)
@@ -292,7 +292,7 @@ _OPENING = re.compile(r"/\*|['\"`]")
 
 
 def refused_at(text: str) -> Span | None:
-    """Where the token stands that `lex` refuses: the first that cannot be classified."""
+    """The position of the token that `lex` refuses: the first that cannot be classified."""
     for match in _TOKEN.finditer(text):
         if match.lastindex == 2:
             try:

@@ -10,7 +10,7 @@ from eddyline.errors import ParseError, Span
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
 from eddyline.sql.lexer import Constant, Token
-from eddyline.sql.tree import expression_tree, query_tree
+from eddyline.sql.tree import query_tree
 
 _Root = TypeVar("_Root", bound=syntax.Node)
 
@@ -22,24 +22,20 @@ class ParsedText(Generic[_Root]):
     text: str
     root: _Root
     constants: Sequence[Constant]
-    spans: Sequence[Span]  # where each constant stands
+    spans: Sequence[Span]  # of each constant
     tokens: Sequence[Token]
     read_as_written: frozenset[int]  # constants that are part of a type
 
 
 def parse_query(text: str) -> ParsedText[syntax.QueryNode]:
     """The tree of a query. Raises ParseError, LimitError, UnsupportedError."""
-    return _parsed_text(text, query_tree)
+    return parsed_text(text, query_tree)
 
 
-def parse_expression(text: str) -> ParsedText[syntax.Node]:
-    """The tree of one expression."""
-    return _parsed_text(text, expression_tree)
-
-
-def _parsed_text(
+def parsed_text(
     text: str, build: Callable[[str, Sequence[Token], Sequence[Constant]], tuple[_Root, frozenset[int]]]
 ) -> ParsedText[_Root]:
+    """The tree that `build` makes of a text."""
     tokens, constants = _tokens(text)
     with deep_recursion():
         root, read_as_written = build(text, tokens, constants)

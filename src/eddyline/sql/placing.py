@@ -1,6 +1,6 @@
 """Lays what sqlglot read on the tokens of the text, so that nothing a user wrote is lost on the way.
 
-Each node knows the tokens it stands on, between two parts stands exactly the word that belongs there, and the whole covers the
+Each node knows the tokens it covers, between two parts is exactly the word that belongs there, and the whole covers the
 whole text. What does not fit is refused, as is every part of a sqlglot node that is set and not read.
 """
 
@@ -18,7 +18,7 @@ from eddyline.sql.refusals import Refusals, shortened_text
 
 
 class PlacedNode(NamedTuple):
-    """A node and the tokens it stands on, the parentheses around it included."""
+    """A node and the tokens it covers, the parentheses around it included."""
 
     node: Any
     first: int

@@ -206,7 +206,7 @@ class TokenReading:
         self._constants = constants
         self.words = [*words_of(tokens), "", "", ""]  # a look beyond the end finds nothing
         self.around: list[int] = []  # per token: the innermost (, [ or CASE around it, or -1
-        self.clauses: list[str] = []  # per token: the clause of the query it stands in
+        self.clauses: list[str] = []  # per token: the clause of the query it is in
         self.type_last: dict[int, int] = {}  # by first token of a type
         self._inside: dict[int, set[str]] = {}  # by opening parenthesis: the words directly inside
         self._framed_windows: set[int] = set()  # opening parentheses of windows whose frame has been met
@@ -253,12 +253,12 @@ class TokenReading:
         return is_there and at > 0 and self.words[at - 1] in ("LIKE", "ILIKE")
 
     def call_around(self, at: int) -> str:
-        """The function in whose parentheses a token stands, in capitals."""
+        """The function in whose parentheses a token is, in capitals."""
         opening = self.around[at] if at < len(self.around) else -1
         return self.words[opening - 1] if opening > 0 and self.words[opening] == "(" else ""
 
     def is_in_window(self, at: int) -> bool:
-        """Whether a token stands directly in the parentheses of OVER."""
+        """Whether a token is directly in the parentheses of OVER."""
         opening = self.around[at]
         return opening > 0 and self.words[opening] == "(" and self.kinds[opening - 1] is TokenType.OVER
 
@@ -354,14 +354,14 @@ class TokenReading:
         return self.is_list(at + 1) or is_path(self.tokens[at + 1])
 
     def _is_bare_alias(self, at: int, clause: str, opened: Sequence[int]) -> bool:
-        """Whether the word stands behind a column of SELECT, and nothing else does."""
+        """Whether the word follows a column of SELECT, and nothing else does."""
         if self.words[at] == "DISTINCT" and self.words[at - 1] in ("IS", "NOT"):  # i IS DISTINCT FROM 5
             return False
         is_end = self.words[at + 1] in (",", "FROM")
         return clause == "SELECT" and opened[-1] < 0 and is_end and self.words[at] not in RARELY_NAMES
 
     def _precedes_value(self, at: int, was_value_next: bool, *, is_inside: bool) -> bool:
-        """Whether a value may stand behind the token. Behind FROM and JOIN stands an input, behind AS and :: a name or type."""
+        """Whether a value may follow the token. Behind FROM and JOIN is an input, behind AS and :: a name or type."""
         word = self.words[at]
         if not word or word in (")", "]", "END", "AS", "::", "."):
             return word == "."
@@ -392,7 +392,7 @@ class TokenReading:
         return _NOWHERE if is_misplaced else TokenType.IDENTIFIER
 
     def _is_keyword(self, at: int, word: str, before: str, after: str) -> bool:
-        """Whether the grammar has a place for the word where it stands."""
+        """Whether the grammar has a place for the word where it is."""
         if word in _WITH_BY:
             return after == "BY" and (word == "GROUP" or self.is_in_window(at))
         if word in _JOIN_WORDS:
@@ -429,6 +429,6 @@ class TokenReading:
         return word in RESERVED and word in _KEYWORDS
 
     def _is_worded(self, at: int) -> bool:
-        """Whether the token stands in a call with words between its arguments."""
+        """Whether the token is in a call with words between its arguments."""
         opening = self.around[at]
         return opening > 0 and self.kinds[opening - 1] is TokenType.VAR

@@ -107,7 +107,7 @@ class Refusals:
     # ---------------------------------------------------------------- sentences
 
     def span(self, at: int) -> Span:
-        """Where a token stands; beyond the last one, the place just after it."""
+        """The position of a token; beyond the last one, the place just after it."""
         if at < len(self._tokens):
             return self._tokens[at].span
         end = self._tokens[-1].span.end
@@ -158,7 +158,7 @@ class Refusals:
             raise self.unsupported_error(
                 1,
                 "SELECT DISTINCT",
-                "Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is told once for each sym "
+                "Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is sent once for each sym "
                 "(docs/alerts.md).",
             )
         for at in range(1, len(self._tokens)):

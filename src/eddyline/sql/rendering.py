@@ -42,7 +42,7 @@ _LEVELS = (  # loosest first
 )
 _LEVEL = {name: level for level, names in enumerate(_LEVELS) for name in names}
 _TIGHT = len(_LEVELS)
-_TESTS = ("in", "not in", "like", "ilike", "rlike")  # NOT stands in the middle of them
+_TESTS = ("in", "not in", "like", "ilike", "rlike")  # NOT is in the middle of them
 _SHOWN_VALUES = 8  # of an IN list
 
 

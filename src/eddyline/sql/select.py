@@ -120,15 +120,15 @@ def _stream(node: syntax.InputNode, streams: Streams) -> Stream:
 
 
 def _check_aliases(nodes: Sequence[syntax.InputNode]) -> None:
-    seen: set[str] = set()
+    aliases: set[str] = set()
     for node in nodes:
-        if node.alias.lower() in seen:
+        if node.alias.lower() in aliases:
             raise AmbiguousNameError(
                 f"two inputs are called {node.alias}",
                 span=node.span,
                 hint=f"Give one another name: {node.stream} AS other.",
             )
-        seen.add(node.alias.lower())
+        aliases.add(node.alias.lower())
 
 
 def _inputs(
@@ -231,21 +231,21 @@ def _projection(
 
 
 def _named_columns(
-    columns: Sequence[Column], query: syntax.QueryNode, taken: Mapping[str, str]
+    columns: Sequence[Column], query: syntax.QueryNode, used_names: Mapping[str, str]
 ) -> list[ProjectedColumn]:
     """The columns * stands for. Where inputs of a join have the same name for one, the later ones are called `alias_name`; what
-    the inputs are joined by with USING stands there once."""
+    the inputs are joined by with USING is there once."""
     merged = {name.lower() for node in query.inputs for name, _ in node.using}
     first = query.inputs[0].alias
-    seen: set[str] = set(taken)
+    names: set[str] = set(used_names)
     found: list[ProjectedColumn] = []
     for column in columns:
         name = column.name
-        if name.lower() in seen and column.input:
+        if name.lower() in names and column.input:
             if name.lower() in merged and column.input != first:
                 continue
             name = f"{column.input}_{name}"
-        seen.add(name.lower())
+        names.add(name.lower())
         found.append(ProjectedColumn(name, column))
     return found
 
@@ -256,10 +256,10 @@ def _star_columns(star: syntax.Star, scope: Scope) -> list[Column]:
     for name in star.hidden:
         parts = name.parts if star.input is None or len(name.parts) > 1 else (star.input, *name.parts)
         hidden.add(scope.column(parts, name.span))
-    kept = [column for column in columns if column not in hidden]
-    if not kept:
+    shown_columns = [column for column in columns if column not in hidden]
+    if not shown_columns:
         raise ParseError("* EXCEPT leaves no column", span=star.span)
-    return kept
+    return shown_columns
 
 
 def _column_name(node: syntax.Node) -> str | None:
@@ -272,7 +272,7 @@ def _column_name(node: syntax.Node) -> str | None:
 def _text_name(parsed: ParsedText[syntax.QueryNode], span: Span, constants: Constants) -> str:
     """The text of an expression, evenly spaced. Its constants are part of the name, so they stay as written."""
     tokens_span = tokens_of(span, parsed.tokens)
-    assert tokens_span is not None, f"no token stands in {span}"
+    assert tokens_span is not None, f"no token is in {span}"
     pieces: list[str] = []
     before: Token | None = None
     for token in parsed.tokens[tokens_span.start : tokens_span.end]:

@@ -226,16 +226,16 @@ class _Grammar(Cursor):
                     span=span,
                     hint=did_you_mean(column, names, noun="column"),
                 )
-        said = {k.lower(): v for k, v in properties}
-        plain = Stream(name, pa.schema(fields), properties=tuple(said.items()))
-        timed = with_time(plain, said.pop("time", None))
-        time, said = timed.time, {k: v for k, v in timed.properties if k != "time"}
+        properties_by_name = {k.lower(): v for k, v in properties}
+        plain = Stream(name, pa.schema(fields), properties=tuple(properties_by_name.items()))
+        timed = with_time(plain, properties_by_name.pop("time", None))
+        time, properties_by_name = timed.time, {k: v for k, v in timed.properties if k != "time"}
         if time is not None and time.lower() not in spelt:
             raise UnknownNameError(
                 f"there is no column {time} to be the time", hint=did_you_mean(time, names, noun="column")
             )
         try:
-            lateness_us = duration_us(said.pop("lateness", 0))
+            lateness_us = duration_us(properties_by_name.pop("lateness", 0))
         except PropertyError as error:
             raise PropertyError(f"property lateness: {error.problem}", hint=error.hint) from None
         stream = Stream(
@@ -246,7 +246,7 @@ class _Grammar(Cursor):
             tuple(spelt[column.lower()] for column, _ in key),
             source,
             options,
-            tuple(said.items()),
+            tuple(properties_by_name.items()),
         )
         return CreateStream(self._whole(), checked_join_properties(stream), replace, if_not_exists)
 

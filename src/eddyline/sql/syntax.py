@@ -1,4 +1,4 @@
-"""Syntax trees: what the text says, before names and types. Each node knows where it stands in the text."""
+"""Syntax trees: what the text says, before names and types. Each node knows its position in the text."""
 
 from __future__ import annotations
 

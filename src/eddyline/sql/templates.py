@@ -179,15 +179,15 @@ class SlotConstants:
 
     def keep(self, used: set[int]) -> dict[int, int]:
         """Forget the slots of parameters that only ever appear as another type; old numbers to new ones."""
-        kept = [n for n, slot in enumerate(self.slots) if slot.name is None or n in used]
-        renumbered = {old: new for new, old in enumerate(kept)}
+        retained_slots = [n for n, slot in enumerate(self.slots) if slot.name is None or n in used]
+        renumbered = {old: new for new, old in enumerate(retained_slots)}
         self.slots = [replace(self.slots[old], index=new) for old, new in renumbered.items()]
-        self.numbers = [self.numbers[old] for old in kept]
+        self.numbers = [self.numbers[old] for old in retained_slots]
         return renumbered
 
     def _not_a_parameter(self, number: int) -> UnsupportedError:
         return UnsupportedError(
-            f"parameter {self._constants[number].raw} stands where only a literal can",
+            f"parameter {self._constants[number].raw} is used where only a literal can be",
             span=self._spans[number],
             hint="Write the value into the text.",
         )

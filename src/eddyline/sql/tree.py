@@ -85,7 +85,7 @@ class _QueryTree(ExpressionTree):
         return QueryNode(projection, inputs, where, group_by, having, qualify, span=self._span(0, at - 1))
 
     def _clause(self, e: exp.Expr, key: str, word: str, at: int) -> tuple[Node | None, int]:
-        """The condition of a clause if it stands here, and the place after it."""
+        """The condition of a clause if it is here, and the place after it."""
         clause = e.args.get(key)
         if self._words[at] != word or clause is None:
             return None, at
@@ -106,7 +106,7 @@ class _QueryTree(ExpressionTree):
         return PlacedNode(ProjectedNode(expression.node, alias, span=span), expression.first, last)
 
     def _alias(self, e: exp.Expr, at: int) -> tuple[int, str]:
-        """The name given to what ends before `at`, and where it stands."""
+        """The name given to what ends before `at`, and its position."""
         at += self._words[at] == "AS"
         return at, self._identifier(e, at)
 
@@ -143,7 +143,7 @@ class _QueryTree(ExpressionTree):
     def _input(
         self, e: exp.Expr, at: int, join: str = "", joined: exp.Expr | None = None
     ) -> tuple[InputNode, int]:
-        """An entry of FROM that stands here, and the place after it."""
+        """An entry of FROM at this place, and the place after it."""
         first = at
         if isinstance(e, exp.Stream):
             self._check_read(e, "this")
@@ -172,7 +172,7 @@ class _QueryTree(ExpressionTree):
         return InputNode(stream, stream_span, alias, recent, join, on, using, span=span), at
 
     def _stream(self, parts: Sequence[exp.Expr], first: int) -> tuple[str, Span, int]:
-        """The name of a stream, where it stands, and the place after it."""
+        """The name of a stream, its position, and the place after it."""
         if self._words[first] in NOT_ALIASES:
             raise self._complaint(first)
         names = [self._identifier(part, first + 2 * n) for n, part in enumerate(parts)]

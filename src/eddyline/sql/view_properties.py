@@ -23,10 +23,10 @@ _UNITS_BYTES = {
 _EMITS = ("changes", "final", "request")
 
 
-def properties(given: Mapping[str, Any]) -> Properties:
+def properties(values: Mapping[str, Any]) -> Properties:
     """The properties of a view from names and values as users write them. `for` may be spelt `for_`."""
     found: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         word = name.lower().removesuffix("_")
         reader = _READERS.get(word)
         if reader is None:

@@ -32,7 +32,7 @@ BUDGET = 0.05  # extra seconds by useful seconds
 TRICKLE = 1 / 20  # of the steady rate
 
 COMPARED_ROWS = (500, 8_000)  # how many rows are compared at once: soon for large moves, later for small ones
-REFERENCE_ROWS = 20_000  # what they are compared with; then it stands, so that a slow drift shows too
+REFERENCE_ROWS = 20_000  # what they are compared with; then it stays fixed, so that a slow drift shows too
 SIGNIFICANT = 5.0  # standard deviations
 LEAST_MOVE = 0.03  # of a share of rows
 COST_MOVE = 1.5  # times, up or down
@@ -124,9 +124,9 @@ class ChangeDetector:
     def observe(self, observation: BatchObservation) -> Advice:
         """Take in the measurements of a batch; the rate of the advice is for another batch of its size."""
         drifts: list[Drift] = []
-        asked, passed = observation.asked_rows.tolist(), observation.passed_rows.tolist()
+        n_asked, n_passed = observation.asked_rows.tolist(), observation.passed_rows.tolist()
         for k, (share, cost) in enumerate(zip(self._shares, self._costs, strict=True)):
-            drifts += share.compared(k, observation.places[k], asked[k], passed[k])
+            drifts += share.compared(k, observation.places[k], n_asked[k], n_passed[k])
             drifts += cost.compared(k, float(observation.cost_s[k]))
         if any(drift.what == "pass rate" for drift in drifts):
             self._begin()
@@ -171,12 +171,12 @@ class _Share:
         self._n = self._n_passed = 0  # the reference
         self._now = [(0, 0)] * len(COMPARED_ROWS)
 
-    def compared(self, k: int, place: Hashable, asked: int, passed: int) -> list[Drift]:
+    def compared(self, k: int, place: Hashable, n_new: int, n_new_passed: int) -> list[Drift]:
         if place != self._place:
             self._begin(place)
         for scale, n_needed in enumerate(COMPARED_ROWS):
             n, n_passed = self._now[scale]
-            n, n_passed = n + asked, n_passed + passed
+            n, n_passed = n + n_new, n_passed + n_new_passed
             if n >= n_needed:
                 if self._has_moved(n, n_passed):
                     return [Drift(k, "pass rate", self._n_passed / self._n, n_passed / n)]

@@ -1,8 +1,8 @@
 """What the last rounds took: rows, matches, bytes, processor time and waiting, for each stage.
 
 Records are kept in memory and, with a home, as lines of JSON in a file beside the catalog. That file begins anew when it is full,
-and the one before it stays, so at least `KEPT` rounds can be looked back on. It is not flushed round by round: after a power cut
-the newest records may be missing, which loses no result.
+and the one before it stays, so at least `MAX_RECORDS` rounds can be looked back on. It is not flushed round by round: after a
+power cut the newest records may be missing, which loses no result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-KEPT = 2_000  # rounds
+MAX_RECORDS = 2_000  # rounds
 _FILES = ("rounds.jsonl", "rounds.before.jsonl")
 
 
@@ -63,7 +63,7 @@ class RoundRecords:
 
     def __init__(self, folder: Path | None = None) -> None:
         """With a folder, go on with what is kept there."""
-        self._records: deque[RoundRecord] = deque(maxlen=KEPT)
+        self._records: deque[RoundRecord] = deque(maxlen=MAX_RECORDS)
         self._folder = folder
         self._file: TextIO | None = None
         self._n_in_file = 0
@@ -93,7 +93,7 @@ class RoundRecords:
 
     def _open(self, folder: Path) -> TextIO:
         newest, before = (folder / name for name in _FILES)
-        if self._n_in_file >= KEPT:
+        if self._n_in_file >= MAX_RECORDS:
             self.close()
             newest.replace(before)
             self._n_in_file = 0

@@ -1,7 +1,7 @@
 """The outbox: the results of a round as one immutable file.
 
 A file holds one Arrow stream per part, each behind its length: the projected columns, and before them `_query`, `_generation`,
-`_arrival`, `_sign` and `_late`, which identify a result and say what it is. Behind them stands what is no part of the result and
+`_arrival`, `_sign` and `_late`, which identify a result and say what it is. Behind them follows what is no part of the result and
 the metadata of the stream counts: what functions that are not deterministic gave, a column for each call; of joins, the arrival
 numbers of the rows a result is made of, a column for each input.
 """

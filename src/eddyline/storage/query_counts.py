@@ -51,8 +51,8 @@ def write_counts(
 def read_counts(folder: Path) -> QueryCounts | None:
     """What was kept last; None if there is nothing that can be read."""
     try:
-        with np.load(folder / FILE, allow_pickle=False) as kept:
-            dead = dict(zip(kept["dead_ids"].tolist(), kept["dead"].tolist(), strict=True))
-            return QueryCounts(int(kept["round"]), kept["ids"], kept["results"], dead)
+        with np.load(folder / FILE, allow_pickle=False) as arrays:
+            dead = dict(zip(arrays["dead_ids"].tolist(), arrays["dead"].tolist(), strict=True))
+            return QueryCounts(int(arrays["round"]), arrays["ids"], arrays["results"], dead)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None

@@ -39,16 +39,16 @@ class RecentRows:
 
     def last(self, n_rows: int, schema: pa.Schema, *, since_version: int = 0) -> pa.RecordBatch:
         """The newest rows of rounds from `since_version` on, oldest first, in the stream's schema of now."""
-        taken: list[pa.RecordBatch] = []
+        newest_batches: list[pa.RecordBatch] = []
         for version, batch in reversed(self._batches):
             if n_rows <= 0 or version < since_version:
                 break
             rows = batch.rows.slice(max(0, len(batch) - n_rows))
-            taken.append(_in_schema(rows, schema))
+            newest_batches.append(_in_schema(rows, schema))
             n_rows -= rows.num_rows
-        if not taken:
+        if not newest_batches:
             return _empty(schema)
-        return pa.concat_batches(taken[::-1])
+        return pa.concat_batches(newest_batches[::-1])
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -41,8 +41,8 @@ def write_table(file: BinaryIO, blocks: Iterable[TableBlock]) -> None:
         marks = [pa.array(mark) for mark in (*known, block.arrival, block.time_us, block.is_delete)]
         names = _MARKS[-len(marks) :]
         fields = [*block.rows.schema, *(pa.field(n, m.type) for n, m in zip(names, marks, strict=True))]
-        said = {_STREAM: block.stream.encode()} | ({_HAS_VERSION: b"true"} if has_version else {})
-        schema = pa.schema(fields, said)
+        metadata = {_STREAM: block.stream.encode()} | ({_HAS_VERSION: b"true"} if has_version else {})
+        schema = pa.schema(fields, metadata)
         write_block(file, pa.RecordBatch.from_arrays([*block.rows.columns, *marks], schema=schema))
 
 

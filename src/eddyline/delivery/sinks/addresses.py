@@ -1,6 +1,6 @@
 """Where a webhook may go: its name is resolved once, every address it has is judged, and the connection goes to one of those.
 
-A name can stand for anything, also for something inside the network this engine runs in: a database, the metadata of a cloud, the
+A name can resolve to anything, also to something inside the network this engine runs in: a database, the metadata of a cloud, the
 engine itself. So only addresses of the public internet are taken, unless the settings say otherwise. What counts is the address,
 however it was written: 127.1, 2130706433, 0x7f.1 and localhost are all the same to the resolver. The name server
 cannot give one address to be judged and another to be used, since the name is resolved once.
@@ -39,7 +39,7 @@ _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")  # NAT64: an IPv4 address as
 
 
 class AddressRefused(Exception):
-    """The name stands for an address that is not on the public internet."""
+    """The name resolves to an address that is not on the public internet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def checked_addresses(
     except UnicodeError:  # no name of a host is written like that
         raise OSError("the name of the host cannot be looked up") from None
     if not found:
-        raise OSError("the name of the host stands for no address")
+        raise OSError("the name of the host resolves to no address")
     if not allow_private:
         for address in found:
             if not is_public(address.ip):

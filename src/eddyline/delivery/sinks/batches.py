@@ -84,28 +84,28 @@ class Batch(Protocol):
 
     @property
     def number(self) -> int:
-        """Where in the order of all it stands: the round, or the id of the last message."""
+        """The position in the order of all batches: the round, or the id of the last message."""
         ...
 
     @property
     def rows(self) -> pa.RecordBatch:
-        """All of it as columns."""
+        """All entries, as columns."""
         ...
 
     def lines(self) -> list[str]:
-        """A JSON object each."""
+        """One JSON object for each entry."""
         ...
 
     def text_lines(self, time_zone: str) -> list[str]:
-        """A line for people each."""
+        """One readable line for each entry."""
         ...
 
     def queries(self) -> list[str]:
-        """The query of each."""
+        """The name of the query of each entry."""
         ...
 
     def items(self) -> list[Item]:
-        """One by one."""
+        """The entries, one by one."""
         ...
 
 
@@ -113,7 +113,7 @@ class Batch(Protocol):
 class ResultBatch:
     """Results of one round that have the same columns, by arrival, then query.
 
-    Query id, generation and arrival number identify a result; a sink that is given one twice can tell.
+    Query id, generation and arrival number identify a result; a sink can detect one that comes twice.
     """
 
     number: int  # the round
@@ -212,9 +212,9 @@ class MessageBatch:
         lines = []
         for message in self.messages:
             key = ", ".join(f"{name}={_value_text(value)}" for name, value in message.key.items())
-            said = " ".join(message.message.split())  # one line each
+            text = " ".join(message.message.split())  # one line each
             what = f"{message.status} {message.severity}".rstrip()
-            lines.append(f"{what} {message.query}{f' ({key})' if key else ''}: {said}".rstrip())
+            lines.append(f"{what} {message.query}{f' ({key})' if key else ''}: {text}".rstrip())
         return lines
 
     def queries(self) -> list[str]:
@@ -267,13 +267,13 @@ def result_batch(
 
 def _own_names(fields: Sequence[pa.Field]) -> list[pa.Field]:
     """Every column under a name of its own: a mark, or a column before it, may have the name already."""
-    taken = set(MARKS.names)
+    used_names = set(MARKS.names)
     named = []
     for f in fields:
         name, n = f.name, 1
-        while name in taken:
+        while name in used_names:
             n += 1
             name = f"{f.name}_{n}"
-        taken.add(name)
+        used_names.add(name)
         named.append(f.with_name(name))
     return named

@@ -26,7 +26,7 @@ def json_body(items: Sequence[Item], *, sink: str, home_id: str, delivery: str) 
 
 
 def alertmanager_body(items: Sequence[Item], *, public_url: str | None) -> bytes:
-    """A list of alerts. What tells one from another are its labels: the query, its owner, its severity and its key."""
+    """A list of alerts. An alert is identified by its labels: the query, its owner, its severity and its key."""
     return json.dumps([_alert(item, public_url) for item in items]).encode()
 
 

@@ -114,10 +114,10 @@ class SinkFeed:
         """Give it the results of later rounds, up to `last_round`. Raises SinkError; they will be given again."""
         self._settle()
         try:
-            for number, given in rounds:
+            for number, parts in rounds:
                 if number <= self._read_to:
                     continue
-                batches = self._selected_batches(number, given)
+                batches = self._selected_batches(number, parts)
                 if batches:
                     if not self.sink.has_room(number, sum(map(len, batches))):
                         self._flush()
@@ -187,8 +187,8 @@ class SinkFeed:
             np.stack([part.query_ids, part.generations], axis=1), axis=0, return_inverse=True
         )
         facts = [self._facts_of(int(query_id), int(generation)) for query_id, generation in keys]
-        wanted = np.array([self._selection.has(each) for each in facts], dtype=bool)
-        pairs = np.flatnonzero(wanted[places.reshape(-1)])
+        is_selected = np.array([self._selection.has(each) for each in facts], dtype=bool)
+        pairs = np.flatnonzero(is_selected[places.reshape(-1)])
         if not len(pairs):
             return None
         names = {int(query_id): each.name for (query_id, _), each in zip(keys, facts, strict=True)}
@@ -201,8 +201,8 @@ class MessageFeed(SinkFeed):
     A sink is given messages of one round at a time, `at_once` at most. Wherever reading starts again, the cuts are the same.
     """
 
-    def __init__(self, *given: Any, at_once: int, **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(self, *arguments: Any, at_once: int, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._at_once = at_once
 
     def offer_messages(self, messages: Iterable[Message], last_id: int) -> None:
@@ -212,8 +212,8 @@ class MessageFeed(SinkFeed):
     def _message_batches(self, messages: Iterable[Message]) -> Iterator[tuple[int, Sequence[Batch]]]:
         for _, of_round in itertools.groupby(messages, key=lambda message: message.round):
             sent = (message for message in of_round if message.silence is None)
-            wanted = ((m, f) for m in sent if self._selection.has(f := self._facts(m)))
-            while chunk := list(itertools.islice(wanted, self._at_once)):
+            selected_messages = ((m, f) for m in sent if self._selection.has(f := self._facts(m)))
+            while chunk := list(itertools.islice(selected_messages, self._at_once)):
                 lasting = frozenset(m.id for m, facts in chunk if facts.resolves)
                 batch = MessageBatch([m for m, _ in chunk], lasting)
                 yield batch.number, [batch]

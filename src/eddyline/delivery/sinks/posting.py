@@ -81,14 +81,14 @@ def target_of(url: str) -> Target:
 
 
 def connect_to(address: Address, timeout_s: float) -> socket.socket:
-    made = socket.socket(address.family, socket.SOCK_STREAM)
+    connection = socket.socket(address.family, socket.SOCK_STREAM)
     try:
-        made.settimeout(timeout_s)
-        made.connect(address.place)
+        connection.settimeout(timeout_s)
+        connection.connect(address.place)
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection
 
 
 class Poster:
@@ -155,19 +155,19 @@ class Poster:
             if left_s <= 0:
                 raise TimeoutError
             try:
-                made = self._connect(address, left_s)
+                connection = self._connect(address, left_s)
             except OSError as error:
                 failure = error
                 continue
-            line = self._line = _Line(made, self._clock)
+            line = self._line = _Line(connection, self._clock)
             if self._is_interrupted:
                 raise ConnectionAbortedError
-            made.settimeout(max(deadline - self._clock(), 0.001))
+            connection.settimeout(max(deadline - self._clock(), 0.001))
             with contextlib.suppress(OSError):  # not every socket has it
-                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if target.scheme == "https":
                 self._tls = self._tls or ssl.create_default_context()
-                line.socket = self._tls.wrap_socket(made, server_hostname=target.host)
+                line.socket = self._tls.wrap_socket(connection, server_hostname=target.host)
             return line
         raise failure
 
@@ -227,7 +227,7 @@ class _Line:
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """The connection outlives the answer; who opened it closes it."""
+        """Keep the connection open: it outlives the answer, and its opener closes it."""
 
     def _left_s(self) -> float:
         left_s = self.deadline - self._clock()

@@ -92,4 +92,4 @@ class StdoutSink:
 
 
 def _closed_error() -> SinkClosedError:
-    return SinkClosedError("whoever read standard output has gone")
+    return SinkClosedError("the reader of standard output has gone")

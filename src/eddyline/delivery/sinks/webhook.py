@@ -293,8 +293,8 @@ class WebhookSink:
             status = str(answer.status)
         if 300 <= answer.status < 400:
             return f"{status}; redirects are not followed"
-        said = "".join(c if c.isprintable() else " " for c in answer.text[:SHOWN_ANSWER]).strip()
-        return status if self._webhook.is_secretive or not said else f"{status}: {said}"
+        body = "".join(c if c.isprintable() else " " for c in answer.text[:SHOWN_ANSWER]).strip()
+        return status if self._webhook.is_secretive or not body else f"{status}: {body}"
 
 
 def delivery_of(items: Sequence[Item]) -> str:

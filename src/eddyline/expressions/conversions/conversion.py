@@ -34,10 +34,10 @@ class Conversion:
             problems.append((lists, error))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         lists_of = pa.ListArray.from_arrays(pa.array(offsets), self.values, type=to)
-        kept = is_list
+        is_valid = is_list
         for mask, _ in problems:
-            kept = pc.and_(kept, pa.array(~mask))
-        return Conversion(pc.if_else(kept, lists_of, pa.scalar(None, to)), tuple(problems))
+            is_valid = pc.and_(is_valid, pa.array(~mask))
+        return Conversion(pc.if_else(is_valid, lists_of, pa.scalar(None, to)), tuple(problems))
 
 
 def checked_conversion(values: pa.Array, bad: Mask | None, error: str) -> Conversion:

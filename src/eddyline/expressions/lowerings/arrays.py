@@ -139,9 +139,10 @@ def _register_extreme(name: str, sign: int, which: str) -> None:
         arrays = frame.array(arguments[0])
         lists = Lists.of(arrays)
         items = lists.items(arrays.values)
-        kept = np.flatnonzero(~_nulls(items))
-        rows = lists.rows[kept]
-        order = kept[np.lexsort((sign * ranks(items)[kept], rows))]  # stable: the first among equals
+        non_null_places = np.flatnonzero(~_nulls(items))
+        rows = lists.rows[non_null_places]
+        stable_order = np.lexsort((sign * ranks(items)[non_null_places], rows))  # the first among equals
+        order = non_null_places[stable_order]
         first = np.searchsorted(lists.rows[order], np.arange(frame.n_rows))
         is_there = np.bincount(rows, minlength=frame.n_rows) > 0
         if not len(order):
@@ -179,7 +180,7 @@ def _sort_array(arguments: Sequence[Evaluation], expression: Call, frame: Frame)
     typing=takes(_comparable_array),
     arguments=1,
     signature="array_distinct(array)",
-    summary="Each value once, where it stands first.",
+    summary="Each value once, where it occurs first.",
 )
 def _array_distinct(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     arrays = frame.array(arguments[0])
@@ -187,11 +188,11 @@ def _array_distinct(arguments: Sequence[Evaluation], expression: Call, frame: Fr
     items = lists.items(arrays.values)
     codes = ranks(items)
     _, first = np.unique(lists.rows * (int(codes.max(initial=0)) + 1) + codes, return_index=True)
-    kept = np.sort(first)
+    first_places = np.sort(first)
     if is_floating(items.type):
         items = pc.add(items, pa.scalar(0.0, items.type))  # -0.0 is shown as 0.0
-    sizes = np.bincount(lists.rows[kept], minlength=frame.n_rows)
-    return Evaluation(lists.rebuilt(items.take(pa.array(kept)), sizes))
+    sizes = np.bincount(lists.rows[first_places], minlength=frame.n_rows)
+    return Evaluation(lists.rebuilt(items.take(pa.array(first_places)), sizes))
 
 
 # ------------------------------------------------------------------------------------------ text
@@ -227,8 +228,8 @@ def _array_join(arguments: Sequence[Evaluation], expression: Call, frame: Frame)
         filled = pc.coalesce(items, shown.take(pa.array(lists.rows)))
         texts = pc.binary_join(lists.rebuilt(filled), separators)
         return Evaluation(pc.if_else(shown.is_valid(), texts, pa.scalar(None, STRING)), errors)
-    kept = lists.rebuilt(items.filter(pa.array(is_kept)), lists.count(is_kept))
-    return Evaluation(pc.binary_join(kept, separators), errors)
+    non_null_lists = lists.rebuilt(items.filter(pa.array(is_kept)), lists.count(is_kept))
+    return Evaluation(pc.binary_join(non_null_lists, separators), errors)
 
 
 def _text_lengths(

@@ -48,16 +48,16 @@ def _array_or_map(e: Expression) -> Expression:
 
 def _map_key(map_: Expression, key: Expression) -> Expression:
     """A key the map may have."""
-    wanted = map_.type.key_type
-    if is_nested(wanted):
+    key_type = map_.type.key_type
+    if is_nested(key_type):
         raise argument_error("a map with plain keys", map_)
     if key.type == NULL:
-        raise argument_error(type_name(wanted), key)
-    if common_type([wanted, key.type]) == wanted:
-        return coerce(key, wanted)
-    if is_integer(wanted) and is_integer(key.type):  # a wider constant, such as 1L for a MAP<INT, …>
-        return cast(key, wanted, span=key.span)
-    raise argument_error(type_name(wanted), key)
+        raise argument_error(type_name(key_type), key)
+    if common_type([key_type, key.type]) == key_type:
+        return coerce(key, key_type)
+    if is_integer(key_type) and is_integer(key.type):  # a wider constant, such as 1L for a MAP<INT, …>
+        return cast(key, key_type, span=key.span)
+    raise argument_error(type_name(key_type), key)
 
 
 # ------------------------------------------------------------------------------------------ size
@@ -163,13 +163,17 @@ def _make_map(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -
         frame.fail(is_twice, "DUPLICATED_MAP_KEY", "a key is in the map twice"),
     )
     bad = no_key | is_twice
-    kept = pa.array(np.flatnonzero(~bad[rows]))
+    good_places = pa.array(np.flatnonzero(~bad[rows]))
     offsets = np.concatenate(([0], np.cumsum(np.where(bad, 0, n_entries)))).astype(np.int32)
     mask = pa.array(bad) if bad.any() else None
-    made = pa.MapArray.from_arrays(
-        pa.array(offsets, pa.int32()), keys.take(kept), values.take(kept), type=expression.type, mask=mask
+    maps = pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()),
+        keys.take(good_places),
+        values.take(good_places),
+        type=expression.type,
+        mask=mask,
     )
-    return Evaluation(made, errors)
+    return Evaluation(maps, errors)
 
 
 def _field_name(e: Expression) -> str:
@@ -284,8 +288,8 @@ def _element(arguments: Sequence[Evaluation], expression: Call, frame: Frame) ->
 def _value_of(maps: pa.Array, keys: pa.Array) -> pa.Array:
     """The value of each row's key, NULL if the map has no such key."""
     lists = Lists.of(maps)
-    wanted = keys.take(pa.array(lists.rows))
-    place = lists.first(same(lists.items(maps.keys), wanted))
+    key_per_entry = keys.take(pa.array(lists.rows))
+    place = lists.first(same(lists.items(maps.keys), key_per_entry))
     return at_indices(maps.items, lists.starts + place, place >= 0)
 
 
@@ -324,14 +328,14 @@ def _register_element_at(name: str, error: str | None, outside: str) -> None:
             return Evaluation(_value_of(collection, at))
         index, known = numbers(at).astype(np.int64), valid(at)
         sizes = Lists.of(collection).sizes
-        asked = collection.is_valid().to_numpy(zero_copy_only=False)
-        asked = asked if known is None else asked & known
+        is_known = collection.is_valid().to_numpy(zero_copy_only=False)
+        is_known = is_known if known is None else is_known & known
         zero: ErrorCodes | None = frame.fail(
-            asked & (index == 0), INDEX_ZERO, "elements are counted from 1, or back from -1"
+            is_known & (index == 0), INDEX_ZERO, "elements are counted from 1, or back from -1"
         )
         places = np.where(index > 0, index - 1, sizes + index)
-        taken = _elements_at(collection, np.where(index == 0, -1, places), known, frame, error)
-        return Evaluation(taken.values, merge_errors(zero, taken.errors))
+        elements = _elements_at(collection, np.where(index == 0, -1, places), known, frame, error)
+        return Evaluation(elements.values, merge_errors(zero, elements.errors))
 
 
 def _element_at_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:

@@ -1,4 +1,4 @@
-"""Comparisons: NULL passes none; NaN equals itself and stands above all numbers; -0.0 equals 0.0; text goes by code point."""
+"""Comparisons: NULL passes none; NaN equals itself and is above all numbers; -0.0 equals 0.0; text goes by code point."""
 
 from __future__ import annotations
 

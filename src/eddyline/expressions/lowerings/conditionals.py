@@ -32,11 +32,11 @@ Typed = tuple[Sequence[Expression], pa.DataType]
 
 
 def _case_typing(arguments: Sequence[Expression]) -> Typed:
-    given = list(arguments)
-    if len(given) % 2 == 0:
-        given.append(Literal(NULL, None))
-    conditions = [coerce(e, BOOLEAN) for e in given[:-1:2]]
-    results, common = coerce_all([*given[1::2], given[-1]], "CASE")
+    parts = list(arguments)
+    if len(parts) % 2 == 0:
+        parts.append(Literal(NULL, None))
+    conditions = [coerce(e, BOOLEAN) for e in parts[:-1:2]]
+    results, common = coerce_all([*parts[1::2], parts[-1]], "CASE")
     ordered: list[Expression] = []
     for condition, result in zip(conditions, results, strict=False):
         ordered += [condition, result]
@@ -61,12 +61,12 @@ def _case(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     branches: list[tuple[Expression, Mask]] = []
     for condition, result in zip(pairs[::2], pairs[1::2], strict=True):
         truth = evaluate_where(condition, is_open, frame, evaluate)
-        taken = is_open & as_mask(truth.values, frame.n_rows)
-        is_open = is_open & ~taken
+        is_true = is_open & as_mask(truth.values, frame.n_rows)
+        is_open = is_open & ~is_true
         if truth.errors is not None:
             errors = merge_errors(errors, truth.errors)
             is_open = is_open & (truth.errors == 0)
-        branches.append((result, taken))
+        branches.append((result, is_true))
     branches.append((otherwise, is_open))
     return _assembled_branches(expression.type, branches, errors, frame, evaluate)
 

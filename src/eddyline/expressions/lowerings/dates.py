@@ -166,9 +166,9 @@ def _last_day(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -
     summary="The first such day of the week after the date; weekdays are MO, MON or MONDAY.",
 )
 def _next_day(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
-    wanted = rowwise(_weekday, arguments[1:], frame, INT)
-    (days, weekday), known = operands([arguments[0], wanted], frame)
-    errors = wanted.errors
+    weekdays = rowwise(_weekday, arguments[1:], frame, INT)
+    (days, weekday), known = operands([arguments[0], weekdays], frame)
+    errors = weekdays.errors
     if errors is not None:
         errors = np.where(frame.array(arguments[0]).is_valid(), errors, np.int32(0))
     ahead = days + 1 + (weekday - (days + 4)) % 7  # 1970-01-01 was a Thursday: day 3 from Monday
@@ -250,8 +250,8 @@ def _make_date(arguments: Sequence[Evaluation], expression: Call, frame: Frame) 
     if errors is not None:
         known = errors == 0 if known is None else known & (errors == 0)
     safe = [np.where(bad, 1, part) for part in (year, month, day_of_month)]
-    made = _as_dates(civil.days_from_civil(*safe), known, frame)
-    return Evaluation(made.values, merge_errors(errors, made.errors))
+    dates = _as_dates(civil.days_from_civil(*safe), known, frame)
+    return Evaluation(dates.values, merge_errors(errors, dates.errors))
 
 
 @function(

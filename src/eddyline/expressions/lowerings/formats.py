@@ -64,7 +64,7 @@ _READ = {letter: n for letter, n in _WRITTEN.items() if letter not in "DE"}
 
 @dataclass(frozen=True, slots=True)
 class PatternField:
-    """A letter of a pattern, and how often it stands there."""
+    """A letter of a pattern, and how often it is there."""
 
     letter: str
     count: int
@@ -221,7 +221,7 @@ def _write_half(clock: _Clock, count: int) -> pa.Array:
 
 
 def _write_offset(clock: _Clock, style: str) -> pa.Array:
-    """`style` is the letter as often as it stands there. Seconds of an offset are not shown."""
+    """`style` is the letter as often as it is there. Seconds of an offset are not shown."""
     minutes = np.abs(clock.offset_us) // MINUTE_US
     encoded = pa.array(
         np.where(clock.offset_us < 0, -minutes, minutes) + (clock.offset_us < 0) * 10**6

@@ -193,7 +193,7 @@ class JavaPattern:
     text: str
     at: int = 0
     n_groups: int = 0
-    depth: int = 0  # of the group it stands in
+    depth: int = 0  # of the group it is in
     ignores_case: bool = False
     dot_matches_all: bool = False
     root: RegexNode = field(init=False)
@@ -320,7 +320,7 @@ class JavaPattern:
             raise self._refusal("look-ahead and look-behind", start)
         elif self._peek() == ">":
             raise self._refusal("an atomic group", start, "Write (?: ) instead.")
-        elif self._flags(start):  # (?i) holds up to the end of the group it stands in
+        elif self._flags(start):  # (?i) holds up to the end of the group it is in
             return None
         self.depth += 1
         if self.depth > _MAX_DEPTH:

@@ -91,7 +91,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _first_value(document: str) -> Any:
-    """The first value of the document; what stands behind it is not looked at."""
+    """The first value of the document; what follows it is not looked at."""
     body = document.lstrip(" \t\n\r")
     try:
         value, end = _DECODER.raw_decode(body)
@@ -128,7 +128,7 @@ _NOTHING = object()
 
 
 def _value_at(value: Any, path: Path) -> Any:
-    """What stands at the path, or `_NOTHING`."""
+    """The value at the path, or `_NOTHING`."""
     for depth, step in enumerate(path):
         if isinstance(step, int):
             if not isinstance(value, list) or isinstance(value, _Object) or step >= len(value):
@@ -197,8 +197,8 @@ def _java_double(value: float) -> str:
 
 
 def _path_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    taken, result = takes(text, text, result=STRING)(arguments)
-    path = taken[1]
+    typed_arguments, result = takes(text, text, result=STRING)(arguments)
+    path = typed_arguments[1]
     if isinstance(path, Literal) and path.value is not None:
         try:
             json_path(path.value)
@@ -208,7 +208,7 @@ def _path_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], p
                 hint="Write a path such as $.name, $.list[0].name or $['a name'].",
                 span=arguments[1].span,
             ) from None
-    return taken, result
+    return typed_arguments, result
 
 
 @function(

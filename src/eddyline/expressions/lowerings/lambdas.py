@@ -1,7 +1,7 @@
 """Functions that take a function: x -> … over the elements of an array.
 
 The function is computed once for all elements of all rows, over a frame with a row for each element: the element and its index
-are the variables, columns and constants are those of the row it stands in. Errors go back to that row.
+are the variables, columns and constants are those of the row it is in. Errors go back to that row.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ def _transform(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation
 def _filter(expression: Call, frame: Frame, evaluate: Evaluate) -> Evaluation:
     elements = _Elements(expression, frame, evaluate)
     is_kept = elements.is_(True)
-    kept = elements.items.take(pa.array(np.flatnonzero(is_kept)))
-    return _result(elements.lists.rebuilt(kept, elements.lists.count(is_kept)), elements.errors())
+    kept_items = elements.items.take(pa.array(np.flatnonzero(is_kept)))
+    return _result(elements.lists.rebuilt(kept_items, elements.lists.count(is_kept)), elements.errors())
 
 
 def _register_quantifier(name: str, *, deciding: bool, summary: str) -> None:

@@ -27,8 +27,8 @@ _ANY, _ONE = object(), object()
 def like_parts(pattern: str, escape: str) -> tuple[object, ...]:
     """The pattern as texts, `_ANY` and `_ONE`. Raises RowError where the escape character escapes nothing."""
     if len(pattern) > LONGEST_PATTERN:
-        said = f"the pattern of LIKE has {len(pattern):,} characters; at most {LONGEST_PATTERN:,} are read"
-        raise RowError(TOO_LONG, said)
+        message = f"the pattern of LIKE has {len(pattern):,} characters; at most {LONGEST_PATTERN:,} are read"
+        raise RowError(TOO_LONG, message)
     parts: list[object] = []
     characters = iter(pattern)
     for c in characters:
@@ -75,8 +75,8 @@ def like(values: pa.Array, pattern: str, escape: str = "\\") -> pa.Array:
     try:
         return pc.match_substring_regex(values, rf"(?s)\A{body}\z")
     except pa.ArrowInvalid as error:  # RE2 makes no program so large
-        said = str(error).rpartition(": ")[2]
-        raise RowError(TOO_LONG, f"the pattern of LIKE has too many parts to be matched: {said}") from None
+        reason = str(error).rpartition(": ")[2]
+        raise RowError(TOO_LONG, f"the pattern of LIKE has too many parts to be matched: {reason}") from None
 
 
 def re2_literal(word: str) -> str:
@@ -85,20 +85,20 @@ def re2_literal(word: str) -> str:
 
 
 def _typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    taken, result = takes(text, text, text, result=BOOLEAN)(arguments)
+    typed_arguments, result = takes(text, text, text, result=BOOLEAN)(arguments)
     escape = "\\"
-    if len(taken) == 3:
-        value = taken[2].value if isinstance(taken[2], Literal) else None
+    if len(typed_arguments) == 3:
+        value = typed_arguments[2].value if isinstance(typed_arguments[2], Literal) else None
         if value is None or len(value) != 1:
             raise TypeMismatchError("the escape of LIKE is one character", span=arguments[2].span)
         escape = value
-    pattern = taken[1]
+    pattern = typed_arguments[1]
     if isinstance(pattern, Literal) and pattern.value is not None:
         try:
             like_parts(pattern.value, escape)
         except RowError as problem:
             raise UnsupportedError(problem.message, span=arguments[1].span) from None
-    return taken, result
+    return typed_arguments, result
 
 
 def _escape(expression: Call) -> str:

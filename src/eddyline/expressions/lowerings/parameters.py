@@ -34,8 +34,8 @@ def takes(*parameters: Parameter, result: pa.DataType | None = None, rest: Param
         rules = (
             list(parameters) if rest is None else [*parameters, *[rest] * (len(arguments) - len(parameters))]
         )
-        taken = [rule(e) for rule, e in zip(rules, arguments, strict=False)]
-        return taken, taken[0].type if result is None else result
+        typed_arguments = [rule(e) for rule, e in zip(rules, arguments, strict=False)]
+        return typed_arguments, typed_arguments[0].type if result is None else result
 
     return typing
 
@@ -76,7 +76,7 @@ def integer(e: Expression) -> Expression:
 
 
 def whole_number(e: Expression) -> Expression:
-    """BIGINT."""
+    """The argument as BIGINT; refused if it is no integer."""
     if e.type != NULL and not is_integer(e.type):
         raise argument_error("a whole number", e)
     return coerce(e, BIGINT)

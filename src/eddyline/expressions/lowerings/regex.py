@@ -74,10 +74,10 @@ def _checked_typing(
     """
 
     def checked(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-        taken, result = typing(arguments)
-        pattern = _constant(taken[1])
+        typed_arguments, result = typing(arguments)
+        pattern = _constant(typed_arguments[1])
         if pattern is None:
-            return taken, result
+            return typed_arguments, result
         try:
             read = java_pattern(pattern)
             _check_ends(read.root, finds_all=finds_all)
@@ -91,7 +91,7 @@ def _checked_typing(
         except pa.ArrowInvalid as problem:
             reason = RefusedPattern(str(problem).rpartition(": ")[2], 0)
             raise _refusal(pattern, reason, arguments[1].span) from None
-        return taken, result
+        return typed_arguments, result
 
     return checked
 
@@ -151,10 +151,10 @@ def _by_line_end(
 
 def _extract_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
     typing = _checked_typing(takes(text, text, integer, result=STRING), extracts=True)
-    taken, result = typing(arguments)
-    pattern, number = _constant(taken[1]), _group_number(taken)
+    typed_arguments, result = typing(arguments)
+    pattern, number = _constant(typed_arguments[1]), _group_number(typed_arguments)
     if pattern is None or number is None:
-        return taken, result
+        return typed_arguments, result
     read = java_pattern(pattern)
     if not 0 <= number <= read.n_groups:
         raise UnsupportedError(
@@ -163,15 +163,13 @@ def _extract_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression]
             span=arguments[-1].span,
         )
     if number in groups_in_lazy_loops(read.root):
-        problem = RefusedPattern(
-            f"group {number} stands in a lazy repetition", 0, "Repeat without the second ?."
-        )
+        problem = RefusedPattern(f"group {number} is in a lazy repetition", 0, "Repeat without the second ?.")
         raise _refusal(pattern, problem, arguments[1].span)
     body, _ = _without_line_end(read.root)
     if number == 0 and line_ends(body) != (0, 0):
         problem = RefusedPattern("$ or \\Z in a part of the pattern", 0, "Write \\\\z for the very end.")
         raise _refusal(pattern, problem, arguments[1].span)
-    return taken, result
+    return typed_arguments, result
 
 
 def _group_number(arguments: Sequence[Expression]) -> int | None:
@@ -220,22 +218,24 @@ def _regexp_extract(arguments: Sequence[Evaluation], expression: Call, frame: Fr
 
 
 def _replace_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    taken, result = _checked_typing(takes(text, text, text, result=STRING), finds_all=True)(arguments)
-    pattern, replacement = _constant(taken[1]), _constant(taken[2])
+    typed_arguments, result = _checked_typing(takes(text, text, text, result=STRING), finds_all=True)(
+        arguments
+    )
+    pattern, replacement = _constant(typed_arguments[1]), _constant(typed_arguments[2])
     if pattern is not None and replacement is not None:
         try:
             read = java_pattern(pattern)
             used = re2_replacement(replacement, read.n_groups)
             lazy = sorted(n for n in groups_in_lazy_loops(read.root) if f"\\{n}" in used)
             if lazy:
-                raise RefusedPattern(f"group {lazy[0]} stands in a lazy repetition", 0)
+                raise RefusedPattern(f"group {lazy[0]} is in a lazy repetition", 0)
         except RefusedPattern as problem:
             raise UnsupportedError(
                 f"the replacement {replacement!r} cannot be used: {problem.reason}",
                 hint=problem.hint,
                 span=arguments[2].span,
             ) from None
-    return taken, result
+    return typed_arguments, result
 
 
 def re2_replacement(replacement: str, n_groups: int) -> str:
@@ -330,7 +330,7 @@ def _regexp_count(arguments: Sequence[Evaluation], expression: Call, frame: Fram
     if pattern is None:
         return Evaluation(pa.scalar(None, INT))
     values = frame.array(arguments[0])
-    # Arrow's own count forgets what stood before a match, and so would find ^ more than once.
+    # Arrow's own count forgets what was before a match, and so would find ^ more than once.
     (mark,) = _unused_marks(values, 1)
     marked = _replaced_texts(values, re2(java_pattern(pattern).root), mark)
     return Evaluation(pc.count_substring(marked, mark))

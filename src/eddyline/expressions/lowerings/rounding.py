@@ -36,8 +36,8 @@ _WHOLE = pa.decimal256(decimals.WIDE, 0)
 
 
 def _typing(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa.DataType]:
-    value, *given = arguments
-    places = as_integer(given[0], INT) if given else Literal(INT, 0)
+    value, *place_arguments = arguments
+    places = as_integer(place_arguments[0], INT) if place_arguments else Literal(INT, 0)
     if value.type == NULL:
         value = coerce(value, DOUBLE)
     if not is_numeric(value.type):

@@ -1,4 +1,4 @@
-"""Text in text: whether and where a part occurs, and what stands before, after or instead of it."""
+"""Text in text: whether and where a part occurs, and what is before, after or instead of it."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _distance(a: str, b: str, limit: int | None = None) -> int:
     return int(row[-1]) if limit is None or row[-1] <= limit else -1
 
 
-# ------------------------------------------------------------------------------------------ what stands around it
+# ------------------------------------------------------------------------------------------ what is around it
 
 
 @function(
@@ -167,7 +167,7 @@ def _split_part(arguments: Sequence[Evaluation], expression: Call, frame: Frame)
     typing=takes(text, text, integer, result=STRING),
     arguments=3,
     signature="substring_index(text, delimiter, n)",
-    summary="What stands before the n-th delimiter, or after the n-th from the end if n is negative.",
+    summary="What is before the n-th delimiter, or after the n-th from the end if n is negative.",
 )
 def _substring_index(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     return rowwise(_before_delimiter, arguments, frame, STRING)
@@ -188,7 +188,7 @@ def _before_delimiter(whole: str, delimiter: str, n: int) -> str:
     return whole[:at]
 
 
-# ------------------------------------------------------------------------------------------ what stands instead of it
+# ------------------------------------------------------------------------------------------ what is instead of it
 
 
 @function(

@@ -112,12 +112,12 @@ def _conversion(to: pa.DataType) -> Typing:
         is_number = is_numeric(value.type) and to == TIMESTAMP and not patterns
         if not (is_text or is_number or value.type == NULL or is_temporal(value.type)):
             raise argument_error("STRING, DATE or TIMESTAMP", value)
-        taken = [_to_read(e) for e in patterns]
-        if patterns and isinstance(taken[0], Literal) and taken[0].value is None:
-            return [Literal(to, None), *taken], to
-        if is_text and taken:
-            return [value, *taken], to
-        return [cast(value, to, span=value.span), *taken], to
+        formats = [_to_read(e) for e in patterns]
+        if patterns and isinstance(formats[0], Literal) and formats[0].value is None:
+            return [Literal(to, None), *formats], to
+        if is_text and formats:
+            return [value, *formats], to
+        return [cast(value, to, span=value.span), *formats], to
 
     return typing
 
@@ -159,14 +159,14 @@ def _unix_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], p
     if not arguments:
         return arguments, BIGINT
     value, *patterns = arguments
-    taken = [_to_read(e) for e in patterns]
-    if value.type == STRING and taken and isinstance(taken[0], Literal) and taken[0].value is None:
-        return [Literal(TIMESTAMP, None), *taken], BIGINT
+    formats = [_to_read(e) for e in patterns]
+    if value.type == STRING and formats and isinstance(formats[0], Literal) and formats[0].value is None:
+        return [Literal(TIMESTAMP, None), *formats], BIGINT
     if value.type in (STRING, TIMESTAMP, TIMESTAMP_NTZ):
-        return [value, *taken], BIGINT
+        return [value, *formats], BIGINT
     if value.type not in (DATE, NULL):
         raise TypeMismatchError("expected STRING, DATE or TIMESTAMP", span=value.span)
-    return [cast(value, TIMESTAMP, span=value.span), *taken], BIGINT
+    return [cast(value, TIMESTAMP, span=value.span), *formats], BIGINT
 
 
 def _unix_seconds(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:

@@ -179,7 +179,7 @@ def _date_trunc(arguments: Sequence[Evaluation], expression: Call, frame: Frame)
     arguments=(2, 3),
     constants=(2,),
     signature="months_between(end, start [, rounded])",
-    summary="Months from start to end, the rest in 31sts of a month; rounded to 8 digits unless told not to.",
+    summary="Months from start to end, the rest in 31sts of a month; rounded to 8 digits unless rounded is false.",
 )
 def _months_between(arguments: Sequence[Evaluation], expression: Call, frame: Frame) -> Evaluation:
     zone = frame.context.time_zone
@@ -369,10 +369,10 @@ def _timestamp_parts_type(arguments: Sequence[Expression]) -> tuple[Sequence[Exp
     second = arguments[5]
     if second.type != NULL and not is_numeric(second.type):
         raise argument_error("a number of seconds", second)
-    taken = [*map(integer, arguments[:5]), cast(second, _SECONDS, span=second.span)]
+    typed_arguments = [*map(integer, arguments[:5]), cast(second, _SECONDS, span=second.span)]
     if len(arguments) == 7:
-        taken.append(_zone_name(arguments[6]))
-    return taken, TIMESTAMP
+        typed_arguments.append(_zone_name(arguments[6]))
+    return typed_arguments, TIMESTAMP
 
 
 def _micros_of_decimal(seconds: pa.Array) -> Any:

@@ -53,7 +53,7 @@ export function setText(element, text) {
 }
 
 /**
- * Make the children of `container` stand for `items`, keeping the elements of those that stay: focus, hover and selection
+ * Make the children of `container` show `items`, keeping the elements of those that stay: focus, hover and selection
  * survive. `make(item)` gives an element, `update(element, item)` brings it up to date.
  */
 export function reconcile(container, items, key, make, update) {

@@ -117,11 +117,11 @@ function draw(main, { title }, stop, rule, old) {
   });
   fill(main, heading(pageTitle), form);
   const streams = () => live.streams;
-  const given = () => columnsGiven.map((c) => ({ word: c.name, note: c.type.toLowerCase() }));
+  const columnOffers = () => columnsGiven.map((c) => ({ word: c.name, note: c.type.toLowerCase() }));
   const sinks = () => (vocabulary?.sinks ?? []).map((word) => ({ word, note: "sink" }));
   new Completion(editor.input, { label: "Offered words", offers: sqlOffers(streams, () => vocabulary), place: () => editor.cursorPlace() });
-  new Completion(inputs.message, { label: "Offered words", offers: messageOffers(given) });
-  new Completion(inputs.per, { label: "Offered words", offers: listOffers(given) });
+  new Completion(inputs.message, { label: "Offered words", offers: messageOffers(columnOffers) });
+  new Completion(inputs.per, { label: "Offered words", offers: listOffers(columnOffers) });
   new Completion(inputs.deliver, { label: "Offered words", offers: listOffers(sinks) });
   get("/vocabulary", null, stop).then((found) => { vocabulary = found; }, () => {}); // without it streams and columns are offered all the same
 
@@ -145,8 +145,8 @@ function draw(main, { title }, stop, rule, old) {
     const oldInputs = new Map(parameterInputs);
     parameterInputs.clear();
     fill(parameters, names.map((name) => {
-      const given = rule.params?.[name];
-      const input = oldInputs.get(name) ?? h("input", { class: "input", value: given === undefined || given === null ? "" : String(given), autocomplete: "off", on: { input: later } });
+      const argument = rule.params?.[name];
+      const input = oldInputs.get(name) ?? h("input", { class: "input", value: argument === undefined || argument === null ? "" : String(argument), autocomplete: "off", on: { input: later } });
       parameterInputs.set(name, input);
       return field(`:${name}`, input);
     }));
@@ -250,9 +250,9 @@ function draw(main, { title }, stop, rule, old) {
     fill(trial, loading("Trying it on recent rows"));
     try {
       const { text, properties, params } = body();
-      const given = Object.fromEntries(Object.entries(properties).filter(([name, value]) => value !== null && !(old && name === "owner")));
+      const stated = Object.fromEntries(Object.entries(properties).filter(([name, value]) => value !== null && !(old && name === "owner")));
       tried = editor.text;
-      fill(trial, trialParts(await post("/queries/try", { text, properties: given, ...(params ? { params } : {}) }, { signal: stop.signal })));
+      fill(trial, trialParts(await post("/queries/try", { text, properties: stated, ...(params ? { params } : {}) }, { signal: stop.signal })));
       trial.classList.remove("old");
     } catch (error) {
       if (isAbort(error)) return;
@@ -264,7 +264,7 @@ function draw(main, { title }, stop, rule, old) {
   function drawPreview(found) {
     const { explain = {} } = found;
     const conditions = explain.conditions ?? [];
-    const nOthers = (explain.n_sharing ?? 0) - (old && old.text === editor.text ? 1 : 0); // a rule that is changed stands among them itself
+    const nOthers = (explain.n_sharing ?? 0) - (old && old.text === editor.text ? 1 : 0); // a rule that is changed is one of them itself
     fill(
       preview,
       h("div", null, h("h3", null, "Columns"), h("div", { class: "chips" }, found.columns.map((c) => h("span", { class: "chip plain" }, c.name, h("span", { class: "faint" }, c.type.toLowerCase()))))),

@@ -71,15 +71,15 @@ function named(found) {
 }
 
 function numberParts(found) {
-  const { n_evaluations: made, n_alone: alone, bound } = found;
+  const { n_evaluations: nShared, n_alone: alone, bound } = found;
   const number = (name, what, words) => h("div", { title: words }, h("dt", null, name), h("dd", null, what));
   const about = found.is_at_least ? "at least" : "about";
-  const isFewer = made > 0 && alone > made;
+  const isFewer = nShared > 0 && alone > nShared;
   return [
     number("policy", found.decides.split("_").flatMap((word, k) => (k ? ["_", h("wbr"), word] : [word])), POLICIES[found.decides]),
-    number("evaluations", short(made), `${whole(made)}, on ${plural(found.n_rows, "row")}`),
+    number("evaluations", short(nShared), `${whole(nShared)}, on ${plural(found.n_rows, "row")}`),
     number("without sharing", isFewer ? `${about} ${short(alone)}` : "as many", "if every rule ran its own, in its best order, up to the first that drops the row"),
-    number("fewer by sharing", isFewer ? `${short(alone / made)} ×` : "–", "evaluations without sharing, by those made"),
+    number("fewer by sharing", isFewer ? `${short(alone / nShared)} ×` : "–", "evaluations without sharing, by those made"),
     number("from the best possible", bound ? `${bound.ratio.toFixed(2)} ×` : "–", bound ? `${took(bound.policy_s)} a row; no strategy could take less than ${took(bound.least_s)}, on ${plural(bound.n_rows, "sampled row")}` : "not known yet"),
     number("rows sampled", found.n_sampled_rows ? percent(found.sample_rate) : "none", `${plural(found.n_sampled_evaluations, "evaluation")} more, ${took(found.sampled_s)}`),
   ];
@@ -109,7 +109,7 @@ function filterTable(found, names) {
   return table(columns, found.filters.slice(0, SHOWN), { label: "Filters, in the order in which they run", key: (f) => f.id });
 }
 
-/** A change, its SQL set apart: it stands between backquotes. */
+/** A change, its SQL set apart: it is between backquotes. */
 function changeLine(change) {
   const pieces = change.words.split("`").map((piece, k) => (k % 2 ? h("code", null, piece) : piece));
   return h("li", null, h("span", { class: "soft" }, `round ${change.round}`), h("p", null, pieces));

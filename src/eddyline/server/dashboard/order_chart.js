@@ -1,4 +1,4 @@
-// Who stands where: the places of filters after each change of their order, drawn by hand. The words and numbers are beside it.
+// The places of filters after each change of their order, drawn by hand. The words and numbers are beside it.
 
 import { fill, h, svg } from "./dom.js";
 
@@ -71,7 +71,7 @@ export class OrderChart {
     return Math.max(220, Math.round(this.drawing.clientWidth || 600));
   }
 
-  /** Room for what stands at the end of a line: its text where the page is wide, else its letter. */
+  /** Room for what is at the end of a line: its text where the page is wide, else its letter. */
   get right() {
     return this.width > 620 ? 250 : 34;
   }

@@ -103,14 +103,14 @@ export function openTry(path, row) {
   const input = h("textarea", { class: "input mono", rows: "8", spellcheck: "false", "aria-label": "A row, as JSON", value: JSON.stringify(row ?? {}, null, 2) });
   const answer = h("div", { "aria-live": "polite" });
   const tryRow = async () => {
-    let given;
+    let parsed;
     try {
-      given = JSON.parse(input.value);
+      parsed = JSON.parse(input.value);
     } catch (error) {
       return fill(answer, errorNotice(new ApiError(0, { problem: "this is not JSON", detail: error.message, hint: 'Write a row such as {"price": 9.5}; columns left out are NULL.' })));
     }
     try {
-      const found = await post(`${path}/why`, { row: given });
+      const found = await post(`${path}/why`, { row: parsed });
       return fill(answer, h("p", { class: found.matches ? "good" : "warning" }, found.error || (found.matches ? "It would match." : `It would not match: ${plural(found.clauses.filter((c) => c.verdict !== "true").length, "condition")} against it.`)), notes(found), verdicts(found.clauses));
     } catch (error) {
       return fill(answer, errorNotice(error));

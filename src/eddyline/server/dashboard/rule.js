@@ -123,9 +123,9 @@ function page(main, first, stop) {
     bars(trend, counts, { width: 540, height: 48 });
     const total = counts.reduce((a, b) => a + b, 0);
     trend.setAttribute("aria-label", `${plural(total, "result")} in the last three hours, at most ${whole(Math.max(0, ...counts))} a minute`);
-    const given = { ...written(rule.properties) };
-    delete given.owner;
-    const chips = [...Object.entries(rule.params ?? {}).map(([name, v]) => [`:${name}`, v === null ? "NULL" : String(v)]), ...Object.entries(given)];
+    const statedProperties = { ...written(rule.properties) };
+    delete statedProperties.owner;
+    const chips = [...Object.entries(rule.params ?? {}).map(([name, v]) => [`:${name}`, v === null ? "NULL" : String(v)]), ...Object.entries(statedProperties)];
     reconcile(properties, chips, ([name, v]) => `${name} ${v}`, ([name, v]) => h("span", { class: "chip plain" }, h("span", { class: "faint" }, name), v));
     fill(since, `q${rule.id} on `, h("b", null, rule.stream), ` · generation ${rule.generation} · since version ${rule.version}, `, ago(rule.registered));
     fill(

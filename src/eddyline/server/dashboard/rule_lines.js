@@ -68,11 +68,11 @@ function updateRule(element, rule) {
     parts.sql = rule.text;
     fill(parts.text, line(rule.text.slice(0, 300)));
   }
-  const given = JSON.stringify(rule.params ?? {});
-  if (parts.given !== given) {
-    parts.given = given;
+  const paramsText = JSON.stringify(rule.params ?? {});
+  if (parts.paramsText !== paramsText) {
+    parts.paramsText = paramsText;
     fill(parts.params, Object.entries(rule.params ?? {}).map(([name, value]) => h("span", { class: "param" }, h("span", { class: "faint" }, `${name} `), written(value))));
-    parts.params.hidden = given === "{}";
+    parts.params.hidden = paramsText === "{}";
   }
   updateCommon(parts, rule);
 }

@@ -120,8 +120,8 @@ function openAdd(again) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      const given = Object.entries({ time, time_unit: unit, time_format: format, lateness, idle }).map(([key, input]) => [key, input.value.trim()]);
-      const created = await post("/streams", { name: name.value.trim(), schema: schema.value.trim(), ...Object.fromEntries(given.filter(([, text]) => text)) });
+      const options = Object.entries({ time, time_unit: unit, time_format: format, lateness, idle }).map(([key, input]) => [key, input.value.trim()]);
+      const created = await post("/streams", { name: name.value.trim(), schema: schema.value.trim(), ...Object.fromEntries(options.filter(([, text]) => text)) });
       close();
       toast(`${created.name} is declared: send it rows, or write a rule on it`);
       live.hurry();
@@ -140,14 +140,14 @@ function openSend(stream, again) {
   const rows = h("textarea", { class: "input mono", rows: "8", spellcheck: "false", "aria-label": "Rows, as a JSON list", value: JSON.stringify([row], null, 2) });
   const notice = h("div", { "aria-live": "polite" });
   const send = async () => {
-    let given;
+    let parsed;
     try {
-      given = JSON.parse(rows.value);
+      parsed = JSON.parse(rows.value);
     } catch (error) {
       return fill(notice, errorNotice(new ApiError(0, { problem: "this is not JSON", detail: error.message, hint: "Write a list of objects, one for each row." })));
     }
     try {
-      const done = await post(`/streams/${part(stream.name)}/rows`, given);
+      const done = await post(`/streams/${part(stream.name)}/rows`, parsed);
       live.hurry();
       again();
       return fill(notice, h("p", { class: "good" }, icon("check"), `Round ${done.round}: ${plural(done.n_rows, "row")}, ${plural(done.n_results, "match", "matches")}${done.n_dead ? `, ${plural(done.n_dead, "dead letter")}` : ""}.`));
