@@ -1,6 +1,8 @@
-"""What it meets: rows of several streams that belong together.
+"""Rows of several streams that belong together: new rows of a round enter, combinations leave as rows of their signature.
 
-A stem keeps the rows of one stream that a later row may meet (stem.py), and finds them by the codes of their keys (keys.py).
+`JoinStage` (stage.py) runs a round. `StoredWindows` (windows.py) holds a SteM for each stream, with the rows that later ones may
+meet (stem.py: found by key; stem_rows.py: stored; row_numbers.py: numbered). `KeyedTable` (table.py) holds a keyed stream: its
+columns (table_rows.py), versions (version_chains.py) and indexes (table_look_ups.py). Keys are compared by codes (keys.py).
 """
 
 from eddyline.joins.join_tree import can_drive
