@@ -24,7 +24,8 @@ import pyarrow as pa
 
 from benchmarks.harness import Benchmark, main
 from eddyline.joins.join_tree import join_tree
-from eddyline.joins.plan import Drivers, Numbers
+from eddyline.joins.plan import Drivers
+from eddyline.operators import Numbers
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import Partner, PartnerMarks, ProbeOrigin
 from eddyline.joins.stem import Key, ProbeMatches

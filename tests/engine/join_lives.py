@@ -59,7 +59,7 @@ class Life:
 
     def held(self) -> dict[str, int]:
         """By stream, how many rows joins hold."""
-        return {name: stem.n_rows for name, stem in self.engine.rounds.joining.stage.stems.items()}
+        return {name: stem.n_rows for name, stem in self.engine.rounds.flow.joins.stage.stems.items()}
 
     def files(self, kind: str) -> list[str]:
         durable = self.engine.rounds.durable
@@ -67,9 +67,9 @@ class Life:
         return [file.name for file in durable.rounds.files.all(kind)]
 
     def check(self) -> None:
-        joining = self.engine.rounds.joining
-        joining.stage.check()
-        for table in joining.tables.tables.values():
+        flow = self.engine.rounds.flow
+        flow.joins.stage.check()
+        for table in flow.tables.tables.values():
             table.check()
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.engine import joining
+from eddyline.engine import driver_flow
 
 TEXT = (
     "SELECT s.sym, a.n FROM recent(stocks, 1000) s JOIN recent(articles, 1000) a ON s.sym = a.sym "
@@ -65,7 +65,7 @@ def test_queries_with_other_conditions_share_the_calls(engine, seen):
 
 
 def test_where_few_rows_find_partners_only_those_are_asked(engine, seen, monkeypatch):
-    monkeypatch.setattr(joining, "JUDGED_BY", 40)
+    monkeypatch.setattr(driver_flow, "JUDGED_BY", 40)
     told = engine.query(TEXT)
     engine.push("articles", articles(90, 100, 1))
     engine.push("stocks", stocks(0, 100))
@@ -81,5 +81,5 @@ def test_what_is_known_of_rows_goes_with_them(engine, seen):
     engine.query(TEXT.replace("recent(stocks, 1000)", "recent(stocks, 10)"))
     for first in range(0, 100, 10):
         engine.push("stocks", stocks(first, first + 10))
-    (given,) = engine.rounds.joining.calls._given["stocks"].values()
+    (given,) = engine.rounds.flow.calls._given["stocks"].values()
     assert len(given.arrival) <= 10

@@ -42,7 +42,7 @@ def many_rows() -> pa.Table:
 def standing(engine: Engine) -> tuple[object, ...]:
     """All that a round moves."""
     rounds = engine.rounds
-    kept = {name: stem.n_rows for name, stem in rounds.joining.stage.stems.items()}
+    kept = {name: stem.n_rows for name, stem in rounds.flow.joins.stage.stems.items()}
     n_results = [len(query.latest(1000)) for query in engine.queries()]
     return rounds.last_round, dict(rounds.progress), kept, n_results, rounds.dead_letters.n_total
 
@@ -133,7 +133,7 @@ with eddyline.open(sys.argv[1], memory="1000 GB") as engine:
     else:
         raise SystemExit("there was memory enough")
     assert engine.rounds.last_round == 2
-    assert engine.rounds.joining.stage.stems["trades"].n_rows == 1
+    assert engine.rounds.flow.joins.stage.stems["trades"].n_rows == 1
     engine.push("news", [("y", 1)])
     assert len(engine.get("heard").latest(9)) == 2
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

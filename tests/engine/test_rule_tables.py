@@ -27,7 +27,7 @@ def watch(identity: int, sym: int, low: float, high: float) -> dict[str, Any]:
 
 
 def n_rules(engine: eddyline.Engine) -> int:
-    return sum(engine.rounds.joining.rules.snapshot().values())
+    return sum(engine.rounds.flow.joins.rules.snapshot().values())
 
 
 def test_a_row_meets_the_rules_that_were_there_when_it_came() -> None:

@@ -279,8 +279,8 @@ def test_a_stream_dropped_while_a_round_changes_it_does_not_stop_the_round(life)
     life.query("SELECT bid FROM quotes", "all")
     life.push()
     assert life.told("all") == [(1,)]
-    assert set(life.engine.rounds.joining.tables.tables) == {"quotes"}
-    assert np.array_equal(life.engine.rounds.joining.tables.tables["quotes"].arrival, [2])
+    assert set(life.engine.rounds.flow.tables.tables) == {"quotes"}
+    assert np.array_equal(life.engine.rounds.flow.tables.tables["quotes"].arrival, [2])
 
 
 def test_how_far_back_a_query_knows_a_table_is_the_same_after_the_home_is_opened_again(kept):

@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.joins.plan import Need, RoundProgress, SignaturePlan, needs_by_bounds
+from eddyline.joins.plan import Need, SignaturePlan, needs_by_bounds
 from eddyline.joins.retention import RowMarks, covered_mask, near
 from eddyline.model import NO_TIME, JoinInput, Signature
+from eddyline.operators import RoundProgress
 
 NOTHING = frozenset[str]()
 

@@ -29,13 +29,13 @@ def test_workers_follow_one_order_and_tell_what_their_rows_told(spark, tmp_path)
         there.push("s", rows)
     assert told(there) == told(here)
     assert [len(tasks) for tasks in sent] == [3, 3, 3]
-    assert all(result.walked is not None and result.walked.n_rows > 0 for result in came[0])
+    assert all(result.output.walked["s"].n_rows > 0 for result in came[0])
     for tasks in sent:
         assert len({(task.routing.generation, task.routing.policy.current_order) for task in tasks}) == 1
     router = router_of(there)
     assert router.totals.n_rows == 3 * 1200
     assert router.totals.n_asked_rows == sum(
-        int(r.walked.asked_rows.sum()) for results in came for r in results
+        int(r.output.walked["s"].asked_rows.sum()) for results in came for r in results
     )
 
 

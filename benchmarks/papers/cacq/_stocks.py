@@ -156,11 +156,11 @@ class Shared:
 
 def n_probes(engine: eddyline.Engine) -> int:
     """Rows with which windows were probed so far."""
-    return sum(facts["n_probes"] for facts in engine.rounds.joining.snapshot()["origins"].values())
+    return sum(facts["n_probes"] for facts in engine.rounds.flow.snapshot()["origins"].values())
 
 
 def n_selected(engine: eddyline.Engine) -> int:
     """Rows that selections of all queries were asked about: stocks before the join, and rows of the join after it."""
-    local = engine.rounds.joining._locals.values()
+    local = engine.rounds.flow.inner_filters()
     after = [stage for name, stage in engine.rounds.stages() if name not in ("stocks", "articles")]
     return sum(stage.counters.n_rows for stage in [*local, *after])

@@ -11,25 +11,29 @@ joined and let go of again: it comes with the files of the round once it has com
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.engine.dataflow import Relation, Walk
 from eddyline.engine.join_calls import JoinCalls
+from eddyline.engine.join_operator import Joins
 from eddyline.engine.join_tasks import TaskRows, shared_rows
-from eddyline.engine.join_visibility import FirstVersions, visible
+from eddyline.engine.join_visibility import FirstVersions
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
-from eddyline.engine.rule_tables import RuleTables
+from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.tables import fitted
 from eddyline.engine.window_files import stored_rows
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
-from eddyline.joins import JoinedRows, JoinPlan, JoinStage, KeyedTable, RoundProgress, Share, TableChanges
+from eddyline.joins import JoinPlan, JoinStage, KeyedTable, TableChanges
 from eddyline.model import Round, Stream
 from eddyline.nesting import deep_recursion
+from eddyline.operators import DerivedNumbers, Operator, OperatorInput, RoundProgress, Share
+from eddyline.routing import Routing, RoutingOptions, combined_record
 from eddyline.storage import Store, StoredFile, WindowBlock, read_table, read_windows
 
 
@@ -39,6 +43,8 @@ class ReplicaPlan:
 
     plan: JoinPlan
     filters: dict[str, PlanNames]  # by signature that workers join
+    policy: str  # of probe orders
+    seed: int
     first_versions: dict[str, FirstVersions]
     keyed: dict[str, Stream]  # by name in lower case
     incarnations: dict[str, int]  # how often a stream of a name was dropped
@@ -58,8 +64,10 @@ class ProbeTask:
     ends: Mapping[str, int]
     inputs: Mapping[str, tuple[tuple[str, int], ...]]
     round: Round
-    standing: RoundProgress  # before the round
+    before: RoundProgress  # the round
     time_zone: str
+    routing: Mapping[str, Routing]  # by signature: how expensive filters are run
+    options: RoutingOptions
     number: int  # which of `n_tasks` it is
     n_tasks: int
 
@@ -68,18 +76,29 @@ class ProbeTask:
         return ", ".join(sorted(self.rows))
 
 
-@dataclass(slots=True)
 class _Replica:
-    """What this worker holds."""
+    """What this worker holds; a `Place` that joins a share of each round."""
 
-    known: ReplicaPlan
-    stage: JoinStage
-    tables: dict[str, KeyedTable]
-    rules: RuleTables
-    ready: dict[str, ReadyStage] = field(default_factory=dict)
-    calls: JoinCalls = field(default_factory=JoinCalls)
-    arrived: int = 0  # up to which number windows are here
-    changed: dict[str, list[StoredFile]] = field(default_factory=dict)  # which files of each table are
+    def __init__(self, known: ReplicaPlan, context: Context) -> None:
+        self.known = known
+        self.tables: dict[str, KeyedTable] = {}
+        self.joins = Joins(
+            context, self.tables, lambda: FilterStage(context), policy=known.policy, seed=known.seed
+        )
+        self.operators: Sequence[Operator] = (self.joins,)
+        self.calls = JoinCalls()
+        self.ready: dict[str, tuple[ReadyStage, FirstVersions]] = {}  # by relation, in lower case
+        self.arrived = 0  # up to which number windows are here
+        self.changed: dict[str, list[StoredFile]] = {}  # which files of each table are
+
+    def relation(self, name: str) -> Relation:
+        ready, first = self.ready[name]
+        plan = ready.standing.plan
+        signature = self.known.plan.by_name[plan.stream].signature
+        return Relation(plan, ready.stage, first, signature, ready.generations_of)
+
+    def input_filters(self, operator_input: OperatorInput) -> Relation | None:
+        raise AssertionError(f"rows of {operator_input} come with what is wanted of them")
 
 
 _replicas: dict[str, _Replica] = {}  # by home; a worker serves one, as a rule
@@ -87,33 +106,28 @@ _plans: dict[StoredFile, ReplicaPlan] = {}
 PLANS_KEPT = 4
 
 
-def joined_share(task: ProbeTask) -> tuple[list[tuple[FilterOutput, ReadyStage]], int]:
-    """What the task's share of the rows makes, numbered from 0, for the queries of each signature; and how many rows it made."""
+def walk_share(task: ProbeTask, keep: Callable[[str, Relation, FilterOutput], None]) -> RoundOutput:
+    """Join the task's share of the rows; what is derived is numbered from 0."""
     store = Store(Path(task.store), task.epoch)
     replica = _replica(store, task)
     _catch_up(store, task, replica)
-    rows = shared_rows(store, task.rows, task.ends, task.inputs, replica.known.plan.schemas)
-    stage = replica.stage
-    stage.begin(0)
+    arrivals = shared_rows(store, task.rows, task.ends, task.inputs, replica.known.plan.schemas)
+    output, numbers = RoundOutput(), DerivedNumbers(0)
+    share = Share(task.number, task.n_tasks, frozenset(replica.known.filters))
+    for name, routing in task.routing.items():
+        replica.ready[name.lower()][0].stage.follow_routing(routing, task.options)
+    replica.joins.begin(replica.known.plan, numbers)
     try:
-        share = Share(task.number, task.n_tasks, frozenset(replica.known.filters))
-        found = [
-            (_filtered(replica, made, task.round), replica.ready[made.signature])
-            for made in stage.push(rows.came, rows.wanted, task.standing, task.round, share)
-            if isinstance(made, JoinedRows)
-        ]
-        return found, stage.n_derived
+        Walk(replica, task.round, output, keep).run(arrivals, numbers, task.before, None, share)
     finally:
-        stage.rollback()
-        replica.calls.forget(stage.windows.first_arrivals())
-
-
-def _filtered(replica: _Replica, made: JoinedRows, round_: Round) -> FilterOutput:
-    signature = replica.known.plan.by_name[made.signature].signature
-    stage = replica.ready[made.signature].stage
-    output = stage.push(made.batch, round_, replica.calls.known(signature, made.batch))
-    replica.calls.keep(signature, made.batch, stage.call_results)
-    return visible(output, made.version, replica.known.first_versions[made.signature])
+        replica.joins.rollback()
+        replica.calls.forget(replica.joins.stage.windows.first_arrivals())
+    for name, (ready, _) in replica.ready.items():
+        records = ready.stage.take_walk_records()
+        if records:
+            output.walked[name] = combined_record(records)
+    output.probes = replica.joins.stage.take_probe_counts()
+    return output
 
 
 def _replica(store: Store, task: ProbeTask) -> _Replica:
@@ -127,16 +141,7 @@ def _replica(store: Store, task: ProbeTask) -> _Replica:
     replica = _replicas.get(known.home)
     if replica is None:
         _replicas.clear()  # of a home that is no longer served
-        stage = JoinStage(Context(0, task.time_zone, worker_functions.call))
-        tables: dict[str, KeyedTable] = {}
-        stage.tables = tables
-
-        def make_filters() -> FilterStage:
-            return FilterStage(Context(0, task.time_zone, worker_functions.call))
-
-        rules = RuleTables(tables, stage.evaluate, make_filters)
-        stage.look_up = rules.partner
-        replica = _replicas[known.home] = _Replica(known, stage, tables, rules)
+        replica = _replicas[known.home] = _Replica(known, Context(0, task.time_zone, worker_functions.call))
     if replica.known is not known or not replica.ready:
         _adopt(replica, known, task)
     return replica
@@ -144,26 +149,32 @@ def _replica(store: Store, task: ProbeTask) -> _Replica:
 
 def _adopt(replica: _Replica, known: ReplicaPlan, task: ProbeTask) -> None:
     """Stand where a plan does. One older than the last only says whose filters are wanted: nothing that came since goes."""
-    if known.plan.version > replica.stage.plan.version:
+    stage = replica.joins.stage
+    is_newer = known.plan.version > stage.plan.version
+    if is_newer:
         for gone in replica.tables.keys() - known.keyed.keys():
             del replica.tables[gone]
             replica.changed.pop(gone, None)
-        born = [
+        renewed = [
             name for name, n in known.incarnations.items() if replica.known.incarnations.get(name, 0) != n
         ]
-        replica.stage.forget(born)
+        stage.forget(renewed)
         for name, stream in known.keyed.items():
             table = replica.tables.get(name)
-            if table is None or table.key != stream.key or name in born:
+            if table is None or table.key != stream.key or name in renewed:
                 _begin_table(replica, name, stream)
             elif table.schema != stream.schema:
                 table.reshape(stream.schema)
-        replica.stage.build(known.plan)
     ready = {
         name: ready_stage(Path(task.store), names, task.time_zone) for name, names in known.filters.items()
     }
-    replica.rules.fit(known.plan, {name: each.standing.plan for name, each in ready.items()})
-    replica.known, replica.ready = known, ready
+    plans = {name: each.standing.plan for name, each in ready.items()}
+    if is_newer:
+        replica.joins.build(known.plan, plans)
+    else:
+        replica.joins.rules.fit(known.plan, plans)
+    replica.known = known
+    replica.ready = {name.lower(): (each, known.first_versions[name]) for name, each in ready.items()}
 
 
 def _catch_up(store: Store, task: ProbeTask, replica: _Replica) -> None:
@@ -173,20 +184,20 @@ def _catch_up(store: Store, task: ProbeTask, replica: _Replica) -> None:
             for block in read_windows(store.read(file)):
                 later = np.flatnonzero(block.arrival > replica.arrived)
                 if len(later):
-                    _take(replica.stage, block, later)
+                    _take(replica.joins.stage, block, later)
             replica.arrived = last
     for name, files in task.tables.items():
         if name in replica.known.keyed:
             _catch_up_table(store, name, files, replica)
-    replica.stage.commit(task.standing, task.round)
+    replica.joins.stage.commit(task.before, task.round)
 
 
 def _catch_up_table(store: Store, name: str, files: Sequence[StoredFile], replica: _Replica) -> None:
     known = replica.changed.get(name, [])
     if known != list(files[: len(known)]):  # a file of the whole table has taken the place of some
         _begin_table(replica, name, replica.known.keyed[name])
-        replica.stage.build(replica.stage.plan)  # which gives the table its keys
-        replica.rules.fill()
+        replica.joins.stage.build(replica.joins.stage.plan)  # which gives the table its keys
+        replica.joins.rules.fill()
         known = []
     table = replica.tables[name]
     for file in files[len(known) :]:
@@ -194,14 +205,14 @@ def _catch_up_table(store: Store, name: str, files: Sequence[StoredFile], replic
             rows = fitted(block.rows, table.schema)
             marks = block.arrival, block.time_us, block.is_delete, block.round_version
             changes = TableChanges(rows, *marks)
-            replica.rules.changed(name, changes, table.apply(changes))
-            replica.rules.commit()
+            replica.joins.rules.changed(name, changes, table.apply(changes))
+            replica.joins.rules.commit()
             table.commit()
     replica.changed[name] = list(files)
 
 
 def _begin_table(replica: _Replica, name: str, stream: Stream) -> None:
-    replica.tables[name] = KeyedTable(stream.schema, stream.key, replica.stage.evaluate)
+    replica.tables[name] = KeyedTable(stream.schema, stream.key, replica.joins.stage.evaluate)
     replica.changed.pop(name, None)
 
 

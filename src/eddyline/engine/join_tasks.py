@@ -7,98 +7,106 @@ from 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.engine.plan_files import PlanNames, ready_stage
-from eddyline.joins import ArrivedRows, times_of
+from eddyline.engine.dataflow import Arrivals
+from eddyline.engine.plan_files import PlanNames
 from eddyline.model import Round
+from eddyline.operators import (
+    ArrivedRows,
+    Derived,
+    Mask,
+    OperatorInput,
+    RoundProgress,
+    Share,
+    StatelessOperator,
+    WantedMasks,
+)
+from eddyline.routing import Routing
 from eddyline.storage import Store, StoredFile, WindowBlock, read_windows, write_windows
 
 WANTED = "wanted"  # the kind of these files; none is ever listed
 
 
 @dataclass(frozen=True, slots=True)
+class InputFilters:
+    """The filters that say which rows an input wants, as files, and how expensive ones among them are run."""
+
+    plan: PlanNames
+    routing: Routing
+
+
+@dataclass(frozen=True, slots=True)
 class JoinedInputs:
-    """What joins want of a stream: columns, and for every input it is the files of its local filters (None: all rows)."""
+    """What joins want of a stream: columns, and for every input it is the filters of that input (None: all rows)."""
 
     columns: tuple[str, ...]
-    inputs: tuple[tuple[tuple[str, int], PlanNames | None], ...]
+    inputs: tuple[tuple[OperatorInput, InputFilters | None], ...]
 
     def names(self) -> list[str]:
-        return [name for _, plan in self.inputs if plan is not None for name in plan.names()]
+        return [name for _, filters in self.inputs if filters is not None for name in filters.plan.names()]
 
 
-class WantedRows:
-    """Collects the rows of a task that some input wants."""
+class HandedOnRows(StatelessOperator):
+    """The joins in a task: an operator that takes the rows its inputs want, for the place that joins them."""
 
-    def __init__(self, stream: str, asked: JoinedInputs, folder: Path, time_zone: str) -> None:
+    def __init__(self, stream: str, asked: JoinedInputs) -> None:
         self._stream = stream
         self._asked = asked
-        self._stages = [
-            None if names is None else ready_stage(folder, names, time_zone) for _, names in asked.inputs
-        ]
         self._blocks: list[WindowBlock] = []
-        self.n_counted = 0
-        self.n_wanted = 0
+        self.n_rows = 0
 
     @property
     def columns(self) -> frozenset[str]:
-        """Columns that have to be read for them."""
-        plans = [ready.standing.plan for ready in self._stages if ready is not None]
-        return frozenset(self._asked.columns).union(*(plan.columns for plan in plans))
+        """Columns that the joins need of the rows."""
+        return frozenset(self._asked.columns)
 
-    def add(self, batch: TupleBatch, times: pa.Array | None, round_: Round) -> None:
-        """Take what is wanted of a batch."""
-        n, n_words = len(batch), len(self._stages) // 64 + 1
-        wants = np.zeros((n, n_words), np.uint64)
-        for bit, ready in enumerate(self._stages):
-            wanted = np.ones(n, dtype=bool)
-            if ready is not None:
-                output = ready.stage.push(batch, round_)
-                wanted = np.diff(output.offsets) > 0
-                wanted[output.dead_pairs.rows] = (
-                    True  # not refuted: the join's own filters find the error again
-                )
-            wants[:, bit // 64] |= wanted.astype(np.uint64) << np.uint64(bit % 64)
-        counted = ~batch.is_late
-        position = self.n_counted + np.cumsum(counted)
-        self.n_counted += int(counted.sum())
-        rows = np.flatnonzero(wants.any(axis=1) & counted)
-        self.n_wanted += len(rows)
+    def inputs(self, relation: str) -> Sequence[OperatorInput]:
+        return [who for who, _ in self._asked.inputs] if relation == self._stream.lower() else ()
+
+    def push(
+        self,
+        arrived: Mapping[str, ArrivedRows],
+        wanted: WantedMasks,
+        progress: RoundProgress,
+        round_: Round,
+        share: Share,
+    ) -> Iterator[Derived]:
+        for arrival in arrived.values():
+            self._take(arrival, wanted)
+        return iter(())
+
+    def _take(self, arrived: ArrivedRows, wanted: WantedMasks) -> None:
+        batch, inputs = arrived.batch, self._asked.inputs
+        wants = np.zeros((len(batch), len(inputs) // 64 + 1), np.uint64)
+        for bit, (who, _) in enumerate(inputs):
+            wants[:, bit // 64] |= wanted[who].astype(np.uint64) << np.uint64(bit % 64)
+        rows = np.flatnonzero(wants.any(axis=1) & ~batch.is_late)
+        self.n_rows += len(rows)
         if len(rows):
-            none = np.zeros(len(rows), np.int64)
+            unknown = np.zeros(len(rows), np.int64)  # version and time of the round, until it has them
             self._blocks.append(
                 WindowBlock(
                     self._stream,
                     batch.rows.select(list(self._asked.columns)).take(pa.array(rows)),
                     batch.arrival[rows],
-                    position[rows],
-                    times_of(times, n)[rows],
-                    none,
-                    none,
+                    arrived.position[rows],
+                    arrived.time_us[rows],
+                    unknown,
+                    unknown,
                     wants[rows],
-                    tuple(who for who, _ in self._asked.inputs),
+                    tuple(who for who, _ in inputs),
                 )
             )
 
     def finish(self, store: Store) -> StoredFile | None:
         """The file of what was wanted, if anything was."""
         return store.put(WANTED, lambda file: write_windows(file, self._blocks)) if self._blocks else None
-
-
-@dataclass(frozen=True, slots=True)
-class SharedRows:
-    """What tasks found wanted, of all streams of a round."""
-
-    came: dict[str, ArrivedRows]
-    wanted: dict[tuple[str, int], npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +125,10 @@ def shared_rows(
     ends: Mapping[str, int],
     inputs: Mapping[str, Sequence[tuple[str, int]]],
     schemas: Mapping[str, pa.Schema],
-) -> SharedRows:
+) -> Arrivals:
     """The wanted rows of a round. `ends` are the arrival numbers behind each stream's rows, `inputs` those it is asked for."""
-    came: dict[str, ArrivedRows] = {}
-    wanted: dict[tuple[str, int], npt.NDArray[np.bool_]] = {}
+    arrived: dict[str, ArrivedRows] = {}
+    wanted: dict[OperatorInput, Mask] = {}
     for name, tasks in streams.items():
         blocks = [
             (task, block)
@@ -137,9 +145,9 @@ def shared_rows(
         batch = TupleBatch(name, rows, arrival, np.ones(n, np.int8), np.zeros(n, dtype=bool))
         span = tasks[0].first_arrival, ends[name], tasks[0].n_before, tasks[-1].n_before + tasks[-1].n_counted
         times = np.concatenate([nothing, *(block.time_us for _, block in blocks)])
-        came[name] = ArrivedRows(batch, times, position, span)
+        arrived[name] = ArrivedRows(batch, times, position, span)
         for bit, who in enumerate(inputs[name]):
             word, shift = bit // 64, np.uint64(bit % 64)
             bits = np.concatenate([np.empty(0, np.uint64), *(block.wants[:, word] for _, block in blocks)])
             wanted[who] = (bits >> shift & np.uint64(1)) != 0
-    return SharedRows(came, wanted)
+    return Arrivals(rows=arrived, wanted=wanted)

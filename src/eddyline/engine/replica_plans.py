@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
+from eddyline.engine.driver_flow import PlannedFlow
 from eddyline.engine.join_replica import ReplicaPlan
-from eddyline.engine.joining import PlannedJoins
 from eddyline.engine.plan_files import PlanFiles, PlanNames
 from eddyline.engine.round_work import Planned
 from eddyline.engine.rounds import RoundEngine
@@ -46,26 +46,28 @@ class ReplicaPlans:
 
         The caller holds the round lock.
         """
-        joins, durable = planned.joins, self._rounds.durable
-        assert joins is not None
+        flow, durable = planned.flow, self._rounds.durable
+        assert flow is not None
         assert durable is not None
         group = set(
-            joins.with_partners(list(streams))
+            flow.with_partners(list(streams))
         )  # of others, rounds that were planned earlier may be under way
         mine = [
             each
-            for each in joins.plan.signatures
+            for each in flow.joins.signatures
             if is_for_workers(each.signature) and group & {name.lower() for name in each.signature.streams}
         ]
-        names = {each.name: self._filters(joins, each) for each in mine}
-        known = joins.plan, names
+        names = {each.name: self._filters(flow, each) for each in mine}
+        known = flow.joins, names
         if self._last is None or self._last[0][0] is not known[0] or self._last[0][1] != known[1]:
             plan = ReplicaPlan(
-                joins.plan,
+                flow.joins,
                 names,
-                {name: joins.first_versions[name] for name in names},
-                {} if joins.tables is None else joins.tables.streams,
-                joins.incarnations,
+                self._rounds.routing.policy,
+                self._rounds.seed,
+                {name: flow.first_versions[name] for name in names},
+                flow.tables.streams,
+                flow.incarnations,
                 f"{durable.store.folder.absolute()} {durable.epoch}",
             )
 
@@ -78,12 +80,12 @@ class ReplicaPlans:
         durable.keep(JOIN_PLAN, [written.name, *(name for each in names.values() for name in each.names())])
         return written, frozenset(names)
 
-    def _filters(self, joins: PlannedJoins, each: SignaturePlan) -> PlanNames:
+    def _filters(self, flow: PlannedFlow, each: SignaturePlan) -> PlanNames:
         rounds = self._rounds
         assert rounds.durable is not None
-        plan = joins.plans[each.name]
-        sample = _no_rows(joins, each)
-        parts = rounds.stage(each.name.lower()).prepare(plan, sample, 0)
+        plan = flow.plans[each.name]
+        sample = _no_rows(flow, each)
+        parts = rounds.flow.filters(each.name.lower()).prepare(plan, sample, 0)
         files = self._files.get(each.name)
         if files is None:
             files = self._files[each.name] = PlanFiles(rounds.durable.store, self._pack)
@@ -93,11 +95,11 @@ class ReplicaPlans:
         return files.write(stream, plan, parts, generations, rounds.functions)
 
 
-def _no_rows(joins: PlannedJoins, each: SignaturePlan) -> TupleBatch:
+def _no_rows(flow: PlannedFlow, each: SignaturePlan) -> TupleBatch:
     """A batch of a signature's stream, without rows."""
     fields = [pa.field("_", pa.null())]
     for place, entry in enumerate(each.signature.inputs):
-        schema = joins.plan.schemas[entry.stream.lower()]
+        schema = flow.joins.schemas[entry.stream.lower()]
         names = [*sorted(each.columns[place]), *sorted(each.marks[place])]
         for name in names:
             t = schema.field(name).type if name in schema.names else pa.int64()

@@ -10,14 +10,12 @@ import numpy.typing as npt
 
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import ListedFile, ReadInput
+from eddyline.engine.driver_flow import PlannedFlow
 from eddyline.engine.event_time import LaneTimes
-from eddyline.engine.joining import PlannedJoins
-from eddyline.events import Event
+from eddyline.engine.round_output import RoundOutput
 from eddyline.filters import FilterOutput
-from eddyline.functions import FunctionActivity, FunctionKey
 from eddyline.hit_matches import HitMatches
-from eddyline.model import DeadLetter, Round, Stream, StreamPlan, StreamProgress
-from eddyline.statistics import StageRecord
+from eddyline.model import Round, Stream, StreamPlan, StreamProgress
 from eddyline.storage import StoredPart
 
 
@@ -58,7 +56,7 @@ class Planned:
     last_rounds: dict[str, int]  # of each stream, and of those it is joined with: no other may come between
     incarnations: dict[str, int]  # of each stream: one dropped and declared anew is another
     timed: dict[str, Stream]  # all streams with a time and no key, whose rows others may wait for
-    joins: PlannedJoins | None = None  # None: there are none
+    flow: PlannedFlow | None = None  # what operators do; None: there are none
 
 
 @dataclass(slots=True)
@@ -66,32 +64,21 @@ class Work:
     """Steps 2 and 3: all a round produced, not yet visible to any reader."""
 
     n_rows: dict[str, int]
+    output: RoundOutput = field(default_factory=RoundOutput)
     progress: dict[str, StreamProgress] = field(default_factory=dict)
-    n_results: int = 0
-    n_dead: int = 0
     n_late: int = 0
     last_arrival: int = 0  # 0: there are no rows
-    n_made: int = 0  # rows that joins and tables made
     recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
     matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
-    letters: list[DeadLetter] = field(default_factory=list)  # to keep
-    more_dead: list[tuple[str, int | None, int]] = field(
-        default_factory=list
-    )  # error, query, how many: to count
     files: list[ListedFile] = field(default_factory=list)
     deletes: dict[str, npt.NDArray[np.bool_]] = field(
         default_factory=dict
     )  # by keyed stream: which rows delete
     gone: list[str] = field(default_factory=list)  # files that are listed no longer
     inputs: list[ReadInput] = field(default_factory=list)  # rows that were read where they lie
-    events: list[Event] = field(default_factory=list)
     outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
     ignored: dict[str, Mapping[str, str]] = field(default_factory=dict)  # by stream and column: why
     times: dict[str, LaneTimes] = field(default_factory=dict)  # of the rows, by stream
-    functions: list[Mapping[FunctionKey, FunctionActivity]] = field(
-        default_factory=list
-    )  # what they did in workers
-    stages: list[StageRecord] = field(default_factory=list)
     n_tasks: int = 0
     waiting_s: float = 0.0
     planned_at: float = 0.0  # when the steps ended, on the clock of performance

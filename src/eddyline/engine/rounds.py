@@ -5,7 +5,7 @@ A push, or a tick, is a round. It walks through the same steps as on Spark:
   0 skip      a token seen before returns the round it belonged to
   1 plan      pin the catalog version, where each stream stands, now() and the seed
   2 capture   the rows as the stream's schema has them, numbered in order of arrival; rows that do not fit set apart
-  3 work      filters, then joins (joining.py) and the filters of what they make; what they build is held apart
+  3 work      the walk over relations and operators (dataflow.py); what they build is held apart
   4 commit    the only point from which anything has happened: numbers advance, results and dead letters are kept
   4b alert    the results move alerts (alerting.py)
   5 deliver   callbacks are called, readers are woken
@@ -39,18 +39,19 @@ from eddyline.engine.alerting import Alerting
 from eddyline.engine.announcements import Announcements
 from eddyline.engine.arrivals import arrival_numbers
 from eddyline.engine.callbacks import Callbacks
+from eddyline.engine.dataflow import Arrivals, Relation, Walk
+from eddyline.engine.driver_flow import DriverFlow
 from eddyline.engine.durable import GC_EVERY, Durable
 from eddyline.engine.event_clock import EventClock
 from eddyline.engine.event_time import LaneTimes, advanced, event_times, late_rows
 from eddyline.engine.fair_lock import FairLock
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.function_watch import NAMED, FunctionWatch
-from eddyline.engine.join_letters import joined_letter
-from eddyline.engine.join_tasks import SharedRows
-from eddyline.engine.joining import DerivedBatch, Joining, PlannedJoins
+from eddyline.engine.letters import misfit_letters
 from eddyline.engine.memory import Holder, Memory
 from eddyline.engine.push_tokens import PushTokens
 from eddyline.engine.restored_counts import COUNTS_EVERY, restore_counts
+from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.round_store import RoundStore
 from eddyline.engine.round_work import Limits, Outcome, Planned, Work
 from eddyline.errors import (
@@ -75,30 +76,28 @@ from eddyline.events import (
     StoreFileDamaged,
 )
 from eddyline.expressions import Context
-from eddyline.filters import FilterOutput, FilterStage, StageCounters
+from eddyline.filters import FilterOutput, FilterStage
 from eddyline.functions import FunctionRegistry
-from eddyline.joins import WHOLE, Share
 from eddyline.kernels import compile_if_cold, warm_up
 from eddyline.model import (
     FIRST_DERIVED,
-    DeadLetter,
     Message,
     Round,
     Stream,
-    StreamPlan,
     StreamProgress,
     UserCall,
 )
+from eddyline.operators import WHOLE, DerivedNumbers, RoundProgress, Share, arrived_rows
 from eddyline.routing import ADAPTIVE, RoutingOptions, WalkRecord
 from eddyline.sources import IngestedRows, SchemaChanged, as_changes, with_read_times
 from eddyline.sql import Shapes
-from eddyline.statistics import RoundRecord, RoundRecords, StageRecord
+from eddyline.statistics import RoundRecord, RoundRecords
 from eddyline.storage import CAPTURE, DEAD_LETTERS, OUTBOX, DeadLetters, RecentRows
-from eddyline.types import python_rows
 
 if TYPE_CHECKING:
     from eddyline.engine.shared_work import SharedWork
 
+NO_PROGRESS = RoundProgress({}, {})
 MESSAGES_KEPT = 10_000  # of alerts, in memory; a home has its retention
 SAMPLE_ROWS = 1_024
 
@@ -141,8 +140,7 @@ class RoundEngine:
         self.on_dropped: list[Callable[[Iterable[int]], None]] = []  # called with the ids of dropped queries
         self.is_closed = False
         self._clock = clock
-        self._seed = seed
-        self._stages: dict[str, FilterStage] = {}
+        self.seed = seed
         self._last_round = 0
         self._last_rounds: dict[str, int] = {}  # by stream, of this process
         self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped in this process
@@ -152,10 +150,10 @@ class RoundEngine:
         self._tokens = PushTokens(store)
         self.alerting = Alerting(self.catalog, durable, time_zone)
         self.function_watch = FunctionWatch(self.catalog, self.functions)
-        self.joining = Joining(
+        self.flow = DriverFlow(
             self.catalog,
             self._context(),
-            self._new_stage,
+            self._new_filters,
             policy=routing.policy,
             seed=seed,
             durable=durable,
@@ -231,9 +229,11 @@ class RoundEngine:
         planned_at = time.perf_counter()
         try:
             self.at_step("2 capture")
-            batches, work = self._capture(round_, planned, inputs)
+            arrivals, work = self._capture(round_, planned, inputs)
             self.at_step("3 work")
-            self._work(round_, planned, batches, work)
+            with self.lock:
+                self._let_time_pass(round_, planned, work)
+            self._walk(round_, planned, arrivals, work)
             work.planned_at, work.worked_at = planned_at, time.perf_counter()
         except MemoryError as error:
             raise self._out_of_memory(error) from None
@@ -280,15 +280,20 @@ class RoundEngine:
                         raise RoundOvertakenError(f"another round of stream {name} came between")
                 round_ = self._numbered(planned, shared.n_rows(), token)
                 work = shared.numbered(
-                    round_, planned, self.catalog.queries.find_name, self.event_clock.watch
+                    round_,
+                    planned,
+                    self.catalog.queries.find_name,
+                    self.event_clock.watch,
+                    self.dead_letters.capacity,
                 )
                 self._let_time_pass(round_, planned, work)
-            if planned.joins is not None:
+            if planned.flow is not None:
                 try:
-                    done = join(round_, planned, shared)
+                    joined = join(round_, planned, shared)
                     with self.lock:
                         shared.add_joined(work, round_, self.catalog.queries.find_name)
-                    self._join_shared(round_, planned, planned.joins, shared, work, Share(without=done))
+                    self._walk(round_, planned, shared.arrivals(round_, planned), work, Share(without=joined))
+                    work.outputs = None
                 except MemoryError as error:
                     raise self._out_of_memory(error) from None
                 except BaseException:
@@ -334,7 +339,7 @@ class RoundEngine:
                 self._deliver(outcome, work, ended - began)
                 self._tell_messages(messages)
             with self._afterwards(round_.number, "statistics"):
-                for event in self.function_watch.after(round_.number, work.functions, round_.now_us):
+                for event in self.function_watch.after(round_.number, work.output.functions, round_.now_us):
                     self.announce(event)
                 self.records.add(_record(outcome, work, began, ended))
                 if round_.number % COUNTS_EVERY == 0:
@@ -358,24 +363,24 @@ class RoundEngine:
     def plan(self, inputs: Iterable[str], now_us: int | None = None) -> Planned:
         """Step 1, with the lock held: pin the version, where each stream stands, now() and the seed."""
         names = list(inputs)
-        joins = self.joining.plan(self.progress)
-        group = names if joins is None else joins.with_partners(names)
+        flow = self.flow.plan(self.progress)
+        group = names if flow is None else flow.with_partners(names)
         now = self._clock() if now_us is None else now_us
         timed = self._timed_streams()
         return Planned(
             version=self.catalog.version,
             now_us=max(now, self._last_now_us),  # a clock set back does not turn time back
-            seed=self._seed + self._last_round + 1,
+            seed=self.seed + self._last_round + 1,
             progress={name: self.progress.get(name, StreamProgress()) for name in names},
             streams={name: self.catalog.stream(name) for name in names},
             plans={name: self.catalog.plan(name) for name in names},
             last_rounds={name: self._last_rounds.get(name, 0) for name in group},
             incarnations={
                 name: self._incarnations.get(name, 0)
-                for name in (*group, *(() if joins is None else joins.streams), *timed)
+                for name in (*group, *(() if flow is None else flow.streams), *timed)
             },
             timed=timed,
-            joins=joins,
+            flow=flow,
         )
 
     def _timed_streams(self) -> dict[str, Stream]:
@@ -389,7 +394,7 @@ class RoundEngine:
         """Lift the watermarks of streams that are silent; with the round lock and the lock held."""
         with_rows = {name for name, n in round_.n_rows.items() if n}
         unread = with_rows | self._in_tasks.keys() | self.unread()
-        groups = [] if planned.joins is None else planned.joins.groups
+        groups = [] if planned.flow is None else planned.flow.groups
         progress = self.progress | work.progress
         lifted = self.event_clock.lifted(groups, planned.timed, progress, round_.now_us, unread)
         work.progress |= lifted
@@ -408,18 +413,24 @@ class RoundEngine:
 
     def _capture(
         self, round_: Round, planned: Planned, inputs: Mapping[str, IngestedRows]
-    ) -> tuple[dict[str, TupleBatch], Work]:
-        arrivals = arrival_numbers(inputs, round_.first_arrival)
+    ) -> tuple[Arrivals, Work]:
+        numbers = arrival_numbers(inputs, round_.first_arrival)
         batches: dict[str, TupleBatch] = {}
-        work = Work(round_.n_rows)
+        arrivals = Arrivals()
+        work = Work(round_.n_rows, RoundOutput(self.dead_letters.capacity))
         for name, ingested in inputs.items():
             stream, before, n = planned.streams[name], planned.progress[name], ingested.rows.num_rows
             times = event_times(stream, ingested.rows, self.time_zone)
             is_late = late_rows(times, before.watermark_us, n)
             n_late = int(np.count_nonzero(is_late))
-            batches[name] = TupleBatch(
-                stream.name, ingested.rows, arrivals[name], np.ones(n, np.int8), is_late
+            batch = batches[name] = TupleBatch(
+                stream.name, ingested.rows, numbers[name], np.ones(n, np.int8), is_late
             )
+            if not stream.is_keyed:
+                arrivals.batches[name] = batch
+            if planned.flow is not None and (stream.is_keyed or (n and name in planned.flow.streams)):
+                rows = arrived_rows(batch, times, before.n_rows - before.n_late)
+                arrivals.rows[name] = replace(rows, is_delete=ingested.is_delete)
             work.n_late += n_late
             came = LaneTimes()
             came.add(times, ingested.lanes.of(n))
@@ -437,17 +448,11 @@ class RoundEngine:
             )
             if n:
                 work.recent[name] = batches[name]
-                work.last_arrival = max(work.last_arrival, int(arrivals[name][-1]))
-            work.letters += [
-                DeadLetter(round_.number, stream.name, misfit.row, misfit.error, misfit.message)
-                for misfit in ingested.misfits
-            ]
+                work.last_arrival = max(work.last_arrival, int(numbers[name][-1]))
+            work.output.add_letters(misfit_letters(round_.number, stream.name, ingested.misfits))
             work.ignored[name] = ingested.change.ignored
-            if ingested.is_delete is not None:
-                work.deletes[name] = ingested.is_delete
-        work.n_dead = len(work.letters)
         work.files += self.store.capture(round_.number, batches)
-        return batches, work
+        return arrivals, work
 
     def warm_up(self) -> None:
         """Load all kernels, so that no round waits for one."""
@@ -481,17 +486,10 @@ class RoundEngine:
         with self.lock:
             self.announce(event)
 
-    def stage(self, name: str) -> FilterStage:
-        """The filters of a stream in this process; the caller holds the round lock."""
-        stage = self._stages.get(name)
-        if stage is None:
-            stage = self._stages[name] = self._new_stage()
-        return stage
-
     def _context(self) -> Context:
         return Context(0, self.time_zone, self.functions.call)
 
-    def _new_stage(self) -> FilterStage:
+    def _new_filters(self) -> FilterStage:
         return FilterStage(
             self._context(), in_background=True, options=self.routing, declared_cost=self._declared_cost
         )
@@ -500,112 +498,47 @@ class RoundEngine:
         declared = self.functions.find(call.function, call.version)
         return None if declared is None else declared.cost_s
 
-    def learn(self, name: str, walked: Sequence[WalkRecord], round_number: int) -> None:
-        """Take in what workers observed of expensive filters, and announce what that changed."""
+    def learn(self, walked: Mapping[str, Sequence[WalkRecord]], round_number: int) -> None:
+        """Take in what workers observed of expensive filters, by relation, and announce what that changed."""
+        events: list[Event] = []
         with self.round_lock:
-            stage = self._stages.get(name)
-            if stage is None or not walked:  # the stream was dropped
-                return
-            stage.learn(walked, round_number)
-            events = list(filter_events(name, stage.decisions(), stage.router.keys))
+            for relation, records in walked.items():
+                filters = self.flow.find_filters(relation)
+                if filters is not None:  # the stream was not dropped
+                    filters.learn(records, round_number)
+                    events += filter_events(relation, filters.decisions(), filters.router.keys)
         for event in events:
             self.tell(event)
 
-    def _work(self, round_: Round, planned: Planned, batches: Mapping[str, TupleBatch], work: Work) -> None:
-        with self.lock:
-            self._let_time_pass(round_, planned, work)
-        work.outputs = {}
-        for name, batch in batches.items():
-            if not planned.streams[name].is_keyed:
-                work.outputs[name] = self._filter(name, planned.plans[name], batch, round_, work)
-        if planned.joins is not None:
-            self._join(round_, planned, planned.joins, batches, work)
-        files, work.matches = self.store.write(round_, work.outputs.values(), work.letters, self._generations)
+    def _walk(
+        self, round_: Round, planned: Planned, arrivals: Arrivals, work: Work, share: Share = WHOLE
+    ) -> None:
+        """Step 3 in this process: the walk, and what it made is written."""
+        flow, output = planned.flow, work.output
+        if share is not WHOLE:  # after what tasks made of other parts, and wrote
+            output = RoundOutput(self.dead_letters.capacity)
+        numbers = DerivedNumbers(round_.first_derived + work.output.n_derived)
+        self.flow.begin(flow, planned.plans, numbers)
+        outputs: dict[str, FilterOutput] = {}
+        work.outputs = outputs
+
+        def keep(relation: str, _: Relation, found: FilterOutput) -> None:
+            outputs[relation if relation not in outputs else f"{relation} ({len(outputs)})"] = found
+
+        before, after = (NO_PROGRESS, None) if flow is None else (flow.before, flow.after(work.progress))
+        Walk(self.flow, round_, output, keep).run(arrivals, numbers, before, after, share)
+        output.events += self.flow.events()
+        if output.letters:
+            with self.lock:
+                output.name_letters(self.catalog.queries.find_name)
+        files, matches = self.store.write(round_, outputs.values(), output.letters, self._generations)
         work.files += files
-        if planned.joins is not None:
-            files, work.gone = self.joining.save(round_.number)
+        work.matches = [*work.matches, *matches]
+        if flow is not None:
+            files, work.gone = self.flow.save(round_.number)
             work.files += files
-
-    def _filter(
-        self,
-        name: str,
-        plan: StreamPlan,
-        batch: TupleBatch,
-        round_: Round,
-        work: Work,
-        made: DerivedBatch | None = None,
-    ) -> FilterOutput:
-        """What the queries of a plan make of a batch, which joins or tables may have made."""
-        stage = self.stage(name)
-        stage.build(plan)
-        before, cpu = replace(stage.counters), time.thread_time()
-        signature = None if made is None else made.signature
-        known = None if signature is None else self.joining.calls.known(signature, batch)
-        output = stage.push(batch, round_, known)
-        if signature is not None and stage.call_results:
-            self.joining.calls.keep(signature, batch, stage.call_results)
-        if made is not None and made.seen is not None:
-            output = made.seen(output)
-        work.stages.append(_filtered(batch, output, before, stage.counters, time.thread_time() - cpu))
-        work.events += stage.events()
-        work.events += filter_events(batch.stream, stage.decisions(), stage.router.keys)
-        work.n_results += output.n_matches
-        work.n_dead += len(output.dead_pairs.rows)
-        with self.lock:
-            self._add_letters(round_, batch, output, work)
-        return output
-
-    def _join(
-        self,
-        round_: Round,
-        planned: Planned,
-        joins: PlannedJoins,
-        batches: Mapping[str, TupleBatch],
-        work: Work,
-        shared: SharedRows | None = None,
-        share: Share = WHOLE,
-    ) -> None:
-        """What joins and tables make of the rows, and the queries of that."""
-        in_tasks = work.n_made
-        for made in self.joining.work(
-            round_, joins, batches, planned.plans, work.deletes, shared, share, in_tasks
-        ):
-            self._take(made, round_, work)
-        for made in self.joining.decide(round_, joins, work.progress):
-            self._take(made, round_, work)
-        work.n_made = in_tasks + self.joining.stage.n_derived
-        work.letters += self.joining.letters
-        work.n_dead += len(self.joining.letters)
-        work.events += self.joining.events()
-        while self.joining.left:
-            unused = self._stages.pop(self.joining.left.pop(), None)
-            if unused is not None:
-                unused.close()
-
-    def _join_shared(
-        self,
-        round_: Round,
-        planned: Planned,
-        joins: PlannedJoins,
-        shared: SharedWork,
-        work: Work,
-        share: Share,
-    ) -> None:
-        """The same for a round whose rows were filtered in tasks: what joins want of them, but for what tasks have joined."""
-        n_letters = len(work.letters)
-        work.outputs = {}
-        self._join(round_, planned, joins, {}, work, shared.wanted(round_, planned), share)
-        outputs = work.outputs.values()
-        files, made = self.store.write(round_, outputs, work.letters[n_letters:], self._generations)
-        kept, work.gone = self.joining.save(round_.number)
-        work.files += files + kept
-        work.matches, work.outputs = [*work.matches, *made], None
-
-    def _take(self, made: DerivedBatch, round_: Round, work: Work) -> None:
-        assert work.outputs is not None
-        output = self._filter(made.stage, made.plan, made.batch, round_, work, made)
-        name = made.stage if made.stage not in work.outputs else f"{made.stage} ({len(work.outputs)})"
-        work.outputs[name] = output
+        if output is not work.output:
+            work.output.merge(output, round_, 0)
 
     def _generations(self, ids: npt.NDArray[np.int32], version: int) -> npt.NDArray[np.int32]:
         with self.lock:
@@ -624,23 +557,26 @@ class RoundEngine:
         progress = {name: after for name, after in work.progress.items() if name not in gone}
         positions = {name: at for name, at in positions.items() if name not in gone}
         last_arrival = max(self._last_arrival, work.last_arrival)
-        done = CommittedRound(round_, last_arrival, work.n_results, work.n_dead, work.n_late, work.n_made)
+        output = work.output
+        done = CommittedRound(
+            round_, last_arrival, output.n_results, output.n_dead, work.n_late, output.n_derived
+        )
         self.store.commit(done, progress, work.files, positions, work.inputs, work.gone)
         self._last_round, self._last_arrival = round_.number, last_arrival
-        self._next_made = round_.first_derived + work.n_made
+        self._next_made = round_.first_derived + output.n_derived
         self._last_now_us = max(self._last_now_us, round_.now_us)
         self._last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
-        if planned.joins is not None:
-            self.joining.commit(round_, planned.joins, self.progress)
+        if planned.flow is not None:
+            self.flow.commit(round_, planned.flow, self.progress, output.probes)
         for name, rows in work.recent.items():
             if name in progress:
                 self._recent(name).append(round_.version, rows)
         n_dropped = sum(self.results.append(round_.number, round_.version, each) for each in work.matches)
-        for error, query_id, n in work.more_dead:
+        for (error, query_id), n in output.more_dead.items():
             self.dead_letters.count(error, query_id, n)
-        self.dead_letters.add(work.letters)
-        for event in work.events:
+        self.dead_letters.add(output.letters)
+        for event in output.events:
             self.announce(event)
         for name, ignored in work.ignored.items():
             self.announcements.announce_ignored(round_.number, planned.streams[name].name, ignored)
@@ -648,14 +584,14 @@ class RoundEngine:
             self.announcements.announce_implausible(round_, planned.streams[name], times)
         if n_dropped:
             self.announce(ResultsDropped(round_.number, n_dropped))
-        outcome = Outcome(round_, work.outputs, work.n_results, work.n_dead, work.n_late)
+        outcome = Outcome(round_, work.outputs, output.n_results, output.n_dead, work.n_late)
         if round_.token is not None:
             self._tokens.remember(round_.token, outcome)
         return outcome
 
     def _abort(self) -> None:
         """A round that failed leaves nothing behind. What cannot be removed now is cleared at the next opening."""
-        self.joining.rollback()
+        self.flow.rollback()
         with self.lock, contextlib.suppress(EddylineError):  # the round's own error is the one to tell
             self.store.abort()
 
@@ -680,7 +616,7 @@ class RoundEngine:
 
     def _holders(self) -> list[Holder]:
         """What holds memory. Rounds may change it meanwhile: these are estimates."""
-        stems, tables = self.joining.stage.stems, self.joining.tables.tables
+        stems, tables = self.flow.joins.stage.stems, self.flow.tables.tables
         results, remembered = self.results.nbytes, self._tokens.nbytes
         return [
             Holder("results kept in memory", results, "lower result_bytes"),
@@ -699,7 +635,7 @@ class RoundEngine:
             ),
             *(
                 Holder(f"the index of {name}", stage.index.nbytes, "drop queries that are not needed")
-                for name, stage in self.stages()
+                for name, stage in self.flow.all_filters()
             ),
         ]
 
@@ -720,30 +656,6 @@ class RoundEngine:
             self.announce(
                 RetentionRemoved(
                     round_number, removal.what, removal.n, removal.until_us, len(removal.of), tuple(most)
-                )
-            )
-
-    def _add_letters(self, round_: Round, batch: TupleBatch, output: FilterOutput, work: Work) -> None:
-        """Pairs in error as dead letters, no more than are kept; the others are counted."""
-        dead = output.dead_pairs
-        n_older = max(0, len(dead.rows) - self.dead_letters.capacity)
-        for at in range(n_older):
-            work.more_dead.append((dead.failures[at].error, int(dead.query_ids[at]), 1))
-        for at in range(n_older, len(dead.rows)):
-            row, query_id = int(dead.rows[at]), int(dead.query_ids[at])
-            stream, values = batch.stream, python_rows(batch.rows.slice(row, 1))[0]
-            if batch.components is not None:
-                stream, values = joined_letter(output.plan, query_id, values)
-            work.letters.append(
-                DeadLetter(
-                    round_number=round_.number,
-                    stream=stream,
-                    row=values,
-                    error=dead.failures[at].error,
-                    message=dead.failures[at].message,
-                    query_id=query_id,
-                    query=self.catalog.queries.find_name(query_id),
-                    arrival=int(batch.arrival[row]),
                 )
             )
 
@@ -810,7 +722,7 @@ class RoundEngine:
             self._last_now_us = last.round.now_us
         self._next_made = durable.rounds.next_derived()
         self.progress = durable.rounds.progress()
-        self.joining.restore(self.progress, 0 if last is None else last.round.version, self._last_now_us)
+        self.flow.restore(self.progress, 0 if last is None else last.round.version, self._last_now_us)
         newest = durable.newest(OUTBOX, self.limits.result_bytes)
         if len(newest) < durable.rounds.files.count(OUTBOX):
             self.results.begin_later(newest[0].round_number if newest else self._last_round)
@@ -839,8 +751,7 @@ class RoundEngine:
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing: declared again, it starts anew."""
-        self._stages.pop(name, None)
-        self.joining.forget_stream(name)
+        self.flow.forget_stream(name)
         self.event_clock.forget(name)
         self._incarnations[name] = self._incarnations.get(name, 0) + 1
         self._last_rounds.pop(name, None)
@@ -869,9 +780,9 @@ class RoundEngine:
         """The rows of a keyed stream as they stand. To have them unchanged in the next round, take the round lock before."""
         with self.round_lock:
             with self.lock:
-                planned = self.joining.plan(self.progress)
+                planned = self.flow.plan(self.progress)
             assert planned is not None, f"{name} is no table"
-            return self.joining.table_rows(planned, name)
+            return self.flow.table_rows(planned, name)
 
     def context(self) -> Context:
         """For judging rows outside a round: the time of the last one."""
@@ -885,9 +796,7 @@ class RoundEngine:
         """End after the round in flight; readers that wait are woken."""
         with self.round_lock, self.lock:
             if not self.is_closed:
-                for stage in self._stages.values():
-                    stage.close()
-                self.joining.close()
+                self.flow.close()
                 self.records.close()
                 self.alerting.close()
                 self.functions.close()
@@ -898,11 +807,11 @@ class RoundEngine:
 
     def placed(self, stream: str, query_id: int) -> dict[str, Any] | None:
         """The structure of the predicate index that serves a query, as far as it is built."""
-        stage = self._stages.get(stream.lower())
+        stage = self.flow.find_filters(stream.lower())
         return None if stage is None else stage.structure_of(query_id)
 
     def stages(self) -> Iterator[tuple[str, FilterStage]]:
-        return iter(list(self._stages.items()))  # a round may add one meanwhile
+        return iter(self.flow.all_filters())
 
     def condition(self) -> threading.Condition:
         """One over the lock."""
@@ -938,21 +847,6 @@ class RoundEngine:
         return rows
 
 
-def _filtered(
-    batch: TupleBatch, output: FilterOutput, before: StageCounters, after: StageCounters, cpu_s: float
-) -> StageRecord:
-    return StageRecord(
-        stage="filters",
-        stream=batch.stream,
-        n_rows=len(batch),
-        n_candidates=after.n_candidates - before.n_candidates,
-        n_looked_at=after.n_waiting_pairs - before.n_waiting_pairs,
-        n_matches=output.n_matches,
-        nbytes=batch.nbytes,
-        cpu_s=cpu_s,
-    )
-
-
 def _record(outcome: Outcome, work: Work, began: float, ended: float) -> RoundRecord:
     return RoundRecord(
         round_number=outcome.round.number,
@@ -968,7 +862,7 @@ def _record(outcome: Outcome, work: Work, began: float, ended: float) -> RoundRe
         work_s=work.worked_at - work.planned_at,
         waiting_s=work.waiting_s,
         commit_s=ended - work.worked_at,
-        stages=tuple(work.stages),
+        stages=tuple(work.output.records.values()),
     )
 
 

@@ -28,7 +28,6 @@ from eddyline.joins import (
     JoinPlan,
     Key,
     KeyedTable,
-    Numbers,
     PartnerMarks,
     ProbeMatches,
     RuleForm,
@@ -39,6 +38,7 @@ from eddyline.joins import (
     rule_form,
 )
 from eddyline.model import Clause, Column, Expression, Role, Round, StreamPlan
+from eddyline.operators import Numbers
 
 _ROUND = Round(0, 0, 0, 0, 0, {})  # rules know no time
 
@@ -137,7 +137,7 @@ class RuleTables:
         known = self._found.get((signature, place))
         return None if known is None or known.stream != origin else RulePartner(known, inner)
 
-    def changed(self, stream: str, changes: TableChanges, deltas: Deltas) -> None:
+    def changed(self, stream: str, changes: TableChanges, deltas: TupleBatch | Deltas) -> None:
         """A table has changed in the running round."""
         table = self._tables[stream]
         mine = [known for known in self._found.values() if known.table == stream]

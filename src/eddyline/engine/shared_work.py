@@ -23,13 +23,16 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.catalog import ListedFile, ReadInput
+from eddyline.engine.dataflow import Arrivals
 from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import LaneTimes, advanced
 from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_replica import ProbeTask, n_shares
-from eddyline.engine.join_tasks import JoinedInputs, SharedRows, TaskRows, shared_rows
-from eddyline.engine.plan_files import Generations, PlanFiles, PlanNames
+from eddyline.engine.join_tasks import InputFilters, JoinedInputs, TaskRows, shared_rows
+from eddyline.engine.letters import misfit_letters
+from eddyline.engine.plan_files import Generations, PlanFiles
 from eddyline.engine.replica_plans import ReplicaPlans
+from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.round_work import Outcome, Planned, Work
 from eddyline.engine.rounds import RoundEngine
 from eddyline.engine.task_size import TaskSize
@@ -37,9 +40,10 @@ from eddyline.engine.tasks import Task, TaskResult, by_bytes
 from eddyline.errors import EddylineError, HomeError, IndexBuildError, RoundOvertakenError
 from eddyline.events import RoundMeasured
 from eddyline.functions import UserFunction
-from eddyline.model import DeadLetter, Round, Stream
+from eddyline.model import Round, Stream
+from eddyline.operators import OperatorInput
+from eddyline.routing import WalkRecord
 from eddyline.sources import PlannedInput, Reference, SchemaChange, reference_to
-from eddyline.statistics import StageRecord
 from eddyline.storage import OUTBOX, StoredFile, StoredPart
 
 TASK_BYTES = 8 << 20
@@ -137,9 +141,10 @@ class SharedWork:
         planned: Planned,
         find_name: Callable[[int], str | None],
         watch: Callable[[str, int], int],
+        most_letters: int,
     ) -> Work:
         """The work of this round: arrival numbers follow the order of streams, references and rows."""
-        work = Work(round_.n_rows)
+        work = Work(round_.n_rows, RoundOutput(most_letters))
         first = round_.first_arrival
         for share in self._shares:
             stream = planned.streams[share.name]
@@ -147,7 +152,7 @@ class SharedWork:
             work.files += share.input_files(round_, first)
             work.inputs += share.inputs(first)
             for result in share.results:
-                self._add(work, round_, result, first, find_name)
+                self._add(work, round_, result, first)
                 times.merge(result.times)
                 first += result.n_rows
             n_late = sum(result.n_late for result in share.results)
@@ -162,37 +167,29 @@ class SharedWork:
                 now_us=round_.now_us,
                 watched_us=watch(share.name, round_.now_us),
             )
-            misfits = share.planned.misfits
-            work.letters += [
-                DeadLetter(round_.number, stream.name, m.row, m.error, m.message) for m in misfits
-            ]
-            work.n_dead += len(misfits)
-            if misfits:
-                work.files += self._durable.write_letters(round_, work.letters[-len(misfits) :])
+            letters = misfit_letters(round_.number, stream.name, share.planned.misfits)
+            if letters:
+                work.output.add_letters(letters)
+                work.files += self._durable.write_letters(round_, letters)
             recent = share.results[-1].recent if share.results else None
             if recent is not None:
                 work.recent[share.name] = _recent_rows(stream, recent, first)
-            work.events += [replace(event, round_number=round_.number) for event in share.planned.events]
+            work.output.events += [
+                replace(event, round_number=round_.number) for event in share.planned.events
+            ]
             work.ignored[share.name] = {
                 name: why for result in share.results for name, why in result.ignored.items()
             }
         work.last_arrival = first - 1 if first > round_.first_arrival else 0
         results = [result for share in self._shares for result in share.results]
-        work.functions = [result.functions for result in results if result.functions]
-        work.stages, work.n_tasks = self._stages(), len(results)
+        work.output.name_letters(find_name)
+        work.n_tasks = len(results)
         work.planned_at, work.worked_at = self._planned_at, self.worked_at
         longest = max((result.seconds for result in results), default=0.0)
         work.waiting_s = max(0.0, self.worked_at - self._planned_at - longest)
         return work
 
-    def _add(
-        self,
-        work: Work,
-        round_: Round,
-        result: TaskResult,
-        first: int,
-        find_name: Callable[[int], str | None],
-    ) -> None:
+    def _add(self, work: Work, round_: Round, result: TaskResult, first: int) -> None:
         matches: list[StoredPart] = list(work.matches)  # type: ignore[arg-type]
         for kind, file in result.files:
             listed = ListedFile(file.name, kind, round_.number, file.nbytes, file.checksum, first)
@@ -200,37 +197,8 @@ class SharedWork:
             if kind == OUTBOX:
                 matches += self._durable.new_parts(listed)
         work.matches = matches
-        work.n_results += result.n_results
         work.n_late += result.n_late
-        work.n_dead += result.n_dead
-        more = dict(result.dead)
-        for letter in result.letters:
-            key = letter.error, letter.query_id
-            more[key] -= 1
-            work.letters.append(
-                replace(
-                    letter,
-                    round_number=round_.number,
-                    query=None if letter.query_id is None else find_name(letter.query_id),
-                    arrival=None if letter.arrival is None else first + letter.arrival,
-                )
-            )
-        work.more_dead += [(error, query_id, n) for (error, query_id), n in more.items() if n]
-
-    def _stages(self) -> list[StageRecord]:
-        return [
-            StageRecord(
-                stage="filters",
-                stream=share.name,
-                n_rows=share.n_rows,
-                n_candidates=sum(result.n_candidates for result in share.results),
-                n_looked_at=sum(result.n_waiting_pairs for result in share.results),
-                n_matches=sum(result.n_results for result in share.results),
-                nbytes=sum(result.nbytes for result in share.results),
-                cpu_s=sum(result.cpu_seconds for result in share.results),
-            )
-            for share in self._shares
-        ]
+        work.output.merge(result.output, round_, first)
 
     @property
     def n_wanted(self) -> int:
@@ -263,24 +231,31 @@ class SharedWork:
         }
         return {name: tuple(rows) for name, rows in tasks.items()}, ends, inputs
 
-    def wanted(self, round_: Round, planned: Planned) -> SharedRows:
+    def arrivals(self, round_: Round, planned: Planned) -> Arrivals:
         """The rows that joins want."""
-        assert planned.joins is not None
+        assert planned.flow is not None
         handed_on = self.handed_on(round_, planned)
-        return shared_rows(self._durable.store, *handed_on, planned.joins.plan.schemas)
+        return shared_rows(self._durable.store, *handed_on, planned.flow.joins.schemas)
 
     def add_joined(self, work: Work, round_: Round, find_name: Callable[[int], str | None]) -> None:
         """Take in what tasks that join came to: the rows they made follow each other."""
         for result in self.joined:
-            self._add(work, round_, result, round_.first_derived + work.n_made, find_name)
-            work.n_made += result.n_made
-            work.functions += [result.functions] if result.functions else []
+            self._add(work, round_, result, round_.first_derived + work.output.n_derived)
             work.n_tasks += 1
+        work.output.name_letters(find_name)
 
     def forget_wanted(self) -> None:
         """Remove the files of rows that joins wanted: what they keep of them is in files of their own."""
         files = [result.wanted for share in self._shares for result in share.results]
         self._durable.store.remove(file.name for file in files if file is not None)
+
+    def walked(self) -> dict[str, list[WalkRecord]]:
+        """What tasks observed of expensive filters, by relation."""
+        found: dict[str, list[WalkRecord]] = {}
+        for result in (*(result for share in self._shares for result in share.results), *self.joined):
+            for relation, record in result.output.walked.items():
+                found.setdefault(relation, []).append(record)
+        return found
 
     def measured(self, round_number: int, began: float, ended: float) -> RoundMeasured:
         """What the round took."""
@@ -432,9 +407,7 @@ class SharedRounds:
         with contextlib.suppress(EddylineError):  # an opening clears what is left
             work.forget_wanted()
         rounds.tell(work.measured(outcome.round.number, began, time.perf_counter()))
-        for share in shares:
-            profiles = [result.walked for result in share.results if result.walked is not None]
-            rounds.learn(share.name, profiles, outcome.round.number)
+        rounds.learn(work.walked(), outcome.round.number)
         return outcome
 
     def _share(self, planned: Planned, name: str, offered: PlannedInput, generations: Generations) -> _Share:
@@ -442,7 +415,7 @@ class SharedRounds:
         rounds, stream, plan = self._rounds, planned.streams[name], planned.plans[name]
         with rounds.lock:
             sample = rounds.sample(name)
-        stage = rounds.stage(name)
+        stage = rounds.flow.filters(name)
         parts = stage.prepare(plan, sample, 0)
         files = self._plans.get(name)
         if files is None:
@@ -477,24 +450,25 @@ class SharedRounds:
 
     def _joined_inputs(self, planned: Planned, name: str, sample: TupleBatch) -> JoinedInputs | None:
         """What joins want of a stream, None if it is in none."""
-        if planned.joins is None or name not in planned.joins.streams:
+        if planned.flow is None or name not in planned.flow.streams:
             return None
-        joining, stream = self._rounds.joining, planned.streams[name]
+        flow, stream = self._rounds.flow, planned.streams[name]
         columns: set[str] = set()
-        inputs: list[tuple[tuple[str, int], PlanNames | None]] = []
-        for each in planned.joins.plan.signatures:
+        inputs: list[tuple[OperatorInput, InputFilters | None]] = []
+        for each in planned.flow.joins.signatures:
             for place in each.signature.places(name):
                 columns |= each.stored_columns(place)
-                local = joining.local_plan(planned.joins, each.name, place)
-                names = None
-                if local is not None:
-                    parts = joining.local_stage(each.name, place).prepare(local, sample, 0)
-                    files = self._plans.get(local.stream)
+                found, filters = flow.input_plan(planned.flow, each.name, place), None
+                if found is not None:
+                    plan, stage = found
+                    parts = stage.prepare(plan, sample, 0)
+                    files = self._plans.get(plan.stream)
                     if files is None:
-                        files = self._plans[local.stream] = PlanFiles(self._durable.store, self._pack)
+                        files = self._plans[plan.stream] = PlanFiles(self._durable.store, self._pack)
                     nothing = np.empty(0, np.int32)
-                    names = files.write(stream, local, parts, (nothing, nothing), self._rounds.functions)
-                inputs.append(((each.name, place), names))
+                    names = files.write(stream, plan, parts, (nothing, nothing), self._rounds.functions)
+                    filters = InputFilters(names, stage.router.routing())
+                inputs.append(((each.name, place), filters))
         ordered = tuple(field for field in stream.schema.names if field in columns)
         return JoinedInputs(ordered, tuple(inputs))
 
@@ -508,12 +482,13 @@ class SharedRounds:
         plan, names = self._replicas.plan(planned, work.streams)
         if not names:
             return names
-        assert planned.joins is not None
-        joining, durable = self._rounds.joining, self._durable
+        assert planned.flow is not None
+        flow, durable = self._rounds.flow, self._durable
         rows, ends, inputs = work.handed_on(round_, planned)
         tables: dict[str, list[StoredFile]] = {}
-        for name, file in joining.tables.files():
+        for name, file in flow.tables.files():
             tables.setdefault(name, []).append(_stored(file))
+        routing = {name: flow.filters(name.lower()).router.routing() for name in names}
         n_tasks = n_shares(work.n_wanted, self._join_from_rows // 2, self._most_tasks)
         work.joined = self._run(
             [
@@ -521,14 +496,16 @@ class SharedRounds:
                     store=str(durable.store.folder.absolute()),
                     epoch=durable.epoch,
                     plan=plan,
-                    windows=tuple((_stored(file), last) for file, last in joining.window_files()),
+                    windows=tuple((_stored(file), last) for file, last in flow.window_files()),
                     tables={name: tuple(files) for name, files in tables.items()},
                     rows=rows,
                     ends=ends,
                     inputs=inputs,
                     round=round_,
-                    standing=joining.before(planned.joins),
+                    before=planned.flow.before,
                     time_zone=self._rounds.time_zone,
+                    routing=routing,
+                    options=self._rounds.routing,
                     number=number,
                     n_tasks=n_tasks,
                 )

@@ -23,14 +23,21 @@ import pyarrow as pa
 from eddyline.batch import TupleBatch
 from eddyline.catalog import Catalog, ListedFile
 from eddyline.engine.durable import Durable
-from eddyline.engine.event_time import event_times
 from eddyline.engine.join_visibility import FirstVersions, first_versions
-from eddyline.joins import Deltas, Evaluate, KeyedTable, TableChanges, times_of
+from eddyline.engine.letters import null_key_letters
+from eddyline.joins import Deltas, Evaluate, KeyedTable, TableChanges
 from eddyline.model import NO_TIME, DeadLetter, Role, Round, Signature, Stream, StreamPlan
+from eddyline.operators import (
+    ArrivedRows,
+    Derived,
+    DerivedNumbers,
+    RoundProgress,
+    Share,
+    StatelessOperator,
+    WantedMasks,
+)
 from eddyline.storage import TableBlock
-from eddyline.types import python_rows
 
-NULL_KEY = "NULL_KEY"
 MOST_FILES = 64  # of changes of a table, before it is written whole
 LEAST_BYTES = 1 << 20  # of those files, below which they are left as they are
 
@@ -58,15 +65,25 @@ class _Files:
         return sum(file.nbytes for file in self.listed)
 
 
-class Tables:
-    """The tables of one engine."""
+class Tables(StatelessOperator):
+    """The tables of one engine: the operator that turns rows of keyed streams into changes of tables."""
 
-    def __init__(self, catalog: Catalog, evaluate: Evaluate, durable: Durable | None, time_zone: str) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        tables: dict[str, KeyedTable],
+        evaluate: Evaluate,
+        durable: Durable | None,
+        time_zone: str,
+    ) -> None:
         self._catalog = catalog
         self._time_zone = time_zone
         self._evaluate = evaluate
         self._durable = durable
-        self.tables: dict[str, KeyedTable] = {}
+        self.tables = tables  # by name in lower case; joins look them up
+        self._planned = PlannedTables({}, {})  # of the running round
+        self._numbers = DerivedNumbers(0)
+        self._letters: list[DeadLetter] = []
         self._answered = 0  # queries of versions up to here have had their first answer
         self._changes: dict[str, TableChanges] = {}  # by stream, in the round that is running
         self._files: dict[str, _Files] = {}
@@ -118,46 +135,71 @@ class Tables:
 
     # ----------------------------------------------------------------------------------------- step 3
 
-    def current(self, name: str) -> TupleBatch:
-        """The rows of a table as they stand, each at its own arrival number."""
-        table = self.tables[name]
-        rows = table.current()
-        batch = pa.RecordBatch.from_arrays(table.take(rows, table.schema.names), schema=table.schema)
-        n = len(rows)
-        return TupleBatch(name, batch, table.arrival[rows], np.ones(n, np.int8), np.zeros(n, dtype=bool))
+    def begin(self, planned: PlannedTables, numbers: DerivedNumbers) -> None:
+        """A round begins."""
+        self._planned, self._numbers, self._letters = planned, numbers, []
 
-    def times(self, name: str) -> npt.NDArray[np.int64]:
-        """The event times of the rows of a table as they stand."""
-        table = self.tables[name]
-        return table.time_us[table.current()]
+    def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        for name, _, ids in self.unanswered(self._planned):
+            if name in self._planned.streams:
+                batch = self.current_rows(name).batch
+                if len(batch):
+                    yield Derived(name, self._numbered(batch), only=ids)
 
-    def apply(
-        self, round_: Round, stream: Stream, batch: TupleBatch, is_delete: npt.NDArray[np.bool_]
-    ) -> Deltas:
-        """Make the changes a batch brings; gives what they changed."""
-        name = stream.name.lower()
-        times = times_of(event_times(stream, batch.rows, self._time_zone), len(batch))
-        version = np.full(len(batch), round_.version, np.int64)
-        changes = self._changes[name] = TableChanges(batch.rows, batch.arrival, times, is_delete, version)
+    def push(
+        self,
+        arrived: Mapping[str, ArrivedRows],
+        wanted: WantedMasks,
+        progress: RoundProgress,
+        round_: Round,
+        share: Share,
+    ) -> Iterator[Derived]:
+        for name, rows in arrived.items():
+            if name in self._planned.streams:
+                stream, batch = self._planned.streams[name], rows.batch
+                deltas = self._apply(name, rows, round_)
+                self._letters += null_key_letters(round_.number, stream, batch, deltas.misfits)
+                n = len(deltas)
+                changed = TupleBatch(
+                    stream.name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool)
+                )
+                above = ArrivedRows(changed, deltas.time_us, np.zeros(n, np.int64))
+                yield Derived(name, self._numbered(changed), arrived=above)
+
+    def _apply(self, name: str, rows: ArrivedRows, round_: Round) -> Deltas:
+        """Make the changes that rows bring; gives what they changed."""
+        n = len(rows.batch)
+        is_delete = np.zeros(n, dtype=bool) if rows.is_delete is None else rows.is_delete
+        version = np.full(n, round_.version, np.int64)
+        changes = TableChanges(rows.batch.rows, rows.batch.arrival, rows.time_us, is_delete, version)
+        self._changes[name] = changes
         return self.tables[name].apply(changes)
 
-    def changes_of(self, stream: Stream) -> TableChanges:
-        """What the running round has brought to a table."""
-        return self._changes[stream.name.lower()]
+    def _numbered(self, batch: TupleBatch) -> TupleBatch:
+        """Rows with numbers of their own: one change may be two rows, and an answer repeats rows of earlier rounds."""
+        first, n = self._numbers.take(len(batch)), len(batch)
+        numbers = np.arange(first, first + n, dtype=np.int64)
+        return TupleBatch(
+            batch.stream, batch.rows, numbers, batch.sign, batch.is_late, batch.arrival[:, None]
+        )
 
-    def letters(
-        self, round_: Round, stream: Stream, batch: TupleBatch, misfits: npt.NDArray[np.int64]
-    ) -> Iterator[DeadLetter]:
-        """Rows without a key."""
-        for row in misfits.tolist():
-            yield DeadLetter(
-                round_.number,
-                stream.name,
-                python_rows(batch.rows.slice(row, 1))[0],
-                NULL_KEY,
-                f"{' or '.join(stream.key)} is NULL, and it is the key of {stream.name}",
-                arrival=int(batch.arrival[row]),
-            )
+    def current_rows(self, name: str) -> ArrivedRows:
+        """The rows of a table, each at its own arrival number."""
+        table = self.tables[name]
+        rows = table.current()
+        values = pa.RecordBatch.from_arrays(table.take(rows, table.schema.names), schema=table.schema)
+        n = len(rows)
+        stream = self._planned.streams[name].name if name in self._planned.streams else name
+        batch = TupleBatch(stream, values, table.arrival[rows], np.ones(n, np.int8), np.zeros(n, dtype=bool))
+        return ArrivedRows(batch, table.time_us[rows], np.zeros(n, np.int64))
+
+    def changes_of(self, name: str) -> TableChanges | None:
+        """What the running round has brought to a table."""
+        return self._changes.get(name)
+
+    def take_letters(self) -> list[DeadLetter]:
+        letters, self._letters = self._letters, []
+        return letters
 
     # ----------------------------------------------------------------------------------------- step 4
 
@@ -193,7 +235,7 @@ class Tables:
         self._answered = max(self._answered, round_.version)  # one that began earlier may end later
 
     def rollback(self) -> None:
-        self._changes, self._new = {}, {}
+        self._changes, self._new, self._letters = {}, {}, []
         for table in self.tables.values():
             table.rollback()
 

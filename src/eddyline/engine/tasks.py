@@ -17,15 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
+from eddyline.engine.dataflow import Arrivals, Relation, Walk
 from eddyline.engine.event_time import LaneTimes, event_times, late_rows
-from eddyline.engine.join_letters import joined_letter
-from eddyline.engine.join_replica import ProbeTask, joined_share
-from eddyline.engine.join_tasks import JoinedInputs, WantedRows
+from eddyline.engine.join_calls import JoinCalls
+from eddyline.engine.join_replica import ProbeTask, walk_share
+from eddyline.engine.join_tasks import HandedOnRows, JoinedInputs
+from eddyline.engine.letters import misfit_letters
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
+from eddyline.engine.round_output import RoundOutput
 from eddyline.errors import IndexBuildError, StoreError
 from eddyline.filters import FilterOutput
-from eddyline.functions import FunctionActivity, FunctionKey
-from eddyline.model import DeadLetter, Round
+from eddyline.model import Round
+from eddyline.operators import DerivedNumbers, Operator, OperatorInput, RoundProgress, arrived_rows
 from eddyline.routing import Routing, RoutingOptions, WalkRecord, combined_record
 from eddyline.sources import (
     MOST_IGNORED,
@@ -48,7 +51,6 @@ from eddyline.storage import (
 )
 from eddyline.types import python_rows
 
-LETTERS_PER_TASK = 10_000  # written; the others are counted
 RECENT_ROWS = 1_000  # handed back, to be looked at and judged by
 RECENT_BYTES = 1 << 20  # of the last references: enough to find them in
 
@@ -86,28 +88,20 @@ class Refused:
 class TaskResult:
     """What came of a task. With `refused`, `faulty` or `is_numbered`, nothing was written and nothing else counts."""
 
+    output: RoundOutput = field(default_factory=RoundOutput)
     counts: list[ReadCount] = field(default_factory=list)  # by reference
     files: list[tuple[str, StoredFile]] = field(default_factory=list)  # kind, file
     times: LaneTimes = field(default_factory=LaneTimes)
     n_late: int = 0
-    n_results: int = 0
-    n_dead: int = 0
-    dead: dict[tuple[str, int | None], int] = field(default_factory=dict)  # how many by error and query
-    letters: list[DeadLetter] = field(default_factory=list)  # the newest, with arrival numbers from 0
     recent: pa.RecordBatch | None = None  # the newest rows
     refused: Refused | None = None
     faulty: IndexBuildError | None = None  # queries with which an index cannot be built here
     is_numbered: bool = False  # rows bring their own arrival numbers, which one place alone can check
     nbytes: int = 0  # of rows, as they were filtered
     ignored: dict[str, str] = field(default_factory=dict)  # columns that were not read, and why
-    n_candidates: int = 0
-    n_waiting_pairs: int = 0
-    walked: WalkRecord | None = None  # what was observed of expensive filters
-    functions: dict[FunctionKey, FunctionActivity] = field(default_factory=dict)  # what they did
     wanted: StoredFile | None = None  # rows for joins
     n_wanted: int = 0  # how many of them
-    n_counted: int = 0  # rows that are not late, where joins ask
-    n_made: int = 0  # rows that a share of joins made
+    n_counted: int = 0  # rows that are not late
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -160,53 +154,50 @@ def _run_filters(task: Task) -> TaskResult:
 def _run_probe(task: ProbeTask) -> TaskResult:
     """Join a share of the rows of a round."""
     began, cpu = time.perf_counter(), time.process_time()
-    store, result = Store(Path(task.store), task.epoch), TaskResult()
-    outbox: NewFile | None = None
+    written = _WrittenOutput(Store(Path(task.store), task.epoch))
     try:
-        outputs, result.n_made = joined_share(task)
-        for output, ready in outputs:
-            result.n_results += output.n_matches
-            if output.n_matches:
-                outbox = outbox or store.create(OUTBOX)
-                parts = (stored_part(part, ready.generations_of) for part in output.all_parts())
-                write_parts(outbox, parts)  # type: ignore[arg-type]
-            _bury_pairs(result, output, task.round.number)
-        if outbox is not None:
-            result.files.append((OUTBOX, outbox.finish()))
-            outbox = None
-        if result.letters:
-            letters = result.letters
-            file = store.put(DEAD_LETTERS, lambda file: write_dead_letters(file, letters), suffix="jsonl")
-            result.files.append((DEAD_LETTERS, file))
+        result = TaskResult(walk_share(task, written.keep))
+        result.files = written.finish(result.output)
     except BaseException:
-        if outbox is not None:
-            outbox.discard()
+        written.discard()
         raise
-    result.functions = worker_functions.drain()
+    result.output.functions = [worker_functions.drain()]
     result.seconds, result.cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
     return result
 
 
-def _bury_pairs(result: TaskResult, output: FilterOutput, round_number: int) -> None:
-    dead, batch = output.dead_pairs, output.batch
-    for row, query_id, failure in zip(
-        dead.rows.tolist(), dead.query_ids.tolist(), dead.failures, strict=True
-    ):
-        result.n_dead += 1
-        result.dead[failure.error, query_id] = result.dead.get((failure.error, query_id), 0) + 1
-        if len(result.letters) < LETTERS_PER_TASK:
-            stream, values = joined_letter(output.plan, query_id, python_rows(batch.rows.slice(row, 1))[0])
-            result.letters.append(
-                DeadLetter(
-                    round_number,
-                    stream,
-                    values,
-                    failure.error,
-                    failure.message,
-                    query_id,
-                    arrival=int(batch.arrival[row]),
-                )
+class _WrittenOutput:
+    """What a task made, on its way to the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._outbox: NewFile | None = None
+
+    def keep(self, name: str, relation: Relation, output: FilterOutput) -> None:
+        """Write what queries match."""
+        if output.n_matches:
+            assert relation.generations_of is not None, name
+            self._outbox = self._outbox or self._store.create(OUTBOX)
+            parts = [stored_part(part, relation.generations_of) for part in output.all_parts()]
+            write_parts(self._outbox, parts)  # type: ignore[arg-type]
+
+    def finish(self, output: RoundOutput) -> list[tuple[str, StoredFile]]:
+        """The files of it, by kind."""
+        files = []
+        if self._outbox is not None:
+            outbox, self._outbox = self._outbox, None
+            files.append((OUTBOX, outbox.finish()))
+        if output.letters:
+            letters = output.letters
+            file = self._store.put(
+                DEAD_LETTERS, lambda file: write_dead_letters(file, letters), suffix="jsonl"
             )
+            files.append((DEAD_LETTERS, file))
+        return files
+
+    def discard(self) -> None:
+        if self._outbox is not None:
+            self._outbox.discard()
 
 
 def _first_recent(task: Task) -> int:
@@ -229,6 +220,46 @@ class _Part:
     unfit: list[int]  # places of its letters of rows that do not fit
 
 
+class _TaskFlow:
+    """The dataflow of a task: the filters of one stream, and what hands rows on to joins."""
+
+    def __init__(self, task: Task, ready: ReadyStage) -> None:
+        self.calls = JoinCalls()
+        self._stream = Relation(ready.standing.plan, ready.stage, generations_of=ready.generations_of)
+        self._inputs: dict[OperatorInput, Relation | None] = {}
+        self.handed_on: HandedOnRows | None = None
+        self.operators: Sequence[Operator] = ()
+        if task.joins is not None:
+            self.handed_on = HandedOnRows(ready.stream.name, task.joins)
+            self.operators = (self.handed_on,)
+            for who, filters in task.joins.inputs:
+                self._inputs[who] = None
+                if filters is not None:
+                    found = ready_stage(Path(task.store), filters.plan, task.time_zone)
+                    found.stage.follow_routing(filters.routing, task.options)
+                    self._inputs[who] = Relation(found.standing.plan, found.stage)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns that some query, or the joins, need."""
+        plans = [self._stream.plan, *(each.plan for each in self._inputs.values() if each is not None)]
+        handed_on = frozenset() if self.handed_on is None else self.handed_on.columns
+        return handed_on.union(*(plan.columns for plan in plans))
+
+    def relation(self, name: str) -> Relation:
+        return self._stream
+
+    def input_filters(self, operator_input: OperatorInput) -> Relation | None:
+        return self._inputs[operator_input]
+
+    def walk_records(self) -> Iterator[tuple[str, WalkRecord]]:
+        """What was observed of expensive filters, by relation."""
+        for relation in (self._stream, *self._inputs.values()):
+            records = [] if relation is None else relation.filters.take_walk_records()
+            if relation is not None and records:
+                yield relation.plan.stream.lower(), combined_record(records)
+
+
 class _Work:
     """A task while it runs.
 
@@ -241,7 +272,8 @@ class _Work:
         self._task = task
         self._ready = ready
         self._store = Store(Path(task.store), task.epoch)
-        self._outbox: NewFile | None = None
+        self._written = _WrittenOutput(self._store)
+        self._flow = _TaskFlow(task, ready)
         self._result = TaskResult()
         self._parts: list[_Part] = []
         self._waiting: list[pa.RecordBatch] = []
@@ -250,21 +282,16 @@ class _Work:
         self._n_rows = 0  # filtered
         self._recent: list[pa.RecordBatch] = []
         self._round = Round(0, task.version, task.now_us, task.seed, 0, {})
-        self._before = replace(ready.stage.counters)
         self._rows_at_once = ready.stage.rows_at_once()
         time_column = ready.stream.time
-        self._needed = ready.standing.plan.columns | ({time_column} if time_column else set())
-        self._wanted: WantedRows | None = None
-        if task.joins is not None:
-            self._wanted = WantedRows(ready.stream.name, task.joins, Path(task.store), task.time_zone)
-            self._needed |= self._wanted.columns
+        self._needed = self._flow.columns | ({time_column} if time_column else set())
 
     def read(self, reference: Reference, *, keeps_recent: bool) -> None:
         n_units = 0
         first = self._n_rows + self._n_waiting
         part = _Part(reference, first, first, False, [])
         # what has dead letters is likely to have more
-        needed = None if keeps_recent or self._result.letters else self._needed
+        needed = None if keeps_recent or self._result.output.letters else self._needed
         for ingested in read(reference, self._ready.stream, self._task.time_zone, needed):
             if ingested.arrival is not None and len(ingested.arrival):
                 raise _Numbered
@@ -283,10 +310,10 @@ class _Work:
         result, rows, stream = self._result, ingested.rows, self._ready.stream
         if len(result.ignored) < MOST_IGNORED:
             result.ignored.update(ingested.change.ignored)
-        first_letter = len(result.letters)
-        for misfit in ingested.misfits:
-            self._bury(DeadLetter(0, stream.name, misfit.row, misfit.error, misfit.message))
-        unfit = list(range(first_letter, len(result.letters)))
+        output = result.output
+        first_letter = output.n_older_letters + len(output.letters)
+        output.add_letters(misfit_letters(0, stream.name, ingested.misfits))
+        unfit = list(range(first_letter, first_letter + len(ingested.misfits)))
         result.nbytes += sum(
             column.nbytes
             for name, column in zip(rows.schema.names, rows.columns, strict=True)
@@ -314,23 +341,28 @@ class _Work:
         first, n = self._n_rows, rows.num_rows
         arrival = np.arange(first, first + n, dtype=np.int64)
         batch = TupleBatch(stream.name, rows, arrival, np.ones(n, np.int8), is_late)
-        self._write(batch, self._ready.stage.push(batch, self._round))
-        if self._wanted is not None:
-            self._wanted.add(batch, times, self._round)
+        arrivals = Arrivals({stream.name.lower(): batch})
+        if task.joins is not None:
+            arrivals.rows[stream.name.lower()] = arrived_rows(batch, times, result.n_counted)
+        walk = Walk(self._flow, self._round, result.output, self._written.keep)
+        walk.run(arrivals, DerivedNumbers(0), RoundProgress({}, {}), None)
+        self._flow.calls.forget({})
+        result.n_counted += n - int(np.count_nonzero(is_late))
         result.times.add(times, lanes)
         result.n_late += int(np.count_nonzero(is_late))
         self._n_rows += n
 
     def complete_letters(self, place: int) -> None:
         """Give dead letters of a reference, if it was read with fewer columns, their whole rows."""
-        letters, part = self._result.letters, self._parts[place]
+        output, part = self._result.output, self._parts[place]
+        letters, n_older = output.letters, output.n_older_letters
         if not letters or not part.is_cut:
             return
         waiting: dict[int, list[int]] = {}  # letters by row
         for place, letter in enumerate(letters):
             if letter.arrival is not None and part.first_row <= letter.arrival < part.end_row:
                 waiting.setdefault(letter.arrival, []).append(place)
-        if not waiting and not part.unfit:
+        if not waiting and not any(place >= n_older for place in part.unfit):
             return
         unfit = iter(part.unfit)
         arrivals, at = sorted(waiting), 0
@@ -343,39 +375,9 @@ class _Work:
                     letters[place] = replace(letters[place], row=row)
                 at += 1
             for misfit, place in zip(whole.misfits, unfit, strict=False):  # both in the order of the file
-                letters[place] = replace(letters[place], row=misfit.row)
+                if place >= n_older:
+                    letters[place - n_older] = replace(letters[place - n_older], row=misfit.row)
         assert at == len(arrivals), f"{len(arrivals) - at} rows of dead letters are gone"
-
-    def _write(self, batch: TupleBatch, output: FilterOutput) -> None:
-        self._result.n_results += output.n_matches
-        if output.n_matches:
-            if self._outbox is None:
-                self._outbox = self._store.create(OUTBOX)
-            parts = (stored_part(part, self._ready.generations_of) for part in output.all_parts())
-            write_parts(self._outbox, parts)  # type: ignore[arg-type]
-        dead = output.dead_pairs
-        for row, query_id, failure in zip(
-            dead.rows.tolist(), dead.query_ids.tolist(), dead.failures, strict=True
-        ):
-            if len(self._result.letters) < LETTERS_PER_TASK:
-                values = python_rows(batch.rows.slice(row, 1))[0]
-                arrival = int(batch.arrival[row])
-                self._bury(
-                    DeadLetter(
-                        0, batch.stream, values, failure.error, failure.message, query_id, arrival=arrival
-                    )
-                )
-            else:
-                self._count_dead(failure.error, query_id)
-
-    def _bury(self, letter: DeadLetter) -> None:
-        self._count_dead(letter.error, letter.query_id)
-        if len(self._result.letters) < LETTERS_PER_TASK:
-            self._result.letters.append(letter)
-
-    def _count_dead(self, error: str, query_id: int | None) -> None:
-        self._result.n_dead += 1
-        self._result.dead[error, query_id] = self._result.dead.get((error, query_id), 0) + 1
 
     def _keep_recent(self, rows: pa.RecordBatch) -> None:
         self._recent.append(rows.slice(max(0, rows.num_rows - RECENT_ROWS)))
@@ -384,37 +386,24 @@ class _Work:
 
     def finish(self) -> TaskResult:
         """Flush what was written."""
-        result = self._result
-        if self._outbox is not None:
-            outbox, self._outbox = self._outbox, None
-            result.files.append((OUTBOX, outbox.finish()))
-        if result.letters:
-            file = self._store.put(
-                DEAD_LETTERS, lambda file: write_dead_letters(file, result.letters), suffix="jsonl"
-            )
-            result.files.append((DEAD_LETTERS, file))
-        if self._wanted is not None:
-            result.wanted, result.n_wanted = self._wanted.finish(self._store), self._wanted.n_wanted
-            result.n_counted = self._wanted.n_counted
+        result, flow = self._result, self._flow
+        result.files = self._written.finish(result.output)
+        if flow.handed_on is not None:
+            result.wanted, result.n_wanted = flow.handed_on.finish(self._store), flow.handed_on.n_rows
         if self._recent:
             newest = pa.concat_batches(self._recent)
             last = newest.slice(max(0, newest.num_rows - RECENT_ROWS))
             result.recent = last.take(pa.array(np.arange(last.num_rows)))  # a slice would carry all of it
-        result.functions = worker_functions.drain()
-        walked = self._ready.stage.take_walk_records()
-        result.walked = combined_record(walked) if walked else None
-        after = self._ready.stage.counters
-        result.n_candidates = after.n_candidates - self._before.n_candidates
-        result.n_waiting_pairs = after.n_waiting_pairs - self._before.n_waiting_pairs
+        result.output.functions = [worker_functions.drain()]
+        result.output.walked = dict(flow.walk_records())
         return result
 
     def discard(self) -> None:
         """Leave nothing, as far as that can be done now."""
-        if self._outbox is not None:
-            self._outbox.discard()
+        self._written.discard()
         with contextlib.suppress(
             StoreError
-        ):  # an opening clears what is left; what went wrong is the thing to tell
+        ):  # an opening clears what is left; what went wrong is the error to report
             files = [file for _, file in self._result.files]
             wanted = self._result.wanted
             self._store.remove(file.name for file in (*files, *(() if wanted is None else (wanted,))))

@@ -87,14 +87,14 @@ def _is_read_by(plan: StreamPlan, own: Ids) -> bool:
 
 def held_facts(rounds: RoundEngine) -> dict[str, dict[str, Any]]:
     """Sizes of what is held, by stream in lower case. The lock is held."""
-    stage = rounds.joining.stage
+    stage = rounds.flow.joins.stage
     stems = {name: stem.snapshot() for name, stem in stage.stems.items()}
     return stems | {name: table.snapshot() for name, table in stage.tables.items()}
 
 
 def _stream_facts(rounds: RoundEngine, name: str, held: Mapping[str, Any] | None) -> dict[str, Any]:
     sharing = _sharing(rounds, name)
-    stage = rounds.joining.stage
+    stage = rounds.flow.joins.stage
     stem, table = stage.stems.get(name), stage.tables.get(name)
     keys = stem.keys if stem is not None else table.keys if table is not None else ()
     facts: dict[str, Any] = {
@@ -159,7 +159,7 @@ def key_words(signature: Signature, inputs: Sequence[Input], order: Sequence[int
 
 def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]) -> list[dict[str, Any]]:
     """From each input whose new rows look for partners: in which order, why, and what came of it so far."""
-    known = rounds.joining.stage.origins
+    known = rounds.flow.joins.stage.origins
     found = []
     for place in range(len(signature)):
         if not can_drive(signature, place):
@@ -189,7 +189,7 @@ class JoinCounters:
 
 def join_counters(rounds: RoundEngine) -> JoinCounters:
     """The lock is held."""
-    counted = [origin.counters for origin in list(rounds.joining.stage.origins.values())]
+    counted = [origin.counters for origin in list(rounds.flow.joins.stage.origins.values())]
     totals = {name: sum(int(getattr(each, name)) for each in counted) for name in _COUNTED}
     return JoinCounters(len(rounds.catalog.plans.signatures()), **totals)
 

@@ -10,19 +10,12 @@ from eddyline.joins.joined_rows import JoinedRows
 from eddyline.joins.outer import UndecidedRows
 from eddyline.joins.partners import TablePartner
 from eddyline.joins.plan import (
-    WHOLE,
-    ArrivedRows,
     Drivers,
     JoinPlan,
     Need,
-    Numbers,
-    RoundProgress,
-    Share,
     SignaturePlan,
-    arrived_rows,
-    times_of,
 )
-from eddyline.joins.probing import PartnerMarks
+from eddyline.joins.probing import PartnerMarks, ProbeCounters
 from eddyline.joins.rules_index import RuleForm, Rules, rule_form
 from eddyline.joins.stage import JoinStage
 from eddyline.joins.stem import Evaluate, Key, ProbeMatches
@@ -33,8 +26,6 @@ from eddyline.joins.version_chains import ALWAYS
 
 __all__ = [
     "ALWAYS",
-    "WHOLE",
-    "ArrivedRows",
     "Deltas",
     "Drivers",
     "Evaluate",
@@ -44,20 +35,16 @@ __all__ = [
     "Key",
     "KeyedTable",
     "Need",
-    "Numbers",
     "PartnerMarks",
+    "ProbeCounters",
     "ProbeMatches",
-    "RoundProgress",
     "RuleForm",
     "Rules",
-    "Share",
     "SignaturePlan",
     "StoredRows",
     "TableChanges",
     "TablePartner",
     "UndecidedRows",
-    "arrived_rows",
     "can_drive",
     "rule_form",
-    "times_of",
 ]

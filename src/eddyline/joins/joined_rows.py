@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.joins.plan import Drivers, Numbers, SignaturePlan
+from eddyline.joins.plan import Drivers, SignaturePlan
 from eddyline.joins.probing import Combinations, Partner, PartnerMarks
 from eddyline.joins.version_chains import ALWAYS
 from eddyline.model import AGE, BEHIND, NO_TIME, OLDER, Role, Round, joined_name
+from eddyline.operators import Numbers
 
 NO_ROW = 0  # instead of the arrival number of an input that has no row
 

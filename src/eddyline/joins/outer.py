@@ -16,10 +16,11 @@ import numpy as np
 
 from eddyline.batch import TupleBatch
 from eddyline.joins.joined_rows import JoinedRows
-from eddyline.joins.plan import Numbers, RoundProgress, SignaturePlan, has_bit
+from eddyline.joins.plan import SignaturePlan, has_bit
 from eddyline.joins.retention import decided_until, reaches
 from eddyline.joins.stem import Stem
 from eddyline.model import NO_TIME, Role, Round, Signature
+from eddyline.operators import Numbers, RoundProgress
 
 
 @dataclass(frozen=True, slots=True)

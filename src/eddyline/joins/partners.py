@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.joins.plan import Drivers, Needs, Numbers, has_bit
+from eddyline.joins.plan import Drivers, Needs, has_bit
 from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, cross_product
 from eddyline.joins.retention import near
 from eddyline.joins.stem import Evaluate, Key, ProbeMatches, Stem
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
 from eddyline.model import Column, Expression
+from eddyline.operators import Numbers
 
 
 @dataclass(slots=True)

@@ -14,11 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.batch import TupleBatch
-from eddyline.model import NO_TIME, Role, Signature
-
-Mask = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.int64]
+from eddyline.model import Role, Signature
+from eddyline.operators import ArrivedRows, Mask, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,78 +178,13 @@ class Drivers:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ArrivedRows:
-    """Rows of one stream in a round, as joins see them."""
-
-    batch: TupleBatch
-    time_us: Numbers  # NO_TIME where there is none
-    position: Numbers  # how many rows of the stream have counted before it, and it; late rows do not count
-    # where not all rows of the stream are here: its first arrival number, the one behind the last, and how many rows have counted
-    # before the first and with the last
-    span: tuple[int, int, int, int] | None = None
-
-    def n_counted(self, arrival: Numbers, n_before: int) -> Numbers:
-        """How many rows of the stream have counted up to these arrival numbers of the round."""
-        if self.span is None:
-            counted = self.batch.arrival[~self.batch.is_late]
-            return n_before + np.searchsorted(counted, arrival, side="right")
-        first, end, before, after = self.span
-        found = np.where(arrival < first, before, after)
-        inside = np.flatnonzero((arrival >= first) & (arrival < end))  # rows of the stream itself
-        found[inside] = self.position[np.searchsorted(self.batch.arrival, arrival[inside])]
-        return np.asarray(found)
-
-    def drivers(self, rows: Numbers) -> Drivers:
-        """Some of them, to look for partners."""
-        batch = self.batch
-        return Drivers(
-            batch.rows.take(pa.array(rows)),
-            batch.arrival[rows],
-            self.time_us[rows],
-            self.position[rows],
-            batch.sign[rows],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RoundProgress:
-    """Progress of the streams of a round, by name in lower case."""
-
-    n_before: Mapping[str, int]  # rows that counted, before this round
-    watermarks_us: Mapping[str, int | None]  # after it
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A part of the rows that look for partners, in some signatures."""
-
-    number: int = 0
-    n: int = 1
-    signatures: frozenset[str] | None = None  # None: all
-    without: frozenset[str] = frozenset()
-
-    def has(self, signature: str) -> bool:
-        is_meant = self.signatures is None or signature in self.signatures
-        return is_meant and signature not in self.without
-
-    def of(self, mask: Mask) -> Mask:
-        """Which of the wanted rows belong to it: every n-th."""
-        if self.n == 1:
-            return mask
-        return mask & (np.cumsum(mask) % self.n == self.number)
-
-
-WHOLE = Share()
-
-
-def arrived_rows(batch: TupleBatch, times: pa.Array | None, n_before: int) -> ArrivedRows:
-    """The rows of a batch; `times` are their event times in microseconds."""
-    return ArrivedRows(batch, times_of(times, len(batch)), n_before + np.cumsum(~batch.is_late))
-
-
-def times_of(times: pa.Array | None, n_rows: int) -> Numbers:
-    """Event times in microseconds as they are kept with rows."""
-    if times is None:
-        return np.full(n_rows, NO_TIME, np.int64)
-    return np.asarray(times.fill_null(NO_TIME).to_numpy(zero_copy_only=False)).astype(np.int64)
+def drivers_of(arrived: ArrivedRows, rows: Numbers) -> Drivers:
+    """Some of the rows that arrived, to look for partners."""
+    batch = arrived.batch
+    return Drivers(
+        batch.rows.take(pa.array(rows)),
+        batch.arrival[rows],
+        arrived.time_us[rows],
+        arrived.position[rows],
+        batch.sign[rows],
+    )

@@ -25,10 +25,11 @@ import pyarrow as pa
 
 from eddyline.joins.join_tree import JoinTree
 from eddyline.joins.keys import same
-from eddyline.joins.plan import Drivers, Numbers
+from eddyline.joins.plan import Drivers
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.stem import Key, ProbeMatches
 from eddyline.model import Expression
+from eddyline.operators import Numbers
 
 MOST_COMBINATIONS = 1 << 17  # made at a time
 MOST_PAIRS = 1 << 22  # of drivers with all rows of an input that has no key
@@ -79,6 +80,11 @@ class ProbeCounters:
     n_probes: int = 0  # rows with which an input was probed
     n_matches: int = 0  # partners found, before further conditions
     n_combinations: int = 0
+
+    def add(self, other: ProbeCounters) -> None:
+        """Count what was done elsewhere too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.joins.plan import Mask, Needs, Numbers, RoundProgress, SignaturePlan
+from eddyline.joins.plan import Needs, SignaturePlan
+from eddyline.operators import Mask, Numbers, RoundProgress
 
 _NOTHING_LATER = 1 << 62  # beyond every time
 

@@ -29,24 +29,25 @@ from eddyline.joins.join_tree import can_drive
 from eddyline.joins.joined_rows import Counter, JoinedRows, joined_rows, unmatched_rows
 from eddyline.joins.outer import OuterDecisions, UndecidedRows, is_decided_at_once
 from eddyline.joins.partners import TablePartner, WindowPartner
-from eddyline.joins.plan import (
-    WHOLE,
-    ArrivedRows,
-    Drivers,
-    JoinPlan,
-    Numbers,
-    RoundProgress,
-    Share,
-    SignaturePlan,
-)
+from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, drivers_of
 from eddyline.joins.probe_origins import ProbeOrigins
-from eddyline.joins.probing import Partner, ProbeOrigin
+from eddyline.joins.probing import Partner, ProbeCounters, ProbeOrigin
 from eddyline.joins.retention import reaches
 from eddyline.joins.stem import Stem
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
-from eddyline.joins.windows import StoredWindows, WantedMasks
+from eddyline.joins.windows import StoredWindows
 from eddyline.model import Column, Expression, Role, Round
+from eddyline.operators import (
+    WHOLE,
+    ArrivedRows,
+    DerivedNumbers,
+    Numbers,
+    OperatorInput,
+    RoundProgress,
+    Share,
+    WantedMasks,
+)
 
 DECIDED_AT_ONCE = 1 << 16  # rows of an outer join
 
@@ -74,8 +75,7 @@ class JoinStage:
         self.look_up: LookUp = _probe_it  # another way to look up a table, by signature, place and origin
         self._origins = ProbeOrigins(self.evaluate, policy, seed, clock)
         self._decisions = OuterDecisions()
-        self.n_derived = 0  # rows this round derived
-        self._first_derived = 0
+        self._numbers = DerivedNumbers(0)  # of the rows that the running round derives
 
     @property
     def stems(self) -> Mapping[str, Stem]:
@@ -136,9 +136,9 @@ class JoinStage:
 
     # ----------------------------------------------------------------------------------------- a round
 
-    def begin(self, first: int) -> None:
-        """A round begins; rows it makes are numbered from here."""
-        self._first_derived, self.n_derived = first, 0
+    def begin(self, numbers: DerivedNumbers) -> None:
+        """A round begins, in which derived rows get these numbers."""
+        self._numbers = numbers
         self.windows.begin()
 
     def push(
@@ -159,7 +159,7 @@ class JoinStage:
                 if rows_of is not None and share.has(plan.name) and can_drive(plan.signature, place):
                     mask = share.of(wanted_masks[plan.name, place] & ~rows_of.batch.is_late)
                     if mask.any():
-                        drivers = rows_of.drivers(np.flatnonzero(mask))
+                        drivers = drivers_of(rows_of, np.flatnonzero(mask))
                         joined = self._drive(plan, place, drivers, arrivals, progress, round_)
                         if is_decided_at_once(plan.signature):
                             yield from self._decide_at_once(plan, drivers, joined, round_)
@@ -182,20 +182,14 @@ class JoinStage:
             if place != origin:
                 partners[place] = self._partner(plan, place, origin, counted[place], round_)
         for found in self._origins.origin(plan, origin).join(drivers, partners):
-            first = self.numbers(len(found))
+            first = self._numbers.take(len(found))
             yield joined_rows(plan, origin, drivers, partners, found, counted, round_, first)
-
-    def numbers(self, n: int) -> int:
-        """The first of so many numbers for rows derived in this round."""
-        first = self._first_derived + self.n_derived
-        self.n_derived += n
-        return first
 
     def answer(
         self, plan: SignaturePlan, rows: ArrivedRows, progress: RoundProgress, round_: Round
     ) -> Iterator[JoinedRows]:
         """What a signature of tables makes of the rows they have, given those of the first input."""
-        everything = rows.drivers(np.arange(len(rows.batch)))
+        everything = drivers_of(rows, np.arange(len(rows.batch)))
         now = replace(everything, arrival=np.full(len(everything), ALWAYS, np.int64))
         for joined in self._drive(plan, 0, now, {}, progress, round_):
             components = joined.batch.components
@@ -239,7 +233,7 @@ class JoinStage:
 
     def _unmatched_rows(self, plan: SignaturePlan, drivers: Drivers) -> TupleBatch:
         schema = self.plan.schemas[plan.signature.inputs[1].stream.lower()]
-        return unmatched_rows(plan, drivers, schema, self.numbers(len(drivers)))
+        return unmatched_rows(plan, drivers, schema, self._numbers.take(len(drivers)))
 
     def _partner(
         self, plan: SignaturePlan, place: int, origin: int, counter: Counter, round_: Round
@@ -280,6 +274,19 @@ class JoinStage:
         """How many rows of an input have looked for partners, and how many of them found some everywhere."""
         origin = self.origins.get((signature, place))
         return (0, 0) if origin is None else (origin.counters.n_drivers, origin.counters.n_matched_drivers)
+
+    def take_probe_counts(self) -> dict[OperatorInput, ProbeCounters]:
+        """The work of all origins since this was last asked, for the place that sums it up."""
+        counts = {who: origin.counters for who, origin in self.origins.items() if origin.counters.n_drivers}
+        for who in counts:
+            self.origins[who].counters = ProbeCounters()
+        return counts
+
+    def add_probe_counts(self, counts: Mapping[OperatorInput, ProbeCounters]) -> None:
+        """Count work that was done in other places."""
+        for (name, place), counters in counts.items():
+            if name in self.plan.by_name:
+                self._origins.origin(self.plan.by_name[name], place).counters.add(counters)
 
     def snapshot(self) -> dict[str, Any]:
         """SteMs by stream, and origins by signature and input."""

@@ -11,27 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Set
 import numpy as np
 import pyarrow as pa
 
-from eddyline.joins.plan import (
-    ArrivedRows,
-    Drivers,
-    JoinPlan,
-    Mask,
-    Numbers,
-    RoundProgress,
-    SignaturePlan,
-    has_bit,
-)
+from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, has_bit
 from eddyline.joins.retention import RowMarks, covered_mask
 from eddyline.joins.stem import Evaluate, Key, Stem
 from eddyline.joins.stem_rows import StoredRows
 from eddyline.model import Round
+from eddyline.operators import ArrivedRows, Mask, Numbers, OperatorInput, RoundProgress, WantedMasks
 
 SMALL_STEM = 4_096  # rows, up to which a SteM is looked through after every round
 GROWN_BY = 0.125  # of its rows came since then, or can leave: a larger one is looked through
 SAMPLED = 64  # rows by which that is judged
-
-InputName = tuple[str, int]  # a signature, and the place of an input in it
-WantedMasks = Mapping[InputName, Mask]  # which of its stream's new rows some query wants
 
 
 class StoredWindows:
@@ -44,7 +33,7 @@ class StoredWindows:
         self.stems: dict[str, Stem] = {}
         self.built_rows: dict[str, StoredRows] = {}  # by stream, in the round that is running
         self._evaluate = evaluate
-        self._bits: dict[str, dict[InputName, int]] = {}  # by stream
+        self._bits: dict[str, dict[OperatorInput, int]] = {}  # by stream
         self._n_built: dict[str, int] = {}  # rows, since a SteM was last looked through
         self._is_new_plan = False
 
@@ -89,7 +78,7 @@ class StoredWindows:
         """The bit of `wants` that an input has."""
         return self._bits[stream][signature, place]
 
-    def bits(self, stream: str) -> tuple[InputName | None, ...]:
+    def bits(self, stream: str) -> tuple[OperatorInput | None, ...]:
         """Which signature and input each bit of `wants` belongs to in a stream's SteM."""
         by_bit = {bit: each for each, bit in self._bits[stream].items()}
         return tuple(by_bit.get(bit) for bit in range(max(by_bit, default=-1) + 1))
@@ -212,7 +201,7 @@ class StoredWindows:
             stored.wants[rows],
         )
 
-    def restore(self, stream: str, rows_of: Callable[[Mapping[InputName, int]], StoredRows]) -> None:
+    def restore(self, stream: str, rows_of: Callable[[Mapping[OperatorInput, int]], StoredRows]) -> None:
         """Take back rows stored before a restart, given which bit belongs to which input now, without those no query needs."""
         stem = self.stems.get(stream)
         if stem is None:

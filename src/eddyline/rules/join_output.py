@@ -133,7 +133,7 @@ def _n_in_window(rounds: RoundEngine, shape: Shape, sample: _Sample, driver: int
     if window is not None and window.n_rows is not None:
         return float(min(window.n_rows, max(sample.n_seen, _n_rows(rounds, sample))))
     if window is not None:
-        stem = rounds.joining.stage.stems.get(sample.stream.name.lower())
+        stem = rounds.flow.joins.stage.stems.get(sample.stream.name.lower())
         return None if stem is None else float(stem.n_rows)
     back, ahead = shape.join.reach_us[place][driver], shape.join.reach_us[driver][place]
     if back is None or not sample.span_us:

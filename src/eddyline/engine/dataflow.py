@@ -1,0 +1,217 @@
+"""The walk of a round: rows of relations through their filters to the operators above, and what these derive the same way.
+
+This is the only place that walks. The driver calls it with all rows of a round; a task with some rows of one stream, where an
+operator hands on what it wants (join_tasks.py); a worker with rows that were handed on, and its share of the work
+(join_replica.py). Which place it is decides nothing but speed.
+
+  1. the rows of each base relation meet the filters of its queries;
+  2. operators give the first answers of queries that are new to tables;
+  3. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
+     the operators after it; then it is told how far time has come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from eddyline.batch import QueryIds, TupleBatch
+from eddyline.engine.filter_events import filter_events
+from eddyline.engine.join_calls import JoinCalls
+from eddyline.engine.join_visibility import FirstVersions, alone, only, partners, visible, with_reach
+from eddyline.engine.round_output import RoundOutput
+from eddyline.filters import FilterOutput, FilterStage, StageCounters
+from eddyline.model import Round, Signature, StreamPlan
+from eddyline.operators import (
+    WHOLE,
+    ArrivedRows,
+    Derived,
+    DerivedNumbers,
+    Mask,
+    Operator,
+    OperatorInput,
+    RoundProgress,
+    Share,
+    Unmatched,
+    WantedMasks,
+)
+from eddyline.statistics import StageRecord
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """A relation in one place: the plan of its queries, and the filters that have it."""
+
+    plan: StreamPlan
+    filters: FilterStage
+    first_versions: FirstVersions | None = None  # of a derived relation: from which on each query sees rows
+    signature: Signature | None = None  # of a join
+    generations_of: Callable[[QueryIds], QueryIds] | None = None  # of queries, where results are written
+
+
+class Place(Protocol):
+    """Where a round is walked: the driver, a task, or a worker that holds state."""
+
+    calls: JoinCalls
+
+    @property
+    def operators(self) -> Sequence[Operator]:
+        """Inputs before what is derived from them."""
+
+    def relation(self, name: str) -> Relation:
+        """A relation that queries are registered on."""
+
+    def input_filters(self, operator_input: OperatorInput) -> Relation | None:
+        """What is asked of rows of an input alone; None: all of them are wanted."""
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Rows with which a walk begins."""
+
+    batches: dict[str, TupleBatch] = field(default_factory=dict)  # for the filters of their relation
+    rows: dict[str, ArrivedRows] = field(default_factory=dict)  # for operators
+    wanted: WantedMasks | None = None  # None: to be found out here
+
+
+class Walk:
+    """One round, or a part of it, in one place."""
+
+    def __init__(
+        self,
+        place: Place,
+        round_: Round,
+        output: RoundOutput,
+        keep: Callable[[str, Relation, FilterOutput], None],
+    ) -> None:
+        """`keep` takes what queries match, by relation."""
+        self._place = place
+        self._round = round_
+        self._output = output
+        self._keep = keep
+
+    def run(
+        self,
+        arrivals: Arrivals,
+        numbers: DerivedNumbers,
+        before: RoundProgress,
+        after: RoundProgress | None,
+        share: Share = WHOLE,
+    ) -> None:
+        """Walk; `before` and `after` are the progress of streams before and after the round, None where time decides nothing."""
+        place, round_ = self._place, self._round
+        for name, batch in arrivals.batches.items():
+            self._filter(name, place.relation(name), batch)
+        for operator in place.operators:
+            for derived in operator.current(before, round_):
+                self._take(derived)
+        rows = dict(arrivals.rows)
+        for operator in place.operators:
+            wanted = self._wanted(operator, rows) if arrivals.wanted is None else arrivals.wanted
+            derived_rows: dict[str, ArrivedRows] = {}
+            for derived in operator.push(rows, wanted, before, round_, share):
+                self._take(derived)
+                if derived.arrived is not None:
+                    derived_rows[derived.relation] = derived.arrived
+            rows |= derived_rows
+            if after is not None:
+                for derived in operator.advance(after, round_):
+                    self._take(derived)
+            self._output.add_letters(operator.take_letters())
+            self._output.events += operator.events()
+        self._output.n_derived += numbers.n_given
+
+    def _take(self, derived: Derived) -> None:
+        """What the queries of a derived relation make of its rows."""
+        relation = self._place.relation(derived.relation)
+        self._filter(
+            derived.relation, relation, derived.batch, lambda output: self._seen(relation, derived, output)
+        )
+
+    def _filter(
+        self,
+        name: str,
+        relation: Relation,
+        batch: TupleBatch,
+        narrow: Callable[[FilterOutput], FilterOutput] | None = None,
+    ) -> None:
+        filters, calls = relation.filters, self._place.calls
+        before, cpu = replace(filters.counters), time.thread_time()
+        known = None if relation.signature is None else calls.known(relation.signature, batch)
+        output = filters.push(batch, self._round, known)
+        if relation.signature is not None and filters.call_results:
+            calls.keep(relation.signature, batch, filters.call_results)
+        if narrow is not None:
+            output = narrow(output)
+        record = _record(batch, output, before, filters.counters, time.thread_time() - cpu)
+        self._output.add_output(name, output, record, self._round.number)
+        self._output.events += filters.events()
+        self._output.events += filter_events(batch.stream, filters.decisions(), filters.router.keys)
+        self._keep(name, relation, output)
+
+    def _seen(self, relation: Relation, derived: Derived, output: FilterOutput) -> FilterOutput:
+        """What of it the queries see."""
+        if derived.only is not None:
+            return only(output, derived.only)
+        if derived.versions is None:
+            return output
+        first = relation.first_versions
+        assert first is not None, f"{derived.relation} has rows of several versions"
+        if derived.unmatched is None:
+            return visible(output, derived.versions, first)
+        return alone(
+            output,
+            derived.versions,
+            first,
+            partners(self._matches(derived.unmatched, first)),
+            with_reach(relation.plan, derived.unmatched.reach_us),
+        )
+
+    def _matches(self, unmatched: Unmatched, first: FirstVersions) -> list[tuple[FilterOutput, np.ndarray]]:
+        matching = self._place.relation(unmatched.relation)
+        return [
+            (visible(matching.filters.push(each.batch, self._round), each.versions, first), each.about)
+            for each in unmatched.partners
+        ]
+
+    def _wanted(self, operator: Operator, rows: Mapping[str, ArrivedRows]) -> dict[OperatorInput, Mask]:
+        """Which rows each input of an operator wants."""
+        return {
+            operator_input: wanted_mask(self._place, operator_input, arrived.batch, self._round)
+            for name, arrived in rows.items()
+            for operator_input in operator.inputs(name)
+        }
+
+
+def wanted_mask(place: Place, operator_input: OperatorInput, batch: TupleBatch, round_: Round) -> Mask:
+    """The rows that some query needs, by what it says of them alone."""
+    relation = place.input_filters(operator_input)
+    if relation is None:
+        return np.ones(len(batch), dtype=bool)
+    stream, filters = batch.stream.lower(), relation.filters
+    output = filters.push(batch, round_, place.calls.of_rows(stream, batch))
+    place.calls.keep_of_rows(stream, batch, filters.call_results)
+    mask = np.diff(output.offsets) > 0
+    mask[output.dead_pairs.rows] = (
+        True  # not refuted: the filters of the derived relation find the error again
+    )
+    return mask
+
+
+def _record(
+    batch: TupleBatch, output: FilterOutput, before: StageCounters, after: StageCounters, cpu_s: float
+) -> StageRecord:
+    return StageRecord(
+        stage="filters",
+        stream=batch.stream,
+        n_rows=len(batch),
+        n_candidates=after.n_candidates - before.n_candidates,
+        n_looked_at=after.n_waiting_pairs - before.n_waiting_pairs,
+        n_matches=output.n_matches,
+        nbytes=batch.nbytes,
+        cpu_s=cpu_s,
+    )

@@ -1,0 +1,384 @@
+"""The dataflow of the driver: the filters of all relations, its tables and joins, and what they keep from round to round.
+
+plan      the plans of all signatures are pinned, with the version
+walk      tables change; the filters of inputs say which rows each wants (join_plans.py); joins build and probe; what comes of it
+          are rows of relations of their own (dataflow.py)
+commit    what was built stays, and rows that no join can need any more leave
+abort     what was built is undone
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.catalog import Catalog, ListedFile
+from eddyline.engine.dataflow import Relation
+from eddyline.engine.durable import Durable
+from eddyline.engine.join_calls import JoinCalls
+from eddyline.engine.join_groups import groups_of
+from eddyline.engine.join_operator import FirstAnswer, Joins
+from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
+from eddyline.engine.join_visibility import FirstVersions, first_versions
+from eddyline.engine.tables import PlannedTables, Tables, horizons
+from eddyline.engine.window_files import WindowFiles, stored_rows
+from eddyline.events import Event
+from eddyline.expressions import Context
+from eddyline.filters import FilterStage
+from eddyline.joins import JoinPlan, KeyedTable, ProbeCounters
+from eddyline.model import Round, Stream, StreamPlan, StreamProgress
+from eddyline.operators import DerivedNumbers, Operator, OperatorInput, RoundProgress
+
+# rows of an input that is expensive to ask are asked only once they have found partners, if few of so many did
+FEW_MATCHED, JUDGED_BY = 0.5, 1_000
+
+
+NO_TABLES = PlannedTables({}, {})
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedFlow:
+    """What a round does about operators: joins, and tables."""
+
+    joins: JoinPlan
+    plans: dict[str, StreamPlan]  # of the signatures' relations, by name
+    streams: dict[str, Stream]  # by name in lower case, all that some signature reads
+    progress: dict[str, StreamProgress]
+    first_versions: dict[str, FirstVersions]  # by signature
+    groups: list[frozenset[str]]  # streams that joins connect
+    incarnations: dict[str, int]  # how often a stream of a name was dropped
+    # by derived relation, in lower case: its signature, and the variant of the plan of its queries
+    derived_relations: dict[str, tuple[str, str | None]]
+    tables: PlannedTables = NO_TABLES
+
+    @property
+    def before(self) -> RoundProgress:
+        """The progress of streams before the round."""
+        return round_progress(self.progress)
+
+    def after(self, progress: Mapping[str, StreamProgress]) -> RoundProgress:
+        """That after the round, given what it moved."""
+        return round_progress({name: progress.get(name, at) for name, at in self.progress.items()})
+
+    def with_partners(self, names: list[str]) -> list[str]:
+        """These streams and all they are joined with."""
+        partners = [sorted(group) for group in self.groups if group & set(names)]
+        return list(dict.fromkeys([*names, *(name for group in partners for name in group)]))
+
+
+class DriverFlow:
+    """The dataflow of one engine; a `Place` that holds all state."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        context: Context,
+        new_filters: Callable[[], FilterStage],
+        *,
+        policy: str,
+        seed: int,
+        durable: Durable | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._new_filters = new_filters
+        tables: dict[str, KeyedTable] = {}
+        self.joins = Joins(
+            context,
+            tables,
+            new_filters,
+            policy=policy,
+            seed=seed,
+            changes_of=lambda name: self.tables.changes_of(name),
+            first_answers=self._first_answers,
+        )
+        self.tables = Tables(catalog, tables, self.joins.stage.evaluate, durable, context.time_zone)
+        self.calls = JoinCalls()
+        self._window_files = None if durable is None else WindowFiles(durable)
+        self._known: tuple[tuple[object, ...], PlannedFlow] | None = None
+        self._filters: dict[str, FilterStage] = {}  # of relations, by name in lower case
+        self._inner_filters: dict[tuple[str, str], FilterStage] = {}  # by signature and variant of its plan
+        self._variants = DerivedPlans()
+        self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped
+        self._built_incarnations: dict[str, int] = {}  # as operators know it
+        self._plans: Mapping[str, StreamPlan] = {}  # of the running round: those of base relations
+        self._planned: PlannedFlow | None = None  # of the running round
+
+    # ----------------------------------------------------------------------------------------- step 1
+
+    def plan(self, progress: Mapping[str, StreamProgress]) -> PlannedFlow | None:
+        """What operators need, as of now; None if there are none."""
+        catalog = self._catalog
+        tables = self.tables.plan()
+        signatures = catalog.plans.signatures()
+        is_any_kept = bool(self.joins.stage.stems) or (
+            self._window_files is not None and self._window_files.has_any
+        )
+        if not signatures and not is_any_kept and tables is None:
+            return None
+        plans = {signature.name: catalog.plan(signature.name) for signature in signatures}
+        names = {name.lower() for signature in signatures for name in signature.streams}
+        streams = {name: catalog.stream(name) for name in sorted(names)}
+        keyed = () if tables is None else tables.streams.values()
+        key = (*plans.values(), *streams.values(), *keyed)
+        if self._known is None or not _all_same(self._known[0], key):
+            self._known = key, self._new_plan(plans, streams)
+        at = {name: progress.get(name, StreamProgress()) for name in streams}
+        return replace(self._known[1], progress=at, tables=tables or NO_TABLES)
+
+    def _new_plan(self, plans: dict[str, StreamPlan], streams: dict[str, Stream]) -> PlannedFlow:
+        """The next plan; of signatures in which nothing has changed, what the last one knew."""
+        catalog, last = self._catalog, None if self._known is None else self._known[1]
+        same = {} if last is None else {n: last for n, plan in plans.items() if last.plans.get(n) is plan}
+        signatures = catalog.plans.signatures()
+        return PlannedFlow(
+            join_plan(
+                0 if last is None else last.joins.version + 1,
+                catalog,
+                plans,
+                {name: known.joins.by_name[name] for name, known in same.items()},
+                {} if last is None else last.joins.by_name,
+            ),
+            plans,
+            streams,
+            {},
+            {
+                name: same[name].first_versions[name] if name in same else first_versions(plan, catalog)
+                for name, plan in plans.items()
+            },
+            groups_of(signatures),
+            dict(self._incarnations),
+            {
+                (name if variant is None else f"{name}/{variant}").lower(): (name, variant)
+                for name in plans
+                for variant in (None, BOTH, MATCH)
+            },
+        )
+
+    # ----------------------------------------------------------------------------------------- step 3
+
+    def begin(
+        self, planned: PlannedFlow | None, plans: Mapping[str, StreamPlan], numbers: DerivedNumbers
+    ) -> None:
+        """A round begins; `plans` are those of the streams it has rows of."""
+        self._planned, self._plans = planned, plans
+        if planned is not None:
+            self._build(planned)
+            self.tables.begin(planned.tables, numbers)
+            self.joins.begin(planned.joins, numbers)
+
+    def _build(self, planned: PlannedFlow) -> None:
+        stage = self.joins.stage
+        if planned.joins.version <= stage.plan.version:
+            return  # a round that was planned earlier may work later: what was built since then stays
+        renewed = [
+            name for name, n in planned.incarnations.items() if self._built_incarnations.get(name, 0) != n
+        ]
+        stage.forget(renewed)
+        self.tables.forget(renewed)
+        self._built_incarnations = planned.incarnations
+        self.tables.fit(planned.tables)
+        dropped = stage.plan.by_name.keys() - planned.plans.keys()
+        self.joins.build(planned.joins, planned.plans)
+        for name in dropped:
+            for relation in (name.lower(), f"{name}/{BOTH}".lower()):
+                self.forget_filters(relation)
+        for unused in [key for key in self._inner_filters if key[0] not in planned.plans]:
+            self._inner_filters.pop(unused).close()
+        self._variants.keep(planned.plans)
+
+    def _first_answers(self) -> Sequence[FirstAnswer]:
+        """The joins of tables that queries are new to, which the running round answers."""
+        planned = self._planned
+        assert planned is not None
+        answers = []
+        for name, _, ids in self.tables.unanswered(planned.tables):
+            if name in planned.plans:
+                signature = planned.joins.by_name[name]
+                rows = self.tables.current_rows(signature.signature.inputs[0].stream.lower())
+                if len(rows.batch):
+                    answers.append(FirstAnswer(signature, ids, rows))
+        return answers
+
+    # ----------------------------------------------------------------------------------------- as a place of the walk
+
+    @property
+    def operators(self) -> Sequence[Operator]:
+        return () if self._planned is None else (self.tables, self.joins)
+
+    def relation(self, name: str) -> Relation:
+        plan = self._plans.get(name)
+        if plan is not None:
+            return self._with_plan(Relation(plan, self.filters(name)))
+        planned = self._planned
+        assert planned is not None, f"no relation {name}"
+        if name in planned.tables.newcomers:
+            return self._with_plan(Relation(planned.tables.newcomers[name][0], self.filters(name)))
+        signature, variant = planned.derived_relations[name]
+        first, plan = planned.first_versions[signature], planned.plans[signature]
+        if variant is not None:
+            plan = self._variants.of(plan, variant)
+        filters = self._inner(signature, MATCH) if variant == MATCH else self.filters(name)
+        return self._with_plan(Relation(plan, filters, first, planned.joins.by_name[signature].signature))
+
+    def _with_plan(self, relation: Relation) -> Relation:
+        relation.filters.build(relation.plan)
+        return relation
+
+    def input_filters(self, operator_input: OperatorInput) -> Relation | None:
+        assert self._planned is not None
+        signature, place = operator_input
+        plan = self._planned.plans[signature]
+        variant = self._variant(plan, place)
+        if self._variants.wants_all(plan, variant):
+            return None
+        return self._with_plan(Relation(self._variants.of(plan, variant), self._inner(signature, variant)))
+
+    def _variant(self, plan: StreamPlan, place: int) -> str:
+        """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
+        if self._variants.is_dear(plan, place) and self.asks_later(plan.stream, place):
+            return cheap(place)
+        return local(place)
+
+    def asks_later(self, signature: str, place: int) -> bool:
+        """Whether expensive conditions on an input are asked only of rows that have found partners."""
+        n_rows, n_matched = self.joins.stage.match_counts(signature, place)
+        return n_rows >= JUDGED_BY and n_matched < FEW_MATCHED * n_rows
+
+    def input_plan(
+        self, planned: PlannedFlow, signature: str, place: int
+    ) -> tuple[StreamPlan, FilterStage] | None:
+        """What the queries of a signature say of one input alone, for tasks; None: some query needs all of its rows."""
+        plan = planned.plans[signature]
+        variant = self._variant(plan, place)
+        if self._variants.wants_all(plan, variant):
+            return None
+        return self._variants.of(plan, variant), self._inner(signature, variant)
+
+    def filters(self, relation: str) -> FilterStage:
+        """The filters of a relation; the caller holds the round lock."""
+        filters = self._filters.get(relation)
+        if filters is None:
+            filters = self._filters[relation] = self._new_filters()
+        return filters
+
+    def find_filters(self, relation: str) -> FilterStage | None:
+        """The filters of a relation, or those of an input, if a round has needed them."""
+        known = self._filters.get(relation)
+        if known is None:
+            inner = (each for key, each in self._inner_filters.items() if "/".join(key).lower() == relation)
+            known = next(inner, None)
+        return known
+
+    def all_filters(self) -> list[tuple[str, FilterStage]]:
+        """By relation; a round may add one meanwhile."""
+        return list(self._filters.items())
+
+    def inner_filters(self) -> list[FilterStage]:
+        """Those that decide which rows inputs want, and what is a match."""
+        return list(self._inner_filters.values())
+
+    def forget_filters(self, relation: str) -> None:
+        unused = self._filters.pop(relation, None)
+        if unused is not None:
+            unused.close()
+
+    def _inner(self, signature: str, variant: str) -> FilterStage:
+        filters = self._inner_filters.get((signature, variant))
+        if filters is None:
+            filters = self._inner_filters[signature, variant] = self._new_filters()
+        return filters
+
+    # ----------------------------------------------------------------------------------------- step 4
+
+    def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
+        """Files of what the round has kept, and those that are listed no longer once it has committed."""
+        files, unlisted = self.tables.save(round_number)
+        if self._window_files is not None:
+            files += self._window_files.write(round_number, self.joins.stage)
+            unlisted += self._window_files.gone
+        return files, unlisted
+
+    def commit(
+        self,
+        round_: Round,
+        planned: PlannedFlow,
+        progress: Mapping[str, StreamProgress],
+        probes: Mapping[OperatorInput, ProbeCounters],
+    ) -> None:
+        """Keep what was built; `progress` is that of all streams after the round, `probes` was done in other places."""
+        self._build(planned)
+        self.joins.stage.add_probe_counts(probes)
+        after = planned.after(progress)
+        self.joins.commit(after, round_)
+        self.calls.forget(self.joins.stage.windows.first_arrivals())
+        own = {name: at.watermark_us for name, at in progress.items()}
+        signatures = [each.signature for each in planned.joins.signatures]
+        self.tables.commit(round_, horizons(signatures, after.watermarks_us, own))
+        if self._window_files is not None:
+            self._window_files.commit()
+
+    def rollback(self) -> None:
+        self.joins.rollback()
+        self.tables.rollback()
+        if self._window_files is not None:
+            self._window_files.rollback()
+
+    def restore(self, progress: Mapping[str, StreamProgress], version: int, now_us: int) -> None:
+        """After opening a home: what was kept after the last committed round, which saw this version."""
+        assert self._window_files is not None
+        blocks = list(self._window_files.restore())
+        planned = self.plan(progress)
+        if planned is None:
+            self.tables.restore(version, progress.keys())
+            return
+        self._build(planned)  # so that tables know whether to keep history
+        self.tables.restore(version, progress.keys())
+        self.joins.rules.fill()
+        for block in blocks:
+            self.joins.stage.windows.restore(block.stream, functools.partial(stored_rows, block))
+        self.joins.stage.commit(planned.before, Round(0, 0, now_us, 0, 0, {}))
+
+    def forget_stream(self, name: str) -> None:
+        """A dropped stream leaves nothing."""
+        self._filters.pop(name, None)
+        self._incarnations[name] = self._incarnations.get(name, 0) + 1
+
+    # ----------------------------------------------------------------------------------------- to look at
+
+    def table_rows(self, planned: PlannedFlow, name: str) -> pa.RecordBatch:
+        """The rows of a table, between rounds."""
+        self._build(planned)
+        return self.tables.current_rows(name).batch.rows
+
+    def window_files(self) -> list[tuple[ListedFile, int]]:
+        """The files of what is kept, in order, each with the arrival number of its last row."""
+        return [] if self._window_files is None else self._window_files.files()
+
+    def events(self) -> Iterator[Event]:
+        """What happened to the filters of inputs since this was last asked."""
+        for filters in self._inner_filters.values():
+            yield from filters.events()
+
+    def snapshot(self) -> dict[str, Any]:
+        return self.joins.snapshot() | {"tables": self.tables.snapshot()}
+
+    def close(self) -> None:
+        self.joins.close()
+        for filters in (*self._filters.values(), *self._inner_filters.values()):
+            filters.close()
+
+
+def round_progress(progress: Mapping[str, StreamProgress]) -> RoundProgress:
+    """Rows that counted, late ones left out, and watermarks: what is still to come of a stream is bounded by its own."""
+    return RoundProgress(
+        {name: at.n_rows - at.n_late for name, at in progress.items()},
+        {name: at.watermark_us for name, at in progress.items()},
+    )
+
+
+def _all_same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
+    return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))

@@ -1,0 +1,156 @@
+"""All joins of a place as one operator: its signatures share SteMs, tables and rules.
+
+A worker that joins a share of a round has the same operator as the driver, over a copy of what the driver holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eddyline.batch import QueryIds
+from eddyline.engine.join_plans import BOTH, MATCH
+from eddyline.engine.letters import key_letters
+from eddyline.engine.rule_tables import RuleTables
+from eddyline.events import Event
+from eddyline.expressions import Context
+from eddyline.filters import FilterStage
+from eddyline.joins import (
+    JoinedRows,
+    JoinPlan,
+    JoinStage,
+    KeyedTable,
+    SignaturePlan,
+    TableChanges,
+    UndecidedRows,
+)
+from eddyline.model import DeadLetter, Round, StreamPlan
+from eddyline.operators import (
+    ArrivedRows,
+    Derived,
+    DerivedNumbers,
+    OperatorInput,
+    Partners,
+    RoundProgress,
+    Share,
+    Unmatched,
+    WantedMasks,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAnswer:
+    """Queries that are new to a join of tables, and the rows of its first input as they are before the round."""
+
+    signature: SignaturePlan
+    query_ids: QueryIds
+    rows: ArrivedRows
+
+
+class Joins:
+    """The joins of one place."""
+
+    def __init__(
+        self,
+        context: Context,
+        tables: dict[str, KeyedTable],
+        new_filters: Callable[[], FilterStage],
+        *,
+        policy: str = "auto",
+        seed: int = 0,
+        changes_of: Callable[[str], TableChanges | None] = lambda table: None,
+        first_answers: Callable[[], Sequence[FirstAnswer]] = tuple,
+    ) -> None:
+        """`changes_of` are the changes that the running round brought to a table, `first_answers` what it owes to new queries."""
+        self.stage = JoinStage(context, policy=policy, seed=seed)
+        self.stage.tables = tables
+        self.rules = RuleTables(tables, self.stage.evaluate, new_filters)
+        self.stage.look_up = self.rules.partner
+        self._changes_of = changes_of
+        self._first_answers = first_answers
+        self._plan = JoinPlan(-1)  # that of the running round
+        self._letters: list[DeadLetter] = []
+
+    def build(self, plan: JoinPlan, plans: Mapping[str, StreamPlan]) -> None:
+        """Adopt a version of the plan, between rounds. `plans` are those of the queries, by signature."""
+        self.stage.build(plan)
+        try:
+            self.rules.fit(plan, plans)
+        except BaseException:
+            self.stage.plan = JoinPlan(-1)  # the next round builds anew
+            raise
+
+    def begin(self, plan: JoinPlan, numbers: DerivedNumbers) -> None:
+        """A round begins that was planned with this version; a newer one may have been adopted since."""
+        self._plan, self._letters = plan, []
+        self.stage.begin(numbers)
+
+    def inputs(self, relation: str) -> list[OperatorInput]:
+        return [(each.name, place) for each, place in self._plan.inputs.get(relation, ())]
+
+    def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        for answer in self._first_answers():
+            for joined in self.stage.answer(answer.signature, answer.rows, progress, round_):
+                yield Derived(answer.signature.name.lower(), joined.batch, only=answer.query_ids)
+
+    def push(
+        self,
+        arrived: Mapping[str, ArrivedRows],
+        wanted: WantedMasks,
+        progress: RoundProgress,
+        round_: Round,
+        share: Share,
+    ) -> Iterator[Derived]:
+        for name, rows in arrived.items():
+            changes = self._changes_of(name)
+            if changes is not None:
+                self.rules.changed(name, changes, rows.batch)
+        mine = {name: rows for name, rows in arrived.items() if name in self._plan.inputs}
+        if not mine:
+            return
+        if share.relations is None:  # the place that keeps state sees all rows, and others parts of them
+            self._letters += key_letters(round_.number, self._plan, mine, wanted, self.stage.failures)
+        planned = replace(share, relations=share.relations or frozenset(self._plan.by_name))
+        for joined in self.stage.push(mine, wanted, progress, round_, planned):
+            yield from self._derived(joined)
+
+    def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        for undecided in self.stage.decide(progress, round_):
+            if undecided.signature in self._plan.by_name:  # one that was registered since has had no rows yet
+                yield from self._derived(undecided)
+
+    def _derived(self, rows: JoinedRows | UndecidedRows) -> Iterator[Derived]:
+        name, outer = rows.signature, self._plan.by_name[rows.signature].signature.outer
+        if isinstance(rows, UndecidedRows):
+            matched = [Partners(each.batch, each.version, each.driver) for each in rows.matched_rows]
+            unmatched = Unmatched(f"{name}/{MATCH}".lower(), matched, rows.reach_us)
+            yield Derived(name.lower(), rows.unmatched_rows, rows.version, unmatched=unmatched)
+        elif outer != "left anti":
+            yield Derived((f"{name}/{BOTH}" if outer else name).lower(), rows.batch, rows.version)
+
+    def take_letters(self) -> list[DeadLetter]:
+        letters, self._letters = self._letters, []
+        return letters
+
+    def events(self) -> list[Event]:
+        return [event for filters in self.rules.filters() for event in filters.events()]
+
+    def commit(self, progress: RoundProgress, round_: Round) -> None:
+        """Keep what the round built; `progress` is that after it. Before the tables commit."""
+        self.stage.commit(progress, round_)
+        self.rules.commit()
+
+    def rollback(self) -> None:
+        self._letters = []
+        self.stage.rollback()
+        self.rules.rollback()
+
+    def snapshot(self) -> dict[str, Any]:
+        return self.stage.snapshot()
+
+    def check(self) -> None:
+        self.stage.check()
+
+    def close(self) -> None:
+        self.rules.close()

@@ -1,0 +1,192 @@
+"""What every operator is: rows of some relations in, rows of derived relations out, with state that belongs to rounds.
+
+A relation has rows that queries are registered on: a stream, or a table whose changes have signs. Base relations are declared;
+derived ones are made by operators: joins, tables of keyed streams. One walk calls them all (engine/dataflow.py), in the driver,
+in tasks and in workers that hold state.
+
+  current    answers of queries that are new to a table, as it is before the round
+  push       the rows of all inputs at once, and which of them are wanted
+  advance    what only time decides, given the progress of the streams after the round
+
+What a round builds belongs to the round until it commits; after a rollback nothing of it is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.batch import QueryIds, TupleBatch
+from eddyline.events import Event
+from eddyline.model import NO_TIME, DeadLetter, Round
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+OperatorInput = tuple[str, int]  # a derived relation, and the place of one of its inputs
+WantedMasks = Mapping[OperatorInput, Mask]  # which of the rows that arrived some query needs, by input
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedRows:
+    """Rows of one relation in a round, as operators get them."""
+
+    batch: TupleBatch
+    time_us: Numbers  # NO_TIME where there is none
+    position: Numbers  # how many rows of the stream have counted before it, and it; late rows do not count
+    # where not all rows of the stream are here: its first arrival number, the one behind the last, and how many rows have counted
+    # before the first and with the last
+    span: tuple[int, int, int, int] | None = None
+    is_delete: Mask | None = None  # rows of a keyed stream: which of them delete; None: none
+
+    def n_counted(self, arrival: Numbers, n_before: int) -> Numbers:
+        """How many rows of the stream have counted up to these arrival numbers of the round."""
+        if self.span is None:
+            counted = self.batch.arrival[~self.batch.is_late]
+            return n_before + np.searchsorted(counted, arrival, side="right")
+        first, end, before, after = self.span
+        counts = np.where(arrival < first, before, after)
+        inside = np.flatnonzero((arrival >= first) & (arrival < end))  # rows of the stream itself
+        counts[inside] = self.position[np.searchsorted(self.batch.arrival, arrival[inside])]
+        return np.asarray(counts)
+
+
+def arrived_rows(batch: TupleBatch, times: pa.Array | None, n_before: int) -> ArrivedRows:
+    """The rows of a batch; `times` are their event times in microseconds."""
+    return ArrivedRows(batch, times_of(times, len(batch)), n_before + np.cumsum(~batch.is_late))
+
+
+def times_of(times: pa.Array | None, n_rows: int) -> Numbers:
+    """Event times in microseconds, NO_TIME where there is none."""
+    if times is None:
+        return np.full(n_rows, NO_TIME, np.int64)
+    return np.asarray(times.fill_null(NO_TIME).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundProgress:
+    """Progress of the streams of a round, by name in lower case."""
+
+    n_before: Mapping[str, int]  # rows that counted, before this round
+    watermarks_us: Mapping[str, int | None]  # after it
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What of the work of operators is done in one place: a part of the rows, for some derived relations."""
+
+    number: int = 0
+    n: int = 1
+    relations: frozenset[str] | None = None  # None: all
+    without: frozenset[str] = frozenset()
+
+    def has(self, relation: str) -> bool:
+        is_meant = self.relations is None or relation in self.relations
+        return is_meant and relation not in self.without
+
+    def of(self, mask: Mask) -> Mask:
+        """Which of the wanted rows belong to it: every n-th."""
+        if self.n == 1:
+            return mask
+        return mask & (np.cumsum(mask) % self.n == self.number)
+
+
+WHOLE = Share()
+
+
+@dataclass(slots=True)
+class DerivedNumbers:
+    """Numbers for the rows that a round derives, in the order in which they are derived."""
+
+    first: int
+    n_given: int = 0
+
+    def take(self, n: int) -> int:
+        """The first of so many."""
+        first = self.first + self.n_given
+        self.n_given += n
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Rows of a derived relation, for the filters of that relation and for the operators above it."""
+
+    relation: str  # whose filters decide
+    batch: TupleBatch
+    versions: Numbers | None = None  # by row, the smallest version of its components; None: all see it
+    only: QueryIds | None = None  # the queries it is meant for; None: all
+    arrived: ArrivedRows | None = (
+        None  # as operators above the relation get them; None: as no operator reads it
+    )
+    unmatched: Unmatched | None = None  # of an outer join: what decides whether a row has no partner
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """Combinations of rows of an outer join: a row for which none of them is a match for a query is a result of that query."""
+
+    relation: str  # whose filters say what is a match
+    partners: Sequence[Partners]
+    reach_us: int | None  # the queries with this reach decide now; None: all
+
+
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """Combinations, and the row of the unmatched batch that each is about."""
+
+    batch: TupleBatch
+    versions: Numbers
+    about: Numbers
+
+
+class Operator(Protocol):
+    """One operator in one place. The place lets it begin a round, and commits it or rolls it back."""
+
+    def inputs(self, relation: str) -> Sequence[OperatorInput]:
+        """The inputs that read a relation."""
+
+    def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        """Answers of queries that are new to its tables, as these are before the round; before any `push` of the round."""
+
+    def push(
+        self,
+        arrived: Mapping[str, ArrivedRows],
+        wanted: WantedMasks,
+        progress: RoundProgress,
+        round_: Round,
+        share: Share,
+    ) -> Iterator[Derived]:
+        """What the rows of a round derive; all of it must be taken. `progress` is that before the round."""
+
+    def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        """What only time decides, given the progress after the round."""
+
+    def take_letters(self) -> list[DeadLetter]:
+        """Dead letters of the running round; they are removed."""
+
+    def events(self) -> list[Event]:
+        """What happened since this was last asked."""
+
+
+class StatelessOperator:
+    """The obvious answers, for operators that need no more than `push`."""
+
+    def inputs(self, relation: str) -> Sequence[OperatorInput]:
+        return ()
+
+    def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        return iter(())
+
+    def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        return iter(())
+
+    def take_letters(self) -> list[DeadLetter]:
+        return []
+
+    def events(self) -> list[Event]:
+        return []
