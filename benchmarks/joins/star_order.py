@@ -25,11 +25,11 @@ import pyarrow as pa
 from benchmarks.harness import Benchmark, main
 from eddyline.joins.join_tree import join_tree
 from eddyline.joins.plan import Drivers
-from eddyline.operators import Numbers
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import Partner, PartnerMarks, ProbeOrigin
 from eddyline.joins.stem import Key, ProbeMatches
 from eddyline.model import Column, Expression, JoinInput, JoinKey, Signature
+from eddyline.operators import Numbers
 
 N_OTHERS = 4
 BATCH_ROWS = 4096

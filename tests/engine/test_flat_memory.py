@@ -12,7 +12,7 @@ import pytest
 
 import eddyline
 import eddyline.catalog.stream_plans
-import eddyline.engine.rounds
+import eddyline.engine.after_commit
 import eddyline.statistics.round_records
 from eddyline import Engine, Query
 
@@ -81,7 +81,7 @@ def test_as_many_objects_are_held_after_more_pushes(
     monkeypatch.setattr(eddyline.catalog.stream_plans, "CHANGES_KEPT", 32)
     monkeypatch.setattr(eddyline.engine.push_tokens, "REMEMBERED_TOKENS", 70)
     monkeypatch.setattr(eddyline.engine.announcements, "EVENTS_KEPT", 32)
-    monkeypatch.setattr(eddyline.engine.rounds, "MESSAGES_KEPT", 32)
+    monkeypatch.setattr(eddyline.engine.after_commit, "MESSAGES_KEPT", 32)
     monkeypatch.setattr(eddyline.statistics.round_records, "MAX_RECORDS", 32)
     limits = {"results_per_query": 5, "result_bytes": 200_000, "recent_rows": 50, "dead_letters": 50}
     now = [0]
