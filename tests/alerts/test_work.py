@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.engine.alerting import CURSOR_EVERY, Counters
+from eddyline.engine.alerting import CURSOR_EVERY, AlertingCounters
 
 N = 1_000_000
 
@@ -24,12 +24,12 @@ def test_a_million_alert_queries_cost_a_round_without_matches_nothing(tmp_path, 
         alerting = engine.rounds.alerting
         for _ in range(10):
             assert engine.push("trades", [(1, 200.0), (2, 50.0)]).count == 1
-        assert alerting.counters == Counters()
+        assert alerting.counters == AlertingCounters()
         engine.push("trades", [(7, 0.5)])
-        assert alerting.counters == Counters(n_rounds=1, n_rows=1, n_states=0, n_written=1, n_fired=1)
+        assert alerting.counters == AlertingCounters(n_rounds=1, n_rows=1, n_states=0, n_written=1, n_fired=1)
         for _ in range(10):  # one is open now, and not due
             engine.push("trades", [(1, 200.0), (2, 50.0)])
-        assert alerting.counters == Counters(n_rounds=1, n_rows=1, n_states=0, n_written=1, n_fired=1)
+        assert alerting.counters == AlertingCounters(n_rounds=1, n_rows=1, n_states=0, n_written=1, n_fired=1)
 
 
 def test_rounds_without_alerts_write_the_cursor_now_and_then(tmp_path):
@@ -37,11 +37,13 @@ def test_rounds_without_alerts_write_the_cursor_now_and_then(tmp_path):
         engine.stream("trades", "sym INT")
         for _ in range(2 * CURSOR_EVERY + 1):
             engine.tick()
-        assert engine.rounds.alerting.counters == Counters(n_written=2)
+        assert engine.rounds.alerting.counters == AlertingCounters(n_written=2)
         assert engine.rounds.alerting.log.cursor() == 2 * CURSOR_EVERY
     with eddyline.open(tmp_path / "home", clock=lambda: 0) as engine:
         assert engine.rounds.alerting.cursor == 2 * CURSOR_EVERY + 1
-        assert engine.rounds.alerting.counters == Counters()  # without alert queries nothing is read back
+        assert (
+            engine.rounds.alerting.counters == AlertingCounters()
+        )  # without alert queries nothing is read back
 
 
 def test_a_home_from_before_alerts_begins_with_its_next_round(tmp_path):

@@ -16,16 +16,16 @@ import pytest
 from rich.console import Console
 
 import eddyline
-from eddyline.cli.top import Frame, drawn
+from eddyline.cli.top import TopFrame, drawn
 
 
-def picture(frame: Frame, before: Frame | None = None, sort: str = "rate", **options) -> str:
+def picture(frame: TopFrame, before: TopFrame | None = None, sort: str = "rate", **options) -> str:
     console = Console(file=io.StringIO(), width=110, highlight=False)
     console.print(drawn(frame, before, sort, **options))
     return console.file.getvalue()
 
 
-def frame(at_s: float = 10.0, n: int = 1, **changes) -> Frame:
+def frame(at_s: float = 10.0, n: int = 1, **changes) -> TopFrame:
     """A frame whose numbers are `n` times larger than those of the first."""
     counters = {
         "opened_us": 0,
@@ -87,7 +87,7 @@ def frame(at_s: float = 10.0, n: int = 1, **changes) -> Frame:
         {"at_us": 1_000_000 * k, "seconds": 0.001 * k, "n_rows": 100, "n_results": 5} for k in (3, 2, 1)
     ]
     message = {"at": "2026-01-05T09:30:00Z", "status": "firing", "query": "low", "message": "A fell"}
-    return Frame(
+    return TopFrame(
         at_s, "trading", counters | changes, rounds, {"results": queries, "failing": failing}, [message]
     )
 
@@ -142,7 +142,7 @@ def test_an_engine_in_memory_without_sinks_alerts_or_rounds_is_shown_too():
         "n_open": {"pending": 0, "firing": 0, "held": 0},
     }
     empty = frame(sinks=[], streams=[], store=None, alerts=alerts)
-    said = picture(Frame(1.0, "h", empty.counters, [], {"results": [], "failing": []}, []))
+    said = picture(TopFrame(1.0, "h", empty.counters, [], {"results": [], "failing": []}, []))
     assert "no rounds yet" in said
     assert "sink" not in said
     assert "alerts" not in said

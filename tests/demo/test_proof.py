@@ -7,7 +7,7 @@ import pytest
 
 import eddyline
 from eddyline.demo.market import STREAM, Market, Trades
-from eddyline.demo.proof import ActiveRule, Proof, compared, expected_pairs, n_within, stored_pairs
+from eddyline.demo.proof import ActiveRule, DemoProof, compared, expected_pairs, n_within, stored_pairs
 from eddyline.demo.rules import ADDED, CLIENT_NAME, HAND_WRITTEN, TEMPLATE, Bands, client_bands
 
 RULES = (*HAND_WRITTEN, ADDED)
@@ -52,7 +52,7 @@ def test_what_is_lost_twice_or_wrong_is_counted():
     expected = np.array([10, 11, 12, 13])
     assert compared(np.array([13, 10, 12, 11]), expected).holds
     proof = compared(np.array([10, 11, 11, 11, 13, 99]), expected)
-    assert proof == Proof(n_alerts=6, n_expected=4, n_lost=1, n_twice=2, n_wrong=1)
+    assert proof == DemoProof(n_alerts=6, n_expected=4, n_lost=1, n_twice=2, n_wrong=1)
     assert not proof.holds
 
 

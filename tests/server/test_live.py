@@ -14,7 +14,7 @@ import pytest
 import eddyline
 from eddyline.runtime import KeptResults
 from eddyline.server import live, stream_places
-from eddyline.server.live import Hub, Subscription
+from eddyline.server.live import EventSubscription, Hub
 from tests.conftest import SEED
 from tests.server.served import Wire, client_of, events_in, house, on_loopback
 
@@ -210,9 +210,9 @@ def hub_of(engine) -> Hub:
     return Hub(engine, KeptResults(engine.rounds))
 
 
-def subscription(**changes) -> Subscription:
+def subscription(**changes) -> EventSubscription:
     given = {"owner": None, "ids": None, "after": (0, 0, 0), "policy": "catch_up", "limit": 1_000} | changes
-    return Subscription("results", **given)
+    return EventSubscription("results", **given)
 
 
 async def read(stream, n: int) -> list[str]:

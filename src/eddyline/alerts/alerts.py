@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from eddyline.catalog import Acknowledgement, Silence, StoredAlert, has_values
 from eddyline.delivery import OPEN
-from eddyline.engine import SEVERITY, RoundEngine, Rule
+from eddyline.engine import SEVERITY, AlertRule, RoundEngine
 from eddyline.errors import PropertyError, did_you_mean
 from eddyline.model import Message, iso_time
 from eddyline.notebook import html_table
@@ -78,7 +78,7 @@ class OpenAlert(NamedTuple):
     """An alert as it is stored, and what goes with it; cheaper than an `Alert` where only a few of many are shown."""
 
     stored: StoredAlert
-    rule: Rule | None  # None: forgotten
+    rule: AlertRule | None  # None: forgotten
     key: dict[str, Any]
     acknowledgement: Acknowledgement | None
     silence: Silence | None

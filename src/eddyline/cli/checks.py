@@ -26,7 +26,7 @@ from eddyline.scripts import run_file
 
 
 @dataclass(slots=True)
-class Outcome:
+class CheckOutcome:
     """What became of one script."""
 
     file: Path
@@ -104,9 +104,9 @@ def _scripts(paths: Iterable[str], pipeline: Pipeline | None) -> list[Path]:
     return list(found)
 
 
-def _run(file: Path, pipeline: Pipeline | None) -> Outcome:
+def _run(file: Path, pipeline: Pipeline | None) -> CheckOutcome:
     began = time.perf_counter()
-    outcome = Outcome(file, 0.0)
+    outcome = CheckOutcome(file, 0.0)
     try:
         differences = run_file(file, _engine_for(file, pipeline))
         outcome.differences = [
@@ -147,7 +147,7 @@ def _engine_for(file: Path, pipeline: Pipeline | None) -> Callable[..., Engine]:
     return make
 
 
-def _write_junit(file: Path, outcomes: list[Outcome]) -> None:
+def _write_junit(file: Path, outcomes: list[CheckOutcome]) -> None:
     n_failed = sum(not outcome.has_passed for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
     suite = ElementTree.Element(

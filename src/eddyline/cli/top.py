@@ -36,7 +36,7 @@ WIDTH = 110  # where there is no terminal to ask
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TopFrame:
     """What was asked at one moment."""
 
     at_s: float
@@ -68,11 +68,11 @@ def top(args: argparse.Namespace, out: Output) -> int:
     return 0
 
 
-def _frame_of(remote: Remote, home: str) -> Frame:
+def _frame_of(remote: Remote, home: str) -> TopFrame:
     def ask(command: str, **arguments: Any) -> Any:
         return remote.call(command, arguments, lambda what, done, of: None)
 
-    return Frame(
+    return TopFrame(
         time.monotonic(),
         home,
         ask("counters"),
@@ -82,7 +82,7 @@ def _frame_of(remote: Remote, home: str) -> Frame:
     )
 
 
-def _lines(args: argparse.Namespace, out: Output, remote: Remote, frame: Frame) -> int:
+def _lines(args: argparse.Namespace, out: Output, remote: Remote, frame: TopFrame) -> int:
     """For programs: a line of JSON for every frame."""
     while True:
         out.line({"counters": frame.counters, "queries": frame.queries, "messages": frame.messages})
@@ -92,8 +92,8 @@ def _lines(args: argparse.Namespace, out: Output, remote: Remote, frame: Frame) 
         frame = _frame_of(remote, frame.home)
 
 
-def _print_on(args: argparse.Namespace, remote: Remote, frame: Frame) -> None:
-    before: Frame | None = None
+def _print_on(args: argparse.Namespace, remote: Remote, frame: TopFrame) -> None:
+    before: TopFrame | None = None
     while True:
         _print(drawn(frame, before, args.sort))
         print(flush=True)
@@ -107,9 +107,9 @@ def _print(picture: RenderableType) -> None:
     Console(highlight=False, width=width).print(picture)
 
 
-def _watch(args: argparse.Namespace, remote: Remote, frame: Frame) -> None:
+def _watch(args: argparse.Namespace, remote: Remote, frame: TopFrame) -> None:
     """The screen of a terminal, until q."""
-    before: Frame | None = None
+    before: TopFrame | None = None
     sort, is_held = args.sort, False
     with _keys() as pressed, Live(screen=True, auto_refresh=False, console=Console(highlight=False)) as live:
         while True:
@@ -152,7 +152,7 @@ def _keys() -> Iterator[Any]:
 
 
 def drawn(
-    frame: Frame, before: Frame | None, sort: str, *, is_held: bool = False, has_keys: bool = False
+    frame: TopFrame, before: TopFrame | None, sort: str, *, is_held: bool = False, has_keys: bool = False
 ) -> RenderableType:
     """One frame. Rates are since the one before; in a first frame, over the last rounds."""
     parts: list[RenderableType] = [_head(frame, is_held), _rates(frame, before), _latency(frame)]
@@ -164,7 +164,7 @@ def drawn(
     return Group(*parts)
 
 
-def _head(frame: Frame, is_held: bool) -> Text:
+def _head(frame: TopFrame, is_held: bool) -> Text:
     found = frame.counters
     queries = ", ".join(f"{n:,} {state}" for state, n in found["queries"].items() if n or state == "running")
     up_s = (found["at_us"] - found["opened_us"]) / 1e6
@@ -179,7 +179,7 @@ def _head(frame: Frame, is_held: bool) -> Text:
     return text
 
 
-def _rates(frame: Frame, before: Frame | None) -> Text:
+def _rates(frame: TopFrame, before: TopFrame | None) -> Text:
     found, rates = frame.counters, _per_s(frame, before)
     in_all = found | found["total"]
     text = Text("\n")
@@ -192,7 +192,7 @@ def _rates(frame: Frame, before: Frame | None) -> Text:
     return text
 
 
-def _per_s(frame: Frame, before: Frame | None) -> dict[str, float] | None:
+def _per_s(frame: TopFrame, before: TopFrame | None) -> dict[str, float] | None:
     if before is not None and frame.at_s > before.at_s:
         seconds = frame.at_s - before.at_s
         names = ("n_rounds", "n_rows", "n_results")
@@ -210,7 +210,7 @@ def _per_s(frame: Frame, before: Frame | None) -> dict[str, float] | None:
     }
 
 
-def _latency(frame: Frame) -> Text:
+def _latency(frame: TopFrame) -> Text:
     seconds = sorted(each["seconds"] for each in frame.rounds)
     if not seconds:
         return Text("no rounds yet")
@@ -228,7 +228,7 @@ def _home_text(store: Mapping[str, Any] | None) -> str:
     return f"   home {size_text(nbytes)}, {size_text(store['free_bytes'])} free"
 
 
-def _streams(frame: Frame, before: Frame | None) -> Table:
+def _streams(frame: TopFrame, before: TopFrame | None) -> Table:
     earlier = {} if before is None else {each["name"]: each for each in before.counters["streams"]}
     table = _table("stream", "rows", "rows/s", "late", "queries", "behind the clock", "index")
     for each in frame.counters["streams"]:
@@ -249,7 +249,7 @@ def _streams(frame: Frame, before: Frame | None) -> Table:
     return table
 
 
-def _sinks(frame: Frame) -> list[RenderableType]:
+def _sinks(frame: TopFrame) -> list[RenderableType]:
     if not frame.counters["sinks"]:
         return []
     table = _table("sink", "type", "takes", "behind", "delivered", "failures", "lost", "state")
@@ -260,7 +260,7 @@ def _sinks(frame: Frame) -> list[RenderableType]:
     return [table]
 
 
-def _alerts(frame: Frame) -> list[RenderableType]:
+def _alerts(frame: TopFrame) -> list[RenderableType]:
     alerts = frame.counters["alerts"]
     if not any(alerts["n_open"].values()) and not alerts["n_fired"] and not frame.messages:
         return []
@@ -274,7 +274,7 @@ def _alerts(frame: Frame) -> list[RenderableType]:
     return [text]
 
 
-def _queries(frame: Frame, before: Frame | None, sort: str) -> list[RenderableType]:
+def _queries(frame: TopFrame, before: TopFrame | None, sort: str) -> list[RenderableType]:
     earlier = {} if before is None else {each["id"]: each["n_results"] for each in before.queries["results"]}
     known = {each["id"]: each for each in [*frame.queries["results"], *frame.queries["failing"]]}
     if not known:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from eddyline.api import Running
 from eddyline.demo.market import STREAM, Market
-from eddyline.demo.tally import Tally
+from eddyline.demo.tally import DemoTally
 from eddyline.errors import EddylineError
 
 PATIENCE_S = 120.0  # for rounds that usually take less than a second
@@ -18,7 +18,7 @@ PATIENCE_S = 120.0  # for rounds that usually take less than a second
 class Feeder:
     """Offers trades to running rounds. One portion is in flight at a time, so a slow machine sees fewer, not larger ones."""
 
-    def __init__(self, running: Running, market: Market, tally: Tally) -> None:
+    def __init__(self, running: Running, market: Market, tally: DemoTally) -> None:
         self._running = running
         self._market = market
         self._tally = tally

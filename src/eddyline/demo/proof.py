@@ -33,7 +33,7 @@ class ActiveRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class DemoProof:
     """What a comparison of pairs found."""
 
     n_alerts: int
@@ -47,11 +47,11 @@ class Proof:
         return not (self.n_lost or self.n_twice or self.n_wrong)
 
 
-def compared(stored: Pairs, expected: Pairs) -> Proof:
+def compared(stored: Pairs, expected: Pairs) -> DemoProof:
     """How stored alerts, in any order, differ from the expected ones, of which there is one of each."""
     distinct = np.unique(stored)
     n_common = len(np.intersect1d(distinct, expected, assume_unique=True))
-    return Proof(
+    return DemoProof(
         n_alerts=len(stored),
         n_expected=len(expected),
         n_lost=len(expected) - n_common,

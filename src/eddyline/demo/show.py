@@ -31,7 +31,7 @@ from eddyline.demo.proof import (
 )
 from eddyline.demo.rules import ADDED, CLIENT_NAME, DROPPED, HAND_WRITTEN, TEMPLATE, client_bands
 from eddyline.demo.screen import Screen
-from eddyline.demo.tally import Tally
+from eddyline.demo.tally import DemoTally
 from eddyline.demo.workers import FailedTasks, kill_one_at_work, warm_workers
 from eddyline.errors import EddylineError
 from eddyline.kernels import compile_if_cold
@@ -102,7 +102,7 @@ class Show:
         self.engine = engine
         self.market = Market(seed)
         self.bands = client_bands(size.n_rules - len(HAND_WRITTEN), seed)
-        self.tally = Tally()
+        self.tally = DemoTally()
         self.clients: QuerySet
         self.by_hand: dict[str, Query]
         self.versions: dict[str, int] = {}  # at which rules came and went

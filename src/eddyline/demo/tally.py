@@ -23,7 +23,7 @@ class MeasuredRound(NamedTuple):
     n_alerts: int
 
 
-class Tally:
+class DemoTally:
     """Filled by the threads that run rounds, read by the one that shows them."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:

@@ -5,7 +5,7 @@ not be lost at the steps the protocol names.
 """
 
 from eddyline.documents import size_text
-from eddyline.engine.alert_words import SEVERITY, Rule
+from eddyline.engine.alert_words import SEVERITY, AlertRule
 from eddyline.engine.declaring import OpenEngine, checked_stream, declare, drop_queries, drop_stream
 from eddyline.engine.durable import Durable, wall_clock_us
 from eddyline.engine.event_time import event_times, is_idle_lane
@@ -24,6 +24,7 @@ __all__ = [
     "MOST_TASKS",
     "SEVERITY",
     "TASK_BYTES",
+    "AlertRule",
     "ComponentRows",
     "Durable",
     "Limits",
@@ -37,7 +38,6 @@ __all__ = [
     "RoundInputs",
     "RoundStore",
     "RowsNumbered",
-    "Rule",
     "SharedRounds",
     "StreamState",
     "Task",

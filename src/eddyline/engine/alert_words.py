@@ -47,7 +47,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AlertRule:
     """An alert query in one generation."""
 
     name: str
@@ -103,7 +103,7 @@ def written(
     rows: AlertRows,
     stored: Mapping[AlertKey, StoredAlert],
     result: AlertTransitions,
-    rule_of: Callable[[int, int], Rule | None],
+    rule_of: Callable[[int, int], AlertRule | None],
     next_id: int,
     zone: datetime.tzinfo,
 ) -> AlertChanges:
@@ -116,7 +116,7 @@ def written(
     values = rows.values({name: places[name] for name in result_ids if name in places})
     words_by_result: dict[str, _Words] = {}  # the first that is requested is what was sent
 
-    def words(key: AlertKey, state: AlertState, rule: Rule) -> _Words:
+    def words(key: AlertKey, state: AlertState, rule: AlertRule) -> _Words:
         if state.result not in places:
             return _Words(json.loads(stored[key].row), stored[key].message)
         if state.result not in words_by_result:
@@ -150,7 +150,7 @@ def result_id(round_: Round, arrival: int, key: AlertKey) -> str:
     return f"{round_.number}-{arrival}-{key[0]}"
 
 
-def _message(message_id: int, round_: Round, notice: AlertNotice, rule: Rule, words: _Words) -> Message:
+def _message(message_id: int, round_: Round, notice: AlertNotice, rule: AlertRule, words: _Words) -> Message:
     properties, state = rule.form.properties, notice.state
     return Message(
         id=message_id,
@@ -175,7 +175,7 @@ def _message(message_id: int, round_: Round, notice: AlertNotice, rule: Rule, wo
 
 
 def _text(
-    rule: Rule, key: AlertKey, state: AlertState, row: Mapping[str, Any], zone: datetime.tzinfo
+    rule: AlertRule, key: AlertKey, state: AlertState, row: Mapping[str, Any], zone: datetime.tzinfo
 ) -> str | None:
     """The message over a row; None if the template cannot be filled with it."""
     shown_key = ", ".join(f"{name}={value}" for name, value in json.loads(key[2]).items())
@@ -191,7 +191,7 @@ def _text(
     return rule.form.template.format(row, extras, zone)
 
 
-def _message_text(rule: Rule, message: str | None) -> str:
+def _message_text(rule: AlertRule, message: str | None) -> str:
     """A message, or the template as it is written where it could not be filled."""
     if message is not None:
         return message
@@ -199,7 +199,7 @@ def _message_text(rule: Rule, message: str | None) -> str:
     return rule.form.template.text
 
 
-def _unknown_rule(query_id: int) -> Rule:
+def _unknown_rule(query_id: int) -> AlertRule:
     """The rule for messages about a query that retention has removed."""
     shape = Shape("", (), (), Condition(), ())
-    return Rule(f"q{query_id}", Form(Properties(), shape, AlertTiming(), (), None))
+    return AlertRule(f"q{query_id}", Form(Properties(), shape, AlertTiming(), (), None))

@@ -24,8 +24,8 @@ from eddyline.delivery import FIRING, OPEN, AlertTiming, MatchingRow, alert_tran
 from eddyline.engine.alert_words import (
     AlertRow,
     AlertRows,
+    AlertRule,
     Form,
-    Rule,
     result_id,
     written,
 )
@@ -43,7 +43,7 @@ MOST_FORMS = 10_000
 
 
 @dataclass(slots=True)
-class Counters:
+class AlertingCounters:
     """How much work the step did."""
 
     n_rounds: int = 0  # that had something to do
@@ -63,7 +63,7 @@ class Alerting:
 
     def __init__(self, catalog: Catalog, durable: Durable | None, time_zone: str) -> None:
         self.listeners: list[Callable[[Message], None]] = []
-        self.counters = Counters()
+        self.counters = AlertingCounters()
         self._catalog = catalog
         self._durable = durable
         self._zone = ZoneInfo(time_zone)
@@ -168,7 +168,7 @@ class Alerting:
         self._write(AlertChanges(messages=[message]), self.cursor)
         return message
 
-    def rule(self, query_id: int, generation: int) -> Rule | None:
+    def rule(self, query_id: int, generation: int) -> AlertRule | None:
         """The alert rule of a query in a generation, present or past; None if it is no alert query, or not known any more."""
         registration: Registration | PastQuery | None = self._catalog.queries.running_registration(
             query_id, generation
@@ -183,7 +183,7 @@ class Alerting:
         if registration is None or not is_alert(registration.properties, self._catalog.alerts.sinks):
             return None
         name = registration.name if isinstance(registration, PastQuery) else registration.name(query_id)
-        return Rule(name, self._form(registration.properties, registration.shape))
+        return AlertRule(name, self._form(registration.properties, registration.shape))
 
     def _form(self, properties: Properties, shape: Shape) -> Form:
         form = self._forms.get((properties, id(shape)))
@@ -202,9 +202,9 @@ class Alerting:
     def _follow(self, round_: Round, parts: Iterable[StoredPart | PartMatches]) -> list[Message]:
         """What a round does to alerts, written."""
         self._take_ends()
-        rules: dict[tuple[int, int], Rule | None] = {}
+        rules: dict[tuple[int, int], AlertRule | None] = {}
 
-        def rule_of(query_id: int, generation: int) -> Rule | None:
+        def rule_of(query_id: int, generation: int) -> AlertRule | None:
             if (query_id, generation) not in rules:
                 rules[query_id, generation] = self.rule(query_id, generation)
             return rules[query_id, generation]
@@ -341,7 +341,7 @@ class Alerting:
         self,
         round_: Round,
         parts: Iterable[StoredPart | PartMatches],
-        rule_of: Callable[[int, int], Rule | None],
+        rule_of: Callable[[int, int], AlertRule | None],
     ) -> AlertRows:
         found = AlertRows()
         for part in parts:

@@ -25,7 +25,7 @@ from eddyline.pipeline.sinks import read_sinks
 from eddyline.pipeline.static_tables import read_tables
 from eddyline.pipeline.streams import STREAM_KEYS, read_streams
 from eddyline.pipeline.syntax import document_of
-from eddyline.pipeline.tables import Document, Table
+from eddyline.pipeline.tables import Table, TomlDocument
 from eddyline.routing import AUTO, POLICIES
 from eddyline.sql import PROPERTY_NAMES, properties
 
@@ -105,7 +105,7 @@ def read_pipeline(text: str, path: Path) -> Pipeline:
     return pipeline
 
 
-def _read(document: Document, root: Table) -> Pipeline:
+def _read(document: TomlDocument, root: Table) -> Pipeline:
     for key in root.values:
         if key not in _TABLES:
             at_home = _ELSEWHERE.get(key)
@@ -245,7 +245,7 @@ def _rules(root: Table) -> RulesSettings:
     return RulesSettings(patterns, tuple(files), tuple(each for each in tables if each is not None))
 
 
-def _matching(document: Document, at: tuple[str | int, ...], pattern: str) -> list[Path]:
+def _matching(document: TomlDocument, at: tuple[str | int, ...], pattern: str) -> list[Path]:
     """The files a pattern means, in name order; a pattern that can mean nothing is a mistake."""
     whole = str(document.folder / Path(pattern).expanduser())
     found = sorted(Path(name) for name in glob.glob(whole, recursive=True) if Path(name).is_file())

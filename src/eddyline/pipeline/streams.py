@@ -24,7 +24,7 @@ from eddyline.pipeline.model import (
     StdinSource,
     StreamSettings,
 )
-from eddyline.pipeline.tables import Document, Table
+from eddyline.pipeline.tables import Table, TomlDocument
 from eddyline.sources import (
     ARRIVAL,
     FORMATS,
@@ -257,7 +257,7 @@ def source_settings(
 
     Raises PropertyError with everything that is wrong with it.
     """
-    document = Document(folder / "sources of engine.start", "", Located())
+    document = TomlDocument(folder / "sources of engine.start", "", Located())
     source = _source(Table(document, (), {"source": _plain(declared)}, "the stream"), stream, time_zone)
     if source is None or document.mistakes:
         first, *others = document.mistakes

@@ -16,7 +16,7 @@ from eddyline.errors import Span
 from eddyline.pipeline.locate import Located, locate
 from eddyline.pipeline.locate import Path as KeyPath
 from eddyline.pipeline.mistakes import place_of
-from eddyline.pipeline.tables import Document
+from eddyline.pipeline.tables import TomlDocument
 
 MOST = 50  # broken statements; after so many the rest is not looked at
 
@@ -27,7 +27,7 @@ _STATEMENT = re.compile(rf"{_HEADER.pattern}|^[ \t]*[\w.-]+[ \t]*=", re.MULTILIN
 _BROKEN_HEADER = re.compile(r"\[+\s*([\w.-]+)")
 
 
-def document_of(path: Path, text: str) -> tuple[Document, dict[str, Any]]:
+def document_of(path: Path, text: str) -> tuple[TomlDocument, dict[str, Any]]:
     """The document and its values. What is not TOML is a mistake of the document, and its values are left out."""
     readable = text
     mistakes: list[Mistake] = []
@@ -45,7 +45,7 @@ def document_of(path: Path, text: str) -> tuple[Document, dict[str, Any]]:
             broken.append(toml_error.table)
             readable = _without(readable, toml_error.span)
             continue
-        document = Document(path, text, located, broken)
+        document = TomlDocument(path, text, located, broken)
         document.mistakes += mistakes
         return document, values
     raise PipelineError(path, mistakes)

@@ -19,7 +19,7 @@ from eddyline.secrets import SecretError, Text, has_secrets, text_with_secrets
 from eddyline.sql import size_bytes
 
 
-class Document:
+class TomlDocument:
     """A pipeline file being read: its text, the place of everything in it, and the mistakes found so far."""
 
     def __init__(self, path: Path, text: str, located: Located, broken: Sequence[KeyPath] = ()) -> None:
@@ -68,7 +68,7 @@ class Document:
 class Table:
     """One table of the file. Each method gives the value of a key if it is there and right, else the default."""
 
-    def __init__(self, document: Document, at: KeyPath, values: Mapping[str, Any], title: str) -> None:
+    def __init__(self, document: TomlDocument, at: KeyPath, values: Mapping[str, Any], title: str) -> None:
         self.document = document
         self.at = at
         self.values = values

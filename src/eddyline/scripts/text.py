@@ -46,7 +46,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ScriptRows:
     """Rows of one stream in a push; `arrival` has a number for each, or is empty."""
 
     stream: str
@@ -65,7 +65,7 @@ class Step:
     parameters: dict[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] = ()  # of the parameter table of `queries`
     table: tuple[Values, ...] = ()
-    pushed: tuple[Rows, ...] = ()
+    pushed: tuple[ScriptRows, ...] = ()
     token: str | None = None
     when: str | None = None
     expected: Expected = field(default_factory=Expected)
@@ -194,7 +194,7 @@ def _parse_push(reader: _Reader, step: Step) -> None:
             rows.append(reader.tuple())
         if arrival and len(arrival) != len(rows):
             raise reader.wrong(f"{len(rows)} rows of {name} have {len(arrival)} arrival numbers")
-        pushed.append(Rows(name, tuple(rows), tuple(arrival)))
+        pushed.append(ScriptRows(name, tuple(rows), tuple(arrival)))
     step.pushed = tuple(pushed)
 
 

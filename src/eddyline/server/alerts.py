@@ -16,7 +16,7 @@ from eddyline.server import models
 from eddyline.server.access import Author, Caller, Reader, Serves
 from eddyline.server.errors import Answer, forbidden, not_there
 from eddyline.server.limits import MOST_NEWEST
-from eddyline.server.live import Subscription
+from eddyline.server.live import EventSubscription
 from eddyline.server.lookup import queries_of, query_of
 from eddyline.server.queries import Owner
 from eddyline.server.results import EVENTS, Policy, Queries, Room, event_stream
@@ -248,7 +248,7 @@ async def stream(
     return event_stream(
         service,
         caller,
-        Subscription(
+        EventSubscription(
             "alerts", owner=caller.acts_for(owner), ids=ids, after=place, policy=policy, limit=queue
         ),
     )

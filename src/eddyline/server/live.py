@@ -50,7 +50,7 @@ MOST_RENDERED = 20_000  # events made of one round; above, its listeners read it
 Frame: TypeAlias = tuple[Place, bytes]
 
 
-class Subscription:
+class EventSubscription:
     """One stream of events. Everything but `matches` belongs to the loop it was made in."""
 
     def __init__(
@@ -147,9 +147,9 @@ class Hub:
         self._rounds = engine.rounds
         self._stored_results = stored_results
         self._guard = threading.Lock()
-        self._joining: list[Subscription] = []
-        self._leaving: list[Subscription] = []
-        self._subscriptions: dict[str, list[Subscription]] = {"results": [], "alerts": []}
+        self._joining: list[EventSubscription] = []
+        self._leaving: list[EventSubscription] = []
+        self._subscriptions: dict[str, list[EventSubscription]] = {"results": [], "alerts": []}
         self._owners = Owners(engine.rounds)
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -162,7 +162,7 @@ class Hub:
     # ----------------------------------------------------------------------------------------- in the loop
 
     async def stream(
-        self, subscription: Subscription, *, is_allowed: Callable[[], bool] = lambda: True
+        self, subscription: EventSubscription, *, is_allowed: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[bytes]:
         """The events of a subscription, as bytes to send, until it ends; `is_allowed` is asked now and then."""
         self._start()
@@ -196,7 +196,7 @@ class Hub:
                 self._leaving.append(sub)
             self._wake.set()
 
-    async def _catch_up(self, sub: Subscription) -> AsyncIterator[bytes]:
+    async def _catch_up(self, sub: EventSubscription) -> AsyncIterator[bytes]:
         """What is kept between the last event sent and where the hub took the subscription in."""
         until = sub.joined_at
         if until is None or sub.is_over:
@@ -211,14 +211,14 @@ class Hub:
             if is_end:
                 return
 
-    def _goes_on(self, sub: Subscription) -> bool:
+    def _goes_on(self, sub: EventSubscription) -> bool:
         return sub.goes_on() and not self.is_closed
 
     async def _in_pool(self, work: Callable[..., Any], *arguments: Any) -> Any:
         assert self._pool is not None, "the hub has not started"
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
-    def _join(self, sub: Subscription) -> None:
+    def _join(self, sub: EventSubscription) -> None:
         with self._guard:
             self._joining.append(sub)
         self._wake.set()
@@ -254,7 +254,7 @@ class Hub:
 
     # ----------------------------------------------------------------------------------------- in the pool
 
-    def _page(self, sub: Subscription, after: Place, until: Place) -> tuple[list[Frame], Place, bool]:
+    def _page(self, sub: EventSubscription, after: Place, until: Place) -> tuple[list[Frame], Place, bool]:
         if sub.kind == "alerts":
             messages = [m for m in self._engine.messages(after=after[0], owner=sub.owner) if m.id <= until[0]]
             matching_messages = [m for m in messages if sub.matches(m.query_id, m.owner)]
@@ -267,7 +267,7 @@ class Hub:
         page = self._stored_results.after(ids, after, until=until[0], limit=EVENTS_AT_ONCE)
         return [_result_frame(result) for result in page.results], page.place, page.is_end
 
-    def _loss(self, sub: Subscription) -> bytes | None:
+    def _loss(self, sub: EventSubscription) -> bytes | None:
         """The event for a client that comes back after so long that retention has taken some of what it missed."""
         if sub.kind == "alerts" or sub.place is None:
             return None
@@ -365,7 +365,7 @@ class Hub:
             self._all_behind()
 
     def _subscribed_ids(
-        self, present: npt.NDArray[np.int32], listeners: Sequence[Subscription]
+        self, present: npt.NDArray[np.int32], listeners: Sequence[EventSubscription]
     ) -> npt.NDArray[np.int32]:
         """Those of these queries that have subscribers."""
         if any(sub.ids is None and sub.owner is None for sub in listeners):
@@ -377,13 +377,13 @@ class Hub:
             is_subscribed |= np.array([self._owners.of(i) in owners for i in present.tolist()], dtype=bool)
         return present[is_subscribed]
 
-    def _hand_out(self, results: Iterable[dict[str, Any]], listeners: Sequence[Subscription]) -> None:
-        by_id: dict[int, list[Subscription]] = {}
+    def _hand_out(self, results: Iterable[dict[str, Any]], listeners: Sequence[EventSubscription]) -> None:
+        by_id: dict[int, list[EventSubscription]] = {}
         for sub in listeners:
             for query_id in sub.ids or ():
                 by_id.setdefault(query_id, []).append(sub)
         general = [sub for sub in listeners if sub.ids is None]
-        frames: dict[int, tuple[Subscription, list[Frame]]] = {}
+        frames: dict[int, tuple[EventSubscription, list[Frame]]] = {}
         for result in results:
             query_id = result["query_id"]
             owner = self._owners.of(query_id)
@@ -395,7 +395,7 @@ class Hub:
         _hand_over(frames.values())
 
     def _hand_out_messages(self) -> None:
-        frames: dict[int, tuple[Subscription, list[Frame]]] = {}
+        frames: dict[int, tuple[EventSubscription, list[Frame]]] = {}
         for message in self._engine.messages(after=self._message):
             frame = _message_frame(message)
             for sub in self._subscriptions["alerts"]:
@@ -421,18 +421,18 @@ class Hub:
                 _in_loop_of(sub, sub.fall_behind, n)
 
 
-def _in_loop_of(sub: Subscription, work: Callable[..., None], *arguments: Any) -> None:
+def _in_loop_of(sub: EventSubscription, work: Callable[..., None], *arguments: Any) -> None:
     with contextlib.suppress(RuntimeError):  # the loop has ended, and the stream with it
         sub.loop.call_soon_threadsafe(work, *arguments)
 
 
-def _hand_over(frames: Iterable[tuple[Subscription, list[Frame]]]) -> None:
+def _hand_over(frames: Iterable[tuple[EventSubscription, list[Frame]]]) -> None:
     """Into the queues, with one call for every loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Subscription, list[Frame]]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[EventSubscription, list[Frame]]]] = {}
     for sub, its in frames:
         by_loop.setdefault(sub.loop, []).append((sub, its))
 
-    def push(all_of_loop: list[tuple[Subscription, list[Frame]]]) -> None:
+    def push(all_of_loop: list[tuple[EventSubscription, list[Frame]]]) -> None:
         for sub, its in all_of_loop:
             sub.push(its)
 
@@ -441,7 +441,7 @@ def _hand_over(frames: Iterable[tuple[Subscription, list[Frame]]]) -> None:
             loop.call_soon_threadsafe(push, all_of_loop)
 
 
-def _queued_events(sub: Subscription) -> bytes:
+def _queued_events(sub: EventSubscription) -> bytes:
     """All events queued after the last one sent; the queue is empty then."""
     events: list[bytes] = []
     while sub.queue:

@@ -19,7 +19,7 @@ from eddyline.server import models
 from eddyline.server.access import Author, Caller, Reader, Serves
 from eddyline.server.errors import Answer, Refusal
 from eddyline.server.limits import MOST_NEWEST, MOST_ROWS
-from eddyline.server.live import Hub, Subscription
+from eddyline.server.live import EventSubscription, Hub
 from eddyline.server.lookup import ids_of, queries_of, query_of, result_of
 from eddyline.server.queries import Owner
 from eddyline.server.routes import router
@@ -153,7 +153,7 @@ async def stream(
     return event_stream(
         service,
         caller,
-        Subscription(
+        EventSubscription(
             "results", owner=caller.acts_for(owner), ids=ids, after=place, policy=policy, limit=queue
         ),
     )
@@ -162,7 +162,7 @@ async def stream(
 class _EventStream(StreamingResponse):
     """Sends what a subscription gets, and frees its place when the client or the stream is gone."""
 
-    def __init__(self, hub: Hub, subscription: Subscription, is_allowed: Callable[[], bool]) -> None:
+    def __init__(self, hub: Hub, subscription: EventSubscription, is_allowed: Callable[[], bool]) -> None:
         super().__init__(
             hub.stream(subscription, is_allowed=is_allowed),
             media_type="text/event-stream",
@@ -179,7 +179,7 @@ class _EventStream(StreamingResponse):
             self._places.free(self._token_id)
 
 
-def event_stream(service: Service, caller: Caller, subscription: Subscription) -> StreamingResponse:
+def event_stream(service: Service, caller: Caller, subscription: EventSubscription) -> StreamingResponse:
     """The response that sends what a subscription gets, as long as the caller's token holds."""
     if service.hub.places.is_full or service.is_draining:
         raise Refusal(
