@@ -131,12 +131,12 @@ class Unmatched:
     """Combinations of rows of an outer join: a row for which none of them is a match for a query is a result of that query."""
 
     relation: str  # whose filters say what is a match
-    partners: Sequence[Partners]
+    partners: Sequence[PossiblePartners]
     reach_us: int | None  # the queries with this reach decide now; None: all
 
 
 @dataclass(frozen=True, slots=True)
-class Partners:
+class PossiblePartners:
     """Combinations, and the row of the unmatched batch that each is about."""
 
     batch: TupleBatch

@@ -7,7 +7,7 @@ operator hands on what it wants (join_tasks.py); a worker with rows that were ha
   1. the rows of each base relation meet the filters of its queries;
   2. operators give the first answers of queries that are new to tables;
   3. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
-     the operators after it; then it is told how far time has come.
+     the operators after it; then it learns how far time has come.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Relation:
     generations_of: Callable[[QueryIds], QueryIds] | None = None  # of queries, where results are written
 
 
-class Place(Protocol):
+class FlowPlace(Protocol):
     """Where a round is walked: the driver, a task, or a worker that holds state."""
 
     calls: JoinCalls
@@ -83,7 +83,7 @@ class Walk:
 
     def __init__(
         self,
-        place: Place,
+        place: FlowPlace,
         round_: Round,
         output: RoundOutput,
         keep: Callable[[str, Relation, FilterOutput], None],
@@ -187,7 +187,7 @@ class Walk:
         }
 
 
-def wanted_mask(place: Place, operator_input: OperatorInput, batch: TupleBatch, round_: Round) -> Mask:
+def wanted_mask(place: FlowPlace, operator_input: OperatorInput, batch: TupleBatch, round_: Round) -> Mask:
     """The rows that some query needs, by what it says of them alone."""
     relation = place.input_filters(operator_input)
     if relation is None:

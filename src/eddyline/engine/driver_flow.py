@@ -71,7 +71,7 @@ class PlannedFlow:
 
 
 class DriverFlow:
-    """The dataflow of one engine; a `Place` that holds all state."""
+    """The dataflow of one engine; a `FlowPlace` that holds all state."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from eddyline.operators import (
     Derived,
     DerivedNumbers,
     OperatorInput,
-    Partners,
+    PossiblePartners,
     RoundProgress,
     Share,
     Unmatched,
@@ -123,7 +123,7 @@ class Joins:
     def _derived(self, rows: JoinedRows | UndecidedRows) -> Iterator[Derived]:
         name, outer = rows.signature, self._plan.by_name[rows.signature].signature.outer
         if isinstance(rows, UndecidedRows):
-            matched = [Partners(each.batch, each.version, each.driver) for each in rows.matched_rows]
+            matched = [PossiblePartners(each.batch, each.version, each.driver) for each in rows.matched_rows]
             unmatched = Unmatched(f"{name}/{MATCH}".lower(), matched, rows.reach_us)
             yield Derived(name.lower(), rows.unmatched_rows, rows.version, unmatched=unmatched)
         elif outer != "left anti":

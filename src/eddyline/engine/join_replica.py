@@ -77,7 +77,7 @@ class ProbeTask:
 
 
 class _Replica:
-    """What this worker holds; a `Place` that joins a share of each round."""
+    """What this worker holds; a `FlowPlace` that joins a share of each round."""
 
     def __init__(self, known: ReplicaPlan, context: Context) -> None:
         self.known = known
