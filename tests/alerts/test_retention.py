@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import eddyline
-import eddyline.engine.rounds
+import eddyline.engine.after_commit
 from eddyline.engine import Retention
 
 S = 1_000_000
@@ -14,7 +14,7 @@ def opened(home, now, **limits):
 
 
 def test_messages_older_than_results_may_be_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(eddyline.engine.rounds, "GC_EVERY", 1)
+    monkeypatch.setattr(eddyline.engine.after_commit, "GC_EVERY", 1)
     now = [0]
     with opened(tmp_path / "home", now, results_us=10 * S) as engine:
         engine.stream("trades", "sym INT")
@@ -34,7 +34,7 @@ def test_messages_older_than_results_may_be_go(tmp_path, monkeypatch):
 
 
 def test_no_more_messages_than_may_be_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(eddyline.engine.rounds, "GC_EVERY", 1)
+    monkeypatch.setattr(eddyline.engine.after_commit, "GC_EVERY", 1)
     with opened(tmp_path / "home", [0], message_count=2) as engine:
         engine.stream("trades", "sym INT")
         engine.query("SELECT sym FROM trades", severity="info")

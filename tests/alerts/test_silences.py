@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 import eddyline
-import eddyline.engine.rounds
+import eddyline.engine.after_commit
 from eddyline import Engine
 from eddyline.engine import Retention
 from eddyline.errors import PropertyError, QueryStateError, UnknownNameError
@@ -236,7 +236,7 @@ def test_the_history_of_an_alert_says_what_happened_in_order(world):
 def test_silences_and_acknowledgements_are_forgotten_with_results_unless_they_still_matter(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(eddyline.engine.rounds, "GC_EVERY", 1)
+    monkeypatch.setattr(eddyline.engine.after_commit, "GC_EVERY", 1)
     world = World(tmp_path / "home", retention=Retention(results_us=60 * S))
     world.engine.stream("rows_", "key STRING, v INT")
     world.engine.query(TEXT, name="up", per="key", resolve="10 minutes")

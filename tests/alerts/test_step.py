@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 
 import eddyline
-import eddyline.engine.rounds
+import eddyline.engine.after_commit
 from eddyline import Engine
 from eddyline.catalog import suspend
 from eddyline.delivery.alerts import OPEN
@@ -370,7 +370,7 @@ def test_a_round_whose_alerts_cannot_be_written_has_happened_and_is_made_up_for(
 
 
 def test_results_that_have_not_moved_alerts_outlive_retention(tmp_path, monkeypatch):
-    monkeypatch.setattr(eddyline.engine.rounds, "GC_EVERY", 1)
+    monkeypatch.setattr(eddyline.engine.after_commit, "GC_EVERY", 1)
     world = World(tmp_path / "home", retention=Retention(result_bytes=1))
     world.engine.stream("rows_", "key STRING, v INT")
     world.engine.query(TEXT, name="up", per="key")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import eddyline
-import eddyline.engine.rounds
+import eddyline.engine.after_commit
 from eddyline import Engine
 from tests.durability.kill_driver import Children, work_folder
 from tests.durability.kill_points import Killer, Recorder, install
@@ -32,7 +32,7 @@ Step = Callable[[Engine], Any]
 
 
 def opened(home: Path | None) -> Engine:
-    eddyline.engine.rounds.GC_EVERY = 3
+    eddyline.engine.after_commit.GC_EVERY = 3
     engine = eddyline.open(home, clock=lambda: NOW[0])
     return through_tasks(engine) if IN_TASKS and home is not None else engine
 

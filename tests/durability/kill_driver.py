@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import eddyline
-import eddyline.engine.rounds
+import eddyline.engine.after_commit
 from eddyline import Engine
 from eddyline.engine import Retention
 from tests.durability.kill_points import Killer, Recorder, install
@@ -63,7 +63,7 @@ class Report:
 
 
 def open_home(folder: Path, retention: Retention = TIGHT) -> Engine:
-    eddyline.engine.rounds.GC_EVERY = GC_EVERY
+    eddyline.engine.after_commit.GC_EVERY = GC_EVERY
     engine = eddyline.open(
         folder,
         retention=retention,
@@ -281,7 +281,7 @@ class _Life:
             install(killer)
         engine = open_home(self.home, WIDE)
         at = self.doing.value
-        is_later = engine.version != model.version or engine.rounds._last_round != model.round_number
+        is_later = engine.version != model.version or engine.rounds.last_round != model.round_number
         if is_later:  # the step had happened when its process was killed
             self.script[at].expect(model)
             check(engine, model)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import eddyline
-import eddyline.engine.rounds
+import eddyline.engine.engine_state
 import eddyline.storage.store as store_module
 
 Watch = Callable[[str], None]
@@ -145,4 +145,4 @@ def install(watch: Watch) -> None:
     os.fsync = watched_fsync
     Path.unlink = watched_unlink  # type: ignore[method-assign]
     sqlite3.connect = watched_connect  # type: ignore[assignment]
-    eddyline.engine.rounds._no_step = lambda step: watch(f"step {step}")
+    eddyline.engine.engine_state._no_step = lambda step: watch(f"step {step}")

@@ -33,8 +33,8 @@ def facts(engine: Engine) -> dict[str, Any]:
             )
             for record in catalog.records()
         },
-        "round": rounds._last_round,
-        "arrival": rounds._last_arrival,
+        "round": rounds.last_round,
+        "arrival": rounds.last_arrival,
         "progress": {name: (p.n_rows, p.n_late) for name, p in rounds.progress.items()},
         "dead": log.n_dead(),
     }

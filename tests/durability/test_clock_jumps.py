@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import eddyline
+import eddyline.engine.after_commit
 import eddyline.engine.durable
-import eddyline.engine.rounds
 from eddyline import Engine
 from eddyline.control import check_home
 from eddyline.engine import Retention
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eddyline.engine.rounds, "GC_EVERY", 1)
+    monkeypatch.setattr(eddyline.engine.after_commit, "GC_EVERY", 1)
 
 
 @pytest.fixture(params=["in process", "in tasks"])

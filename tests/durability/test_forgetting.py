@@ -115,7 +115,7 @@ def test_a_home_that_forgot_opens_with_the_same_queries(home):
 
 
 def test_versions_are_forgotten_while_rounds_run(home, monkeypatch):
-    monkeypatch.setattr("eddyline.engine.rounds.GC_EVERY", 2)
+    monkeypatch.setattr("eddyline.engine.after_commit.GC_EVERY", 2)
     with opened(home, 1, version_count=3) as engine:
         engine.stream("s", "n INT")
         for k in range(10):
@@ -190,7 +190,7 @@ def test_the_last_round_is_always_kept_and_the_next_one_follows_it(home):
         engine.rounds.durable.collect_garbage()
         assert [done.round.number for done in engine.rounds.durable.rounds.recent(9)] == [1]
         matches = engine.push("s", [(3,)])
-        assert (matches.round_number, engine.streams()[0].n_rows, engine.rounds._last_arrival) == (2, 3, 3)
+        assert (matches.round_number, engine.streams()[0].n_rows, engine.rounds.last_arrival) == (2, 3, 3)
 
 
 def test_all_dead_letters_are_counted_also_those_of_forgotten_rounds(home):

@@ -150,7 +150,7 @@ def test_a_round_that_is_interrupted_while_it_writes_has_not_happened(engine, mo
 
 def test_garbage_that_cannot_be_collected_is_told_and_the_round_stands(engine, monkeypatch):
     durable = engine.rounds.durable
-    monkeypatch.setattr("eddyline.engine.rounds.GC_EVERY", 1)
+    monkeypatch.setattr("eddyline.engine.after_commit.GC_EVERY", 1)
 
     def fail(**options):
         raise StoreError("cannot write to the store")

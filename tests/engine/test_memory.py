@@ -13,6 +13,7 @@ import pytest
 
 import eddyline
 from eddyline import Engine
+from eddyline.engine import after_commit
 from eddyline.engine.memory import _container_limits, machine_limit, resident_bytes
 from eddyline.errors import ClosedError, MemoryLimitError, PropertyError
 from eddyline.events import MemoryRanOut
@@ -203,7 +204,7 @@ def test_a_step_after_the_commit_without_memory_is_told_and_the_push_succeeds(
     def run_out(*_: object) -> None:
         raise MemoryError
 
-    where = (engine.rounds, "_deliver") if step == "callbacks" else (engine.rounds.records, "add")
+    where = (after_commit, "_deliver") if step == "callbacks" else (engine.rounds.records, "add")
     monkeypatch.setattr(*where, run_out)
     assert engine.push("trades", [("a", 8)], token="once").round_number == engine.rounds.last_round
     (told,) = [event for event in engine.events() if isinstance(event, MemoryRanOut)]

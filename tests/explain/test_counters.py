@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eddyline
-from eddyline.engine import Retention, rounds
+from eddyline.engine import Retention, after_commit
 from eddyline.errors import ClosedError
 from eddyline.events import RoundFailed, SinkFailed, SinkOvertaken, SinkRefused
 from eddyline.explain.counting import BUCKETS_S, Histogram, busiest
@@ -210,7 +210,7 @@ def test_counts_of_a_home_and_its_queries_are_right_after_a_restart(tmp_path, na
 
 
 def test_counts_that_were_saved_hold_for_rounds_that_came_after_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(rounds, "COUNTS_EVERY", 7)  # saved at round 14, then killed behind round 20
+    monkeypatch.setattr(after_commit, "COUNTS_EVERY", 7)  # saved at round 14, then killed behind round 20
     fill(tmp_path / "home")
     with eddyline.open(tmp_path / "killed", result_bytes=20_000) as engine:
         assert numbers(engine)[1] == {"odd": (18_000, 2_000), "cheap": (200, 0)}

@@ -134,7 +134,7 @@ def test_output_reaches_stderr_only_once_java_is_up():
         import os, time
         from eddyline.spark.jvm import Jvm
         jvm = Jvm(["/bin/sh", "-c", {textwrap.dedent(script)!r}], dict(os.environ), timeout_s=60)
-        while not jvm.failed("?").detail:
+        while not jvm.start_error("?").detail:
             time.sleep(0.01)
         jvm.pass_output_on()
         jvm.process.stdin.write(b"go\\n"); jvm.process.stdin.flush()

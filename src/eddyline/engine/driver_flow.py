@@ -215,7 +215,9 @@ class DriverFlow:
             return self._with_plan(Relation(plan, self.filters(name)))
         planned = self._planned
         assert planned is not None, f"no relation {name}"
-        if name in planned.tables.newcomers:
+        if (
+            name not in planned.derived_relations
+        ):  # a table that queries are new to, without rows in this round
             return self._with_plan(Relation(planned.tables.newcomers[name][0], self.filters(name)))
         signature, variant = planned.derived_relations[name]
         first, plan = planned.first_versions[signature], planned.plans[signature]
