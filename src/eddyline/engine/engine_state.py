@@ -230,17 +230,17 @@ class EngineState:
         declared = self.functions.find(call.function, call.version)
         return None if declared is None else declared.cost_s
 
-    def learn(self, walked: Mapping[str, Sequence[WalkRecord]], round_number: int) -> None:
-        """Take in what workers observed of expensive filters, by relation, and announce what that changed."""
-        events: list[Event] = []
-        with self.round_lock:
-            for relation, records in walked.items():
-                filters = self.flow.find_filters(relation)
-                if filters is not None:  # the stream was not dropped
-                    filters.learn(records, round_number)
-                    events += filter_events(relation, filters.decisions(), filters.router.keys)
-        for event in events:
-            self.tell(event)
+    def learn(self, walked: Mapping[str, WalkRecord], round_number: int) -> None:
+        """Take in what workers observed of expensive filters, by relation, and announce what that changed.
+
+        The caller holds the round lock.
+        """
+        for relation, record in walked.items():
+            filters = self.flow.find_filters(relation)
+            if filters is not None:  # the stream was not dropped
+                filters.learn([record], round_number)
+                for event in filter_events(relation, filters.decisions(), filters.router.keys):
+                    self.tell(event)
 
     def warm_up(self) -> None:
         """Load all kernels, so that no round waits for one."""

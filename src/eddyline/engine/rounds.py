@@ -184,7 +184,9 @@ class RoundEngine(EngineState):
                 except BaseException:
                     self._abort()
                     raise
-            return self._end(round_, planned, work, positions, began)
+            outcome = self._end(round_, planned, work, positions, began)
+            self.learn(work.output.walked, round_.number)
+            return outcome
 
     def _numbered(self, planned: Planned, n_rows: dict[str, int], token: str | None) -> Round:
         return Round(

@@ -42,7 +42,6 @@ from eddyline.events import RoundMeasured
 from eddyline.functions import UserFunction
 from eddyline.model import Round, Stream
 from eddyline.operators import OperatorInput
-from eddyline.routing import WalkRecord
 from eddyline.sources import PlannedInput, Reference, SchemaChange, reference_to
 from eddyline.storage import OUTBOX, StoredFile, StoredPart
 
@@ -249,14 +248,6 @@ class SharedWork:
         files = [result.wanted for share in self._shares for result in share.results]
         self._durable.store.remove(file.name for file in files if file is not None)
 
-    def walked(self) -> dict[str, list[WalkRecord]]:
-        """What tasks observed of expensive filters, by relation."""
-        found: dict[str, list[WalkRecord]] = {}
-        for result in (*(result for share in self._shares for result in share.results), *self.joined):
-            for relation, record in result.output.walked.items():
-                found.setdefault(relation, []).append(record)
-        return found
-
     def measured(self, round_number: int, began: float, ended: float) -> RoundMeasured:
         """What the round took."""
         results = [result for share in self._shares for result in share.results]
@@ -407,7 +398,6 @@ class SharedRounds:
         with contextlib.suppress(EddylineError):  # an opening clears what is left
             work.forget_wanted()
         rounds.tell(work.measured(outcome.round.number, began, time.perf_counter()))
-        rounds.learn(work.walked(), outcome.round.number)
         return outcome
 
     def _share(self, planned: Planned, name: str, offered: PlannedInput, generations: Generations) -> _Share:
