@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import ListedFile, ReadInput
 from eddyline.engine.driver_flow import PlannedFlow
@@ -71,9 +68,6 @@ class Work:
     recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
     matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
     files: list[ListedFile] = field(default_factory=list)
-    deletes: dict[str, npt.NDArray[np.bool_]] = field(
-        default_factory=dict
-    )  # by keyed stream: which rows delete
     gone: list[str] = field(default_factory=list)  # files that are listed no longer
     inputs: list[ReadInput] = field(default_factory=list)  # rows that were read where they lie
     outputs: dict[str, FilterOutput] | None = None  # where the filters ran in this process
