@@ -28,7 +28,7 @@ class TupleBatch:
     arrival: npt.NDArray[np.int64]
     sign: npt.NDArray[np.int8]
     is_late: npt.NDArray[np.bool_]
-    # rows that a join made: the arrival numbers of the rows each is made of, a column for every input of the signature
+    # rows that a join made: the arrival numbers of the rows each is made of, in the order of the signature's inputs
     components: npt.NDArray[np.int64] | None = None
     _nbytes: int | None = field(default=None, init=False, repr=False)  # Arrow takes 20 us to add them up
 
@@ -165,7 +165,8 @@ class PartMatches:
         """Arrival numbers of the rows that a join made the row of each pair of, in the order of the query's text."""
         if self.batch.components is None:
             return None
-        return self.batch.components[self.rows][:, self.segment.shape.written_order]
+        components, shape = self.batch.components[self.rows], self.segment.shape
+        return components if shape.join is None else components[:, shape.written_components]
 
     @property
     def signs(self) -> npt.NDArray[np.int8]:

@@ -47,6 +47,14 @@ from eddyline.catalog.stored_queries import StoredQuery
 from eddyline.catalog.streams import evolved_stream
 from eddyline.catalog.suspensions import suspend, suspend_callers, suspend_queries
 from eddyline.catalog.versions import RemovedVersions, RetainedRange, VersionLog
+from eddyline.catalog.views import (
+    ReadableRelations,
+    in_order,
+    owners_and_names,
+    relation_name,
+    view_relation,
+    watermark_us,
+)
 from eddyline.documents import AlertCounts
 
 __all__ = [
@@ -68,6 +76,7 @@ __all__ = [
     "PastQuery",
     "QueryRecord",
     "ReadInput",
+    "ReadableRelations",
     "ReaderCursors",
     "Registration",
     "RemovedVersions",
@@ -87,12 +96,15 @@ __all__ = [
     "having_value",
     "identical_mask",
     "ids_changed_at",
+    "in_order",
     "is_same_shape",
     "member_groups",
     "names",
+    "owners_and_names",
     "parameter_columns",
     "parameter_query_ids",
     "query_at",
+    "relation_name",
     "replace_many",
     "restore_version",
     "streams_changed_at",
@@ -101,5 +113,7 @@ __all__ = [
     "suspend_queries",
     "templates_added_at",
     "verified_snapshot",
+    "view_relation",
+    "watermark_us",
     "without_tokens",
 ]

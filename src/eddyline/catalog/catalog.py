@@ -6,6 +6,7 @@ happened. `Catalog` makes the changes; what they change is in its parts:
     queries   registrations, states and generations, by id
     names     which query has a name, by owner
     plans     the running queries of each stream, and its plan
+    views     the named queries that other queries read
     alerts    which queries are alert queries
     rows      what is written about queries, if there is a database
 """
@@ -32,6 +33,7 @@ from eddyline.catalog.registered_queries import QueryFate, RegisteredQueries
 from eddyline.catalog.stored_queries import StoredTemplate
 from eddyline.catalog.stream_plans import StreamPlans
 from eddyline.catalog.streams import evolved_stream
+from eddyline.catalog.views import Views
 from eddyline.errors import SchemaError, UnknownNameError, did_you_mean
 from eddyline.model import Properties, QueryState, Shape, Stream, StreamPlan
 from eddyline.time_properties import same_time
@@ -57,6 +59,7 @@ class Catalog:
         self.names = QueryNames()
         self.queries = RegisteredQueries()
         self.plans = StreamPlans()
+        self.views = Views(self.queries, self.names, self.plans, self.find_stream, self._constants)
         self.rows = QueryRows(database, self.queries)
         self._clear()
         if database is not None:
@@ -67,7 +70,7 @@ class Catalog:
         self.version = 0
         self._streams: dict[str, Stream] = {}
         self._interned: dict[Shape, Shape] = {}
-        for part in (self.names, self.queries, self.plans):
+        for part in (self.names, self.queries, self.plans, self.views):
             part.clear()
 
     def _load(self, database: Database, version: int) -> None:
@@ -79,6 +82,7 @@ class Catalog:
             self._streams[stream.name.lower()] = stream
             self.plans.add_stream(stream.name.lower())
         QueryLoader(self.queries, self.names, self.plans, self.alerts).load(database.queries, version)
+        self.views.follow(version)
 
     @contextmanager
     def change(self, what: str = "") -> Iterator[int]:
@@ -91,9 +95,11 @@ class Catalog:
             self.version += 1
             if self._database is None:
                 yield self.version
+                self.views.follow(self.version)
                 return
             with self._database.transaction():
                 yield self.version
+                self.views.follow(self.version)
                 self._database.set(LAST_ID, str(self.queries.next_id - 1))
                 at_us = self._clock()
                 kept_us = at_us if self._stamp_us is None else self._stamp_us()
@@ -123,10 +129,26 @@ class Catalog:
     def find_stream(self, name: str) -> Stream | None:
         return self._streams.get(name.lower())
 
+    def find_relation(self, name: str) -> Stream | None:
+        """A declared stream, or a view that some query reads."""
+        stream = self._streams.get(name.lower())
+        view = self.views.relation(name) if stream is None else None
+        return stream if view is None else view.stream
+
+    def relation(self, name: str) -> Stream:
+        """The same. Raises UnknownNameError if there is none."""
+        found = self.find_relation(name)
+        return self.stream(name) if found is None else found
+
     def declare(self, stream: Stream) -> Stream:
         """Declare a stream, or change the schema of one that is there."""
         key = stream.name.lower()
         old = self._streams.get(key)
+        if old is None and self.views.relation(key) is not None:
+            raise SchemaError(
+                f"{stream.name} is a view that queries read",
+                hint="Give the stream another name, or drop the view and its readers first.",
+            )
         if old is not None:
             stream = evolved_stream(old, replace(stream, name=old.name), self._users(key))
             if stream == old:
@@ -300,8 +322,9 @@ class Catalog:
             self.rows.rewrite(query_id, self.queries.parked[query_id], version, now_us)
 
     def drop(self, ids: Iterable[int]) -> int:
-        """End queries; returns how many."""
+        """End queries; returns how many. Refused for a view that others read, unless they end with it."""
         ids = list(dict.fromkeys(ids))
+        self.views.refuse_dropping(ids)
         by_shape: dict[Shape, list[int]] = {}
         for query_id in ids:
             by_shape.setdefault(self.queries.registration(query_id).shape, []).append(query_id)
@@ -393,7 +416,7 @@ class Catalog:
         plan = self.plans.find(key)
         if plan is None:
             joined = self.plans.signature(key)
-            name = self.stream(stream).name if joined is None else joined.name
+            name = self.relation(stream).name if joined is None else joined.name
             plan = self.plans.build(key, name, self.version)
         return plan
 

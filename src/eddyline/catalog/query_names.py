@@ -19,6 +19,15 @@ class QueryNames:
     def find(self, name: str, owner: str = "") -> int | None:
         return self._ids.get(owner, {}).get(name)
 
+    def find_folded(self, name: str, owner: str = "") -> int | None:
+        """The query of this name, or else the first whose name differs in case alone."""
+        owned = self._ids.get(owner, {})
+        found = owned.get(name)
+        if found is None and owned:
+            folded = name.lower()
+            found = next((query_id for each, query_id in owned.items() if each.lower() == folded), None)
+        return found
+
     def find_all(self, name: str) -> list[int]:
         """The queries of this name, of all owners."""
         return sorted(owned[name] for owned in self._ids.values() if name in owned)

@@ -17,7 +17,7 @@ from eddyline.catalog.members import equal_rows, identical_mask, is_same_shape, 
 from eddyline.catalog.stored_queries import StoredQuery, StoredTemplate
 from eddyline.catalog.versions import VersionLog
 from eddyline.errors import QueryStateError, SchemaError
-from eddyline.model import QueryState, Shape
+from eddyline.model import Column, QueryState, Shape
 from eddyline.types import type_name
 
 
@@ -79,12 +79,12 @@ def restore_version(catalog: Catalog, version: int, now_us: int, *, dry_run: boo
         for stream in database.streams.at(version):
             if catalog.find_stream(stream.name) is None:
                 catalog.declare(stream)
-        catalog.drop(todo.dropped_ids)
-        for now, query in differing:
+        for now, query in differing:  # first: they may read views that go
             is_paused = query.state is QueryState.PAUSED
             catalog.replace(
                 now, query.text, query.shape, query.constants, query.properties, now_us, is_paused=is_paused
             )
+        catalog.drop(todo.dropped_ids)
         todo.added_ids = [_register(catalog, query, now_us) for query in returning]
         for each in members:
             todo.added_ids += _put_back(catalog, each, now_us)
@@ -233,11 +233,12 @@ def _rows(template: StoredTemplate, ids: list[int]) -> list[pa.Array]:
 def _check_streams(catalog: Catalog, shapes: list[Shape], database: Database, version: int) -> None:
     """Refuse if a stream no longer has what an earlier query needs."""
     before = {stream.name.lower(): stream for stream in database.streams.at(version)}
-    for shape in shapes:
-        old, now = before[shape.stream.lower()], catalog.find_stream(shape.stream)
-        if now is None:
+    for shape, place in [(each, at) for each in shapes for at in range(len(each.inputs))]:
+        stream = shape.inputs[place].stream
+        old, now = before.get(stream.lower()), catalog.find_stream(stream)
+        if old is None or now is None:  # a view, which comes back as it was, or a stream that does
             continue
-        for name in sorted(shape.columns):
+        for name in sorted(_columns(shape, place)):
             here = now.schema.field(name) if name in now.schema.names else None
             if here is None or here.type != old.schema.field(name).type:
                 had = type_name(old.schema.field(name).type)
@@ -247,3 +248,16 @@ def _check_streams(catalog: Catalog, shapes: list[Shape], database: Database, ve
                     detail=f"Column {name} was {had} and {has}.",
                     hint="Declare the stream as it was, or register the queries anew.",
                 )
+
+
+def _columns(shape: Shape, place: int) -> set[str]:
+    """The columns of an input that a shape needs; marks of windows are none."""
+    if shape.join is None:
+        return set(shape.columns)
+    keys = [key.side(place) for key in shape.join.signature.keys if place in (key.left, key.right)]
+    found = {node.name for key in keys for node in key.walk() if isinstance(node, Column)}
+    for joined in shape.columns:
+        at, _, name = joined.partition(".")
+        if int(at) == place and not name.startswith("#"):
+            found.add(name)
+    return found

@@ -1,4 +1,8 @@
-"""The running queries of each stream, in families, and the plan made of them: the same object until something changes."""
+"""The running queries of each relation, in families, and the plan made of them: the same object until something changes.
+
+A relation is a stream, the rows of a join, or a view. The bodies of views that other queries read are in plans as well, apart
+from the queries (`views.py`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.catalog.families import QueryFamily
-from eddyline.model import PlanChanges, Shape, Signature, StreamPlan, ascending
+from eddyline.model import FIRST_BODY, PlanChanges, Shape, Signature, StreamPlan, ascending
 
 CHANGES_KEPT = 20_000  # per stream, then the newer half; an index further behind is built anew
 
@@ -25,6 +29,12 @@ class StreamPlans:
     def clear(self) -> None:
         self.families: dict[Shape, QueryFamily] = {}
         self.shapes_of: dict[str, dict[Shape, None]] = {}  # stream -> its shapes, in order of appearance
+        self.reads: dict[str, dict[Shape, None]] = {}  # relation -> shapes of queries and bodies that read it
+        self.is_read_anew = (
+            False  # some relation is read that was not, or no longer, since this was last cleared
+        )
+        self._bodies: dict[str, dict[Shape, QueryFamily]] = {}  # relation -> bodies of views over it
+        self._body_versions: dict[int, int] = {}  # from which on each body sees rows
         self._signatures: dict[str, Signature] = {}  # of the active joins, by the stream of their rows
         self._plans: dict[str, StreamPlan] = {}
         self._changes: dict[str, PlanChanges] = {}  # by stream
@@ -46,8 +56,12 @@ class StreamPlans:
     def build(self, key: str, name: str, version: int) -> StreamPlan:
         """Make the plan of a stream, whose name is spelled like this, as of a version."""
         segments = [s for shape in self.shapes_of.get(key, {}) for s in self.families[shape].segments()]
+        bodies = [s for family in self._bodies.get(key, {}).values() for s in family.segments()]
+        for segment in bodies:
+            known = [self._body_versions.get(body_id, 0) for body_id in segment.ids.tolist()]
+            segment.cache["first versions"] = np.array(known, np.int64)
         changes = self._changes.setdefault(key, PlanChanges(version))
-        plan = self._plans[key] = StreamPlan(name, version, tuple(segments), changes)
+        plan = self._plans[key] = StreamPlan(name, version, tuple(segments), changes, tuple(bodies))
         return plan
 
     def signatures(self) -> tuple[Signature, ...]:
@@ -64,12 +78,64 @@ class StreamPlans:
         if family is None:
             family = self.families[shape] = QueryFamily(shape)
             self.shapes_of.setdefault(shape.stream.lower(), {})[shape] = None
-            if shape.join is not None:
-                self._signatures.setdefault(shape.stream.lower(), shape.join.signature)
+            self._begin_reading(shape)
         return family
+
+    def _begin_reading(self, shape: Shape) -> None:
+        """A family of a shape begins, of queries or of bodies."""
+        if shape.join is not None:
+            self._signatures.setdefault(shape.stream.lower(), shape.join.signature)
+        for name in map(str.lower, shape.streams):
+            self.is_read_anew |= name not in self.reads
+            self.reads.setdefault(name, {})[shape] = None
+
+    def _end_reading(self, shape: Shape) -> None:
+        """The family of a shape has no queries any more, or no bodies."""
+        key = shape.stream.lower()
+        if shape in self.families or shape in self._bodies.get(key, {}):
+            return
+        for name in map(str.lower, shape.streams):
+            self.reads[name].pop(shape, None)
+            if not self.reads[name]:
+                del self.reads[name]
+                self.is_read_anew = True
+        if not self.shapes_of.get(key) and not self._bodies.get(key):
+            self._signatures.pop(key, None)
+
+    def add_body(
+        self, shape: Shape, body_id: int, constants: Sequence[object], first_version: int, version: int
+    ) -> None:
+        """Let the body of a view run, which sees rows from `first_version` on."""
+        families = self._bodies.setdefault(shape.stream.lower(), {})
+        if shape not in families:
+            families[shape] = QueryFamily(shape)
+            self._begin_reading(shape)
+        self._body_versions[body_id] = first_version
+        families[shape].add(body_id, constants)
+        self._note(shape, [body_id], version)
+
+    def remove_body(self, shape: Shape, body_id: int, version: int) -> None:
+        """End the body of a view."""
+        key = shape.stream.lower()
+        families = self._bodies[key]
+        families[shape].remove([body_id])
+        self._body_versions.pop(body_id, None)
+        self._note(shape, [body_id], version)
+        if not len(families[shape]):
+            del families[shape]
+            if not families:
+                del self._bodies[key]
+            self._end_reading(shape)
 
     def touch(self, shape: Shape, ids: Sequence[int] | npt.NDArray[np.int32], version: int) -> None:
         """The plan of the shape's stream is no longer current, because of these queries; a family without queries goes."""
+        self._note(shape, ids, version)
+        if not len(self.families[shape]):
+            del self.families[shape]
+            self.shapes_of[shape.stream.lower()].pop(shape, None)
+            self._end_reading(shape)
+
+    def _note(self, shape: Shape, ids: Sequence[int] | npt.NDArray[np.int32], version: int) -> None:
         key = shape.stream.lower()
         self._plans.pop(key, None)
         changes = self._changes.get(key)
@@ -79,11 +145,6 @@ class StreamPlans:
             if len(changes) >= CHANGES_KEPT:
                 changes = self._changes[key] = changes.newest(CHANGES_KEPT // 2)
             changes.note(version, shape, np.asarray(ids, np.int32))
-        if not len(self.families[shape]):
-            del self.families[shape]
-            self.shapes_of[key].pop(shape, None)
-            if not self.shapes_of[key]:
-                self._signatures.pop(key, None)
 
     def note_unplanned(self, shape: Shape, ids: Sequence[int], version: int) -> None:
         """Queries changed without being active before or after, so that no plan is another."""
@@ -100,4 +161,5 @@ class StreamPlans:
             if between is None:
                 return None
             found += between.values()
-        return ascending(np.concatenate(found))
+        ids = ascending(np.concatenate(found))
+        return ids[ids < FIRST_BODY]

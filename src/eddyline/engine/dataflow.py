@@ -8,12 +8,14 @@ operator hands on what it wants (join_tasks.py); a worker with rows that were ha
   2. operators give the first answers of queries that are new to tables;
   3. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
      the operators after it; then it learns how far time has come.
+
+Wherever rows meet filters, those that match the body of a view are rows of that view, and go on in the same way (view_rows.py).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -22,8 +24,18 @@ import numpy as np
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.join_calls import JoinCalls
-from eddyline.engine.join_visibility import FirstVersions, alone, only, partners, visible, with_reach
+from eddyline.engine.join_visibility import (
+    FirstVersions,
+    alone,
+    only,
+    partners,
+    queries_and_bodies,
+    visible,
+    with_reach,
+)
+from eddyline.engine.letters import pair_letter
 from eddyline.engine.round_output import RoundOutput
+from eddyline.engine.view_rows import ViewRows, together
 from eddyline.filters import FilterOutput, FilterStage, StageCounters
 from eddyline.model import Round, Signature, StreamPlan
 from eddyline.operators import (
@@ -68,6 +80,15 @@ class FlowPlace(Protocol):
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         """What is asked of rows of an input alone; None: all of them are wanted."""
 
+    def view_rows(self, name: str, bodies: FilterOutput) -> Iterator[ViewRows]:
+        """The rows of views that bodies have found on a relation."""
+
+    def query_of(self, body_id: int) -> int | None:
+        """The view whose body this is, if it gives no results of its own now."""
+
+    def unanswered(self, relation: str) -> QueryIds:
+        """The queries of a table, and bodies of views over it, that have to see its current rows."""
+
 
 @dataclass(slots=True)
 class Arrivals:
@@ -75,7 +96,7 @@ class Arrivals:
 
     batches: dict[str, TupleBatch] = field(default_factory=dict)  # for the filters of their relation
     rows: dict[str, ArrivedRows] = field(default_factory=dict)  # for operators
-    wanted: WantedMasks | None = None  # None: to be found out here
+    wanted: WantedMasks = field(default_factory=dict)  # as far as it is known; the rest is found out here
 
 
 class Walk:
@@ -104,20 +125,22 @@ class Walk:
     ) -> None:
         """Walk; `before` and `after` are the progress of streams before and after the round, None where time decides nothing."""
         place, round_ = self._place, self._round
+        self._arrived = {name: [rows] for name, rows in arrivals.rows.items()}
+        wanted = dict(arrivals.wanted)
         for name, batch in arrivals.batches.items():
             self._filter(name, place.relation(name), batch)
         for operator in place.operators:
             for derived in operator.current(before, round_):
                 self._take(derived)
-        rows = dict(arrivals.rows)
         for operator in place.operators:
-            wanted = self._wanted(operator, rows) if arrivals.wanted is None else arrivals.wanted
+            rows = {name: together(pieces) for name, pieces in self._arrived.items()}
+            self._find_wanted(operator, rows, wanted)
             derived_rows: dict[str, ArrivedRows] = {}
             for derived in operator.push(rows, wanted, before, round_, share):
                 self._take(derived)
                 if derived.arrived is not None:
                     derived_rows[derived.relation] = derived.arrived
-            rows |= derived_rows
+            self._arrived |= {name: [rows] for name, rows in derived_rows.items()}
             if after is not None:
                 for derived in operator.advance(after, round_):
                     self._take(derived)
@@ -129,7 +152,11 @@ class Walk:
         """What the queries of a derived relation make of its rows."""
         relation = self._place.relation(derived.relation)
         self._filter(
-            derived.relation, relation, derived.batch, lambda output: self._seen(relation, derived, output)
+            derived.relation,
+            relation,
+            derived.batch,
+            lambda output: self._seen(relation, derived, output),
+            is_answer=derived.only is not None,
         )
 
     def _filter(
@@ -138,7 +165,10 @@ class Walk:
         relation: Relation,
         batch: TupleBatch,
         narrow: Callable[[FilterOutput], FilterOutput] | None = None,
+        *,
+        is_answer: bool = False,
     ) -> None:
+        """What queries match, and what bodies of views do; `is_answer`: the rows are not new, only some queries are."""
         filters, calls = relation.filters, self._place.calls
         before, cpu = replace(filters.counters), time.thread_time()
         known = None if relation.signature is None else calls.known(relation.signature, batch)
@@ -147,11 +177,28 @@ class Walk:
             calls.keep(relation.signature, batch, filters.call_results)
         if narrow is not None:
             output = narrow(output)
+        output, bodies = queries_and_bodies(output, relation.plan)
         record = _record(batch, output, before, filters.counters, time.thread_time() - cpu)
         self._output.add_output(name, output, record, self._round.number)
         self._output.events += filters.events()
         self._output.events += filter_events(batch.stream, filters.decisions(), filters.router.keys)
         self._keep(name, relation, output)
+        if bodies is not None:
+            self._feed_views(name, bodies, is_answer=is_answer)
+
+    def _feed_views(self, name: str, bodies: FilterOutput, *, is_answer: bool) -> None:
+        """What bodies found are rows of their views: they meet filters there, and are there for operators above."""
+        place, dead = self._place, bodies.dead_pairs
+        for at, body_id in enumerate(dead.query_ids.tolist()):
+            query_id = place.query_of(body_id)
+            if query_id is not None:
+                letter = pair_letter(bodies, at, self._round.number)
+                self._output.add_letters([replace(letter, query_id=query_id)])
+        for found in place.view_rows(name, bodies):
+            ids = place.unanswered(found.view.name) if is_answer else None
+            self._take(Derived(found.view.name, found.batch, only=ids))
+            if found.arrived is not None and not is_answer:
+                self._arrived.setdefault(found.view.name, []).append(found.arrived)
 
     def _seen(self, relation: Relation, derived: Derived, output: FilterOutput) -> FilterOutput:
         """What of it the queries see."""
@@ -178,13 +225,16 @@ class Walk:
             for each in unmatched.partners
         ]
 
-    def _wanted(self, operator: Operator, rows: Mapping[str, ArrivedRows]) -> dict[OperatorInput, Mask]:
-        """Which rows each input of an operator wants."""
-        return {
-            operator_input: wanted_mask(self._place, operator_input, arrived.batch, self._round)
-            for name, arrived in rows.items()
-            for operator_input in operator.inputs(name)
-        }
+    def _find_wanted(
+        self, operator: Operator, rows: Mapping[str, ArrivedRows], wanted: dict[OperatorInput, Mask]
+    ) -> None:
+        """Find out which rows each input of an operator wants, where that is not known."""
+        for name, arrived in rows.items():
+            for operator_input in operator.inputs(name):
+                if operator_input not in wanted:
+                    wanted[operator_input] = wanted_mask(
+                        self._place, operator_input, arrived.batch, self._round
+                    )
 
 
 def wanted_mask(place: FlowPlace, operator_input: OperatorInput, batch: TupleBatch, round_: Round) -> Mask:

@@ -16,21 +16,25 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.batch import QueryIds
 from eddyline.catalog import Catalog, ListedFile
 from eddyline.engine.dataflow import Relation
 from eddyline.engine.durable import Durable
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import groups_of
-from eddyline.engine.join_operator import FirstAnswer, Joins
+from eddyline.engine.join_operator import FirstAnswer, JoinLevel, Joins
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
 from eddyline.engine.join_visibility import FirstVersions, first_versions
 from eddyline.engine.tables import PlannedTables, Tables, horizons
+from eddyline.engine.view_plans import NO_VIEWS, PlannedViews, planned_views
+from eddyline.engine.view_rows import ViewRows, view_rows
+from eddyline.engine.view_tasks import TaskViews
 from eddyline.engine.window_files import WindowFiles, stored_rows
 from eddyline.events import Event
 from eddyline.expressions import Context
-from eddyline.filters import FilterStage
+from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins import JoinPlan, KeyedTable, ProbeCounters
-from eddyline.model import Round, Stream, StreamPlan, StreamProgress
+from eddyline.model import QueryState, Round, Stream, StreamPlan, StreamProgress
 from eddyline.operators import DerivedNumbers, Operator, OperatorInput, RoundProgress
 
 # rows of an input that is expensive to ask are asked only once they have found partners, if few of so many did
@@ -53,16 +57,31 @@ class PlannedFlow:
     incarnations: dict[str, int]  # how often a stream of a name was dropped
     # by derived relation, in lower case: its signature, and the variant of the plan of its queries
     derived_relations: dict[str, tuple[str, str | None]]
+    views: PlannedViews = NO_VIEWS
+    silent_views: frozenset[int] = (
+        frozenset()
+    )  # queries of views that are paused, so that only readers get rows
     tables: PlannedTables = NO_TABLES
 
     @property
     def before(self) -> RoundProgress:
-        """The progress of streams before the round."""
-        return round_progress(self.progress)
+        """The progress of relations before the round."""
+        return self.views.with_watermarks(round_progress(self.progress))
 
     def after(self, progress: Mapping[str, StreamProgress]) -> RoundProgress:
         """That after the round, given what it moved."""
-        return round_progress({name: progress.get(name, at) for name, at in self.progress.items()})
+        moved = {name: progress.get(name, at) for name, at in self.progress.items()}
+        return self.views.with_watermarks(round_progress(moved))
+
+    def task_views(self, name: str) -> TaskViews | None:
+        """The views over a stream whose rows tasks find; None if there are none."""
+        if name not in self.views.sources:
+            return None
+        feeds = [(view, feed) for view in self.views.ordered for feed in view.feeds if feed.source == name]
+        return TaskViews(
+            {feed.body_id: view.stream.name for view, feed in feeds},
+            {feed.body_id: feed.query_id for _, feed in feeds if feed.query_id in self.silent_views},
+        )
 
     def with_partners(self, names: list[str]) -> list[str]:
         """These streams and all they are joined with."""
@@ -84,6 +103,7 @@ class DriverFlow:
         durable: Durable | None = None,
     ) -> None:
         self._catalog = catalog
+        self._context = context
         self._new_filters = new_filters
         tables: dict[str, KeyedTable] = {}
         self.joins = Joins(
@@ -104,8 +124,10 @@ class DriverFlow:
         self._variants = DerivedPlans()
         self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped
         self._built_incarnations: dict[str, int] = {}  # as operators know it
+        self._built_views: frozenset[str] = frozenset()  # those that had readers then
         self._plans: Mapping[str, StreamPlan] = {}  # of the running round: those of base relations
         self._planned: PlannedFlow | None = None  # of the running round
+        self._levels: tuple[JoinLevel, ...] = ()  # of the running round
 
     # ----------------------------------------------------------------------------------------- step 1
 
@@ -113,23 +135,32 @@ class DriverFlow:
         """What operators need, as of now; None if there are none."""
         catalog = self._catalog
         tables = self.tables.plan()
-        signatures = catalog.plans.signatures()
+        signatures, views = catalog.plans.signatures(), list(catalog.views.relations)
         is_any_kept = bool(self.joins.stage.stems) or (
             self._window_files is not None and self._window_files.has_any
         )
-        if not signatures and not is_any_kept and tables is None:
+        if not signatures and not is_any_kept and tables is None and not views:
             return None
         plans = {signature.name: catalog.plan(signature.name) for signature in signatures}
+        readers = {view.name: catalog.plan(view.name) for view in views}
         names = {name.lower() for signature in signatures for name in signature.streams}
-        streams = {name: catalog.stream(name) for name in sorted(names)}
+        names |= {base for name in (*names, *readers) for base in catalog.views.base_streams(name)}
+        streams = {name: catalog.relation(name) for name in sorted(names)}
         keyed = () if tables is None else tables.streams.values()
-        key = (*plans.values(), *streams.values(), *keyed)
+        key = (*plans.values(), *streams.values(), *keyed, *views, *readers.values())
         if self._known is None or not _all_same(self._known[0], key):
-            self._known = key, self._new_plan(plans, streams)
-        at = {name: progress.get(name, StreamProgress()) for name in streams}
-        return replace(self._known[1], progress=at, tables=tables or NO_TABLES)
+            self._known = key, self._new_plan(plans, streams, planned_views(views, readers, signatures))
+        at = {name: progress.get(name, StreamProgress()) for name in streams if name not in readers}
+        silent = [
+            i for view in views for i in view.query_ids if catalog.queries.state(i) is not QueryState.RUNNING
+        ]
+        return replace(
+            self._known[1], progress=at, tables=tables or NO_TABLES, silent_views=frozenset(silent)
+        )
 
-    def _new_plan(self, plans: dict[str, StreamPlan], streams: dict[str, Stream]) -> PlannedFlow:
+    def _new_plan(
+        self, plans: dict[str, StreamPlan], streams: dict[str, Stream], views: PlannedViews
+    ) -> PlannedFlow:
         """The next plan; of signatures in which nothing has changed, what the last one knew."""
         catalog, last = self._catalog, None if self._known is None else self._known[1]
         same = {} if last is None else {n: last for n, plan in plans.items() if last.plans.get(n) is plan}
@@ -149,13 +180,14 @@ class DriverFlow:
                 name: same[name].first_versions[name] if name in same else first_versions(plan, catalog)
                 for name, plan in plans.items()
             },
-            groups_of(signatures),
+            groups_of(signatures, catalog.views.base_streams),
             dict(self._incarnations),
             {
                 (name if variant is None else f"{name}/{variant}").lower(): (name, variant)
                 for name in plans
                 for variant in (None, BOTH, MATCH)
             },
+            views,
         )
 
     # ----------------------------------------------------------------------------------------- step 3
@@ -164,8 +196,13 @@ class DriverFlow:
         self, planned: PlannedFlow | None, plans: Mapping[str, StreamPlan], numbers: DerivedNumbers
     ) -> None:
         """A round begins; `plans` are those of the streams it has rows of."""
-        self._planned, self._plans = planned, plans
+        self._planned, self._plans, self._levels = planned, plans, ()
         if planned is not None:
+            self.calls.shared_numbers = planned.views.shared_numbers
+            self._levels = tuple(
+                JoinLevel(self.joins, names, is_first=level == 0)
+                for level, names in enumerate(planned.views.join_levels)
+            )
             self._build(planned)
             self.tables.begin(planned.tables, numbers)
             self.joins.begin(planned.joins, numbers)
@@ -186,6 +223,9 @@ class DriverFlow:
         for name in dropped:
             for relation in (name.lower(), f"{name}/{BOTH}".lower()):
                 self.forget_filters(relation)
+        for name in self._built_views - planned.views.readers.keys():
+            self.forget_filters(name)
+        self._built_views = frozenset(planned.views.readers)
         for unused in [key for key in self._inner_filters if key[0] not in planned.plans]:
             self._inner_filters.pop(unused).close()
         self._variants.keep(planned.plans)
@@ -195,8 +235,9 @@ class DriverFlow:
         planned = self._planned
         assert planned is not None
         answers = []
-        for name, _, ids in self.tables.unanswered(planned.tables):
-            if name in planned.plans:
+        for name in planned.plans:
+            ids = self.tables.unanswered(planned.tables, name)
+            if len(ids):
                 signature = planned.joins.by_name[name]
                 rows = self.tables.current_rows(signature.signature.inputs[0].stream.lower())
                 if len(rows.batch):
@@ -207,7 +248,7 @@ class DriverFlow:
 
     @property
     def operators(self) -> Sequence[Operator]:
-        return () if self._planned is None else (self.tables, self.joins)
+        return () if self._planned is None else (self.tables, *self._levels)
 
     def relation(self, name: str) -> Relation:
         plan = self._plans.get(name)
@@ -215,6 +256,8 @@ class DriverFlow:
             return self._with_plan(Relation(plan, self.filters(name)))
         planned = self._planned
         assert planned is not None, f"no relation {name}"
+        if name in planned.views.readers:
+            return self._with_plan(Relation(planned.views.readers[name], self.filters(name)))
         if (
             name not in planned.derived_relations
         ):  # a table that queries are new to, without rows in this round
@@ -227,7 +270,7 @@ class DriverFlow:
         return self._with_plan(Relation(plan, filters, first, planned.joins.by_name[signature].signature))
 
     def _with_plan(self, relation: Relation) -> Relation:
-        relation.filters.build(relation.plan)
+        relation.filters.build(relation.plan.with_bodies)
         return relation
 
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
@@ -238,6 +281,21 @@ class DriverFlow:
         if self._variants.wants_all(plan, variant):
             return None
         return self._with_plan(Relation(self._variants.of(plan, variant), self._inner(signature, variant)))
+
+    def view_rows(self, name: str, bodies: FilterOutput) -> Iterator[ViewRows]:
+        planned = self._planned
+        assert planned is not None, f"bodies of views over {name}"
+        views, is_input = planned.views.by_body, planned.joins.inputs.__contains__
+        return view_rows(bodies, views, is_input, self._context.time_zone)
+
+    def query_of(self, body_id: int) -> int | None:
+        assert self._planned is not None
+        query_id = self._planned.views.query_of(body_id)
+        return query_id if query_id in self._planned.silent_views else None
+
+    def unanswered(self, relation: str) -> QueryIds:
+        assert self._planned is not None
+        return self.tables.unanswered(self._planned.tables, relation)
 
     def _variant(self, plan: StreamPlan, place: int) -> str:
         """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""

@@ -348,14 +348,15 @@ class EngineState:
             raise error
         with self.round_lock, self.lock:
             self.check_open()
-            ids = suspend_queries(self.catalog, error.whys, self.now_us())
+            whys = {self.catalog.views.query_of(i): why for i, why in error.whys.items()}
+            ids = suspend_queries(self.catalog, whys, self.now_us())
             if not ids:  # they were dropped, paused or suspended since the round was planned
                 return
             named = tuple(
                 (self.catalog.queries.name_of(i), self.catalog.queries.owner_of(i)) for i in ids[:NAMED]
             )
             owners = tuple(sorted({*map(self.catalog.queries.owner_of, ids)} - {""}))
-            why = error.whys[ids[0]]
+            why = whys[ids[0]]
             self.announce(QueriesNotIndexed(self.last_round, why, len(ids), named, owners))
 
     def forget_stream(self, name: str) -> None:

@@ -45,6 +45,9 @@ class JoinCalls:
 
     def __init__(self) -> None:
         self._given: dict[str, dict[UserCall, _Given]] = {}
+        self.shared_numbers: frozenset[str] = (
+            frozenset()
+        )  # relations of which several rows may have one number
 
     def known(self, signature: Signature, batch: TupleBatch) -> dict[UserCall, CallResult]:
         """What is known of the rows of a signature, with columns named as they are there."""
@@ -52,7 +55,7 @@ class JoinCalls:
         found: dict[UserCall, CallResult] = {}
         for place, entry in enumerate(signature.inputs):
             for call, given in self._given.get(entry.stream.lower(), {}).items():
-                here = given.at(batch.components[:, place])
+                here = given.at(batch.components[:, signature.component_columns(place)[0]])
                 if here.rows.any():
                     found[_renamed(call, functools.partial(joined_name, place))] = here
         return found
@@ -75,7 +78,8 @@ class JoinCalls:
                 place = int(places.pop())
                 own = _renamed(call, lambda name: name.partition(".")[2])
                 stream = signature.inputs[place].stream.lower()
-                self._keep(stream, own, batch.components[:, place], called)
+                numbers = batch.components[:, signature.component_columns(place)[0]]
+                self._keep(stream, own, numbers, called)
 
     def forget(self, firsts: Mapping[str, int | None]) -> None:
         """Let go of rows that are kept no longer: by stream, the first that is, None if none is."""
@@ -88,6 +92,8 @@ class JoinCalls:
                 self._given[stream] = {call: given for call, given in kept.items() if len(given.arrival)}
 
     def _keep(self, stream: str, call: UserCall, arrival: Numbers, called: CallResult) -> None:
+        if stream in self.shared_numbers:
+            return
         rows = np.flatnonzero(called.rows & (called.errors == 0) & (arrival > 0))
         known = self._given.setdefault(stream, {}).get(call)
         if known is not None and len(rows):

@@ -6,16 +6,18 @@ where no rows come). That rows of all streams have come in order of time so far 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from eddyline.model import Signature
 
 
-def groups_of(signatures: Iterable[Signature]) -> list[frozenset[str]]:
-    """The streams that joins connect, by name in lower case, each in one group."""
+def groups_of(
+    signatures: Iterable[Signature], base_streams: Callable[[str], Iterable[str]] = lambda name: (name,)
+) -> list[frozenset[str]]:
+    """The streams that joins connect, by name in lower case, each in one group; `base_streams` are those of a view."""
     groups: list[set[str]] = []
     for signature in signatures:
-        mine = {name.lower() for name in signature.streams}
+        mine = {base.lower() for name in signature.streams for base in base_streams(name)}
         for other in [group for group in groups if group & mine]:
             mine |= other
             groups.remove(other)

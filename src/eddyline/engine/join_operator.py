@@ -1,4 +1,7 @@
-"""All joins of a place as one operator: its signatures share SteMs, tables and rules.
+"""All joins of a place: its signatures share SteMs, tables and rules.
+
+Joins over views come after what makes the rows of the views, so there is an operator for each level: the signatures whose inputs
+are complete once those of the levels below have been joined. All levels are one `Joins`.
 
 A worker that joins a share of a round has the same operator as the driver, over a copy of what the driver holds.
 """
@@ -27,6 +30,7 @@ from eddyline.joins import (
 )
 from eddyline.model import DeadLetter, Round, StreamPlan
 from eddyline.operators import (
+    WHOLE,
     ArrivedRows,
     Derived,
     DerivedNumbers,
@@ -34,6 +38,7 @@ from eddyline.operators import (
     PossiblePartners,
     RoundProgress,
     Share,
+    StatelessOperator,
     Unmatched,
     WantedMasks,
 )
@@ -71,6 +76,7 @@ class Joins:
         self._first_answers = first_answers
         self._plan = JoinPlan(-1)  # that of the running round
         self._letters: list[DeadLetter] = []
+        self._arrived: set[str] = set()  # relations that the running round has brought so far
 
     def build(self, plan: JoinPlan, plans: Mapping[str, StreamPlan]) -> None:
         """Adopt a version of the plan, between rounds. `plans` are those of the queries, by signature."""
@@ -83,7 +89,7 @@ class Joins:
 
     def begin(self, plan: JoinPlan, numbers: DerivedNumbers) -> None:
         """A round begins that was planned with this version; a newer one may have been adopted since."""
-        self._plan, self._letters = plan, []
+        self._plan, self._letters, self._arrived = plan, [], set()
         self.stage.begin(numbers)
 
     def inputs(self, relation: str) -> list[OperatorInput]:
@@ -101,8 +107,12 @@ class Joins:
         progress: RoundProgress,
         round_: Round,
         share: Share,
+        signatures: frozenset[str] | None = None,
     ) -> Iterator[Derived]:
-        for name, rows in arrived.items():
+        """Join what came, or a share of it; called for each level of a round with all rows there are by then."""
+        new = {name: rows for name, rows in arrived.items() if name not in self._arrived}
+        self._arrived.update(new)
+        for name, rows in new.items():
             changes = self._changes_of(name)
             if changes is not None:
                 self.rules.changed(name, changes, rows.batch)
@@ -110,15 +120,22 @@ class Joins:
         if not mine:
             return
         if share.relations is None:  # the place that keeps state sees all rows, and others parts of them
-            self._letters += key_letters(round_.number, self._plan, mine, wanted, self.stage.failures)
-        planned = replace(share, relations=share.relations or frozenset(self._plan.by_name))
-        for joined in self.stage.push(mine, wanted, progress, round_, planned):
+            letters = {name: rows for name, rows in mine.items() if name in new}
+            self._letters += key_letters(round_.number, self._plan, letters, wanted, self.stage.failures)
+        for joined in self.stage.push(mine, wanted, progress, round_, self._part(share, signatures)):
             yield from self._derived(joined)
 
-    def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
-        for undecided in self.stage.decide(progress, round_):
+    def advance(
+        self, progress: RoundProgress, round_: Round, signatures: frozenset[str] | None = None
+    ) -> Iterator[Derived]:
+        for undecided in self.stage.decide(progress, round_, self._part(WHOLE, signatures)):
             if undecided.signature in self._plan.by_name:  # one that was registered since has had no rows yet
                 yield from self._derived(undecided)
+
+    def _part(self, share: Share, signatures: frozenset[str] | None) -> Share:
+        """A share of some signatures, None: of all."""
+        planned = frozenset(self._plan.by_name) if share.relations is None else share.relations
+        return replace(share, relations=planned if signatures is None else planned & signatures)
 
     def _derived(self, rows: JoinedRows | UndecidedRows) -> Iterator[Derived]:
         name, outer = rows.signature, self._plan.by_name[rows.signature].signature.outer
@@ -154,3 +171,37 @@ class Joins:
 
     def close(self) -> None:
         self.rules.close()
+
+
+class JoinLevel(StatelessOperator):
+    """The joins whose inputs are complete at one level, as an operator of the walk."""
+
+    def __init__(self, joins: Joins, signatures: frozenset[str], *, is_first: bool) -> None:
+        self._joins = joins
+        self._signatures = signatures
+        self._is_first = is_first
+
+    def inputs(self, relation: str) -> list[OperatorInput]:
+        return self._joins.inputs(relation)
+
+    def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        return self._joins.current(progress, round_) if self._is_first else iter(())
+
+    def push(
+        self,
+        arrived: Mapping[str, ArrivedRows],
+        wanted: WantedMasks,
+        progress: RoundProgress,
+        round_: Round,
+        share: Share,
+    ) -> Iterator[Derived]:
+        return self._joins.push(arrived, wanted, progress, round_, share, self._signatures)
+
+    def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        return self._joins.advance(progress, round_, self._signatures)
+
+    def take_letters(self) -> list[DeadLetter]:
+        return self._joins.take_letters()
+
+    def events(self) -> list[Event]:
+        return self._joins.events()

@@ -24,11 +24,13 @@ from eddyline.model import (
     Condition,
     Input,
     Join,
+    JoinInput,
     PlanChanges,
     Role,
     Segment,
     Shape,
     Signature,
+    Stream,
     StreamPlan,
 )
 
@@ -52,8 +54,14 @@ def join_plan(
         for signature in catalog.plans.signatures()
     ]
     streams = {name for each in signatures for name in each.signature.streams}
-    schemas: dict[str, pa.Schema] = {name.lower(): catalog.stream(name).schema for name in streams}
+    schemas = {name.lower(): relation_schema(catalog.relation(name)) for name in streams}
     return JoinPlan(version, tuple(signatures), schemas)
+
+
+def relation_schema(stream: Stream) -> pa.Schema:
+    """The columns that operators get of a relation: those of a view, and where its rows come from."""
+    lineage = JoinInput(stream.name, n_components=stream.n_components).lineage_columns
+    return pa.schema([*stream.schema, *(pa.field(name, pa.int64()) for name in lineage)])
 
 
 def signature_plan(
@@ -66,7 +74,7 @@ def signature_plan(
         place, _, name = joined.partition(".")
         (marks if name in WINDOW_MARKS else columns)[int(place)].add(name)
     needs: list[dict[Need, None]] = [{} for _ in signature.inputs]
-    for shape, segments in plan.by_shape.items():
+    for shape, segments in plan.with_bodies.by_shape.items():
         since = [catalog.queries.first_versions(each)[each.is_live] for each in segments if each.n_live]
         if since:
             first = min(int(each.min()) for each in since)
@@ -141,27 +149,33 @@ class DerivedPlans:
 
     def wants_all(self, plan: StreamPlan, variant: str) -> bool:
         """Whether some query has nothing to say of an input alone, so that it wants all of its rows."""
-        return any(not s.shape.condition.clauses for s in self.of(plan, variant).segments if s.n_live)
+        return any(
+            not s.shape.condition.clauses for s in self.of(plan, variant).with_bodies.segments if s.n_live
+        )
 
     def is_dear(self, plan: StreamPlan, place: int) -> bool:
         """Whether it is expensive to ask what is said of one input alone."""
-        shapes = (s.shape for s in self.of(plan, local(place)).segments if s.n_live)
+        shapes = (s.shape for s in self.of(plan, local(place)).with_bodies.segments if s.n_live)
         return any(is_dear(clause) for shape in shapes for clause in shape.condition.clauses)
 
     def keep(self, plans: Mapping[str, StreamPlan]) -> None:
         """Forget what no longer stands."""
         self._plans = {key: made for key, made in self._plans.items() if key[0] in plans}
-        standing = {shape for plan in plans.values() for shape in plan.by_shape}
+        standing = {shape for plan in plans.values() for shape in plan.with_bodies.by_shape}
         self._shapes = {key: shape for key, shape in self._shapes.items() if key[0] in standing}
 
     def _plan(self, plan: StreamPlan, variant: str) -> StreamPlan:
-        segments = []
-        for segment in plan.segments:
-            cache: dict[str, Any] = segment.cache.setdefault(variant, {})
-            shape = self.shape(segment.shape, variant)
-            segments.append(Segment(shape, segment.ids, segment.slots, segment.is_live, cache))
         changes = _DerivedChanges(plan.changes, variant, self)
-        return StreamPlan(f"{plan.stream}/{variant}", plan.version, tuple(segments), changes)
+        segments, bodies = (
+            tuple(self._segment(segment, variant) for segment in each)
+            for each in (plan.segments, plan.bodies)
+        )
+        return StreamPlan(f"{plan.stream}/{variant}", plan.version, segments, changes, bodies)
+
+    def _segment(self, segment: Segment, variant: str) -> Segment:
+        cache: dict[str, Any] = segment.cache.setdefault(variant, {})
+        shape = self.shape(segment.shape, variant)
+        return Segment(shape, segment.ids, segment.slots, segment.is_live, cache)
 
     def shape(self, shape: Shape, variant: str) -> Shape:
         """The same object for the same shape."""

@@ -11,13 +11,14 @@ joined and let go of again: it comes with the files of the round once it has com
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.batch import QueryIds
 from eddyline.engine.dataflow import Relation, Walk
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_operator import Joins
@@ -26,6 +27,7 @@ from eddyline.engine.join_visibility import FirstVersions
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
 from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.tables import fitted
+from eddyline.engine.view_rows import ViewRows
 from eddyline.engine.window_files import stored_rows
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
@@ -99,6 +101,15 @@ class _Replica:
 
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         raise AssertionError(f"rows of {operator_input} come with what is wanted of them")
+
+    def view_rows(self, name: str, bodies: FilterOutput) -> Iterator[ViewRows]:
+        raise AssertionError(f"views over {name} are in the driver")
+
+    def query_of(self, body_id: int) -> int | None:
+        raise AssertionError(f"body {body_id} is in the driver")
+
+    def unanswered(self, relation: str) -> QueryIds:
+        return np.empty(0, np.int32)
 
 
 _replicas: dict[str, _Replica] = {}  # by home; a worker serves one, as a rule

@@ -1,4 +1,4 @@
-"""Which queries see what of the rows that joins and tables make.
+"""Which queries see what of the rows that joins, tables and views make.
 
 The filters of a signature's stream decide what its queries ask of a row. Three things they do not know, and what they gave is
 narrowed by them here: from which version on a query sees rows, whether the row is meant for all of them, and, of outer joins,
@@ -17,7 +17,7 @@ from eddyline.batch import ListHits, PartMatches, QueryIds
 from eddyline.catalog import Catalog
 from eddyline.expressions import Failure
 from eddyline.filters import DeadPairs, FilterOutput, merged_hits
-from eddyline.model import StreamPlan
+from eddyline.model import FIRST_BODY, StreamPlan
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -37,8 +37,8 @@ class FirstVersions:
 
 
 def first_versions(plan: StreamPlan, catalog: Catalog) -> FirstVersions:
-    """The versions of all queries that stand on a plan."""
-    live = [segment for segment in plan.segments if segment.n_live]
+    """The versions of all queries and bodies that stand on a plan."""
+    live = [segment for segment in plan.with_bodies.segments if segment.n_live]
     ids = np.concatenate([np.empty(0, np.int32), *(each.ids[each.is_live] for each in live)])
     versions = [catalog.queries.first_versions(each)[each.is_live] for each in live]
     order = np.argsort(ids)
@@ -88,6 +88,14 @@ def visible(output: FilterOutput, versions: Numbers, first: FirstVersions) -> Fi
 def only(output: FilterOutput, ids: QueryIds) -> FilterOutput:
     """The matches of some queries, given by their ids in any order."""
     return narrowed(output, lambda _, found: np.isin(found, ids))
+
+
+def queries_and_bodies(output: FilterOutput, plan: StreamPlan) -> tuple[FilterOutput, FilterOutput | None]:
+    """What queries match, and what bodies of views do; None if there are no such bodies."""
+    if not plan.bodies:
+        return output, None
+    queries = narrowed(output, lambda _, ids: ids < FIRST_BODY)
+    return replace(queries, plan=plan), narrowed(output, lambda _, ids: ids >= FIRST_BODY)
 
 
 def partners(found: Sequence[tuple[FilterOutput, Numbers]]) -> Partners:
@@ -155,7 +163,7 @@ def with_reach(plan: StreamPlan, reach_us: int | None) -> QueryIds | None:
         return None
     found = [
         segment.ids
-        for segment in plan.segments
+        for segment in plan.with_bodies.segments
         if segment.shape.join is not None and segment.shape.join.reach_us[0][1] == reach_us
     ]
     return np.concatenate([np.empty(0, np.int32), *found])

@@ -85,7 +85,8 @@ class PlanFiles:
             is_same = len(known_parts) == len(parts) and all(map(operator.is_, known_parts, parts))
             if known_plan is plan and known_stream is stream and is_same:
                 return names
-        calls = sorted({call for segment in plan.segments for call in segment.shape.functions})
+        segments = plan.with_bodies.segments
+        calls = sorted({call for segment in segments for call in segment.shape.functions})
         declared = [found for call in calls if (found := functions.find(*call)) is not None]
         packed = self._pack(declared) if declared else None
         standing = Standing(stream, plan, generations, packed)
@@ -142,9 +143,16 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, Segment):
             return Segment, (obj.shape, obj.ids, obj.slots, obj.is_live)
         if isinstance(obj, StreamPlan):
-            return StreamPlan, (obj.stream, obj.version, obj.segments)
+            return _plan, (obj.stream, obj.version, obj.segments, obj.bodies)
         assert not isinstance(obj, PlanChanges), "a plan is written without its history"
         return NotImplemented
+
+
+def _plan(
+    stream: str, version: int, segments: tuple[Segment, ...], bodies: tuple[Segment, ...]
+) -> StreamPlan:
+    """A plan without its history."""
+    return StreamPlan(stream, version, segments, bodies=bodies)
 
 
 def _shared_objects(plan: StreamPlan) -> list[Any]:
@@ -153,7 +161,7 @@ def _shared_objects(plan: StreamPlan) -> list[Any]:
 
 
 def _walk(plan: StreamPlan) -> Iterator[Any]:
-    for segment in plan.segments:
+    for segment in plan.with_bodies.segments:
         yield segment
         yield segment.shape
         yield segment.ids
@@ -241,7 +249,7 @@ def _read(store: Store, names: PlanNames, time_zone: str) -> ReadyStage:
     parts: tuple[IndexPart, ...] = ()
     if names.index_base is not None:
         known: dict[str, Shape] = {
-            codec.shape_to(segment.shape): segment.shape for segment in standing.plan.segments
+            codec.shape_to(segment.shape): segment.shape for segment in standing.plan.with_bodies.segments
         }
         overlay = None if names.index_overlay is None else store.read(names.index_overlay)
 
@@ -250,5 +258,5 @@ def _read(store: Store, names: PlanNames, time_zone: str) -> ReadyStage:
             return known.get(stored) or codec.shape_from(stored)
 
         parts = read_parts(store.read(names.index_base), overlay, shape_of)
-    stage.adopt(standing.plan, parts)
+    stage.adopt(standing.plan.with_bodies, parts)
     return ReadyStage(standing, stage)

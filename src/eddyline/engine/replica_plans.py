@@ -55,7 +55,9 @@ class ReplicaPlans:
         mine = [
             each
             for each in flow.joins.signatures
-            if is_for_workers(each.signature) and group & {name.lower() for name in each.signature.streams}
+            if is_for_workers(each.signature)
+            and flow.views.leaves_to_workers(each.signature)
+            and group & {name.lower() for name in each.signature.streams}
         ]
         names = {each.name: self._filters(flow, each) for each in mine}
         known = flow.joins, names
@@ -85,7 +87,7 @@ class ReplicaPlans:
         assert rounds.durable is not None
         plan = flow.plans[each.name]
         sample = _no_rows(flow, each)
-        parts = rounds.flow.filters(each.name.lower()).prepare(plan, sample, 0)
+        parts = rounds.flow.filters(each.name.lower()).prepare(plan.with_bodies, sample, 0)
         files = self._files.get(each.name)
         if files is None:
             files = self._files[each.name] = PlanFiles(rounds.durable.store, self._pack)

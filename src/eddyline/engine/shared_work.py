@@ -37,6 +37,8 @@ from eddyline.engine.round_work import Outcome, Planned, Work
 from eddyline.engine.rounds import RoundEngine
 from eddyline.engine.task_size import TaskSize
 from eddyline.engine.tasks import Task, TaskResult, by_bytes
+from eddyline.engine.view_rows import arrived_view_rows
+from eddyline.engine.view_tasks import shared_view_rows
 from eddyline.errors import EddylineError, HomeError, IndexBuildError, RoundOvertakenError
 from eddyline.events import RoundMeasured
 from eddyline.functions import UserFunction
@@ -234,7 +236,22 @@ class SharedWork:
         """The rows that joins want."""
         assert planned.flow is not None
         handed_on = self.handed_on(round_, planned)
-        return shared_rows(self._durable.store, *handed_on, planned.flow.joins.schemas)
+        found = shared_rows(self._durable.store, *handed_on, planned.flow.joins.schemas)
+        found.batches = shared_view_rows(self._durable.store, self._view_files(round_))
+        for name, batch in found.batches.items():
+            if name in planned.flow.joins.inputs:
+                view = planned.flow.views.by_name[name]
+                found.rows[name] = arrived_view_rows(view, batch, self._durable.time_zone)
+        return found
+
+    def _view_files(self, round_: Round) -> Iterator[tuple[StoredFile, int]]:
+        """What tasks found of views, each with the arrival number of the task's first row."""
+        first = round_.first_arrival
+        for share in self._shares:
+            for result in share.results:
+                if result.view_rows is not None:
+                    yield result.view_rows, first
+                first += result.n_rows
 
     def add_joined(self, work: Work, round_: Round, find_name: Callable[[int], str | None]) -> None:
         """Take in what tasks that join came to: the rows they made follow each other."""
@@ -244,8 +261,9 @@ class SharedWork:
         work.output.name_letters(find_name)
 
     def forget_wanted(self) -> None:
-        """Remove the files of rows that joins wanted: what they keep of them is in files of their own."""
-        files = [result.wanted for share in self._shares for result in share.results]
+        """Remove the files of rows that were handed on: what joins keep of them is in files of their own."""
+        results = [result for share in self._shares for result in share.results]
+        files = [file for result in results for file in (result.wanted, result.view_rows)]
         self._durable.store.remove(file.name for file in files if file is not None)
 
     def measured(self, round_number: int, began: float, ended: float) -> RoundMeasured:
@@ -340,7 +358,8 @@ class SharedRounds:
     def _group_turn(self, inputs: Iterable[str]) -> Iterator[None]:
         """Rounds of streams that are joined with each other take turns, from plan to commit; others go side by side."""
         with self._rounds.lock:
-            groups = groups_of(self._rounds.catalog.plans.signatures())
+            catalog = self._rounds.catalog
+            groups = groups_of(catalog.plans.signatures(), catalog.views.base_streams)
             mine = {name.lower() for name in inputs}
             joined = sorted("\n".join(sorted(group)) for group in groups if group & mine)
             locks = [self._turns.setdefault(name, threading.Lock()) for name in joined]
@@ -406,7 +425,7 @@ class SharedRounds:
         with rounds.lock:
             sample = rounds.sample(name)
         stage = rounds.flow.filters(name)
-        parts = stage.prepare(plan, sample, 0)
+        parts = stage.prepare(plan.with_bodies, sample, 0)
         files = self._plans.get(name)
         if files is None:
             files = self._plans[name] = PlanFiles(self._durable.store, self._pack)
@@ -433,6 +452,7 @@ class SharedRounds:
                 routing=routing,
                 options=rounds.routing,
                 joins=joins,
+                views=None if planned.flow is None else planned.flow.task_views(name),
             )
             for k, group in enumerate(groups)
         ]
@@ -440,7 +460,7 @@ class SharedRounds:
 
     def _joined_inputs(self, planned: Planned, name: str, sample: TupleBatch) -> JoinedInputs | None:
         """What joins want of a stream, None if it is in none."""
-        if planned.flow is None or name not in planned.flow.streams:
+        if planned.flow is None or name not in planned.flow.joins.inputs:
             return None
         flow, stream = self._rounds.flow, planned.streams[name]
         columns: set[str] = set()
@@ -451,7 +471,7 @@ class SharedRounds:
                 found, filters = flow.input_plan(planned.flow, each.name, place), None
                 if found is not None:
                     plan, stage = found
-                    parts = stage.prepare(plan, sample, 0)
+                    parts = stage.prepare(plan.with_bodies, sample, 0)
                     files = self._plans.get(plan.stream)
                     if files is None:
                         files = self._plans[plan.stream] = PlanFiles(self._durable.store, self._pack)

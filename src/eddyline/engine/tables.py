@@ -11,22 +11,31 @@ first round that knows it: the rows as they stand before that round's changes, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.batch import TupleBatch
-from eddyline.catalog import Catalog, ListedFile
+from eddyline.batch import QueryIds, TupleBatch
+from eddyline.catalog import Catalog, ListedFile, in_order
 from eddyline.engine.durable import Durable
 from eddyline.engine.join_visibility import FirstVersions, first_versions
 from eddyline.engine.letters import null_key_letters
 from eddyline.joins import Deltas, Evaluate, KeyedTable, TableChanges
-from eddyline.model import NO_TIME, DeadLetter, Role, Round, Signature, Stream, StreamPlan
+from eddyline.model import (
+    FIRST_BODY,
+    NO_TIME,
+    DeadLetter,
+    Role,
+    Round,
+    Signature,
+    Stream,
+    StreamPlan,
+    ViewRelation,
+)
 from eddyline.operators import (
     ArrivedRows,
     Derived,
@@ -44,10 +53,11 @@ LEAST_BYTES = 1 << 20  # of those files, below which they are left as they are
 
 @dataclass(frozen=True, slots=True)
 class PlannedTables:
-    """The tables as of a round, by name in lower case, and the queries that have had no answer yet, by stream or signature."""
+    """The tables as of a round, by name in lower case, and the queries without an answer yet, by stream, signature or view."""
 
     streams: dict[str, Stream]
     newcomers: dict[str, tuple[StreamPlan, FirstVersions]]
+    views: Mapping[str, Sequence[ViewRelation]] = field(default_factory=dict)  # by the relation they are over
 
 
 @dataclass(slots=True)
@@ -101,21 +111,39 @@ class Tables(StatelessOperator):
         if not streams and not self.tables and not self._stale:
             return None
         newcomers: dict[str, tuple[StreamPlan, FirstVersions]] = {}
+        over: dict[str, list[ViewRelation]] = {}
         if catalog.version > self._answered:
             joined = [each.name for each in catalog.plans.signatures() if is_of_tables(each)]
-            for name in (*streams, *joined):
+            views = in_order(view for view in catalog.views.relations if view.is_table)
+            for name in (*(view.name for view in reversed(views)), *joined, *streams):
                 plan = catalog.plan(name)
                 first = first_versions(plan, catalog)
-                if first.newest > self._answered:
+                over[name] = [
+                    view
+                    for view in views
+                    if view.name in newcomers and any(feed.source == name.lower() for feed in view.feeds)
+                ]
+                if first.newest > self._answered or over[name]:
                     newcomers[name] = plan, first
-        return PlannedTables(streams, newcomers)
+        return PlannedTables(streams, newcomers, over)
 
-    def unanswered(self, planned: PlannedTables) -> Iterator[tuple[str, StreamPlan, npt.NDArray[np.int32]]]:
-        """By stream or signature: the queries that have had no answer; another round may have given it since the plan."""
-        for name, (plan, first) in planned.newcomers.items():
-            ids = first.ids[first.versions > self._answered]
-            if len(ids):
-                yield name, plan, ids
+    def unanswered(self, planned: PlannedTables, name: str) -> QueryIds:
+        """The queries of a relation that have had no answer, and the bodies of views whose readers have had none.
+
+        Another round may have given it since the plan.
+        """
+        if name not in planned.newcomers:
+            return np.empty(0, np.int32)
+        _, first = planned.newcomers[name]
+        ids = first.ids[(first.versions > self._answered) & (first.ids < FIRST_BODY)]
+        bodies = [
+            feed.body_id
+            for view in planned.views.get(name, ())
+            if len(self.unanswered(planned, view.name))
+            for feed in view.feeds
+            if feed.source == name.lower()
+        ]
+        return np.concatenate([ids, np.array(sorted(bodies), np.int32)])
 
     def forget(self, streams: Iterable[str]) -> None:
         """These streams were dropped: others of their names begin without rows."""
@@ -140,8 +168,9 @@ class Tables(StatelessOperator):
         self._planned, self._numbers, self._letters = planned, numbers, []
 
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
-        for name, _, ids in self.unanswered(self._planned):
-            if name in self._planned.streams:
+        for name in self._planned.streams:
+            ids = self.unanswered(self._planned, name)
+            if len(ids):
                 batch = self.current_rows(name).batch
                 if len(batch):
                     yield Derived(name, self._numbered(batch), only=ids)

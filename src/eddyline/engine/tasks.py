@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from eddyline.batch import TupleBatch
+from eddyline.batch import QueryIds, TupleBatch
 from eddyline.engine.dataflow import Arrivals, Relation, Walk
 from eddyline.engine.event_time import LaneTimes, event_times, late_rows
 from eddyline.engine.join_calls import JoinCalls
@@ -25,6 +25,8 @@ from eddyline.engine.join_tasks import HandedOnRows, JoinedInputs
 from eddyline.engine.letters import misfit_letters
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
 from eddyline.engine.round_output import RoundOutput
+from eddyline.engine.view_rows import ViewRows
+from eddyline.engine.view_tasks import HandedOnViews, TaskViews
 from eddyline.errors import IndexBuildError, StoreError
 from eddyline.filters import FilterOutput
 from eddyline.model import Round
@@ -73,6 +75,7 @@ class Task:
     routing: Routing  # how expensive filters are run
     options: RoutingOptions
     joins: JoinedInputs | None = None  # what joins want of the rows
+    views: TaskViews | None = None  # those that are over the stream
 
 
 @dataclass(slots=True)
@@ -101,6 +104,7 @@ class TaskResult:
     ignored: dict[str, str] = field(default_factory=dict)  # columns that were not read, and why
     wanted: StoredFile | None = None  # rows for joins
     n_wanted: int = 0  # how many of them
+    view_rows: StoredFile | None = None  # rows of views over the stream
     n_counted: int = 0  # rows that are not late
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -229,6 +233,7 @@ class _TaskFlow:
         self._inputs: dict[OperatorInput, Relation | None] = {}
         self.handed_on: HandedOnRows | None = None
         self.operators: Sequence[Operator] = ()
+        self.views = None if task.views is None else HandedOnViews(task.views)
         if task.joins is not None:
             self.handed_on = HandedOnRows(ready.stream.name, task.joins)
             self.operators = (self.handed_on,)
@@ -251,6 +256,17 @@ class _TaskFlow:
 
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         return self._inputs[operator_input]
+
+    def view_rows(self, name: str, bodies: FilterOutput) -> Iterator[ViewRows]:
+        assert self.views is not None, f"bodies of views over {name}"
+        self.views.take(bodies)
+        return iter(())
+
+    def query_of(self, body_id: int) -> int | None:
+        return None if self.views is None else self.views.views.silent.get(body_id)
+
+    def unanswered(self, relation: str) -> QueryIds:
+        return np.empty(0, np.int32)
 
     def walk_records(self) -> Iterator[tuple[str, WalkRecord]]:
         """What was observed of expensive filters, by relation."""
@@ -390,6 +406,8 @@ class _Work:
         result.files = self._written.finish(result.output)
         if flow.handed_on is not None:
             result.wanted, result.n_wanted = flow.handed_on.finish(self._store), flow.handed_on.n_rows
+        if flow.views is not None:
+            result.view_rows = flow.views.finish(self._store)
         if self._recent:
             newest = pa.concat_batches(self._recent)
             last = newest.slice(max(0, newest.num_rows - RECENT_ROWS))
@@ -405,8 +423,8 @@ class _Work:
             StoreError
         ):  # an opening clears what is left; what went wrong is the error to report
             files = [file for _, file in self._result.files]
-            wanted = self._result.wanted
-            self._store.remove(file.name for file in (*files, *(() if wanted is None else (wanted,))))
+            files += [file for file in (self._result.wanted, self._result.view_rows) if file is not None]
+            self._store.remove(file.name for file in files)
 
 
 def _pieces(rows: pa.RecordBatch, n_rows: int) -> Iterator[pa.RecordBatch]:

@@ -74,8 +74,16 @@ def joined_rows(
                 values = pa.array(latest - mark.time_us, mask=earliest == NO_TIME)
             names.append(joined_name(place, name))
             columns.append(values)
-    components = np.stack([marks[place].arrival for place in range(len(signature))], axis=1)
-    batch = joined_batch(plan.name, names, columns, first, drivers.sign[driver], components)
+    components = []
+    for place, entry in enumerate(signature.inputs):
+        own_columns = list(entry.lineage_columns)
+        if not own_columns:
+            components.append(marks[place].arrival)
+        elif place == origin:
+            components += _numbers(drivers.rows.select(own_columns).take(pa.array(driver)).columns)
+        else:
+            components += _numbers(partners[place].take(found.rows[place], own_columns))
+    batch = joined_batch(plan.name, names, columns, first, drivers.sign[driver], np.stack(components, axis=1))
     version = np.minimum.reduce([mark.version for mark in marks.values()])
     return JoinedRows(plan.name, batch, np.minimum(version, round_.version), driver)
 
@@ -92,8 +100,15 @@ def unmatched_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, fir
         for name in sorted(mark_names):
             names.append(joined_name(place, name))
             columns.append(pa.array(np.zeros(n, np.int64)) if place == 0 else pa.nulls(n, pa.int64()))
-    components = np.stack([drivers.arrival, np.full(n, NO_ROW, np.int64)], axis=1)
+    left, right = plan.signature.inputs
+    lineage = _numbers(drivers.rows.select(list(left.lineage_columns)).columns) or [drivers.arrival]
+    absent = [np.full(n, NO_ROW, np.int64)] * right.n_components
+    components = np.stack([*lineage, *absent], axis=1)
     return joined_batch(plan.name, names, columns, first, drivers.sign, components)
+
+
+def _numbers(columns: list[pa.Array]) -> list[Numbers]:
+    return [column.to_numpy(zero_copy_only=False) for column in columns]
 
 
 def joined_batch(

@@ -104,9 +104,8 @@ class SignaturePlan:
     def stored_columns(self, place: int) -> frozenset[str]:
         """Columns of an input that are stored with its rows: also those its keys are computed from."""
         keys = [key.side(place) for key in self.signature.keys if place in (key.left, key.right)]
-        return self.columns[place].union(
-            node.name for key in keys for node in key.walk() if hasattr(node, "name")
-        )
+        names = {node.name for key in keys for node in key.walk() if hasattr(node, "name")}
+        return self.columns[place].union(names, self.signature.inputs[place].lineage_columns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,6 +76,7 @@ class JoinStage:
         self._origins = ProbeOrigins(self.evaluate, policy, seed, clock)
         self._decisions = OuterDecisions()
         self._numbers = DerivedNumbers(0)  # of the rows that the running round derives
+        self._built: set[str] = set()  # streams whose rows the running round has built
 
     @property
     def stems(self) -> Mapping[str, Stem]:
@@ -139,6 +140,7 @@ class JoinStage:
     def begin(self, numbers: DerivedNumbers) -> None:
         """A round begins, in which derived rows get these numbers."""
         self._numbers = numbers
+        self._built = set()
         self.windows.begin()
 
     def push(
@@ -149,10 +151,14 @@ class JoinStage:
         round_: Round,
         share: Share = WHOLE,
     ) -> Iterator[JoinedRows | UndecidedRows]:
-        """Build what came, then join it, or a share of it. All that it yields must be taken before `commit`."""
+        """Build what came, then join it, or a share of it. All that it yields must be taken before `commit`.
+
+        Called again in a round, with more streams and other signatures, it builds what has come since.
+        """
         for stream, rows in arrivals.items():
-            if stream in self.windows.stems:
+            if stream in self.windows.stems and stream not in self._built:
                 self.windows.build(stream, rows, wanted_masks, round_)
+            self._built.add(stream)
         for plan in self.plan.signatures:
             for place, entry in enumerate(plan.signature.inputs):
                 rows_of = arrivals.get(entry.stream.lower())
@@ -210,10 +216,10 @@ class JoinStage:
         alone = self._unmatched_rows(plan, drivers)
         yield UndecidedRows(plan.name, None, alone, np.full(len(drivers), round_.version, np.int64), matched)
 
-    def decide(self, progress: RoundProgress, round_: Round) -> Iterator[UndecidedRows]:
+    def decide(self, progress: RoundProgress, round_: Round, share: Share = WHOLE) -> Iterator[UndecidedRows]:
         """Rows of input 0 of outer joins for which no partner can come any more; `progress` is that after the round."""
         for plan in self.plan.signatures:
-            if plan.signature.outer and not is_decided_at_once(plan.signature):
+            if share.has(plan.name) and plan.signature.outer and not is_decided_at_once(plan.signature):
                 for reach in sorted(reaches(plan)):
                     yield from self._decide(plan, reach, progress, round_)
 

@@ -6,6 +6,7 @@
     shapes        what queries that differ only in their constants have in common: inputs, projection, condition, slots
     queries       the properties of a query, and its states
     streams       declared streams, and how far each has come
+    views         relations that queries make for other queries
     plans         the queries that are active on a stream at one version, in columns
     rounds        committed rounds, and the numbers of their rows
     alerts        the state of each key of an alert query, and the messages it sends
@@ -30,21 +31,35 @@ from eddyline.model.expressions import (
     UserCall,
     Variable,
 )
-from eddyline.model.joins import AGE, BEHIND, OLDER, Join, JoinInput, JoinKey, Role, Signature, joined_name
-from eddyline.model.plans import PlanChanges, Segment, StreamPlan, ascending
+from eddyline.model.joins import (
+    AGE,
+    BEHIND,
+    OLDER,
+    ROW,
+    Join,
+    JoinInput,
+    JoinKey,
+    Role,
+    Signature,
+    joined_name,
+)
+from eddyline.model.plans import FIRST_BODY, PlanChanges, Segment, StreamPlan, ascending
 from eddyline.model.queries import Properties, QueryState, is_alert
 from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, NO_TIME, Round
 from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, Window
 from eddyline.model.streams import LaneProgress, Stream, StreamProgress
+from eddyline.model.views import ViewFeed, ViewRelation
 
 __all__ = [
     "AGE",
     "BEHIND",
     "END_OF_ARRIVALS",
+    "FIRST_BODY",
     "FIRST_DERIVED",
     "LAMBDA",
     "NO_TIME",
     "OLDER",
+    "ROW",
     "Aggregate",
     "AlertKey",
     "AlertState",
@@ -81,6 +96,8 @@ __all__ = [
     "StreamProgress",
     "UserCall",
     "Variable",
+    "ViewFeed",
+    "ViewRelation",
     "Window",
     "ascending",
     "is_alert",

@@ -12,6 +12,7 @@ from eddyline.model.expressions import Expression
 BEHIND = "#behind"  # how many rows of its stream came after it, up to the row that made the result
 AGE = "#age"  # microseconds between the round it came in and that of the row that made the result
 OLDER = "#older"  # microseconds by which its event time is below the latest of all rows of the result
+ROW = "#row"  # with a number: the arrival number of a row that a row of a view is made of
 
 _ALWAYS = Condition()
 
@@ -35,6 +36,12 @@ class JoinInput:
 
     stream: str
     role: Role = Role.WINDOW
+    n_components: int = 1  # how many rows of declared streams each of its rows is made of
+
+    @property
+    def lineage_columns(self) -> tuple[str, ...]:
+        """What rows of a view have besides its columns: the arrival numbers of the rows each is made of."""
+        return tuple(f"{ROW}{k}" for k in range(self.n_components)) if self.n_components > 1 else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,11 @@ class Signature:
     def streams(self) -> tuple[str, ...]:
         """The names of its streams, each once."""
         return tuple(dict.fromkeys(entry.stream for entry in self.inputs))
+
+    def component_columns(self, place: int) -> range:
+        """Where the rows that an input brings stand among the components of joined rows."""
+        first = sum(entry.n_components for entry in self.inputs[:place])
+        return range(first, first + self.inputs[place].n_components)
 
     def places(self, stream: str) -> tuple[int, ...]:
         """The inputs that are this stream."""

@@ -14,6 +14,8 @@ import pyarrow as pa
 from eddyline.model.expressions import UserCall
 from eddyline.model.shapes import Shape
 
+FIRST_BODY = 1 << 30  # ids of bodies of views begin here, those of queries stay below
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
@@ -103,16 +105,24 @@ class PlanChanges:
 
 @dataclass(frozen=True, eq=False)
 class StreamPlan:
-    """The active queries of one stream as of one version."""
+    """The active queries of one stream as of one version, and the bodies of views over it that other queries read."""
 
     stream: str
     version: int
     segments: tuple[Segment, ...]
     changes: PlanChanges = field(default_factory=PlanChanges)
+    bodies: tuple[Segment, ...] = ()  # their ids are FIRST_BODY and above
 
     @property
     def n_queries(self) -> int:
         return sum(segment.n_live for segment in self.segments)
+
+    @cached_property
+    def with_bodies(self) -> StreamPlan:
+        """Queries and bodies alike: what one predicate index holds."""
+        if not self.bodies:
+            return self
+        return StreamPlan(self.stream, self.version, (*self.segments, *self.bodies), self.changes)
 
     @cached_property
     def by_shape(self) -> dict[Shape, list[Segment]]:
@@ -124,5 +134,6 @@ class StreamPlan:
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        """Columns of the stream that some query needs."""
-        return frozenset().union(*(segment.columns for segment in self.segments if segment.n_live))
+        """Columns of the stream that some query or body needs."""
+        segments = (*self.segments, *self.bodies)
+        return frozenset().union(*(segment.columns for segment in segments if segment.n_live))

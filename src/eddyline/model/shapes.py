@@ -86,6 +86,13 @@ class Shape:
         return tuple(sorted(range(len(self.inputs)), key=starts.__getitem__))
 
     @property
+    def written_components(self) -> tuple[int, ...]:
+        """Where the components of its rows stand, in the order of the text; of a join."""
+        assert self.join is not None, self.key
+        columns = self.join.signature.component_columns
+        return tuple(at for place in self.written_order for at in columns(place))
+
+    @property
     def output(self) -> pa.Schema:
         return pa.schema([pa.field(p.name, p.expression.type) for p in self.projection])
 

@@ -23,6 +23,7 @@ class Stream:
     discovered: tuple[
         str, ...
     ] = ()  # columns its source brought; a declaration that does not name them leaves them
+    n_components: int = 1  # of a view: how many rows of declared streams each of its rows is made of
 
     @property
     def is_keyed(self) -> bool:

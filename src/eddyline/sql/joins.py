@@ -334,8 +334,15 @@ def _own_atom(atom: Atom) -> Atom:
 def _signature(
     entries: Sequence[JoinEntry], roles: Sequence[Role], keys: tuple[JoinKey, ...], outer: str
 ) -> Signature:
-    inputs = tuple(JoinInput(entry.stream.name, role) for entry, role in zip(entries, roles, strict=True))
-    parts = [f"{entry.stream.lower()} {entry.role.value}" for entry in inputs]
+    inputs = tuple(
+        JoinInput(entry.stream.name, role, entry.stream.n_components)
+        for entry, role in zip(entries, roles, strict=True)
+    )
+    parts = [
+        f"{entry.stream.lower()} {entry.role.value}"
+        + (f" {entry.n_components}" if entry.n_components > 1 else "")
+        for entry in inputs
+    ]
     parts += [" ".join(map(str, _key_text(key))) for key in keys]
     digest = hashlib.blake2s("\n".join([outer, *parts]).encode(), digest_size=_DIGEST_BYTES).hexdigest()
     streams = f" {_SIGNS[outer]} ".join(entry.stream for entry in inputs)

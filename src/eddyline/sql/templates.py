@@ -431,7 +431,9 @@ class Shapes:
 def _is_current(entry: _Entry, streams: Streams, functions: KnownFunctions | None) -> bool:
     for stream in entry.streams:
         now = streams.find_stream(stream.name)
-        if now is not stream and (now is None or not now.schema.equals(stream.schema)):
+        if now is not stream and (
+            now is None or now.name != stream.name or not now.schema.equals(stream.schema)
+        ):
             return False
         if entry.shape.join is not None and now is not stream and not _joins_alike(now, stream):
             return False

@@ -1,0 +1,101 @@
+"""What a round does about views: who reads them, in which order rows pass from one to the other, and how far time is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from eddyline.catalog import in_order, watermark_us
+from eddyline.model import Signature, StreamPlan, ViewRelation
+from eddyline.operators import RoundProgress
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedViews:
+    """The views that queries read, as of one version."""
+
+    ordered: tuple[ViewRelation, ...] = ()  # those they read before them
+    readers: Mapping[str, StreamPlan] = field(
+        default_factory=dict
+    )  # by view: the plan of the queries that read it
+    # signatures, by how many joins there are below their inputs: each level after the rows of the one before
+    join_levels: tuple[frozenset[str], ...] = (frozenset(),)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, ViewRelation]:
+        return {view.name: view for view in self.ordered}
+
+    @cached_property
+    def by_body(self) -> Mapping[int, ViewRelation]:
+        """Views by the ids of their bodies."""
+        return {feed.body_id: view for view in self.ordered for feed in view.feeds}
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """The relations that bodies are registered on, in lower case."""
+        return frozenset(feed.source for view in self.ordered for feed in view.feeds)
+
+    @cached_property
+    def shared_numbers(self) -> frozenset[str]:
+        """Views of which several rows may have the arrival number of one row."""
+        found: set[str] = set()
+        for view in self.ordered:
+            if any(feed.shape.join is not None or feed.source in found for feed in view.feeds):
+                found.add(view.name)
+        return frozenset(found)
+
+    def leaves_to_workers(self, signature: Signature) -> bool:
+        """Whether a join has to do with declared streams alone: what views need is in the driver."""
+        reads_view = any(name.lower() in self.readers for name in signature.streams)
+        return not reads_view and signature.name.lower() not in self.sources
+
+    def query_of(self, body_id: int) -> int | None:
+        """The query whose body this is; None if no query reads it any more."""
+        feeds = self.by_body[body_id].feeds if body_id in self.by_body else ()
+        return next((feed.query_id for feed in feeds if feed.body_id == body_id), None)
+
+    def with_watermarks(self, progress: RoundProgress) -> RoundProgress:
+        """The progress of streams, and what follows from it for views."""
+        if not self.ordered:
+            return progress
+        watermarks = dict(progress.watermarks_us)
+        for view in self.ordered:
+            watermarks[view.name] = watermark_us(view, watermarks)
+        return replace(progress, watermarks_us=watermarks)
+
+
+NO_VIEWS = PlannedViews()
+
+
+def planned_views(
+    views: Iterable[ViewRelation], readers: Mapping[str, StreamPlan], signatures: Sequence[Signature]
+) -> PlannedViews:
+    """The views of a version, and in which order joins come."""
+    ordered = tuple(in_order(views))
+    return PlannedViews(ordered, readers, _join_levels(ordered, signatures))
+
+
+def _join_levels(
+    views: Sequence[ViewRelation], signatures: Sequence[Signature]
+) -> tuple[frozenset[str], ...]:
+    by_view = {view.name: view for view in views}
+    by_signature = {signature.name.lower(): signature for signature in signatures}
+    known: dict[str, int] = {}
+
+    def level(relation: str) -> int:
+        """How many joins there are between declared streams and a relation."""
+        if relation not in known:
+            if relation in by_signature:
+                known[relation] = 1 + max(level(name.lower()) for name in by_signature[relation].streams)
+            elif relation in by_view:
+                known[relation] = max(level(feed.source) for feed in by_view[relation].feeds)
+            else:
+                known[relation] = 0
+        return known[relation]
+
+    levels = [level(name) - 1 for name in by_signature]
+    return tuple(
+        frozenset(each.name for each, at in zip(by_signature.values(), levels, strict=True) if at == number)
+        for number in range(max(levels, default=0) + 1)
+    )

@@ -1,0 +1,102 @@
+"""Rows of views: what the body of a view matches, projected.
+
+A row of a view has the number of the row it was made of: an arrival number, or, of joins and tables, one of its own. Operators
+above the view get it at the arrival number of its latest component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.batch import PartMatches, TupleBatch
+from eddyline.engine.event_time import event_times
+from eddyline.filters import FilterOutput
+from eddyline.model import ROW, ViewRelation
+from eddyline.operators import ArrivedRows, Numbers, times_of
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRows:
+    """Rows of a view, for the filters of its readers and, if operators read it, for them."""
+
+    view: ViewRelation
+    batch: TupleBatch
+    arrived: ArrivedRows | None
+
+
+def view_rows(
+    bodies: FilterOutput,
+    views: Mapping[int, ViewRelation],
+    is_operator_input: Callable[[str], bool],
+    time_zone: str,
+) -> Iterator[ViewRows]:
+    """What bodies, by their ids, matched."""
+    for body_id, batch in body_batches(
+        bodies, {body_id: view.stream.name for body_id, view in views.items()}
+    ):
+        view = views[body_id]
+        arrived = arrived_view_rows(view, batch, time_zone) if is_operator_input(view.name) else None
+        yield ViewRows(view, batch, arrived)
+
+
+def body_batches(bodies: FilterOutput, names: Mapping[int, str]) -> Iterator[tuple[int, TupleBatch]]:
+    """What each body matched, as rows of its view, whose name is given."""
+    for part in bodies.all_parts():
+        ids = part.query_ids
+        for body_id in np.unique(ids).tolist():
+            if body_id in names:  # else no query reads the view any more
+                pairs = np.flatnonzero(ids == body_id)
+                pairs = pairs[np.argsort(part.rows[pairs], kind="stable")]
+                yield body_id, _batch(names[body_id], part, pairs)
+
+
+def _batch(name: str, part: PartMatches, pairs: Numbers) -> TupleBatch:
+    rows, source = part.rows[pairs], part.batch
+    components = part.components
+    return TupleBatch(
+        name,
+        part.project(pairs),
+        source.arrival[rows],
+        source.sign[rows],
+        source.is_late[rows],
+        None if components is None else components[pairs],
+    )
+
+
+def arrived_view_rows(view: ViewRelation, batch: TupleBatch, time_zone: str) -> ArrivedRows:
+    """The rows as operators get them, in order of arrival."""
+    arrival = batch.arrival if batch.components is None else batch.components.max(axis=1)
+    order = np.argsort(arrival, kind="stable")
+    rows = batch.take(order)
+    times = event_times(view.stream, rows.rows, time_zone)
+    values = rows.rows
+    if view.stream.n_components > 1:
+        assert rows.components is not None, view.name
+        for k in range(view.stream.n_components):
+            values = values.append_column(f"{ROW}{k}", pa.array(rows.components[:, k]))
+    numbered = TupleBatch(rows.stream, values, arrival[order], rows.sign, rows.is_late)
+    return ArrivedRows(numbered, times_of(times, len(rows)), np.zeros(len(rows), np.int64))
+
+
+def together(pieces: Sequence[ArrivedRows]) -> ArrivedRows:
+    """Rows of one relation that came in several pieces, in order of arrival."""
+    if len(pieces) == 1:
+        return pieces[0]
+    arrival = np.concatenate([each.batch.arrival for each in pieces])
+    order = np.argsort(arrival, kind="stable")
+    batch = TupleBatch(
+        pieces[0].batch.stream,
+        pa.concat_batches([each.batch.rows for each in pieces]).take(pa.array(order)),
+        arrival[order],
+        np.concatenate([each.batch.sign for each in pieces])[order],
+        np.concatenate([each.batch.is_late for each in pieces])[order],
+    )
+    return ArrivedRows(
+        batch,
+        np.concatenate([each.time_us for each in pieces])[order],
+        np.concatenate([each.position for each in pieces])[order],
+    )

@@ -1,0 +1,42 @@
+"""Relations that queries make for other queries: a named view, whose rows are the results of its query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eddyline.model.shapes import Shape
+from eddyline.model.streams import Stream
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewFeed:
+    """A query whose results are rows of a view: its body."""
+
+    body_id: int
+    query_id: int  # whose text it is, and who gets the dead letters of its rows
+    shape: Shape
+
+    @property
+    def source(self) -> str:
+        """The relation it is registered on, in lower case."""
+        return self.shape.stream.lower()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewRelation:
+    """A relation whose rows other queries read."""
+
+    stream: Stream  # its name, columns and time, as those queries see them
+    feeds: tuple[ViewFeed, ...]
+    is_table: bool  # its rows come and go; otherwise they only come
+    # what its watermark follows: relations in lower case, and by how much its times may lie below theirs
+    time_bounds: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def query_ids(self) -> tuple[int, ...]:
+        """The queries whose results its rows are."""
+        return tuple(feed.query_id for feed in self.feeds)
+
+    @property
+    def name(self) -> str:
+        return self.stream.name.lower()
