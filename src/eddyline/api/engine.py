@@ -479,10 +479,11 @@ class Engine:
             self.registrar.replace(handle.id, text, params, properties)
             return handle
 
-    def drop(self, query: Query | str | int) -> None:
-        """End a query."""
+    def drop(self, query: Query | str | int, *, cascade: bool = False) -> None:
+        """End a query. One that others read as a view is refused, unless `cascade` ends them as well."""
         with self.rounds.lock:
-            self.drop_ids([self.get(query).id])
+            ids = [self.get(query).id]
+            self.drop_ids(self.rounds.catalog.views.with_readers(ids) if cascade else ids)
 
     def drop_ids(self, ids: Iterable[int]) -> int:
         """End queries in one version; how many there were."""
@@ -540,7 +541,7 @@ class Engine:
             return
         if statement.if_exists and catalog.names.find(statement.name) is None:
             return
-        self.drop(statement.name)
+        self.drop(statement.name, cascade=statement.is_cascade)
 
     # ----------------------------------------------------------------------------------------- rows
 

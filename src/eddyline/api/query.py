@@ -225,9 +225,9 @@ class Query:
         self._engine.replace(self, text, params=params, **properties)
         return self
 
-    def drop(self) -> None:
-        """End the query. It sees nothing of any later round."""
-        self._engine.drop(self)
+    def drop(self, *, cascade: bool = False) -> None:
+        """End the query. It sees nothing of any later round. One that others read as a view ends only with them: `cascade`."""
+        self._engine.drop(self, cascade=cascade)
 
     # ----------------------------------------------------------------------------------------- questions
 

@@ -121,12 +121,15 @@ class QueryCommands:
                 "params": parameters(record),
             }
 
-    def query_drop(self, *, queries: Sequence[str | int], owner: str = "") -> dict[str, Any]:
-        """End queries, all in one version or none."""
+    def query_drop(
+        self, *, queries: Sequence[str | int], owner: str = "", cascade: bool = False
+    ) -> dict[str, Any]:
+        """End queries, all in one version or none; with `cascade` also those that read them as views."""
         with self._rounds.lock:
-            handles = [self._query(query, owner) for query in queries]
-            names = [handle.name for handle in handles]
-            self._engine.drop_ids(handle.id for handle in handles)
+            ids = [self._query(query, owner).id for query in queries]
+            ids = self._rounds.catalog.views.with_readers(ids) if cascade else ids
+            names = [self._rounds.catalog.queries.name_of(query_id) for query_id in ids]
+            self._engine.drop_ids(ids)
             return {"dropped": names, "version": self._engine.version}
 
     def query_pause(self, *, queries: Sequence[str | int], owner: str = "") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from eddyline.catalog.catalog import Catalog
 from eddyline.model import QueryState, Shape
@@ -39,9 +39,19 @@ def suspend_callers(catalog: Catalog, function: str, version: str, why: str, now
     return [query_id for ids in suspended.values() for query_id in ids]
 
 
-def suspend_queries(catalog: Catalog, whys: Mapping[int, str], now_us: int) -> list[int]:
-    """Suspend those of these queries that run, each for its own reason, all in one version; returns their ids."""
-    running = [each for each in whys if catalog.queries.state(each) is QueryState.RUNNING]
+def suspend_queries(
+    catalog: Catalog, whys: Mapping[int, str], now_us: int, *, views: Collection[int] = ()
+) -> list[int]:
+    """Suspend those of these queries that run, each for its own reason, all in one version; returns their ids.
+
+    Of `views` the bodies are at fault, which run also while the view is paused.
+    """
+    states = {each: catalog.queries.state(each) for each in whys}
+    running = [
+        each
+        for each, state in states.items()
+        if state is QueryState.RUNNING or (each in views and state is QueryState.PAUSED)
+    ]
     if running:
         which = f"{len(running)} quer{'y' if len(running) == 1 else 'ies'}"
         with catalog.change(f"suspend {which} that cannot be indexed") as version:

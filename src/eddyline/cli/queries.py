@@ -54,7 +54,7 @@ def _query_text(args: argparse.Namespace) -> str:
 
 def drop(args: argparse.Namespace, out: Output) -> int:
     with session(args, out) as engine:
-        done = engine.call("query_drop", queries=args.queries, owner=args.owner)
+        done = engine.call("query_drop", queries=args.queries, owner=args.owner, cascade=args.cascade)
     if out.is_json:
         out.document(done)
     else:

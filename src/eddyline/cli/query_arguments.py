@@ -46,6 +46,10 @@ def query(commands: Commands) -> None:
     ):
         parser = add_command(actions, name, summary, f"eddyline query {name} cheap", run=f"queries:{name}")
         parser.add_argument("queries", nargs="+", metavar="QUERY", help="a name, or a number")
+        if name == "drop":
+            parser.add_argument(
+                "--cascade", action="store_true", help="with the queries that read them as views"
+            )
         add_owner_option(parser)
 
     parser = add_command(

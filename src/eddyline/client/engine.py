@@ -194,8 +194,9 @@ class RemoteEngine:
     ) -> RemoteQuery:
         return self.get(query).replace(text, params=params, **properties)
 
-    def drop(self, query: QueryName) -> None:
-        self.connection.delete(self._path_of(query, self._owner), owner=self._owner)
+    def drop(self, query: QueryName, *, cascade: bool = False) -> None:
+        """End a query. One that others read as a view is refused, unless `cascade` ends them as well."""
+        self.connection.delete(self._path_of(query, self._owner), owner=self._owner, cascade=cascade or None)
 
     def explain(
         self, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any

@@ -215,9 +215,9 @@ class RemoteQuery:
         self._connection.put(self._path, {name: value for name, value in body.items() if value is not None})
         return self
 
-    def drop(self) -> None:
-        """End the query. It sees nothing of any later round."""
-        self._connection.delete(self._path)
+    def drop(self, *, cascade: bool = False) -> None:
+        """End the query. It sees nothing of any later round. One that others read as a view ends only with them: `cascade`."""
+        self._connection.delete(self._path, cascade=cascade or None)
 
     # ----------------------------------------------------------------------------------------- questions
 

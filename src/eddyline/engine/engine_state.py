@@ -48,6 +48,7 @@ from eddyline.filters import FilterStage
 from eddyline.functions import FunctionRegistry
 from eddyline.kernels import compile_if_cold, warm_up
 from eddyline.model import (
+    FIRST_BODY,
     FIRST_DERIVED,
     Message,
     Round,
@@ -349,7 +350,8 @@ class EngineState:
         with self.round_lock, self.lock:
             self.check_open()
             whys = {self.catalog.views.query_of(i): why for i, why in error.whys.items()}
-            ids = suspend_queries(self.catalog, whys, self.now_us())
+            views = [self.catalog.views.query_of(i) for i in error.whys if i >= FIRST_BODY]
+            ids = suspend_queries(self.catalog, whys, self.now_us(), views=views)
             if not ids:  # they were dropped, paused or suspended since the round was planned
                 return
             named = tuple(

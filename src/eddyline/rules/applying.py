@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eddyline.catalog import RestoreResult, replace_many, restore_version
 from eddyline.documents import RulesError
-from eddyline.engine import OpenEngine, declare, drop_queries
+from eddyline.engine import OpenEngine, RoundEngine, declare, drop_queries
 from eddyline.errors import QueryStateError
 from eddyline.rules.files import Desired, Source
 from eddyline.rules.plans import (
@@ -21,8 +21,9 @@ from eddyline.rules.plans import (
     plan,
     quiet,
 )
-from eddyline.rules.register import shape_of
+from eddyline.rules.register import Registrar, shape_of
 from eddyline.rules.table import RefusedRow
+from eddyline.rules.view_changes import rebound_readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def apply(
         dropped = [i for table in changes.tables for i in table.removed.tolist()]
         dropped += changes.unlisted if prune else []
         if not dry_run and not changes.is_empty(prune=prune):
+            _check_readers(rounds, changes, dropped)
             with rounds.catalog.change(_in_words(changes, len(dropped))):
                 _make_true(engine, changes, dropped, tell)
         return Applied(
@@ -117,6 +119,17 @@ def _in_words(changes: Plan, n_dropped: int) -> str:
     return f"apply rules: {', '.join(parts)}"
 
 
+def _check_readers(rounds: RoundEngine, changes: Plan, dropped: list[int]) -> None:
+    """Refuse a plan that changes a view so that a query which is in no file could not read it. Raises SchemaError."""
+    changing = {
+        each.query_id: each.shape for each in changes.queries if each.query_id and each.kind == "changed"
+    }
+    if changing:
+        rebound_readers(
+            rounds.catalog, changing, Registrar(rounds).bound_again, without={*dropped, *changing}
+        )
+
+
 def _make_true(engine: OpenEngine, changes: Plan, dropped: list[int], tell: Progress) -> None:
     rounds = engine.rounds
     catalog, now = rounds.catalog, rounds.now_us()
@@ -127,17 +140,24 @@ def _make_true(engine: OpenEngine, changes: Plan, dropped: list[int], tell: Prog
         if stream.kind != "unchanged":
             declare(rounds, stream.stream)
     moving = [change for change in changes.queries if change.kind != "unchanged"]
+    registrar, own = Registrar(rounds), {each.query_id for each in moving if each.query_id is not None}
     for at, change in enumerate(moving):
         if at % REPORT_EVERY == 0:
             tell("registering queries", at, len(moving))
         rule = change.rule
-        shape, constants = shape_of(rounds, rule.text, None)
+        shape, constants = shape_of(rounds, rule.text, None, rule.properties.owner)
         if change.query_id is None:
             catalog.register(rule.text, shape, constants, rule.name, rule.properties, now)
             continue
         is_paused = None if rule.properties.is_enabled else True
-        catalog.replace(
-            change.query_id, rule.text, shape, constants, rule.properties, now, is_paused=is_paused
+        registrar.exchange(
+            change.query_id,
+            rule.text,
+            shape,
+            constants,
+            rule.properties,
+            is_paused=is_paused,
+            without=own,
         )
     for table in changes.tables:
         _make_table_true(engine, table, tell)
@@ -146,7 +166,7 @@ def _make_true(engine: OpenEngine, changes: Plan, dropped: list[int], tell: Prog
 def _make_table_true(engine: OpenEngine, table: TableChange, tell: Progress) -> None:
     rounds = engine.rounds
     rule, rows, now = table.rule, table.rows, rounds.now_us()
-    shape, _ = shape_of(rounds, rule.text, rows.types or None)
+    shape, _ = shape_of(rounds, rule.text, rows.types or None, rule.properties.owner)
     new, other = np.flatnonzero(table.query_ids == 0), np.flatnonzero(table.is_changed)
     if len(other):
         slots = [column.take(pa.array(other)) for column in rows.slots]

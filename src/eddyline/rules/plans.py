@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from eddyline.catalog import evolved_stream, identical_mask, is_same_shape, parameter_query_ids
 from eddyline.engine import OpenEngine, checked_stream
-from eddyline.errors import EddylineError
+from eddyline.errors import EddylineError, UnknownNameError
 from eddyline.explain import trial_document
 from eddyline.expressions import literal_value
 from eddyline.filters import Trial
@@ -23,6 +23,7 @@ from eddyline.pipeline import Mistake, Place
 from eddyline.rules.cost import cost_class, rule_warnings
 from eddyline.rules.files import Desired, Rule, Source, StatedStream, TableRule, core_text, desired
 from eddyline.rules.join_output import output_warnings
+from eddyline.rules.planned_relations import PlannedRelations
 from eddyline.rules.table import RefusedRow, Rows, never_matching, read_rows
 from eddyline.rules.unfed_sinks import NamedQueries, standing_queries, unfed_sinks
 from eddyline.sql import FIELDS, Shapes, StreamTable, refuse_unbuilt, slots_of
@@ -183,15 +184,11 @@ class _Planner:
             self._shapes = Shapes(
                 time_zone=self._rounds.time_zone
             )  # bound to streams that may never be declared
-        n = len(self._target.rules)
-        for at, rule in enumerate(self._target.rules):
-            self._rule(rule, streams)
-            if at % REPORT_EVERY == 0:
-                self._progress("comparing rules", at, n)
+        self._rules(streams)
         _mark_duplicates(self._found.queries)
         for at, table in enumerate(self._target.tables):
             self._progress("comparing tables", at, len(self._target.tables))
-            self._table(table, streams)
+            self._table(table)
         self._unlisted()
         self._warn_of_unfed_sinks()
         self._found.mistakes.sort(key=lambda m: (str(m.place.file), m.place.line, m.place.column))
@@ -232,16 +229,41 @@ class _Planner:
 
     # ----------------------------------------------------------------------------------------- rules
 
-    def _rule(self, rule: Rule, streams: StreamTable) -> None:
+    def _rules(self, streams: StreamTable) -> None:
+        """Compare all rules; one that reads another as a view comes after it, wherever it is written."""
+        waiting, n, n_done = list(self._target.rules), len(self._target.rules), 0
+        self._relations = PlannedRelations(self._catalog, streams, waiting)
+        while waiting:
+            later = []
+            for rule in waiting:
+                if n_done % REPORT_EVERY == 0:
+                    self._progress("comparing rules", n_done, n)
+                if self._rule(rule, is_last_try=False):
+                    n_done += 1
+                else:
+                    later.append(rule)
+            if len(later) == len(waiting):  # what they read will not come
+                for rule in later:
+                    self._rule(rule, is_last_try=True)
+                later = []
+            waiting = later
+
+    def _rule(self, rule: Rule, *, is_last_try: bool) -> bool:
+        """Compare a rule; False if it has to wait for another."""
         self._place_of_name[rule.properties.owner, rule.name] = rule.origin.place
+        readable = self._relations.of(rule.properties.owner)
         try:
-            shape, constants = self._shapes.shape_of(rule.text, streams, self._rounds.functions)
+            shape, constants = self._shapes.shape_of(rule.text, readable, self._rounds.functions)
             slots = slots_of(shape, constants)
-            self._shapes.check_constants(rule.text, shape, slots, streams, self._rounds.functions)
+            self._shapes.check_constants(rule.text, shape, slots, readable, self._rounds.functions)
             refuse_unbuilt(shape=shape, properties=rule.properties, text=rule.text)
         except EddylineError as error:
+            if isinstance(error, UnknownNameError) and readable.n_waited_for and not is_last_try:
+                return False
             self._found.mistakes.append(rule.origin.mistake(error))
-            return
+            self._relations.settle(rule)
+            return True
+        self._relations.settle(rule, shape)
         known = self._known(rule.name, rule.properties.owner)
         rule_notes = rule_warnings(shape, constants, self._rounds.context())
         warnings = (*rule_notes, *output_warnings(self._rounds, shape, constants))
@@ -249,6 +271,7 @@ class _Planner:
         if known is not None:
             change = self._compared(change, known)
         self._found.queries.append(change)
+        return True
 
     def _known(self, name: str, owner: str) -> int | None:
         """The query a rule is about; one without a name goes by its number, as `export` writes it."""
@@ -296,7 +319,8 @@ class _Planner:
 
     # ----------------------------------------------------------------------------------------- tables
 
-    def _table(self, table: TableRule, streams: StreamTable) -> None:
+    def _table(self, table: TableRule) -> None:
+        streams = self._relations.of(table.properties.owner)
         try:
             rows = read_rows(
                 table.file,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from eddyline.catalog import QueryRecord, is_same_shape
+from eddyline.catalog import QueryRecord, ReadableRelations, is_same_shape
 from eddyline.engine import RoundEngine
 from eddyline.errors import (
     EddylineError,
@@ -24,8 +24,17 @@ from eddyline.expressions import Context, Frame, cast, evaluate, literal_value
 from eddyline.model import Column, Properties, QueryState, Shape
 from eddyline.rules.cost import rule_warnings
 from eddyline.rules.join_output import output_warnings
+from eddyline.rules.view_changes import changed_readers
 from eddyline.sources import as_table, infer_schema
-from eddyline.sql import AlterView, CreateView, parse_statements, properties, refuse_unbuilt, slots_of
+from eddyline.sql import (
+    AlterView,
+    CreateView,
+    Streams,
+    parse_statements,
+    properties,
+    refuse_unbuilt,
+    slots_of,
+)
 from eddyline.sql import stated as stated_properties
 from eddyline.types import canonical
 
@@ -51,7 +60,7 @@ class Registrar:
             return self._create(text, name, params, property_values)
         check_name(name)
         declared = properties(property_values) if property_values else _DEFAULT
-        shape, constants = self.bind(text, params)
+        shape, constants = self.bind(text, params, declared.owner)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
         return self._put(text, name, shape, constants, declared, says_enabled=_says_enabled(property_values))
 
@@ -87,7 +96,7 @@ class Registrar:
         known = self._rounds.catalog.names.find(view.name, declared.owner)
         if known is not None and view.if_not_exists:
             return known
-        shape, constants = self.bind(view.text, params)
+        shape, constants = self.bind(view.text, params, declared.owner)
         refuse_unbuilt(shape=shape, properties=declared, text=view.text)
         if known is not None and not view.replace:
             record = self._rounds.catalog.record(known)
@@ -139,12 +148,11 @@ class Registrar:
         declared = record.properties
         if property_values:
             declared = properties({**stated_properties(declared), **property_values})
-        shape, constants = self.bind(text, params)
+        shape, constants = self.bind(text, params, declared.owner)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
         if not self._is_same(record, text, shape, constants, declared):
-            now = self._rounds.now_us()
             is_paused = not declared.is_enabled if _says_enabled(property_values or {}) else None
-            self._rounds.catalog.replace(query_id, text, shape, constants, declared, now, is_paused=is_paused)
+            self.exchange(query_id, text, shape, constants, declared, is_paused=is_paused)
 
     def trial(
         self, text: str, params: Mapping[str, Any] | None, property_values: Mapping[str, Any] | None = None
@@ -154,7 +162,7 @@ class Registrar:
         if view is not None:
             text, property_values = view.text, {**dict(view.properties), **(property_values or {})}
         declared = properties(property_values) if property_values else _DEFAULT
-        shape, constants = self.bind(text, params)
+        shape, constants = self.bind(text, params, declared.owner)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
         scalars = tuple(pa.scalar(v, s.type) for v, s in zip(constants, shape.slots, strict=True))
         version = self._rounds.catalog.version
@@ -181,7 +189,7 @@ class Registrar:
                 )
             try:
                 check_name(name)
-                shape, constants = self.bind(text, None)
+                shape, constants = self.bind(text, None, declared.owner)
                 refuse_unbuilt(shape=shape, properties=declared, text=text)
             except EddylineError as error:
                 error.detail = f"In query {name or at}, so none was registered. {error.detail or ''}".rstrip()
@@ -206,7 +214,7 @@ class Registrar:
             if field.name not in naming
             or re.search(rf":{field.name}\b", text)  # a column may serve the name alone
         }
-        shape, literals = shape_of(self._rounds, text, types)
+        shape, literals = shape_of(self._rounds, text, types, declared.owner)
         refuse_unbuilt(shape=shape, properties=declared, text=text)
         n = table.num_rows
         slots = [
@@ -215,7 +223,7 @@ class Registrar:
             else pa.repeat(pa.scalar(value, slot.type), n)
             for slot, value in zip(shape.slots, literals, strict=True)
         ]
-        self._check_constants(text, shape, slots, types)
+        self._check_constants(text, shape, slots, types, declared.owner)
         names = None if name is None else _names(name, table)
         if n == 0:
             return []
@@ -246,7 +254,13 @@ class Registrar:
 
     # ----------------------------------------------------------------------------------------- inside
 
-    def bind(self, text: str, params: Mapping[str, Any] | None) -> tuple[Shape, Sequence[Any]]:
+    def bind(
+        self,
+        text: str,
+        params: Mapping[str, Any] | None,
+        owner: str = "",
+        relations: Streams | None = None,
+    ) -> tuple[Shape, Sequence[Any]]:
         """The shape of a text and the values of its slots."""
         if params is not None and not isinstance(params, Mapping):
             raise PropertyError(
@@ -255,22 +269,26 @@ class Registrar:
             )
         scalars = {name: _scalar(name, value) for name, value in (params or {}).items()}
         types = {name: scalar.type for name, scalar in scalars.items()}
-        shape, constants = shape_of(self._rounds, text, types or None)
+        shape, constants = shape_of(self._rounds, text, types or None, owner, relations)
         values = list(constants)
         for slot in shape.slots:
             if slot.name is not None:
                 argument = pa.array([scalars[slot.name].as_py()], scalars[slot.name].type)
                 values[slot.index] = _python(slot.name, self._converted(slot.name, argument, slot.type)[0])
-        self._check_constants(text, shape, slots_of(shape, values), types)
+        self._check_constants(text, shape, slots_of(shape, values), types, owner)
         return shape, values
 
     def _check_constants(
-        self, text: str, shape: Shape, slots: Sequence[pa.Array], types: Mapping[str, pa.DataType]
+        self,
+        text: str,
+        shape: Shape,
+        slots: Sequence[pa.Array],
+        types: Mapping[str, pa.DataType],
+        owner: str,
     ) -> None:
         rounds = self._rounds
-        rounds.shapes.check_constants(
-            text, shape, slots, rounds.catalog, rounds.functions, params=types or None
-        )
+        readable = ReadableRelations(rounds.catalog, owner)
+        rounds.shapes.check_constants(text, shape, slots, readable, rounds.functions, params=types or None)
 
     def _converted(self, name: str, values: pa.Array, t: pa.DataType) -> pa.Array:
         """Values of a parameter in the type its place has, as CAST makes them."""
@@ -313,8 +331,47 @@ class Registrar:
             declared = replace(declared, is_enabled=record.properties.is_enabled)
         if not self._is_same(record, text, shape, constants, declared):
             is_paused = not declared.is_enabled if says_enabled else None
-            catalog.replace(known, text, shape, constants, declared, now, is_paused=is_paused)
+            self.exchange(known, text, shape, constants, declared, is_paused=is_paused)
         return known
+
+    def exchange(
+        self,
+        query_id: int,
+        text: str,
+        shape: Shape,
+        constants: Sequence[Any],
+        declared: Properties,
+        *,
+        is_paused: bool | None,
+        without: Container[int] = (),
+    ) -> None:
+        """Replace a query; those that read it as a view begin anew with it, in the same version, but for those in `without`."""
+        rounds = self._rounds
+        catalog, now = rounds.catalog, rounds.now_us()
+        record = catalog.record(query_id)
+        is_other = not self._is_same(record, text, shape, constants, record.properties)
+        readers = (
+            changed_readers(catalog, query_id, shape, self.bound_again, without=without) if is_other else []
+        )
+        views = [catalog.views.of_query(each).name for each in (query_id, *(r.record.id for r in readers))]
+        with catalog.change(f"replace query {record.name}"):
+            catalog.replace(query_id, text, shape, constants, declared, now, is_paused=is_paused)
+            for each in readers:
+                old = each.record
+                catalog.replace(old.id, old.text, each.shape, each.constants, old.properties, now)
+        if readers:
+            for name in views:
+                rounds.shapes.forget(name)
+                rounds.flow.forget_stream(name)
+
+    def bound_again(self, record: QueryRecord, relations: Streams) -> tuple[Shape, Sequence[Any]]:
+        """The text of a query, with the parameters it has, bound to other relations."""
+        params = {
+            slot.name: value
+            for slot, value in zip(record.shape.slots, record.constants, strict=True)
+            if slot.name is not None
+        }
+        return self.bind(record.text, params or None, record.properties.owner, relations)
 
     def _is_same(
         self, record: QueryRecord, text: str, shape: Shape, constants: Sequence[Any], declared: Properties
@@ -372,10 +429,18 @@ def find_query(rounds: RoundEngine, query: str | int, owner: str = "") -> int:
 
 
 def shape_of(
-    rounds: RoundEngine, text: str, types: Mapping[str, pa.DataType] | None
+    rounds: RoundEngine,
+    text: str,
+    types: Mapping[str, pa.DataType] | None,
+    owner: str = "",
+    relations: Streams | None = None,
 ) -> tuple[Shape, list[Any]]:
-    """The shape of a text, as the catalog has it, and the values of its literals; with the lock held."""
-    shape, values = rounds.shapes.shape_of(text, rounds.catalog, rounds.functions, params=types)
+    """The shape of a text, as the catalog has it, and the values of its literals; with the lock held.
+
+    It reads `relations`, or what queries of the owner may read.
+    """
+    readable = ReadableRelations(rounds.catalog, owner) if relations is None else relations
+    shape, values = rounds.shapes.shape_of(text, readable, rounds.functions, params=types)
     refuse_unbuilt(shape=shape, text=text)  # what is not built cannot be stored either
     return rounds.catalog.interned_shape(shape), values
 

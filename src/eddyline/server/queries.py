@@ -359,12 +359,13 @@ def replace(
 
 
 @routes.delete("/queries/{query}", response_model=models.DroppedAnswer)
-def drop(service: Serves, caller: Author, query: str, owner: Owner = None) -> Answer:
-    """End a query. It sees nothing of any later round."""
+def drop(service: Serves, caller: Author, query: str, owner: Owner = None, cascade: bool = False) -> Answer:
+    """End a query. It sees nothing of any later round. With `cascade` the queries that read it as a view end, too."""
     handle = query_of(service, caller, query, owner)
     name, whose = handle.name, _owner(service, handle)
-    done = service.commands.query_drop(queries=[handle.id])
-    service.audit(caller.id, whose, "drop query", {"query": name, "id": handle.id})
+    done = service.commands.query_drop(queries=[handle.id], cascade=cascade)
+    facts = {"query": name, "id": handle.id} | ({"dropped": done["dropped"]} if cascade else {})
+    service.audit(caller.id, whose, "drop query", facts)
     return Answer(done)
 
 

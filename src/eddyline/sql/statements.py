@@ -88,6 +88,7 @@ class Drop(Statement):
     kind: str  # view or table
     name: str
     if_exists: bool = False
+    is_cascade: bool = False  # with the queries that read it
 
 
 AnyStatement = Select | CreateStream | CreateView | AlterView | Drop
@@ -340,8 +341,9 @@ class _Grammar(Cursor):
         self.at += 1
         if_exists = self.take("IF", "EXISTS")
         name, _ = self._qualified_name(f"the name of the {kind.lower()}")
+        is_cascade = kind == "VIEW" and self.take("CASCADE")
         self._finish()
-        return Drop(self._whole(), kind.lower(), name, if_exists)
+        return Drop(self._whole(), kind.lower(), name, if_exists, is_cascade)
 
     # ---------------------------------------------------------------- pieces
 
