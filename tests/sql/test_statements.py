@@ -88,6 +88,7 @@ def test_a_view_may_be_altered() -> None:
 
 def test_views_and_tables_may_be_dropped() -> None:
     assert one("DROP VIEW IF EXISTS cheap") == Drop("DROP VIEW IF EXISTS cheap", "view", "cheap", True)
+    assert one("DROP VIEW cheap CASCADE") == Drop("DROP VIEW cheap CASCADE", "view", "cheap", False, True)
     assert one("drop table `my trades`") == Drop("drop table `my trades`", "table", "my trades", False)
 
 
@@ -219,7 +220,7 @@ def test_statements_are_separated_by_semicolons_and_keep_their_text() -> None:
             None,
         ),
         ("DROP DATABASE d", "expected VIEW or TABLE, found DATABASE", "DATABASE", None),
-        ("DROP VIEW v CASCADE", "CASCADE was not expected here", "CASCADE", None),
+        ("DROP TABLE t CASCADE", "CASCADE was not expected here", "CASCADE", None),
         ("CREATE TABLE t (a INT) COMMENT 5", "expected a comment in quotes, found 5", "5", None),
     ],
 )

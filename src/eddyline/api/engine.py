@@ -84,6 +84,7 @@ from eddyline.explain import (
     has_filters,
     join_facts,
     partitions_of,
+    refuse_views,
     try_record,
 )
 from eddyline.filters import Trial
@@ -664,6 +665,7 @@ class Engine:
         with self.rounds.lock:
             self.rounds.check_open()
             record, _ = self.registrar.trial(text, params, properties)
+            refuse_views(self.rounds, record.shape, "a trial")
         return try_record(self.rounds, record, last=last, n_samples=samples, timeout_s=timeout)
 
     def explain_index(self) -> IndexExplanation:

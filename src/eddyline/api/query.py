@@ -18,7 +18,7 @@ from eddyline.delivery import Result, Results
 from eddyline.documents import as_pandas, as_polars
 from eddyline.engine import RoundEngine
 from eddyline.errors import EddylineError, PropertyError, SchemaError
-from eddyline.explain import Explanation, condition_texts, explain, why_join, why_not_join
+from eddyline.explain import Explanation, condition_texts, explain, refuse_views, why_join, why_not_join
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
 from eddyline.model import AtomKind, QueryState, Round, iso_time
@@ -243,6 +243,7 @@ class Query:
         """
         with self._rounds.lock:
             record = self._record()
+            refuse_views(self._rounds, record.shape, "why")
             if record.shape.join is not None and isinstance(row, Result):
                 row = {each["alias"]: each["row"] or {} for each in self._engine.receipt(row)["rows"]}
             found = why_of(self._rounds, record, row)
@@ -252,6 +253,7 @@ class Query:
         """How many of the last rows each condition stopped, and which row came nearest."""
         with self._rounds.lock:
             record = self._record()
+            refuse_views(self._rounds, record.shape, "why_not")
             notes = [*self.warnings, *_sees_no_rows(record)]
             since = f"version {record.version_from}, {iso_time(record.registered_us, timespec='seconds')}"
             if record.shape.join is not None:

@@ -18,11 +18,20 @@ from eddyline.catalog.query_names import QueryNames
 from eddyline.catalog.registered_queries import RegisteredQueries
 from eddyline.catalog.stream_plans import StreamPlans
 from eddyline.errors import QueryStateError
-from eddyline.model import FIRST_BODY, Column, QueryState, Shape, Stream, ViewFeed, ViewRelation
+from eddyline.model import (
+    FIRST_BODY,
+    TABLE_VIEW,
+    VIEW,
+    Column,
+    QueryState,
+    Shape,
+    Stream,
+    ViewFeed,
+    ViewRelation,
+)
 from eddyline.time_properties import TIME_PROPERTIES
 
 MOST_NAMES = 10_000  # of views, among which the nearest to a misspelt one is looked for
-VIEW, TABLE_VIEW = "view", "table view"  # the source of a stream that is one: its rows come, or come and go
 
 
 @dataclass(frozen=True, slots=True)

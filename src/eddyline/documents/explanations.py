@@ -40,6 +40,7 @@ class Explanation:
             lines.append(f"  stream     {f['stream']}")
         else:
             lines += query_join_lines(f["join"])
+        lines += _lineage_lines(f["lineage"])
         lines.append(f"  shape      shared by {f['n_sharing']} quer{'y' if f['n_sharing'] == 1 else 'ies'}")
         for condition in f["conditions"] or []:
             meaning = condition["structure"] or _MEANING[condition["served_by"]]
@@ -65,6 +66,27 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _lineage_lines(lineage: dict[str, Any]) -> list[str]:
+    """The views a query reads, down to streams, and which queries read it; nothing where there are none."""
+    lines = []
+    if any(each["kind"] == "view" for each in lineage["reads"]):
+        lines += [f"  reads      {line}" for line in _input_lines(lineage["reads"], "")]
+    if lineage["n_readers"]:
+        names = [each["name"] for each in lineage["read_by"]]
+        n_more = lineage["n_readers"] - len(names)
+        others = [f"{n_more:,} other{'' if n_more == 1 else 's'}"] if n_more else []
+        lines.append(f"  read by    {', '.join([*names, *others])}")
+    return lines
+
+
+def _input_lines(inputs: list[dict[str, Any]], indent: str) -> list[str]:
+    lines = []
+    for each in inputs:
+        text = f": {' '.join(each['text'].split())}" if each["text"] else ""
+        lines += [f"{indent}{each['kind']} {each['name']}{text}", *_input_lines(each["reads"], indent + "  ")]
+    return lines
 
 
 def _results_words(facts: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from eddyline.documents import Explanation, IndexExplanation
 from eddyline.engine import RoundEngine
 from eddyline.explain.filter_state import clause_filters
 from eddyline.explain.join_state import query_join_facts
+from eddyline.explain.lineage import lineage
 from eddyline.expressions import literal_value
 from eddyline.model import AtomKind, Clause, Column, Expression, Segment, Shape, Signature, iso_time
 from eddyline.sql import (
@@ -72,6 +73,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "stream": stream_words(shape),
         "streams": list(streams_of(shape)),
         "join": _join(rounds, record),
+        "lineage": lineage(rounds, record),
         "n_sharing": n_sharing,
         "index": placed,
         "conditions": conditions,
@@ -165,8 +167,8 @@ def explain_index(rounds: RoundEngine) -> IndexExplanation:
         signature = signatures.get(name)
         if signature is not None:
             structures = [_of_streams(each, signature) for each in structures]
-        elif rounds.catalog.find_stream(name) is None:
-            continue  # of a join that no query has any more
+        elif rounds.catalog.find_relation(name) is None:
+            continue  # of a join or view that no query has any more
         stream = rounds.catalog.plan(name).stream if signature is None else signature_words(signature)
         found.append({"stream": stream, **facts, "structures": structures})
     return IndexExplanation(found)

@@ -110,7 +110,7 @@ def filter_facts(
     with rounds.lock:
         rounds.check_open()
         signature = _signature(rounds, stream)
-        name = rounds.catalog.stream(stream).name if signature is None else signature.name
+        name = rounds.catalog.relation(stream).name if signature is None else signature.name
         plan = rounds.catalog.plan(name)
         stage = dict(rounds.stages()).get(name.lower())
         last_round = rounds.last_round

@@ -48,7 +48,7 @@ from eddyline.model.queries import Properties, QueryState, is_alert
 from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, NO_TIME, Round
 from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, Window
 from eddyline.model.streams import LaneProgress, Stream, StreamProgress
-from eddyline.model.views import ViewFeed, ViewRelation
+from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation
 
 __all__ = [
     "AGE",
@@ -60,6 +60,8 @@ __all__ = [
     "NO_TIME",
     "OLDER",
     "ROW",
+    "TABLE_VIEW",
+    "VIEW",
     "Aggregate",
     "AlertKey",
     "AlertState",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from eddyline.model.shapes import Shape
 from eddyline.model.streams import Stream
 
+VIEW, TABLE_VIEW = "view", "table view"  # the source of a stream that is one: its rows come, or come and go
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewFeed:

@@ -316,6 +316,9 @@ class Audit:
         for query in queries:
             if query is None or query.state is not QueryState.RUNNING:
                 continue  # one that has come since, say
+            if any(self._rounds.catalog.find_stream(name) is None for name in query.shape.streams):
+                self._skip("a query that reads a view")
+                continue
             matches, results, components = _results_of(parts, query)
             yield _Chosen(query, matches, results, components, letters.get(query.id, np.empty(0, np.int64)))
 

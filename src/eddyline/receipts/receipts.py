@@ -20,6 +20,7 @@ from eddyline.delivery import Result
 from eddyline.durations import duration_text
 from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, home_of
 from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
+from eddyline.explain import refuse_views
 from eddyline.functions import UserFunction
 from eddyline.model import Column, Input, Round, Shape, UserCall, iso_time
 from eddyline.proof import (
@@ -102,6 +103,8 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             f"what query {query_id} was in round {number} is no longer known",
             hint="[engine.retention] sets how long earlier versions are retained (docs/pipeline.md).",
         )
+    with rounds.lock:
+        refuse_views(rounds, query.shape, "a receipt")
     body = {
         "format": FORMAT if query.shape.join is None else JOIN_FORMAT,
         "id": f"{number}-{arrival}-{query_id}",

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eddyline.errors import Span, UnsupportedError
+from eddyline.errors import NotBuiltError, Span, UnsupportedError
 from eddyline.expressions import call
 from eddyline.model import (
     AGE,
     BEHIND,
     OLDER,
+    TABLE_VIEW,
+    VIEW,
     Call,
     Clause,
     Column,
@@ -79,6 +81,8 @@ def retained_inputs(
 
     `reach` is what conditions say of event time; None: no times fulfil them.
     """
+    for entry in entries:
+        _refuse_unbuilt_view(entry)
     roles = [_table_role(at, entry, entries, keys, differences) for at, entry in enumerate(entries)]
     streams = [at for at, role in enumerate(roles) if role is None]
     windows: list[Window | None] = [None] * len(entries)
@@ -111,6 +115,23 @@ def retained_inputs(
     found = tuple(role for role in roles if role is not None)
     assert len(found) == len(entries), roles
     return RetainedInputs(found, tuple(windows), tuple(clauses), tuple(bounds))
+
+
+def _refuse_unbuilt_view(entry: JoinEntry) -> None:
+    """Refuse views that joins cannot read yet."""
+    stream, window = entry.stream, entry.input.window
+    if stream.source == TABLE_VIEW:
+        raise NotBuiltError(
+            f"joins with {stream.name}, a view over tables, are not built in this version",
+            span=entry.input.span,
+            hint="Join the table itself, with the conditions of the view.",
+        )
+    if stream.source == VIEW and window is not None and window.n_rows is not None:
+        raise NotBuiltError(
+            f"recent rows of {stream.name}, a view, are not built in this version",
+            span=entry.input.span,
+            hint=f"Write recent({stream.name}, INTERVAL 10 MINUTES), or bound it by event time.",
+        )
 
 
 def _is_of_event_time(entries: Sequence[JoinEntry], at: int, others: Sequence[int]) -> bool:

@@ -7,6 +7,7 @@ import { arrows, fill, h, icon, reconcile, setText, svg } from "./dom.js";
 import { restore, written } from "./edit.js";
 import { ago, percent, plural, setAgo, short, took, value, whole } from "./format.js";
 import { joinFacts } from "./joins.js";
+import { lineagePicture } from "./lineage.js";
 import { every, live } from "./live.js";
 import { attempt, card, confirm, COSTS, empty, errorNotice, facts, loading, refresher, sentence, setStatus, statusMark, toast } from "./parts.js";
 import { listAddress } from "./rules.js";
@@ -79,6 +80,7 @@ function page(main, first, stop) {
   const sql = h("div");
   const properties = h("div", { class: "chips" });
   const since = h("p", { class: "soft small" });
+  const lineage = h("div");
   const results = new Results(path, rule, signal);
   const alerts = h("ul", { class: "stack" });
   const alertNotice = h("div");
@@ -97,7 +99,7 @@ function page(main, first, stop) {
     notes,
     numbers,
     h("div", { class: "two" },
-      h("div", { class: "stack" }, card("SQL", {}, sql, properties, since), card("Results over three hours", {}, trend, trendScale), results.element),
+      h("div", { class: "stack" }, card("SQL", {}, sql, properties, since, lineage), card("Results over three hours", {}, trend, trendScale), results.element),
       h("div", { class: "stack" }, alertCard, card("Why rows did not match", { tools: [tryButton, refreshButton] }, whyNot), card("Cost, and what it shares", {}, cost))),
   );
   main.querySelector("h1").focus({ preventScroll: true });
@@ -165,7 +167,7 @@ function page(main, first, stop) {
   }
 
   const refreshWhyNot = refresher(whyNot, () => get(`${path}/why_not`, { last: 1000 }, stop), (found) => { nearestRow = found.nearest_row; fill(whyNot, whyNotParts(found)); }, { signal });
-  const refreshCost = refresher(cost, () => get(`${path}/explain`, null, stop), (found) => fill(cost, costParts(found, rule)), { signal });
+  const refreshCost = refresher(cost, () => get(`${path}/explain`, null, stop), (found) => { fill(lineage, lineagePicture(found.lineage, rule.name)); fill(cost, costParts(found, rule)); }, { signal });
 
   // ------------------------------------------------------------------------------------------- changes
 
