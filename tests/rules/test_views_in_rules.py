@@ -39,7 +39,10 @@ def test_rules_that_read_each_other_are_a_mistake_of_both(tmp_path):
     circle = "CREATE VIEW a AS SELECT sym FROM b;\nCREATE VIEW b AS SELECT sym FROM a;\n"
     with eddyline.open() as engine:
         found = plan(engine, written(tmp_path / "rules", circle))
-        assert [mistake.problem for mistake in found.mistakes] == ["there is no stream b", "there is no stream a"]
+        assert [mistake.problem for mistake in found.mistakes] == [
+            "there is no stream b",
+            "there is no stream a",
+        ]
 
 
 def test_a_changed_view_gives_its_readers_a_new_generation_in_the_same_version(tmp_path):
@@ -88,7 +91,9 @@ def test_rolling_back_brings_views_and_readers_back(tmp_path):
 
 
 def test_rolling_back_brings_joins_back(tmp_path):
-    join = "CREATE VIEW pairs AS SELECT a.sym, b.qty FROM trades a JOIN recent(trades, 5) b ON a.sym = b.sym;\n"
+    join = (
+        "CREATE VIEW pairs AS SELECT a.sym, b.qty FROM trades a JOIN recent(trades, 5) b ON a.sym = b.sym;\n"
+    )
     with eddyline.open(tmp_path / "home") as engine:
         apply_rules(engine, written(tmp_path / "rules", join))
         version = engine.version
