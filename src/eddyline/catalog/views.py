@@ -122,7 +122,7 @@ class Views:
             return []
         families = self._plans.families
         found = [i for s in self._plans.reads.get(name, {}) if s in families for i in families[s].ids()]
-        found += [i for i in self._queries.parked if name in self._read_by(i)]
+        found += [i for i, shape in self._parked_shapes() if name in _streams(shape)]
         return sorted(found)
 
     def with_readers(self, ids: Iterable[int]) -> list[int]:
@@ -168,12 +168,14 @@ class Views:
         inputs = (each for feed in relation.feeds for each in feed.shape.streams)
         return {stream for each in inputs for stream in self.base_streams(each)}
 
-    def _read_by(self, query_id: int) -> set[str]:
-        return {name.lower() for name in self._queries.registration(query_id).shape.streams}
+    def _parked_shapes(self) -> Iterator[tuple[int, Shape]]:
+        """The queries that do not run."""
+        return ((i, self._queries.registration(i).shape) for i in self._queries.parked)
 
     def _read_views(self) -> set[str]:
         """The views that some query reads, running or not."""
-        read = set(self._plans.reads).union(*map(self._read_by, self._queries.parked))
+        parked = {id(shape): shape for _, shape in self._parked_shapes()}
+        read = set(self._plans.reads).union(*map(_streams, parked.values()))
         return {name for name in read if self._find_stream(name) is None}
 
     # ----------------------------------------------------------------------------------------- changes
@@ -264,6 +266,10 @@ class _Relations(Protocol):
 
     def find_stream(self, name: str, /) -> Stream | None: ...
     def streams(self) -> list[Stream]: ...
+
+
+def _streams(shape: Shape) -> set[str]:
+    return set(map(str.lower, shape.streams))
 
 
 def relation_name(name: str, owner: str) -> str:
