@@ -98,6 +98,7 @@ VALUES: dict[str, list[Any]] = {  # of parameters and of fields of bodies, by na
     "after": ["0"],
     "before": ["1000"],
     "newest": ["1000"],
+    "cascade": ["true", "false"],
     "limit": ["1000"],
     "last": ["1000"],
     "page": ["1"],
