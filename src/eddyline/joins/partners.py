@@ -7,7 +7,7 @@ when the driver came, or as they were at its event time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from eddyline.joins.plan import Drivers, Needs, has_bit
 from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, cross_product
 from eddyline.joins.retention import near
+from eddyline.joins.shared_probes import RememberedHop
 from eddyline.joins.stem import Evaluate, Key, ProbeMatches, Stem
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
@@ -35,10 +36,11 @@ class WindowPartner:
     needs: tuple[Needs, ...]
     now_us: int
     n_counted: Callable[[Numbers], Numbers]  # by arrival number of a driver: rows of the stream up to it
+    shared_hop: RememberedHop | None = None  # that leads here, if other signatures have it too
 
     def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         if key:
-            return self._usable(self.stem.probe(key, values), drivers, of)
+            return self._usable(self._with_key(key, values, drivers.arrival[of]), drivers, of)
         rows = self.stem.numbers.every_row()
         if not len(rows):
             return ProbeMatches(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -51,6 +53,12 @@ class WindowPartner:
         return ProbeMatches(
             np.concatenate([each.probes for each in found]), np.concatenate([each.rows for each in found])
         )
+
+    def _with_key(self, key: Key, values: Sequence[pa.Array], arrival: Numbers) -> ProbeMatches:
+        """All rows that have the key, whatever window they are in."""
+        if self.shared_hop is None:
+            return self.stem.probe(key, values)
+        return self.shared_hop.find(arrival, lambda places: self.stem.probe(key, _some(values, places)))
 
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
         return _values(self, rows, expressions, self.evaluate)
@@ -90,7 +98,7 @@ class WindowPartner:
         )
         if in_window is not None:
             mask &= in_window
-        return found if mask.all() else ProbeMatches(found.probes[mask], rows[mask])
+        return found if mask.all() else replace(found, probes=found.probes[mask], rows=rows[mask])
 
 
 @dataclass(slots=True)
@@ -101,8 +109,16 @@ class TablePartner:
     evaluate: Evaluate
     is_as_of: bool  # they find it as it was at their event time
     meets_own: bool  # changes of the table itself drive, and see it with these changes already made
+    shared_hop: RememberedHop | None = None  # that leads here, if other signatures have it too
 
     def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
+        if self.shared_hop is None:
+            return self._probe(key, values, drivers, of)
+        return self.shared_hop.find(
+            drivers.arrival[of], lambda places: self._probe(key, _some(values, places), drivers, of[places])
+        )
+
+    def _probe(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         if self.is_as_of:
             return self.table.probe_as_of(key, values, drivers.time_us[of], drivers.arrival[of])
         return self.table.probe_at(key, values, drivers.arrival[of], includes_own=self.meets_own)
@@ -122,6 +138,12 @@ class TablePartner:
                 rows, drivers.time_us[of], drivers.arrival[of]
             )
         return PartnerMarks(self.table.arrival[rows], self.table.time_us[rows], visible_versions, none, none)
+
+
+def _some(values: Sequence[pa.Array], places: Numbers) -> Sequence[pa.Array]:
+    if len(places) == len(values[0]):
+        return values
+    return [each.take(pa.array(places)) for each in values]
 
 
 def _values(

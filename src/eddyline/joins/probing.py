@@ -78,6 +78,9 @@ class ProbeCounters:
     n_drivers: int = 0
     n_matched_drivers: int = 0  # of those, the ones with partners in every input
     n_probes: int = 0  # rows with which an input was probed
+    n_shared: int = (
+        0  # rows whose partners in an input an earlier probe of another signature, or of a sample, had found
+    )
     n_matches: int = 0  # partners found, before further conditions
     n_combinations: int = 0
 
@@ -182,8 +185,9 @@ class ProbeOrigin:
             entries = np.flatnonzero(is_alive[above.driver])
             of = above.driver[entries]
             values = partners[parent].values(above.row[entries], tree.parent_keys[place])
-        self.counters.n_probes += len(entries)
         found = partners[place].find(tree.child_keys[place], values, drivers, of)
+        self.counters.n_probes += len(entries) - found.n_shared
+        self.counters.n_shared += found.n_shared
         self.counters.n_matches += len(found.rows)
         return _Level(entries[found.probes], of[found.probes], found.rows)
 

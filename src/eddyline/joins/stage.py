@@ -33,6 +33,7 @@ from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, drivers_of
 from eddyline.joins.probe_origins import ProbeOrigins
 from eddyline.joins.probing import Partner, ProbeCounters, ProbeOrigin
 from eddyline.joins.retention import reaches
+from eddyline.joins.shared_probes import Hop, RememberedHop, SharedProbes, first_hop, meets_own, shared_hops
 from eddyline.joins.stem import Stem
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
@@ -75,6 +76,7 @@ class JoinStage:
         self.look_up: LookUp = _probe_it  # another way to look up a table, by signature, place and origin
         self._origins = ProbeOrigins(self.evaluate, policy, seed, clock)
         self._decisions = OuterDecisions()
+        self._shared_hops: frozenset[Hop] = frozenset()  # that several signatures begin with
         self._numbers = DerivedNumbers(0)  # of the rows that the running round derives
         self._built: set[str] = set()  # streams whose rows the running round has built
 
@@ -105,6 +107,9 @@ class JoinStage:
         self._decisions.keep(signatures)
         keys = {stream: self._origins.keys(inputs) for stream, inputs in plan.stored_inputs.items()}
         self.windows.adopt(plan, keys)
+        self._shared_hops = shared_hops(
+            plan.signatures, lambda each, place: self._origins.origin(each, place).tree
+        )
         for stream, table in self.tables.items():
             table.set_keys(self._origins.keys(plan.inputs.get(stream, ())))
             table.keep_history(0 if plan.is_probed_as_of(stream) else None)
@@ -159,6 +164,7 @@ class JoinStage:
             if stream in self.windows.stems and stream not in self._built:
                 self.windows.build(stream, rows, wanted_masks, round_)
             self._built.add(stream)
+        shared = SharedProbes(self._shared_hops, arrivals)
         for plan in self.plan.signatures:
             for place, entry in enumerate(plan.signature.inputs):
                 rows_of = arrivals.get(entry.stream.lower())
@@ -166,7 +172,7 @@ class JoinStage:
                     mask = share.of(wanted_masks[plan.name, place] & ~rows_of.batch.is_late)
                     if mask.any():
                         drivers = drivers_of(rows_of, np.flatnonzero(mask))
-                        joined = self._drive(plan, place, drivers, arrivals, progress, round_)
+                        joined = self._drive(plan, place, drivers, arrivals, progress, round_, shared)
                         if is_decided_at_once(plan.signature):
                             yield from self._decide_at_once(plan, drivers, joined, round_)
                         else:
@@ -180,13 +186,16 @@ class JoinStage:
         arrivals: Mapping[str, ArrivedRows],
         progress: RoundProgress,
         round_: Round,
+        shared: SharedProbes | None = None,
     ) -> Iterator[JoinedRows]:
+        tree = self._origins.origin(plan, origin).tree
         partners: dict[int, Partner] = {}
         counted: dict[int, Counter] = {}
         for place, entry in enumerate(plan.signature.inputs):
             counted[place] = _counter(entry.stream.lower(), arrivals, progress)
             if place != origin:
-                partners[place] = self._partner(plan, place, origin, counted[place], round_)
+                hop = shared.hop(first_hop(plan.signature, tree, place)) if shared is not None else None
+                partners[place] = self._partner(plan, place, origin, counted[place], round_, hop)
         for found in self._origins.origin(plan, origin).join(drivers, partners):
             first = self._numbers.take(len(found))
             yield joined_rows(plan, origin, drivers, partners, found, counted, round_, first)
@@ -242,24 +251,30 @@ class JoinStage:
         return unmatched_rows(plan, drivers, schema, self._numbers.take(len(drivers)))
 
     def _partner(
-        self, plan: SignaturePlan, place: int, origin: int, counter: Counter, round_: Round
+        self,
+        plan: SignaturePlan,
+        place: int,
+        origin: int,
+        counter: Counter,
+        round_: Round,
+        hop: RememberedHop | None,
     ) -> Partner:
-        entry, driving = plan.signature.inputs[place], plan.signature.inputs[origin]
-        stream = entry.stream.lower()
-        meets_own = place < origin or driving.role is Role.CURRENT  # what only drives comes last
+        entry = plan.signature.inputs[place]
+        stream, own = entry.stream.lower(), meets_own(plan.signature, origin, place)
         if entry.role.is_table:
-            table = TablePartner(self.tables[stream], self.evaluate, entry.role is Role.AS_OF, meets_own)
+            table = TablePartner(self.tables[stream], self.evaluate, entry.role is Role.AS_OF, own, hop)
             return self.look_up(plan.name, place, origin, table) or table
         return WindowPartner(
             self.windows.stems[stream],
             self.evaluate,
             origin,
-            meets_own,
+            own,
             self.windows.bit(stream, plan.name, place),
             plan.first_version,
             plan.grouped_needs[place],
             round_.now_us,
             counter,
+            hop,
         )
 
     def commit(self, progress: RoundProgress, round_: Round) -> int:

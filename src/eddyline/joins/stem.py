@@ -40,6 +40,7 @@ class ProbeMatches:
 
     probes: Ints  # ascending
     rows: Ints
+    n_shared: int = 0  # of the rows it was asked with: those whose partners an earlier probe had found
 
     def __len__(self) -> int:
         return len(self.probes)

@@ -1,0 +1,118 @@
+"""How much joins probe and list: what signatures have in common once, what is refuted early not at all. Counted, not timed."""
+
+from __future__ import annotations
+
+import pytest
+
+import eddyline.joins.shared_probes as shared_probes
+from eddyline.joins import ProbeCounters
+from tests.engine.join_lives import Life
+
+STREAMS = """
+    CREATE TABLE a (k INT, v INT);
+    CREATE TABLE b (k INT, v INT);
+    CREATE TABLE c (k INT, v INT);
+    CREATE TABLE d (k INT, v INT)
+"""
+
+
+def work(life: Life, stream: str) -> ProbeCounters:
+    """The work of all signatures, from the places at which they read a stream."""
+    stage, total = life.engine.rounds.flow.joins.stage, ProbeCounters()
+    for (name, place), origin in stage.origins.items():
+        if stage.plan.by_name[name].signature.inputs[place].stream == stream:
+            total.add(origin.counters)
+    return total
+
+
+@pytest.fixture
+def life():
+    made = Life(STREAMS)
+    yield made
+    made.check()
+    made.engine.close()
+
+
+# --------------------------------------------------------------------------------------------- shared first hops
+
+
+def test_signatures_with_the_same_first_hop_probe_it_once(life):
+    pair = "SELECT a.v, b.v AS w FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k"
+    life.query(pair, "two")
+    life.query(f"{pair} JOIN recent(c, 9) c ON b.v = c.k", "with_c")
+    life.query(f"{pair} JOIN recent(d, 9) d ON b.v = d.k", "with_d")
+    life.push(b=[(1, 5)], c=[(5, 0)], d=[(5, 0)])
+    life.push(a=[(1, 10), (2, 20), (3, 30)])
+    assert life.told("two") == [(10, 5)]
+    assert life.told("with_c") == [(10, 5)]
+    assert life.told("with_d") == [(10, 5)]
+    found = work(life, "a")
+    # three rows to b, once for all three; the one that has a partner to c and to d
+    assert (found.n_probes, found.n_shared) == (3 + 1 + 1, 2 * 3)
+
+
+def test_a_signature_that_wants_other_rows_probes_with_those_alone(life):
+    life.query("SELECT a.v FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k WHERE a.v < 30", "low")
+    life.query(
+        "SELECT a.v FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k JOIN recent(c, 9) c ON a.k = c.k WHERE a.v > 10",
+        "high",
+    )
+    life.push(b=[(1, 0), (2, 0), (3, 0)], c=[(1, 0), (2, 0), (3, 0)])
+    life.push(a=[(1, 10), (2, 20), (3, 30)])
+    assert life.told("low") == [(10,), (20,)]
+    assert life.told("high") == [(20,), (30,)]
+    found = work(life, "a")
+    # low: rows 10 and 20 to b; high: row 30 to b, and both of its rows to c
+    assert (found.n_probes, found.n_shared) == (2 + 1 + 2, 1)
+
+
+def test_both_places_of_a_self_join_share_their_probes(life):
+    life.query("SELECT x.v, y.v AS w FROM recent(a, 9) x JOIN recent(a, 9) y ON x.k = y.k", "self")
+    life.push(a=[(1, 10), (1, 20)])
+    assert sorted(life.told("self")) == [(10, 10), (10, 20), (20, 10), (20, 20)]
+    assert (work(life, "a").n_probes, work(life, "a").n_shared) == (2, 2)
+
+
+def test_windows_of_signatures_that_share_a_hop_stay_their_own(life):
+    life.query("SELECT a.v, b.v AS w FROM recent(a, 9) a JOIN recent(b, 1) b ON a.k = b.k", "newest")
+    life.query(
+        "SELECT a.v, b.v AS w FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k JOIN recent(c, 9) c ON a.k = c.k",
+        "all",
+    )
+    life.push(b=[(1, 5), (1, 6)], c=[(1, 0)])
+    life.query(
+        "SELECT a.v, b.v AS w FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k JOIN recent(d, 9) d ON a.k = d.k",
+        "later",
+    )
+    life.push(b=[(1, 7)], d=[(1, 0)])
+    life.push(a=[(1, 10)])
+    assert life.told("newest") == [(10, 7)]
+    assert sorted(life.told("all")) == [(10, 5), (10, 6), (10, 7)]
+    assert life.told("later") == [(10, 7)]  # it sees nothing of rounds before its own
+    assert work(life, "a").n_shared > 0
+
+
+def test_look_ups_of_a_table_are_shared_and_see_it_as_it_was_when_each_row_came():
+    life = Life(
+        "CREATE TABLE a (k INT, v INT); CREATE TABLE t (k INT PRIMARY KEY, v INT); CREATE TABLE c (k INT, v INT)"
+    )
+    life.query("SELECT a.v, t.v AS w FROM a JOIN t ON a.k = t.k", "plain")
+    life.query("SELECT a.v, t.v AS w FROM a JOIN t ON a.k = t.k JOIN recent(c, 9) c ON t.v = c.k", "more")
+    life.push(t=[(1, 5)], c=[(5, 0), (6, 0)])
+    life.push(a=[(1, 10)], t=[(1, 6)])
+    life.push(a=[(1, 20)])
+    assert life.told("plain") == life.told("more") == [(10, 5), (20, 6)]
+    assert (work(life, "a").n_probes, work(life, "a").n_shared) == (2 + 2, 2)
+    life.engine.close()
+
+
+def test_what_is_more_than_is_remembered_is_probed_again(life, monkeypatch):
+    monkeypatch.setattr(shared_probes, "MOST_REMEMBERED", 2)
+    pair = "SELECT a.v, b.v AS w FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k"
+    life.query(f"{pair} WHERE a.v < 20", "low")
+    life.query(f"{pair} JOIN recent(c, 9) c ON b.v = c.k", "with_c")
+    life.push(b=[(1, 5), (1, 6), (2, 7), (2, 8)], c=[(5, 0), (6, 0), (7, 0), (8, 0)])
+    life.push(a=[(1, 10), (2, 20)])
+    assert sorted(life.told("low")) == [(10, 5), (10, 6)]
+    assert sorted(life.told("with_c")) == [(10, 5), (10, 6), (20, 7), (20, 8)]
+    assert (work(life, "a").n_probes, work(life, "a").n_shared) == (1 + 1 + 4, 1)
