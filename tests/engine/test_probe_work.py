@@ -116,3 +116,54 @@ def test_what_is_more_than_is_remembered_is_probed_again(life, monkeypatch):
     assert sorted(life.told("low")) == [(10, 5), (10, 6)]
     assert sorted(life.told("with_c")) == [(10, 5), (10, 6), (20, 7), (20, 8)]
     assert (work(life, "a").n_probes, work(life, "a").n_shared) == (1 + 1 + 4, 1)
+
+
+# --------------------------------------------------------------------------------------------- cycles
+
+
+def test_a_cycle_lists_no_products_that_its_last_equality_refutes(life):
+    life.query(
+        "SELECT a.v, b.v AS bv, c.v AS cv FROM recent(a, 999) a JOIN recent(b, 999) b ON a.k = b.k "
+        "JOIN recent(c, 999) c ON a.v = c.k AND b.v = c.v",
+        "cycle",
+    )
+    life.push(b=[(1, n) for n in range(100)], c=[(7, 99 + n) for n in range(100)])
+    life.push(a=[(1, 7)])
+    assert life.told("cycle") == [(7, 99, 99)]
+    found = work(life, "a")
+    assert found.n_matches == 200
+    assert found.n_partial == 100 + 1  # not 100 partners of b with 100 of c each
+    assert found.n_combinations == 1
+
+
+def test_drivers_that_a_cycle_refutes_do_not_probe_further_inputs(life):
+    life.query(
+        "SELECT a.v FROM recent(a, 999) a JOIN recent(b, 999) b ON a.k = b.k "
+        "JOIN recent(c, 999) c ON a.v = c.k AND b.v = c.v JOIN recent(d, 999) d ON c.v = d.k",
+        "cycle",
+    )
+    life.push(b=[(1, 1), (2, 2)], c=[(7, 1), (7, 3)], d=[(1, 0), (3, 0)])
+    life.push(a=[(1, 7), (2, 7)])
+    assert life.told("cycle") == [(7,)]
+    # both rows to b and to c; then of the two partners in c the one that fits the row of b
+    assert work(life, "a").n_probes == 2 + 2 + 1
+
+
+def test_nulls_and_long_texts_close_no_cycle_they_should_not():
+    life = Life("".join(f"CREATE TABLE {name} (k INT, s STRING);" for name in "abc"))
+    life.query(
+        "SELECT b.s AS bs, c.s AS cs FROM recent(a, 99) a JOIN recent(b, 99) b ON a.k = b.k "
+        "JOIN recent(c, 99) c ON a.s = c.s AND b.k = c.k AND b.s = c.s",
+        "texts",
+    )
+    life.query(
+        "SELECT b.s AS bs, c.s AS cs FROM recent(a, 99) a JOIN recent(b, 99) b ON a.k = b.k "
+        "JOIN recent(c, 99) c ON length(a.s) = length(c.s) AND b.s = c.s",
+        "nulls",
+    )
+    long, longer = "a long text of one", "a long text of two"
+    life.push(b=[(1, long), (1, None), (1, longer)], c=[(1, longer), (1, None), (2, long)])
+    life.push(a=[(1, longer), (1, None)])
+    assert life.told("texts") == [(longer, longer)]
+    assert sorted(life.told("nulls")) == [(long, long), (longer, longer)]
+    life.engine.close()

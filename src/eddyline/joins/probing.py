@@ -24,9 +24,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.joins.join_tree import JoinTree
-from eddyline.joins.keys import same
 from eddyline.joins.plan import Drivers
 from eddyline.joins.probe_order import ProbeOrder
+from eddyline.joins.residuals import BoundValues, ValueIndex, has_counterpart, residual_comparisons
 from eddyline.joins.stem import Key, ProbeMatches
 from eddyline.model import Expression
 from eddyline.operators import Numbers
@@ -82,6 +82,7 @@ class ProbeCounters:
         0  # rows whose partners in an input an earlier probe of another signature, or of a sample, had found
     )
     n_matches: int = 0  # partners found, before further conditions
+    n_partial: int = 0  # combinations listed on the way, input by input; those of all inputs too
     n_combinations: int = 0
 
     def add(self, other: ProbeCounters) -> None:
@@ -152,14 +153,18 @@ class ProbeOrigin:
         levels: dict[int, _Level] = {}
         entered, passed = np.zeros(len(self.tree), np.int64), np.zeros(len(self.tree), np.int64)
         seconds = np.zeros(len(self.tree))
+        bound = BoundValues(self.tree.origin, drivers, partners, self.evaluate)
         for place in order:
             entered[place] = len(alive)
             began = self.clock()
             if len(alive):
                 levels[place] = level = self._step(place, alive, levels, drivers, partners)
                 alive = _distinct(level.driver, len(drivers))
+                passed[place] = len(alive)
+                if len(alive) and self.tree.residual:
+                    levels[place] = level = self._confirmed(place, levels, bound)
+                    alive = _distinct(level.driver, len(drivers))
             seconds[place] = self.clock() - began
-            passed[place] = len(alive)
         self.order.learn(order, entered, passed, seconds)
         return alive, levels
 
@@ -191,6 +196,17 @@ class ProbeOrigin:
         self.counters.n_matches += len(found.rows)
         return _Level(entries[found.probes], of[found.probes], found.rows)
 
+    def _confirmed(self, place: int, levels: dict[int, _Level], bound: BoundValues) -> _Level:
+        """Partners in an input that residual equalities with inputs bound before it may leave."""
+        level = levels[place]
+        for each in residual_comparisons(self.tree, place, levels):
+            other = levels[each.other]
+            own = bound.of(place, level.row, each.own)
+            theirs = bound.of(each.other, other.row, each.theirs)
+            mask = has_counterpart(own, level.driver, theirs, other.driver)
+            level = _Level(level.parent[mask], level.driver[mask], level.row[mask])
+        return level
+
     # ----------------------------------------------------------------------------------------- output
 
     def _expand(
@@ -203,13 +219,14 @@ class ProbeOrigin:
     ) -> Iterator[Combinations]:
         if not len(alive):
             return
+        bound = BoundValues(self.tree.origin, drivers, partners, self.evaluate)
+        indexes: dict[int, ValueIndex] = {}
         totals = np.cumsum(self._totals(alive, levels, order, len(drivers)))
         first = 0
         while first < len(alive):
             before = int(totals[first - 1]) if first else 0
             stop = max(first + 1, int(np.searchsorted(totals, before + MOST_COMBINATIONS, side="right")))
-            found = self._combinations(alive[first:stop], levels, order)
-            found = self._checked_combinations(found, drivers, partners)
+            found = self._combinations(alive[first:stop], levels, order, bound, indexes)
             if len(found):
                 yield found
             first = stop
@@ -228,37 +245,39 @@ class ProbeOrigin:
         return ways[tree.origin][alive]
 
     def _combinations(
-        self, drivers: Numbers, levels: dict[int, _Level], order: Sequence[int]
+        self,
+        drivers: Numbers,
+        levels: dict[int, _Level],
+        order: Sequence[int],
+        bound: BoundValues,
+        indexes: dict[int, ValueIndex],
     ) -> Combinations:
+        """All that these drivers make; `indexes` are by input and hold for all drivers."""
         tree = self.tree
         entries = {tree.origin: drivers}  # by input: which of its partners each combination has
         for place in order:
             level, above = levels[place], entries[tree.parents[place]]
-            low = np.searchsorted(level.parent, above, side="left")
-            counts = np.searchsorted(level.parent, above, side="right") - low
-            again = np.repeat(np.arange(len(above)), counts)
-            within = np.arange(len(again)) - np.repeat(np.cumsum(counts) - counts, counts)
+            comparisons = residual_comparisons(tree, place, entries) if tree.residual else []
+            if comparisons:
+                if place not in indexes:
+                    own = [bound.of(place, level.row, each.own) for each in comparisons]
+                    indexes[place] = ValueIndex(level.parent, own)
+                theirs = [
+                    bound.of(each.other, levels[each.other].row[entries[each.other]], each.theirs)
+                    for each in comparisons
+                ]
+                again, below = indexes[place].find(above, theirs)
+            else:
+                low = np.searchsorted(level.parent, above, side="left")
+                counts = np.searchsorted(level.parent, above, side="right") - low
+                again = np.repeat(np.arange(len(above)), counts)
+                within = np.arange(len(again)) - np.repeat(np.cumsum(counts) - counts, counts)
+                below = low[again] + within
             entries = {which: each[again] for which, each in entries.items()}
-            entries[place] = low[again] + within
+            entries[place] = below
+            self.counters.n_partial += len(below)
         rows = {place: levels[place].row[entries[place]] for place in order}
         return Combinations({tree.origin: entries[tree.origin], **rows})
-
-    def _checked_combinations(
-        self, found: Combinations, drivers: Drivers, partners: dict[int, Partner]
-    ) -> Combinations:
-        """Those for which equalities that no probe has checked hold, too."""
-        for key in self.tree.residual:
-            sides = []
-            for place in (key.left, key.right):
-                rows = found.rows[place]
-                if place == self.tree.origin:
-                    sides.append([self.evaluate(key.side(place), drivers.rows.take(pa.array(rows)))])
-                else:
-                    sides.append(partners[place].values(rows, [key.side(place)]))
-            everything = np.arange(len(found))
-            equal_places = np.flatnonzero(same(sides[0], everything, sides[1], everything))
-            found = Combinations({place: rows[equal_places] for place, rows in found.rows.items()})
-        return found
 
 
 def cross_product(n_values: int, rows: Numbers) -> ProbeMatches:
