@@ -131,6 +131,9 @@ class Known:
         found = np.flatnonzero(values[0].to_numpy())
         return ProbeMatches(found, np.zeros(len(found), np.int64))
 
+    def find_first(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
+        return self.find(key, values, drivers, of)
+
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
         raise AssertionError("nothing is probed with rows of a leaf")
 

@@ -6,7 +6,7 @@ import pytest
 
 import eddyline.joins.shared_probes as shared_probes
 from eddyline.joins import ProbeCounters
-from tests.engine.join_lives import Life
+from tests.engine.join_lives import Life, at
 
 STREAMS = """
     CREATE TABLE a (k INT, v INT);
@@ -167,3 +167,50 @@ def test_nulls_and_long_texts_close_no_cycle_they_should_not():
     assert life.told("texts") == [(longer, longer)]
     assert sorted(life.told("nulls")) == [(long, long), (longer, longer)]
     life.engine.close()
+
+
+# --------------------------------------------------------------------------------------------- where one partner is enough
+
+
+def test_rows_of_a_left_anti_join_that_time_decides_stop_at_their_first_partner():
+    life = Life("CREATE TABLE a (k INT, ts TIMESTAMP) TBLPROPERTIES (time='ts'); "
+                "CREATE TABLE b (k INT, ts TIMESTAMP) TBLPROPERTIES (time='ts')")  # fmt: skip
+    life.query(
+        "SELECT a.k FROM a LEFT ANTI JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 SECONDS",
+        "alone",
+    )
+    life.push(b=[(1, at(5))] * 1000)
+    life.push(a=[(1, at(4)), (2, at(4))])
+    found = work(life, "a")
+    assert (found.n_matches, found.n_matched_drivers) == (1, 1)
+    assert found.n_looked_at <= 4
+    life.push(a=[(9, at(60))], b=[(9, at(60))])
+    assert life.told("alone") == [(2,)]
+    life.engine.close()
+
+
+def test_a_left_anti_join_with_a_table_by_its_key_alone_takes_one_row_of_it():
+    life = Life("CREATE TABLE a (k INT, v INT); CREATE TABLE t (id INT PRIMARY KEY, k INT, v INT)")
+    life.query("SELECT a.v FROM a LEFT ANTI JOIN t ON a.k = t.k", "alone")
+    life.push(t=[(n, 1, n) for n in range(100)])
+    life.push(a=[(1, 10), (2, 20)])
+    assert life.told("alone") == [(20,)]
+    assert work(life, "a").n_combinations == 1
+    life.query("SELECT a.v FROM a LEFT ANTI JOIN t ON a.k = t.k AND t.v > 90", "above")
+    life.push(a=[(1, 30)])
+    assert (life.told("alone"), life.told("above")) == ([(20,)], [])
+    assert work(life, "a").n_combinations == 1 + 100  # which of them are above 90 the filters decide
+    life.engine.close()
+
+
+def test_sampled_rows_stop_at_their_first_partner(life):
+    life.query(
+        "SELECT a.v FROM recent(a, 9) a JOIN recent(b, 999) b ON a.k = b.k JOIN recent(c, 999) c ON a.k = c.k",
+        "star",
+    )
+    life.push(b=[(1, 0)] * 100, c=[(2, 0)] * 100)
+    life.push(a=[(1, 0)] * 1000)
+    found = work(life, "a")
+    n_sampled = (found.n_probes - 2 * 1000) // 2  # of rows that all probe b and then c
+    assert n_sampled > 0
+    assert found.n_looked_at == 100 * 1000 + 4 * n_sampled

@@ -90,7 +90,7 @@ class Joins:
     def begin(self, plan: JoinPlan, numbers: DerivedNumbers) -> None:
         """A round begins that was planned with this version; a newer one may have been adopted since."""
         self._plan, self._letters, self._arrived = plan, [], set()
-        self.stage.begin(numbers)
+        self.stage.begin(numbers, is_planned=plan is self.stage.plan)
 
     def inputs(self, relation: str) -> list[OperatorInput]:
         return [(each.name, place) for each, place in self._plan.inputs.get(relation, ())]

@@ -85,7 +85,19 @@ def signature_plan(
         tuple(map(frozenset, columns)),
         tuple(map(frozenset, marks)),
         tuple(tuple(each) for each in needs),
+        _needs_one(
+            signature, [shape for shape, segments in plan.by_shape.items() if any(s.n_live for s in segments)]
+        ),
     )
+
+
+def _needs_one(signature: Signature, shapes: Iterable[Shape]) -> bool:
+    """Whether any one row of a table is enough to refute a row of input 0: no query says more of a match than the key."""
+    roles = [entry.role for entry in signature.inputs]
+    if signature.outer != "left anti" or roles[0].is_table or roles[1] is not Role.TABLE:
+        return False
+    conditions = [shape.join.on for shape in shapes if shape.join is not None]
+    return not any(on.clauses or on.never for on in conditions)
 
 
 def _needs(shape: Shape, first_version: int) -> Iterable[tuple[int, Need]]:

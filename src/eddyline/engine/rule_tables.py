@@ -80,6 +80,9 @@ class RulePartner:
         is_current = table.is_current_at(found, drivers.arrival[of][probes])
         return ProbeMatches(probes[is_current], found[is_current])
 
+    def find_first(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
+        return self.find(key, values, drivers, of).first_of_each()
+
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
         return self.inner.values(rows, expressions)
 

@@ -26,6 +26,7 @@ from eddyline.kernels import (
     add_up,
     count_buckets,
     find_pairs,
+    find_some_pairs,
     link_pairs,
     pair_up,
     place_pairs,
@@ -255,6 +256,30 @@ class KeyIndex:
             probes, rows = _longer(probes, n_found), _longer(rows, n_found)
         if n:
             self._matches_per_probe = n_found / n
+        return probes[:n_found], rows[:n_found]
+
+    def find_some(
+        self, codes: Codes, present: PresentRows, *, n_skipped: int, most: int
+    ) -> tuple[Ints, Ints]:
+        """Like `find`, for each code at most so many pairs behind those that are skipped, the newest first."""
+        room = len(codes) * most
+        probes, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+        n_found = find_some_pairs(
+            codes.codes if codes.codes.flags.writeable else codes.codes.copy(),
+            _NONE if codes.is_null is None else codes.is_null,
+            n_skipped,
+            most,
+            self._table,
+            self._ring,
+            self._ring_shift,
+            self._heads,
+            self._behind,
+            present.first,
+            present.mask,
+            present.origin,
+            probes,
+            rows,
+        )
         return probes[:n_found], rows[:n_found]
 
     # ------------------------------------------------------------------------------------------- looking

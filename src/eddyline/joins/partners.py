@@ -22,6 +22,9 @@ from eddyline.joins.version_chains import ALWAYS
 from eddyline.model import Column, Expression
 from eddyline.operators import Numbers
 
+FIRST_TRIES = 4  # rows that are compared at first where one is enough; as many times more each time none of them will do
+_NO_ROW = -1
+
 
 @dataclass(slots=True)
 class WindowPartner:
@@ -51,8 +54,27 @@ class WindowPartner:
             some = self._usable(cross_product(len(some_drivers), rows), drivers, some_drivers)
             found.append(ProbeMatches(some.probes + first, some.rows))
         return ProbeMatches(
-            np.concatenate([each.probes for each in found]), np.concatenate([each.rows for each in found])
+            np.concatenate([each.probes for each in found]),
+            np.concatenate([each.rows for each in found]),
+            n_looked_at=len(of) * len(rows),
         )
+
+    def find_first(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
+        if not key or self.shared_hop is not None:
+            return self.find(key, values, drivers, of).first_of_each()
+        first = np.full(len(of), _NO_ROW, np.int64)
+        open_places, n_skipped, most, n_looked_at = np.arange(len(of)), 0, FIRST_TRIES, 0
+        while len(open_places):
+            some, has_more = self.stem.probe_some(
+                key, _some(values, open_places), n_skipped=n_skipped, most=most
+            )
+            n_looked_at += some.n_looked_at or 0
+            found = self._usable(some, drivers, of[open_places]).first_of_each()
+            first[open_places[found.probes]] = found.rows
+            open_places = open_places[has_more & (first[open_places] == _NO_ROW)]
+            n_skipped, most = n_skipped + most, FIRST_TRIES * most
+        probes = np.flatnonzero(first != _NO_ROW)
+        return ProbeMatches(probes, first[probes], n_looked_at=n_looked_at)
 
     def _with_key(self, key: Key, values: Sequence[pa.Array], arrival: Numbers) -> ProbeMatches:
         """All rows that have the key, whatever window they are in."""
@@ -86,6 +108,7 @@ class WindowPartner:
         mask = came <= latest if self.meets_own else came < latest
         mask &= has_bit(stored.wants, self.bit, rows)
         mask &= stored.version[rows] >= self.first_version
+        n_looked_at = len(rows) if found.n_looked_at is None else found.n_looked_at
         n_rows = any(need.n_rows is not None for need in self.needs)
         behind = self.n_counted(latest) - stored.position[rows] if n_rows else rows
         in_window = near(
@@ -98,7 +121,7 @@ class WindowPartner:
         )
         if in_window is not None:
             mask &= in_window
-        return found if mask.all() else replace(found, probes=found.probes[mask], rows=rows[mask])
+        return replace(found, probes=found.probes[mask], rows=rows[mask], n_looked_at=n_looked_at)
 
 
 @dataclass(slots=True)
@@ -117,6 +140,9 @@ class TablePartner:
         return self.shared_hop.find(
             drivers.arrival[of], lambda places: self._probe(key, _some(values, places), drivers, of[places])
         )
+
+    def find_first(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
+        return self.find(key, values, drivers, of).first_of_each()
 
     def _probe(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         if self.is_as_of:

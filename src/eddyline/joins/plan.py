@@ -86,6 +86,7 @@ class SignaturePlan:
     columns: tuple[frozenset[str], ...]  # per input, of its own stream, for results and conditions
     marks: tuple[frozenset[str], ...]  # per input
     needs: tuple[tuple[Need, ...], ...]  # per input; () for those that are not kept
+    needs_one: bool = False  # whichever row of input 1 has the key of a row of input 0, all queries ask only whether there is one
 
     @property
     def name(self) -> str:

@@ -51,6 +51,9 @@ class Partner(Protocol):
     def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         """Rows that match `values` and may join: value k was asked for by driver `of[k]`. Pairs by value, ascending."""
 
+    def find_first(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
+        """One row of those that `find` gives for each value, where only it matters whether there is any."""
+
     def values(self, rows: Numbers, expressions: Sequence[Expression]) -> list[pa.Array]:
         """What expressions over the input's columns give on some of its rows."""
 
@@ -81,6 +84,7 @@ class ProbeCounters:
     n_shared: int = (
         0  # rows whose partners in an input an earlier probe of another signature, or of a sample, had found
     )
+    n_looked_at: int = 0  # rows that were compared to find partners
     n_matches: int = 0  # partners found, before further conditions
     n_partial: int = 0  # combinations listed on the way, input by input; those of all inputs too
     n_combinations: int = 0
@@ -110,15 +114,17 @@ class ProbeOrigin:
     clock: Callable[[], float] = time.perf_counter
     counters: ProbeCounters = field(default_factory=ProbeCounters)
 
-    def join(self, drivers: Drivers, partners: dict[int, Partner]) -> Iterator[Combinations]:
-        """All combinations of these drivers, some at a time."""
+    def join(
+        self, drivers: Drivers, partners: dict[int, Partner], *, needs_one: bool = False
+    ) -> Iterator[Combinations]:
+        """All combinations of these drivers, some at a time; of two inputs one for each driver, if that is enough."""
         self.counters.n_drivers += len(drivers)
         for piece in self._pieces(drivers):
             some = drivers if len(piece) == len(drivers) else drivers.take(piece)
             first = int(piece[0])
             self._profile(some, partners)
             order = self.order.order(len(some))
-            alive, levels = self._probe(some, partners, order)
+            alive, levels = self._probe(some, partners, order, needs_one=needs_one)
             self.counters.n_matched_drivers += len(alive)
             for found in self._expand(alive, levels, order, some, partners):
                 found.rows[self.tree.origin] += first
@@ -141,12 +147,13 @@ class ProbeOrigin:
         matched[:, self.tree.origin] = True
         levels: dict[int, _Level] = {}
         for place in self.tree.first_order:
-            levels[place] = self._step(place, np.arange(n), levels, some, partners)
+            is_leaf = not self.tree.children[place]
+            levels[place] = self._step(place, np.arange(n), levels, some, partners, needs_one=is_leaf)
             matched[levels[place].driver, place] = True
         self.order.profile(matched)
 
     def _probe(
-        self, drivers: Drivers, partners: dict[int, Partner], order: Sequence[int]
+        self, drivers: Drivers, partners: dict[int, Partner], order: Sequence[int], *, needs_one: bool
     ) -> tuple[Numbers, dict[int, _Level]]:
         """The drivers that found partners everywhere, and those partners."""
         alive = np.arange(len(drivers))
@@ -158,7 +165,8 @@ class ProbeOrigin:
             entered[place] = len(alive)
             began = self.clock()
             if len(alive):
-                levels[place] = level = self._step(place, alive, levels, drivers, partners)
+                level = self._step(place, alive, levels, drivers, partners, needs_one=needs_one)
+                levels[place] = level
                 alive = _distinct(level.driver, len(drivers))
                 passed[place] = len(alive)
                 if len(alive) and self.tree.residual:
@@ -175,8 +183,10 @@ class ProbeOrigin:
         levels: dict[int, _Level],
         drivers: Drivers,
         partners: dict[int, Partner],
+        *,
+        needs_one: bool = False,
     ) -> _Level:
-        """Probe one input with the rows its parent has for drivers that are alive."""
+        """Probe one input with the rows its parent has for drivers that are alive; one partner of each may be enough."""
         tree = self.tree
         parent = tree.parents[place]
         if parent == tree.origin:
@@ -190,7 +200,9 @@ class ProbeOrigin:
             entries = np.flatnonzero(is_alive[above.driver])
             of = above.driver[entries]
             values = partners[parent].values(above.row[entries], tree.parent_keys[place])
-        found = partners[place].find(tree.child_keys[place], values, drivers, of)
+        find = partners[place].find_first if needs_one else partners[place].find
+        found = find(tree.child_keys[place], values, drivers, of)
+        self.counters.n_looked_at += len(found) if found.n_looked_at is None else found.n_looked_at
         self.counters.n_probes += len(entries) - found.n_shared
         self.counters.n_shared += found.n_shared
         self.counters.n_matches += len(found.rows)

@@ -79,6 +79,7 @@ class JoinStage:
         self._shared_hops: frozenset[Hop] = frozenset()  # that several signatures begin with
         self._numbers = DerivedNumbers(0)  # of the rows that the running round derives
         self._built: set[str] = set()  # streams whose rows the running round has built
+        self._is_planned = False  # the running round has the queries of `plan` and no others
 
     @property
     def stems(self) -> Mapping[str, Stem]:
@@ -142,10 +143,11 @@ class JoinStage:
 
     # ----------------------------------------------------------------------------------------- a round
 
-    def begin(self, numbers: DerivedNumbers) -> None:
-        """A round begins, in which derived rows get these numbers."""
+    def begin(self, numbers: DerivedNumbers, *, is_planned: bool = False) -> None:
+        """A round begins, in which derived rows get these numbers; whether it was planned with the plan adopted last."""
         self._numbers = numbers
         self._built = set()
+        self._is_planned = is_planned
         self.windows.begin()
 
     def push(
@@ -172,8 +174,19 @@ class JoinStage:
                     mask = share.of(wanted_masks[plan.name, place] & ~rows_of.batch.is_late)
                     if mask.any():
                         drivers = drivers_of(rows_of, np.flatnonzero(mask))
-                        joined = self._drive(plan, place, drivers, arrivals, progress, round_, shared)
-                        if is_decided_at_once(plan.signature):
+                        at_once = is_decided_at_once(plan.signature)
+                        joined = self._drive(
+                            plan,
+                            place,
+                            drivers,
+                            arrivals,
+                            progress,
+                            round_,
+                            shared,
+                            # the rows that a match refutes are known when time decides
+                            is_counted_only=plan.signature.outer == "left anti" and not at_once,
+                        )
+                        if at_once:
                             yield from self._decide_at_once(plan, drivers, joined, round_)
                         else:
                             yield from joined
@@ -187,8 +200,11 @@ class JoinStage:
         progress: RoundProgress,
         round_: Round,
         shared: SharedProbes | None = None,
+        *,
+        is_counted_only: bool = False,
     ) -> Iterator[JoinedRows]:
         tree = self._origins.origin(plan, origin).tree
+        needs_one = is_counted_only or (plan.needs_one and self._is_planned)
         partners: dict[int, Partner] = {}
         counted: dict[int, Counter] = {}
         for place, entry in enumerate(plan.signature.inputs):
@@ -196,7 +212,9 @@ class JoinStage:
             if place != origin:
                 hop = shared.hop(first_hop(plan.signature, tree, place)) if shared is not None else None
                 partners[place] = self._partner(plan, place, origin, counted[place], round_, hop)
-        for found in self._origins.origin(plan, origin).join(drivers, partners):
+        for found in self._origins.origin(plan, origin).join(drivers, partners, needs_one=needs_one):
+            if is_counted_only:
+                continue
             first = self._numbers.take(len(found))
             yield joined_rows(plan, origin, drivers, partners, found, counted, round_, first)
 

@@ -12,7 +12,7 @@ do not change when the oldest rows leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.joins.key_index import KeyIndex
-from eddyline.joins.keys import can_be_hashed, codes_of, same
+from eddyline.joins.keys import Codes, can_be_hashed, codes_of, same
 from eddyline.joins.row_numbers import RowNumbers
 from eddyline.joins.stem_rows import ColumnName, StemRows, StoredRows
 from eddyline.model import Column as ColumnOf
@@ -41,9 +41,15 @@ class ProbeMatches:
     probes: Ints  # ascending
     rows: Ints
     n_shared: int = 0  # of the rows it was asked with: those whose partners an earlier probe had found
+    n_looked_at: int | None = None  # rows that were compared to find them; None: only these
 
     def __len__(self) -> int:
         return len(self.probes)
+
+    def first_of_each(self) -> ProbeMatches:
+        """One pair of each probe that has any."""
+        is_first = np.diff(self.probes, prepend=-1) > 0
+        return replace(self, probes=self.probes[is_first], rows=self.rows[is_first])
 
 
 class Stem:
@@ -178,6 +184,26 @@ class Stem:
         """The rows whose key equals that of a row of these columns; those of one probe in no particular order."""
         codes = codes_of(arrays)
         probes, rows = self._indexes[key].find(codes, self.numbers.present_rows)
+        return self._same(key, arrays, codes, probes, rows)
+
+    def probe_some(
+        self, key: Key, arrays: Sequence[pa.Array], *, n_skipped: int, most: int
+    ) -> tuple[ProbeMatches, Mask]:
+        """Like `probe`, at most so many rows of each probe, the newest first, behind those that are skipped.
+
+        Also for which probes there may be more.
+        """
+        codes = codes_of(arrays)
+        probes, rows = self._indexes[key].find_some(
+            codes, self.numbers.present_rows, n_skipped=n_skipped, most=most
+        )
+        has_more = np.bincount(probes, minlength=len(codes)) == most
+        return replace(self._same(key, arrays, codes, probes, rows), n_looked_at=len(rows)), has_more
+
+    def _same(
+        self, key: Key, arrays: Sequence[pa.Array], codes: Codes, probes: Ints, rows: Ints
+    ) -> ProbeMatches:
+        """Of pairs with equal codes those with equal values."""
         if not codes.is_exact and len(rows):
             values = [self._value(expression, rows) for expression in key]
             is_same = same(arrays, probes, values, np.arange(len(rows)))

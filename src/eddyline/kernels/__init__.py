@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         add_up,
         count_buckets,
         find_pairs,
+        find_some_pairs,
         link_pairs,
         pair_up,
         place_pairs,
@@ -133,6 +134,7 @@ else:
     add_up = Deferred("join_index", "add_up")
     count_buckets = Deferred("join_index", "count_buckets")
     find_pairs = Deferred("join_index", "find_pairs")
+    find_some_pairs = Deferred("join_index", "find_some_pairs")
     link_pairs = Deferred("join_index", "link_pairs")
     pair_up = Deferred("join_index", "pair_up")
     place_pairs = Deferred("join_index", "place_pairs")
@@ -235,6 +237,7 @@ __all__ = [
     "find_owners",
     "find_pairs",
     "find_records",
+    "find_some_pairs",
     "float_places",
     "gather_bytes",
     "gather_rows",

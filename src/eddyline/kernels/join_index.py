@@ -241,6 +241,61 @@ def find_pairs(
     return n_found, len(codes)
 
 
+@kernel
+def find_some_pairs(
+    codes: Ints,
+    is_null: Mask,
+    n_skipped: int,
+    most: int,
+    segments: Ints,
+    ring: Ints,
+    ring_shift: int,
+    heads: Offsets,
+    behind: Offsets,
+    first: int,
+    is_held: Mask,
+    origin: int,
+    probes: Ints,
+    rows: Ints,
+) -> int:
+    """Like `find_pairs`, for each code at most so many pairs behind those that are skipped, the newest first; returns how many.
+
+    There is room for `most` pairs of each code.
+    """
+    n_segments, none_null, all_held, n_found = len(segments), len(is_null) == 0, len(is_held) == 0, 0
+    for k in range(len(codes)):
+        if not none_null and is_null[k]:
+            continue
+        code, bits, n_seen = codes[k], _hash(codes[k]), 0
+        at = heads[np.int64(bits >> np.uint64(ring_shift))]
+        while at != NO_PAIR and n_seen < n_skipped + most:
+            row = ring[2 * at + 1]
+            if ring[2 * at] == code and row >= first and (all_held or is_held[row - origin]):
+                if n_seen >= n_skipped:
+                    probes[n_found], rows[n_found] = k, row - first
+                    n_found += 1
+                n_seen += 1
+            at = behind[at]
+        for s in range(n_segments - 1, -1, -1):
+            bucket = np.int64(bits >> np.uint64(segments[s, SEGMENT_SHIFT]))
+            start = np.int64(_int32_at(segments[s, SEGMENT_OFFSETS], bucket))
+            place = np.int64(_int32_at(segments[s, SEGMENT_OFFSETS], bucket + 1))
+            address = segments[s, SEGMENT_PAIRS]
+            while place > start and n_seen < n_skipped + most:
+                place -= 1
+                row = _int64_at(address, 2 * place + 1)
+                if (
+                    _int64_at(address, 2 * place) == code
+                    and row >= first
+                    and (all_held or is_held[row - origin])
+                ):
+                    if n_seen >= n_skipped:
+                        probes[n_found], rows[n_found] = k, row - first
+                        n_found += 1
+                    n_seen += 1
+    return n_found
+
+
 def warm_up() -> None:
     """Compile every kernel here, or load it from the cache, for the arrays that callers give."""
     codes, none = np.zeros(1, np.int64), np.empty(0, dtype=bool)
@@ -255,4 +310,7 @@ def warm_up() -> None:
     link_pairs(pairs, 0, 0, 63, heads, behind)
     segments = np.array([[offsets.ctypes.data, placed.ctypes.data, 63]], np.int64)
     find_pairs(codes, none, 0, segments, pairs, 63, heads, behind, 0, none, 0, codes.copy(), codes.copy(), 0)
+    find_some_pairs(
+        codes, none, 0, 1, segments, pairs, 63, heads, behind, 0, none, 0, codes.copy(), codes.copy()
+    )
     unlink_pairs(pairs, 0, n, 63, heads, behind)
