@@ -6,7 +6,7 @@ kept nor joined there. Outer joins have two more: what makes a match, and what i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.catalog import Catalog
 from eddyline.filters import is_dear
-from eddyline.joins import JoinPlan, Need, SignaturePlan
+from eddyline.joins import JoinPlan, Need, RangeKey, SignaturePlan, range_keys
 from eddyline.model import (
     AGE,
     BEHIND,
@@ -80,15 +80,24 @@ def signature_plan(
             first = min(int(each.min()) for each in since)
             for at, need in _needs(shape, first):
                 needs[at][need] = None
+    live = [shape for shape, segments in plan.by_shape.items() if any(s.n_live for s in segments)]
     return SignaturePlan(
         signature,
         tuple(map(frozenset, columns)),
         tuple(map(frozenset, marks)),
         tuple(tuple(each) for each in needs),
-        _needs_one(
-            signature, [shape for shape, segments in plan.by_shape.items() if any(s.n_live for s in segments)]
-        ),
+        _ranges(signature, live),
+        _needs_one(signature, live),
     )
+
+
+def _ranges(signature: Signature, shapes: Sequence[Shape]) -> tuple[RangeKey, ...]:
+    """The comparisons of two inputs that all queries have; of an outer join other conditions make a match."""
+    if signature.outer or not shapes:
+        return ()
+    first, *others = [shape.condition.clauses for shape in shapes]
+    common = [clause for clause in first if all(clause in clauses for clauses in others)]
+    return range_keys(len(signature), common)
 
 
 def _needs_one(signature: Signature, shapes: Iterable[Shape]) -> bool:

@@ -16,6 +16,7 @@ from eddyline.joins.plan import (
     SignaturePlan,
 )
 from eddyline.joins.probing import PartnerMarks, ProbeCounters
+from eddyline.joins.ranges import RangeKey, range_keys
 from eddyline.joins.rules_index import RuleForm, Rules, rule_form
 from eddyline.joins.stage import JoinStage
 from eddyline.joins.stem import Evaluate, Key, ProbeMatches
@@ -38,6 +39,7 @@ __all__ = [
     "PartnerMarks",
     "ProbeCounters",
     "ProbeMatches",
+    "RangeKey",
     "RuleForm",
     "Rules",
     "SignaturePlan",
@@ -46,5 +48,6 @@ __all__ = [
     "TablePartner",
     "UndecidedRows",
     "can_drive",
+    "range_keys",
     "rule_form",
 ]

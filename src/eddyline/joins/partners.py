@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from eddyline.joins.plan import Drivers, Needs, has_bit
 from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, cross_product
+from eddyline.joins.ranges import RangeProbe
 from eddyline.joins.retention import near
 from eddyline.joins.shared_probes import RememberedHop
 from eddyline.joins.stem import Evaluate, Key, ProbeMatches, Stem
@@ -40,10 +41,13 @@ class WindowPartner:
     now_us: int
     n_counted: Callable[[Numbers], Numbers]  # by arrival number of a driver: rows of the stream up to it
     shared_hop: RememberedHop | None = None  # that leads here, if other signatures have it too
+    range_probe: RangeProbe | None = None  # where no equality leads here
 
     def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         if key:
             return self._usable(self._with_key(key, values, drivers.arrival[of]), drivers, of)
+        if self.range_probe is not None:
+            return self._in_range(self.range_probe, drivers, of)
         rows = self.stem.numbers.every_row()
         if not len(rows):
             return ProbeMatches(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -53,11 +57,22 @@ class WindowPartner:
             some_drivers = of[first : first + step]
             some = self._usable(cross_product(len(some_drivers), rows), drivers, some_drivers)
             found.append(ProbeMatches(some.probes + first, some.rows))
-        return ProbeMatches(
-            np.concatenate([each.probes for each in found]),
-            np.concatenate([each.rows for each in found]),
-            n_looked_at=len(of) * len(rows),
-        )
+        return _together(found, n_looked_at=len(of) * len(rows))
+
+    def _in_range(self, probe: RangeProbe, drivers: Drivers, of: Numbers) -> ProbeMatches:
+        """Rows that an ordered index gives, some drivers at a time."""
+        rows = drivers.rows.take(pa.array(of))
+        bounds = [(operator, self.evaluate(value, rows)) for operator, value in probe.bounds]
+        ranges = self.stem.probe_range(probe.key, bounds)
+        totals = np.cumsum(ranges.totals)
+        found, first = [], 0
+        while first < len(of):
+            before = int(totals[first - 1]) if first else 0
+            stop = max(first + 1, int(np.searchsorted(totals, before + MOST_PAIRS, side="right")))
+            pairs = ProbeMatches(*ranges.rows(first, stop, self.stem.numbers.present_rows))
+            found.append(self._usable(pairs, drivers, of))
+            first = stop
+        return _together(found, n_looked_at=int(ranges.totals.sum()))
 
     def find_first(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         if not key or self.shared_hop is not None:
@@ -164,6 +179,15 @@ class TablePartner:
                 rows, drivers.time_us[of], drivers.arrival[of]
             )
         return PartnerMarks(self.table.arrival[rows], self.table.time_us[rows], visible_versions, none, none)
+
+
+def _together(found: Sequence[ProbeMatches], n_looked_at: int) -> ProbeMatches:
+    none = np.empty(0, np.int64)
+    return ProbeMatches(
+        np.concatenate([none, *(each.probes for each in found)]),
+        np.concatenate([none, *(each.rows for each in found)]),
+        n_looked_at=n_looked_at,
+    )
 
 
 def _some(values: Sequence[pa.Array], places: Numbers) -> Sequence[pa.Array]:

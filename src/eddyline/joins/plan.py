@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.joins.ranges import RangeKey
 from eddyline.model import Role, Signature
 from eddyline.operators import ArrivedRows, Mask, Numbers
 
@@ -86,6 +87,7 @@ class SignaturePlan:
     columns: tuple[frozenset[str], ...]  # per input, of its own stream, for results and conditions
     marks: tuple[frozenset[str], ...]  # per input
     needs: tuple[tuple[Need, ...], ...]  # per input; () for those that are not kept
+    ranges: tuple[RangeKey, ...] = ()  # comparisons of two inputs that all queries have
     needs_one: bool = False  # whichever row of input 1 has the key of a row of input 0, all queries ask only whether there is one
 
     @property

@@ -9,7 +9,9 @@ from eddyline.joins.join_tree import can_drive, join_tree
 from eddyline.joins.plan import SignaturePlan
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import ProbeOrigin
+from eddyline.joins.ranges import range_probe
 from eddyline.joins.stem import Evaluate, Key
+from eddyline.model import Expression
 
 _COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")
 
@@ -54,6 +56,16 @@ class ProbeOrigins:
             for origin in range(len(plan.signature))
             if origin != place and can_drive(plan.signature, origin)
         } - {()}
+
+    def orders(self, inputs: Iterable[tuple[SignaturePlan, int]]) -> set[Expression]:
+        """What these inputs are probed by ranges of, from whichever origin."""
+        probes = (
+            range_probe(plan.ranges, self.origin(plan, origin).tree, place)
+            for plan, place in inputs
+            for origin in range(len(plan.signature))
+            if origin != place and can_drive(plan.signature, origin)
+        )
+        return {probe.key for probe in probes if probe is not None}
 
     def snapshot(self) -> dict[tuple[str, int], dict[str, Any]]:
         """Orders and counters, by signature and input."""

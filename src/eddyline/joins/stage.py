@@ -32,6 +32,7 @@ from eddyline.joins.partners import TablePartner, WindowPartner
 from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, drivers_of
 from eddyline.joins.probe_origins import ProbeOrigins
 from eddyline.joins.probing import Partner, ProbeCounters, ProbeOrigin
+from eddyline.joins.ranges import range_probe
 from eddyline.joins.retention import reaches
 from eddyline.joins.shared_probes import Hop, RememberedHop, SharedProbes, first_hop, meets_own, shared_hops
 from eddyline.joins.stem import Stem
@@ -107,7 +108,8 @@ class JoinStage:
         self._origins.keep(signatures)
         self._decisions.keep(signatures)
         keys = {stream: self._origins.keys(inputs) for stream, inputs in plan.stored_inputs.items()}
-        self.windows.adopt(plan, keys)
+        orders = {stream: self._origins.orders(inputs) for stream, inputs in plan.stored_inputs.items()}
+        self.windows.adopt(plan, keys, orders)
         self._shared_hops = shared_hops(
             plan.signatures, lambda each, place: self._origins.origin(each, place).tree
         )
@@ -293,6 +295,9 @@ class JoinStage:
             round_.now_us,
             counter,
             hop,
+            range_probe(plan.ranges, self._origins.origin(plan, origin).tree, place)
+            if self._is_planned
+            else None,
         )
 
     def commit(self, progress: RoundProgress, round_: Round) -> int:

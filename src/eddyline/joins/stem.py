@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from eddyline.joins.key_index import KeyIndex
 from eddyline.joins.keys import Codes, can_be_hashed, codes_of, same
+from eddyline.joins.ordered_index import Bound, OrderedIndex, RangeMatches
 from eddyline.joins.row_numbers import RowNumbers
 from eddyline.joins.stem_rows import ColumnName, StemRows, StoredRows
 from eddyline.model import Column as ColumnOf
@@ -70,6 +71,7 @@ class Stem:
         self._evaluate = evaluate
         self._bucket_bits = bucket_bits  # of its indexes; None: by their size
         self._indexes: dict[Key, KeyIndex] = {}
+        self._ordered: dict[Expression, OrderedIndex] = {}
         # those that only indexes need: the schema does not name them
         self._key_columns: Set[ColumnName] = frozenset()
         self._fit_columns()
@@ -96,6 +98,24 @@ class Stem:
         self._fit_columns()
         if added and len(self.numbers):
             self._index_present(added)
+
+    @property
+    def orders(self) -> tuple[Expression, ...]:
+        """What it can be probed by ranges of."""
+        return tuple(self._ordered)
+
+    def set_orders(self, expressions: Iterable[Expression]) -> None:
+        """Have an ordered index for each of these and no others, over the rows held too. Between rounds."""
+        self.numbers.assert_committed("orders are set")
+        needed = dict.fromkeys(expressions)
+        added = [each for each in needed if each not in self._ordered]
+        self._ordered = {each: self._ordered.get(each) or OrderedIndex() for each in needed}
+        rows = self.numbers.every_row()
+        if added and len(rows):
+            batch = self._batch(np.arange(len(self.numbers)))
+            for each in added:
+                self._ordered[each].insert(codes_of([self._evaluate(each, batch)]), self.numbers.first)
+                self._ordered[each].tidy(self.numbers.present_rows)
 
     def reshape(self, schema: pa.Schema) -> None:
         """Keep these columns from now on; those that are new are NULL on rows already held. Between rounds.
@@ -153,6 +173,11 @@ class Stem:
         self.rows.append(stored, columns, self._names)
         for key in self._indexes:
             self._index(key, stored.rows, columns, start)
+        for expression, ordered in self._ordered.items():
+            ordered.insert(codes_of([self._evaluate(expression, stored.rows)]), start)
+
+    def _every_index(self) -> tuple[KeyIndex | OrderedIndex, ...]:
+        return (*self._indexes.values(), *self._ordered.values())
 
     def _index(self, key: Key, rows: pa.RecordBatch, columns: Mapping[str, pa.Array], start: int) -> None:
         """Let these rows, numbered from `start` on, be found by a key; `columns` are theirs by name."""
@@ -169,7 +194,7 @@ class Stem:
     def commit(self) -> None:
         """What was built stays."""
         self.numbers.commit()
-        for index in self._indexes.values():
+        for index in self._every_index():
             index.tidy(self.numbers.present_rows)
 
     def rollback(self) -> None:
@@ -177,7 +202,7 @@ class Stem:
         numbers = self.numbers
         if numbers.end > numbers.committed_end:
             numbers.rollback()
-            for index in self._indexes.values():
+            for index in self._every_index():
                 index.undo(numbers.end)
 
     def probe(self, key: Key, arrays: Sequence[pa.Array]) -> ProbeMatches:
@@ -211,6 +236,10 @@ class Stem:
                 probes, rows = probes[is_same], rows[is_same]
         return ProbeMatches(probes, rows)
 
+    def probe_range(self, key: Expression, bounds: Sequence[tuple[str, pa.Array]]) -> RangeMatches:
+        """Where rows are of which an expression is within bounds; the operator stands between it and the values."""
+        return self._ordered[key].find([Bound(operator, codes_of([values])) for operator, values in bounds])
+
     # ------------------------------------------------------------------------------------------- rows that leave
 
     def purge(self, is_kept: Mask) -> int:
@@ -241,14 +270,14 @@ class Stem:
             self._close_holes()
         self.numbers.release_mask()
         self.rows.shrink()
-        for index in self._indexes.values():
+        for index in self._every_index():
             index.tidy(self.numbers.present_rows)
 
     def _close_holes(self) -> None:
         present, first = self.numbers.every_row(), self.numbers.first
         new_numbers = np.full(len(self.numbers), -1, np.int64)
         new_numbers[present] = first + np.arange(len(present))
-        for index in self._indexes.values():
+        for index in self._every_index():
             index.renumber(first, new_numbers)
         self.rows.close_holes()
 
@@ -257,7 +286,7 @@ class Stem:
     @property
     def nbytes(self) -> int:
         """Of all arrays, with the room they have."""
-        indexes = sum(index.nbytes for index in self._indexes.values())
+        indexes = sum(index.nbytes for index in self._every_index())
         return self.rows.nbytes + self.numbers.nbytes + int(indexes)
 
     def snapshot(self) -> dict[str, Any]:
@@ -268,7 +297,7 @@ class Stem:
             "keys": len(self._indexes),
             "columns": self.rows.n_columns,
             "segments": max((index.n_segments for index in self._indexes.values()), default=0),
-            "index_nbytes": sum(index.nbytes for index in self._indexes.values()),
+            "index_nbytes": sum(index.nbytes for index in self._every_index()),
         }
 
     def check(self) -> None:
@@ -286,6 +315,13 @@ class Stem:
             assert is_found.sum() == len(rows) - n_null, (
                 f"{is_found.sum()} of {len(rows)} rows are found by {key}"
             )
+
+        for expression, ordered in self._ordered.items():
+            ordered.check()
+            values = codes_of([self._evaluate(expression, self._batch(rows))])
+            expected = rows if values.is_null is None else rows[~values.is_null]
+            found = ordered.present_rows(self.numbers.present_rows)
+            assert np.array_equal(found, expected), f"{len(found)} of {len(expected)} rows are in order"
 
 
 def _name(expression: Expression) -> ColumnName:

@@ -15,7 +15,7 @@ from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, has_bit
 from eddyline.joins.retention import RowMarks, covered_mask
 from eddyline.joins.stem import Evaluate, Key, Stem
 from eddyline.joins.stem_rows import StoredRows
-from eddyline.model import Round
+from eddyline.model import Expression, Round
 from eddyline.operators import ArrivedRows, Mask, Numbers, OperatorInput, RoundProgress, WantedMasks
 
 SMALL_STEM = 4_096  # rows, up to which a SteM is looked through after every round
@@ -39,12 +39,15 @@ class StoredWindows:
 
     # ----------------------------------------------------------------------------------------- plans
 
-    def adopt(self, plan: JoinPlan, keys: Mapping[str, Set[Key]]) -> None:
-        """Hold what a plan needs and nothing else, found by these keys of each stream. Between rounds."""
+    def adopt(
+        self, plan: JoinPlan, keys: Mapping[str, Set[Key]], orders: Mapping[str, Set[Expression]]
+    ) -> None:
+        """Hold what a plan needs and nothing else, found by these keys and in these orders of each stream. Between rounds."""
         self._is_new_plan = True
         self.forget([stream for stream in self.stems if stream not in plan.stored_inputs])
         for stream, inputs in plan.stored_inputs.items():
             self._fit(stream, plan.schemas[stream], inputs, keys[stream])
+            self.stems[stream].set_orders(orders[stream])
 
     def _fit(
         self, stream: str, declared: pa.Schema, inputs: list[tuple[SignaturePlan, int]], keys: Set[Key]
