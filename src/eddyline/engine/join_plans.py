@@ -80,7 +80,7 @@ def signature_plan(
             first = min(int(each.min()) for each in since)
             for at, need in _needs(shape, first):
                 needs[at][need] = None
-    live = [shape for shape, segments in plan.by_shape.items() if any(s.n_live for s in segments)]
+    live = [shape for shape, segments in plan.with_bodies.by_shape.items() if any(s.n_live for s in segments)]
     return SignaturePlan(
         signature,
         tuple(map(frozenset, columns)),
