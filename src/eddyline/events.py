@@ -193,6 +193,19 @@ class FiltersReordered(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ProbesReordered(Event):
+    """New rows of a join's input look for partners in another order: at position `at` (from 0) in `came` instead of `left`."""
+
+    join: str
+    input: str
+    policy: str
+    order: tuple[str, ...]  # of the other inputs
+    came: str
+    left: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class FilterDrifted(Event):
     """A filter passes another share of rows than it did, or takes another time; what was sampled before may no longer hold."""
 

@@ -35,6 +35,7 @@ from eddyline.events import (
     KernelsCompiling,
     MessagesLost,
     PolicySwitched,
+    ProbesReordered,
     QueriesNotIndexed,
     QueriesSuspended,
     ResultsDropped,
@@ -73,7 +74,7 @@ _PASSING_NUMBERS = re.compile(
 
 _LEVEL_OF = {
     **dict.fromkeys((RoundCommitted, RoundMeasured, ResultsDropped), logging.DEBUG),
-    **dict.fromkeys((FiltersReordered, FilterDrifted, PolicySwitched), logging.DEBUG),
+    **dict.fromkeys((FiltersReordered, FilterDrifted, PolicySwitched, ProbesReordered), logging.DEBUG),
     **dict.fromkeys((KernelsCompiling, IndexBuilt, ColumnAdded, SourceClosed, SourceStarted), logging.INFO),
     **dict.fromkeys((TableLoaded, RetentionRemoved, SourceRecovered, SinkRecovered), logging.INFO),
     **dict.fromkeys(

@@ -10,7 +10,14 @@ from typing import Any
 
 from eddyline.documents.quantities import duration, percent, plural, rounded
 from eddyline.documents.times import iso_time
-from eddyline.events import Event, FilterDrifted, FiltersReordered, PolicySwitched, RetentionRemoved
+from eddyline.events import (
+    Event,
+    FilterDrifted,
+    FiltersReordered,
+    PolicySwitched,
+    ProbesReordered,
+    RetentionRemoved,
+)
 
 OF_ANOTHER_OWNER = "another owner's filter"
 SETTLING = frozenset({"shared_greedy"})  # policies that count queries settled, not rows dropped
@@ -42,11 +49,14 @@ def change_words(entry: Mapping[str, Any], text: Callable[[int], str | None]) ->
 
 
 def event_words(event: Event) -> str | None:
-    """What an event of a router, or of retention, says; None of any other event."""
+    """What an event of a router, of a join's probes, or of retention, says; None of any other event."""
     match event:
         case FiltersReordered():
             first, second = f"`{event.came}`", f"`{event.left}`"
             return f"{event.stream}: {_reordered(event.policy, first, second, event.came_per_s, event.left_per_s)}"
+        case ProbesReordered():
+            order = ", ".join(event.order)
+            return f"{event.join}: rows of {event.input} look in {event.came} before {event.left} now: in {order}"
         case PolicySwitched():
             words = _switched(event.before, event.after, event.before_s, event.after_s)
             return f"{event.stream}: {words}"

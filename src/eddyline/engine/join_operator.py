@@ -16,7 +16,7 @@ from eddyline.batch import QueryIds
 from eddyline.engine.join_plans import BOTH, MATCH
 from eddyline.engine.letters import key_letters
 from eddyline.engine.rule_tables import RuleTables
-from eddyline.events import Event
+from eddyline.events import Event, ProbesReordered
 from eddyline.expressions import Context
 from eddyline.filters import FilterStage
 from eddyline.joins import (
@@ -42,6 +42,7 @@ from eddyline.operators import (
     Unmatched,
     WantedMasks,
 )
+from eddyline.sql import input_names, signature_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class Joins:
         self._first_answers = first_answers
         self._plan = JoinPlan(-1)  # that of the running round
         self._letters: list[DeadLetter] = []
+        self._round_number = 0  # of the round that is joined
         self._arrived: set[str] = set()  # relations that the running round has brought so far
 
     def build(self, plan: JoinPlan, plans: Mapping[str, StreamPlan]) -> None:
@@ -116,6 +118,7 @@ class Joins:
             changes = self._changes_of(name)
             if changes is not None:
                 self.rules.changed(name, changes, rows.batch)
+        self._round_number = round_.number
         mine = {name: rows for name, rows in arrived.items() if name in self._plan.inputs}
         if not mine:
             return
@@ -151,7 +154,23 @@ class Joins:
         return letters
 
     def events(self) -> list[Event]:
-        return [event for filters in self.rules.filters() for event in filters.events()]
+        found = [event for filters in self.rules.filters() for event in filters.events()]
+        for plan, origin, before, after in self.stage.take_reorders():
+            names = input_names(plan.signature)
+            at = next(place for place, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
+            found.append(
+                ProbesReordered(
+                    self._round_number,
+                    signature_words(plan.signature),
+                    names[origin.tree.origin],
+                    origin.order.policy,
+                    tuple(names[each] for each in after),
+                    names[after[at]],
+                    names[before[at]],
+                    at,
+                )
+            )
+        return found
 
     def commit(self, progress: RoundProgress, round_: Round) -> None:
         """Keep what the round built; `progress` is that after it. Before the tables commit."""

@@ -34,7 +34,7 @@ from eddyline.sql import (
 HISTORY_POINTS = 240  # of sizes; when there are more, every second one goes
 FIRST_SPACING_US = 1_000_000  # of round time, between two of them
 _STORED_ROLES = (Role.WINDOW, Role.TABLE, Role.AS_OF)
-_COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")
+_COUNTED = ("n_drivers", "n_probes", "n_shared", "n_looked_at", "n_matches", "n_combinations")
 
 
 Ids = npt.NDArray[np.int32]
@@ -165,10 +165,12 @@ def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]
         if not can_drive(signature, place):
             continue
         facts: dict[str, Any] = {"input": place, "name": names[place], "order": None, "why": None}
+        facts["n_reordered"] = 0
         facts |= dict.fromkeys(_COUNTED, 0)
         origin = known.get((signature.name, place))
         if origin is not None:
             facts |= {name: int(getattr(origin.counters, name)) for name in _COUNTED}
+            facts["n_reordered"] = origin.order.n_reordered
             if origin.counters.n_drivers:
                 facts["order"] = [names[other] for other in origin.order.current_order]
                 facts["why"] = origin.order.why(names)
@@ -183,15 +185,20 @@ class JoinCounters:
     n_signatures: int = 0
     n_drivers: int = 0  # rows that looked for partners
     n_probes: int = 0
+    n_shared: int = 0  # probes that another join had made
+    n_looked_at: int = 0  # rows that were compared
     n_matches: int = 0  # partners found, before further conditions
     n_combinations: int = 0  # rows that were joined
+    n_reorders: int = 0  # changes of the order of probes
 
 
 def join_counters(rounds: RoundEngine) -> JoinCounters:
     """The lock is held."""
-    counted = [origin.counters for origin in list(rounds.flow.joins.stage.origins.values())]
+    origins = list(rounds.flow.joins.stage.origins.values())
+    counted = [origin.counters for origin in origins]
     totals = {name: sum(int(getattr(each, name)) for each in counted) for name in _COUNTED}
-    return JoinCounters(len(rounds.catalog.plans.signatures()), **totals)
+    n_reorders = sum(origin.order.n_reordered for origin in origins)
+    return JoinCounters(len(rounds.catalog.plans.signatures()), **totals, n_reorders=n_reorders)
 
 
 # --------------------------------------------------------------------------------------------- one query

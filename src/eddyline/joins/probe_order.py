@@ -15,6 +15,9 @@ SIGMOD 2002: tickets, and their accounting for SteMs.
     a_greedy           the best dropper per second of what the earlier ones leave, on sampled rows
     tickets            drawn: chances are won by dropping rows
     random             drawn: all alike
+    independent        sampled rows, the best dropper per second of all of them first (path_moves.py)
+    local_swaps        sampled rows, neighbours that are in the wrong order are swapped
+    sweep              sampled rows, one probe at a time is moved forward
     fixed              that of the signature
 
 An input is behind its parent in every order. Whatever the order, the results are the same.
@@ -37,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.joins.join_tree import JoinTree
+from eddyline.joins.path_moves import moved_forward, swapped_neighbours
 from eddyline.routing import (
     DECAY,
     DECAY_ROWS,
@@ -60,9 +64,9 @@ from eddyline.statistics import (
 )
 
 A_GREEDY = "a_greedy"
-OWN_POLICIES = frozenset(
-    {"fixed", "random", "tickets"}
-)  # any other name of a routing policy means a_greedy here
+SAMPLING = frozenset({A_GREEDY, "independent", "local_swaps", "sweep"})
+# any other name of a routing policy means a_greedy here: auto, and what is only about filters that queries share
+OWN_POLICIES = SAMPLING | {"fixed", "random", "tickets"}
 RATE_ROWS = 10_000  # entered rows after which the share that passed counts a half
 
 IntVector = npt.NDArray[np.int64]
@@ -112,11 +116,12 @@ def greedy_path_order(
     *,
     slack: float = 1.0,
     min_support: int = 0,
+    is_conditional: bool = True,
 ) -> tuple[int, ...]:
     """The order that greed picks, starting from a given one: an input gives way only to one clearly better.
 
     `columns` has the rows that the path to each input drops, as bits; `rows` are all rows. Slack 1 and no support asked for is
-    plain greed, which leaves ties as they are in `start`.
+    plain greed, which leaves ties as they are in `start`. Not conditional: what earlier probes drop counts for later ones too.
     """
     assert tree.is_order(start), (start, tree.parents)
     waiting, order, alive = list(start), list[int](), rows
@@ -135,7 +140,8 @@ def greedy_path_order(
             chosen = max(rivals, key=rivals.__getitem__)  # the first of the best
         order.append(chosen)
         waiting.remove(chosen)
-        alive ^= alive & columns[chosen]
+        if is_conditional:
+            alive ^= alive & columns[chosen]
     return tuple(order)
 
 
@@ -169,6 +175,8 @@ class ProbeOrder:
         self._window = DroppedRows(len(tree), WINDOW_ROWS)
         self._detector = ChangeDetector(len(self._others), window_rows=WINDOW_ROWS)
         self._n_profiled = 0  # since the last batch was counted
+        self._changes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        self._examined_place = 0  # that Sweep looked at last
 
     # ----------------------------------------------------------------------------------------- deciding
 
@@ -186,7 +194,7 @@ class ProbeOrder:
 
     def sample(self, n_rows: int) -> int:
         """How many of the next rows are to take all paths, dropped or not. Which ones must not depend on their values."""
-        if not self.is_open or self.policy != A_GREEDY:
+        if not self.is_open or self.policy not in SAMPLING:
             return 0
         self._n_sampled += 1
         n_wanted = self._detector.rate_for(n_rows) * n_rows
@@ -214,13 +222,13 @@ class ProbeOrder:
         if self.policy == "tickets":
             self._account(n_rows, entered_rows - passed_rows)
             self.current_order = likeliest_order(self.tree, self._chances)
-        if self.policy == A_GREEDY:
+        if self.policy in SAMPLING:
             self._watch(order, n_rows, entered_rows, passed_rows, seconds)
             self._reorder()
 
     def profile(self, matched_mask: BoolMatrix) -> None:
         """Take in sampled rows: for each whether every path had a match, all the way to the input at its end."""
-        if not self.is_open or self.policy != A_GREEDY:
+        if not self.is_open or self.policy not in SAMPLING:
             return
         dropped = ~matched_mask
         dropped[:, self.tree.origin] = False
@@ -283,12 +291,28 @@ class ProbeOrder:
     def _reorder(self) -> None:
         if len(self._window) < MIN_FILL:
             return
-        columns, rows, cost_s = self._window.columns, self._window.all, self.cost_s.tolist()
         before = self.current_order
-        self.current_order = greedy_path_order(
-            self.tree, columns, rows, cost_s, before, slack=SLACK, min_support=MIN_SUPPORT
+        self.current_order = self._better_order(before)
+        if before != self.current_order:
+            self.n_reordered += 1
+            self._changes.append((before, self.current_order))
+
+    def _better_order(self, before: tuple[int, ...]) -> tuple[int, ...]:
+        """What the policy makes of an order, given the sampled rows."""
+        known = self.tree, self._window.columns, self._window.all, self.cost_s.tolist(), before
+        if self.policy == "local_swaps":
+            return swapped_neighbours(*known, slack=SLACK, min_support=MIN_SUPPORT)
+        if self.policy == "sweep":
+            self._examined_place = self._examined_place % (len(before) - 1) + 1
+            return moved_forward(*known, self._examined_place, slack=SLACK, min_support=MIN_SUPPORT)
+        return greedy_path_order(
+            *known, slack=SLACK, min_support=MIN_SUPPORT, is_conditional=self.policy != "independent"
         )
-        self.n_reordered += before != self.current_order
+
+    def take_changes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Changes of the order by what was learned, since this was last asked: before and after."""
+        changes, self._changes = self._changes, []
+        return changes
 
     # ----------------------------------------------------------------------------------------- to look at
 
@@ -309,7 +333,7 @@ class ProbeOrder:
         if self.policy == "tickets":
             total = float(self._tickets[self._others].sum())
             facts["share"] = [float(self._tickets[place]) / total for place in order]
-        if self.policy == A_GREEDY:
+        if self.policy in SAMPLING:
             facts |= {
                 "sampled_rows": len(self._window),
                 "reordered": self.n_reordered,
@@ -327,9 +351,14 @@ class ProbeOrder:
             "fixed": "as the query has it",
             "random": "drawn anew for every few rows",
             "tickets": "drawn anew for every few rows, by what dropped most lately",
-            A_GREEDY: f"most dropped per second first, by {len(self._window)} sampled rows",
-        }[self.policy]
+        }.get(self.policy, f"most dropped per second first, {self._by_sample()}")
         return f"{', '.join(steps)}: {reason}"
+
+    def _by_sample(self) -> str:
+        named = "" if self.policy == A_GREEDY else f" ({self.policy})"
+        n_times = "once" if self.n_reordered == 1 else f"{self.n_reordered:,} times"
+        reordered = f", reordered {n_times}" if self.n_reordered else ""
+        return f"by {len(self._window)} sampled rows{named}{reordered}"
 
     def check(self) -> None:
         assert self.tree.is_order(self.current_order), (self.current_order, self.tree.parents)

@@ -319,6 +319,14 @@ class JoinStage:
         origin = self.origins.get((signature, place))
         return (0, 0) if origin is None else (origin.counters.n_drivers, origin.counters.n_matched_drivers)
 
+    def take_reorders(self) -> list[tuple[SignaturePlan, ProbeOrigin, tuple[int, ...], tuple[int, ...]]]:
+        """Orders of probes that changed since this was last asked: of which origin, before and after."""
+        return [
+            (self.plan.by_name[name], origin, *change)
+            for (name, _), origin in self.origins.items()
+            for change in origin.order.take_changes()
+        ]
+
     def take_probe_counts(self) -> dict[OperatorInput, ProbeCounters]:
         """The work of all origins since this was last asked, for the place that sums it up."""
         counts = {who: origin.counters for who, origin in self.origins.items() if origin.counters.n_drivers}

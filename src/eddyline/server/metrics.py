@@ -174,6 +174,8 @@ def _of_joins(found: Counters) -> Iterator[Metric]:
     yield _gauge("joins", "Joins that are executed, each for all queries that have it.", joins.n_signatures)
     yield _counter("join_driving_rows", "New rows that looked for partners.", joins.n_drivers)
     yield _counter("join_probes", "Rows that probed retained rows.", joins.n_probes)
+    yield _counter("join_shared_probes", "Probes that another join had made.", joins.n_shared)
+    yield _counter("join_reorders", "Changes of the order of probes.", joins.n_reorders)
     yield _counter("join_partners", "Partners that were found.", joins.n_matches)
     yield _counter("join_joined_rows", "Rows derived by joins.", joins.n_combinations)
 
