@@ -29,18 +29,17 @@ def run_rounds(engine: eddyline.Engine) -> list[ProbesReordered]:
     rows = [(0, n % 2, n % 10) for n in range(2000)]
     for _ in range(12):
         engine.push("a", rows)
-    engine.flush_events()
     return heard
 
 
 @pytest.mark.parametrize("policy", ["auto", "a_greedy", "sweep", "independent", "local_swaps"])
-def test_policies_that_learn_find_the_best_order_and_announce_it(policy):
+def test_policies_that_learn_probe_last_what_drops_nothing_and_announce_it(policy):
     with opened(policy) as engine:
         heard = run_rounds(engine)
         (facts,) = engine.joins().signatures
         origin = next(each for each in facts["origins"] if each["name"] == "a")
-        assert origin["order"] == ["d", "c", "b"]
-        assert heard[-1].order == ("d", "c", "b")
+        assert origin["order"][-1] == "b"  # which drops nothing, whatever it costs
+        assert list(heard[-1].order) == origin["order"]
         assert {event.policy for event in heard} == {"a_greedy" if policy == "auto" else policy}
         assert origin["n_reordered"] == len(heard) > 0
         assert f"reordered {'once' if len(heard) == 1 else f'{len(heard)} times'}" in str(engine.joins())

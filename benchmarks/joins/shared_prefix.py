@@ -1,0 +1,91 @@
+"""Do twenty joins that begin with the same hop probe it twenty times?
+
+Claim     twenty_signatures_shared_prefix_probes_per_row    rows probed for a row of a by twenty joins a-b-x, over those of one:
+                                                            at most 1.2
+Baseline  one of the twenty joins
+Control   `nothing in common`: the same twenty joins, each with a column of its own in the first equality: about twenty times one
+
+Every join looks for a row of a in b, by the same equality, and for what it finds in a stream of its own. One row of a in two
+hundred and fifty has a partner in b, so nearly all work is in the first hop. Probes are counted by the engine, through
+`engine.push`, those of sampled rows included. `settled` are rounds after those in which the orders were learned, `learning` all
+of them: a sampled row probes every input, also the streams that no other join has, so that sharing the first hop cannot pay for
+it. The claim is about settled rounds; the other ratio is reported.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import eddyline
+from benchmarks.harness import Benchmark, main
+
+N_JOINS = 20
+MATCHING = 250  # one row in so many has a partner in b
+
+
+def opened(n_joins: int, *, is_shared: bool, seed: int) -> eddyline.Engine:
+    """An engine with joins that all begin with a-b, by one column of both or by a column for each join."""
+    engine = eddyline.open(seed=seed)
+    columns = ", ".join(f"k{n} BIGINT" for n in range(N_JOINS))
+    engine.stream("a", columns)
+    engine.stream("b", f"{columns}, v BIGINT")
+    for n in range(n_joins):
+        engine.stream(f"x{n}", "v BIGINT")
+        key = "k0" if is_shared else f"k{n}"
+        engine.query(
+            f"SELECT a.k0 FROM recent(a, 100) a JOIN recent(b, 10000) b ON a.{key} = b.{key} "
+            f"JOIN recent(x{n}, 10000) x ON b.v = x.v"
+        )
+    return engine
+
+
+def probes_of_a(engine: eddyline.Engine) -> int:
+    """Rows with which inputs were probed, for new rows of a."""
+    return sum(
+        origin["n_probes"]
+        for facts in engine.joins().signatures
+        for origin in facts["origins"]
+        if facts["inputs"][origin["input"]]["stream"] == "a"
+    )
+
+
+def probes_per_row(n_joins: int, bench: Benchmark, *, is_shared: bool) -> tuple[float, float]:
+    """Of all rounds, and of the later half of them."""
+    rng = np.random.default_rng(bench.seed)
+    n_rounds, n_rows = bench.size(full=60, quick=8), bench.size(full=2_000, quick=500)
+    with opened(n_joins, is_shared=is_shared, seed=bench.seed) as engine:
+        n_keys = 1_000
+        keys = np.arange(n_keys)
+        engine.push("b", {f"k{n}": keys for n in range(N_JOINS)} | {"v": keys})
+        for n in range(n_joins):
+            engine.push(f"x{n}", {"v": keys})
+        counted = [probes_of_a(engine)]
+        for _ in range(n_rounds):
+            drawn = rng.integers(0, MATCHING * n_keys, n_rows)
+            engine.push("a", {f"k{n}": drawn for n in range(N_JOINS)})
+            counted.append(probes_of_a(engine))
+    middle = n_rounds // 2
+    return (
+        (counted[-1] - counted[0]) / (n_rounds * n_rows),
+        (counted[-1] - counted[middle]) / ((n_rounds - middle) * n_rows),
+    )
+
+
+def run(bench: Benchmark) -> None:
+    found = {
+        "one": probes_per_row(1, bench, is_shared=True),
+        "twenty": probes_per_row(N_JOINS, bench, is_shared=True),
+        "nothing in common": probes_per_row(N_JOINS, bench, is_shared=False),
+    }
+    for name, (learning, settled) in found.items():
+        bench.row(joins=name, probes_per_row_learning=learning, probes_per_row_settled=settled)
+    ratios = [many / one for many, one in zip(found["twenty"], found["one"], strict=True)]
+    bench.claim("twenty_signatures_shared_prefix_probes_per_row", ratios[1], "<= 1.2")
+    bench.claim("twenty_signatures_shared_prefix_probes_per_row_learning", ratios[0], "reported")
+    bench.claim(
+        "twenty_signatures_apart_probes_per_row", found["nothing in common"][1] / found["one"][1], "reported"
+    )
+
+
+if __name__ == "__main__":
+    main(run, __file__, __doc__, seed=11)
