@@ -471,3 +471,13 @@ class Maker:
             else:
                 steps.append(self.round(streams, most_rows))
         return Case(streams, tuple(steps))
+
+
+class RangeMaker(Maker):
+    """Inputs are compared by <, <=, > and >= where others have an equality."""
+
+    def _equality(self, i: int, j: int) -> Node:
+        left, right = self._rng.choice(
+            [("k", "k"), ("k", "m"), ("m", "k"), ("x", "x"), ("x", "k"), ("k", "x")]
+        )
+        return Apply(self._rng.choice(["<", "<=", ">", ">="]), (Of(i, left), Of(j, right)))

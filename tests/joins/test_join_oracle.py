@@ -12,7 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.joins.lives import Lived, expected, lived, twin_results
-from tests.joins.made_joins import COLUMNS, Case, Maker, Row, Step
+from tests.joins.made_joins import COLUMNS, Case, Maker, RangeMaker, Row, Step
 from tests.on_workers import opener
 from tests.oracles.joins import (
     EPOCH,
@@ -136,6 +136,12 @@ def test_rows_without_numbers_arrive_a_stream_after_the_other(rng):
     case = Maker(rng).case(n_steps=6, most_rows=7).unnumbered()
     note(str(case))
     assert lived(case, numbers_rows=False) == expected(case)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_joins_on_ranges_give_what_the_twin_finds(seed):
+    for more in range(3):
+        compare_with_twin(RangeMaker(random.Random(100 * seed + more)).case(n_steps=8, most_rows=7))
 
 
 @pytest.mark.thorough
