@@ -58,9 +58,13 @@ def origin_line(facts: Mapping[str, Any]) -> str:
         return f"no row of {facts['name']} has looked for partners yet"
     return (
         f"rows of {facts['name']} look in {facts['why']}; {plural(facts['n_drivers'], 'row')} looked, "
-        f"{plural(facts['n_probes'], 'probe')}, {plural(facts['n_matches'], 'partner')}, "
+        f"{plural(facts['n_probes'], 'probe')}{_shared(facts)}, {plural(facts['n_matches'], 'partner')}, "
         f"{facts['n_combinations']:,} joined"
     )
+
+
+def _shared(facts: Mapping[str, Any]) -> str:
+    return f" and {facts['n_shared']:,} shared" if facts["n_shared"] else ""
 
 
 def _input_words(entry: Mapping[str, Any]) -> str:
@@ -71,9 +75,15 @@ def _signature_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     outer = f", {facts['outer']}" if facts["outer"] else ""
     yield f"{facts['words']}{outer}: {plural(facts['n_queries'], 'query')}, executed as one join"
     yield f"  inputs     {', '.join(_input_words(entry) for entry in facts['inputs'])}"
-    yield f"  on         {' AND '.join(facts['keys']) or 'no equality: every row is compared with every other'}"
+    yield f"  on         {' AND '.join(facts['keys']) or _no_equality(facts, 'every row is compared with every other')}"
     for origin in facts["origins"]:
         yield f"  probes     {origin_line(origin)}"
+
+
+def _no_equality(facts: Mapping[str, Any], otherwise: str) -> str:
+    if facts["ordered_by"]:
+        return f"no equality: rows are looked up in the order of {', '.join(facts['ordered_by'])}"
+    return f"no equality: {otherwise}"
 
 
 def query_join_lines(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -88,7 +98,7 @@ def query_join_lines(facts: Mapping[str, Any]) -> Iterator[str]:
             )
     label = {"left": "left join", "right": "right join", "left anti": "left anti"}.get(facts["outer"], "join")
     conditions = [*facts["keys"], *facts["on"]]
-    yield f"  {label:10s} {' AND '.join(conditions) or 'of every row with every other: no equality'}"
+    yield f"  {label:10s} {' AND '.join(conditions) or _no_equality(facts, 'every row with every other')}"
     if facts["n_queries"] > 1:
         yield f"  executed   as one join with {plural(facts['n_queries'] - 1, 'other query')}"
     for origin in facts["origins"]:

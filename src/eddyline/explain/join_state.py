@@ -142,6 +142,7 @@ def _signature_facts(rounds: RoundEngine, signature: Signature) -> dict[str, Any
             for entry, name in zip(signature.inputs, names, strict=True)
         ],
         "keys": key_words(signature, [Input(name, name) for name in names]),
+        "ordered_by": _order_words(rounds, signature, [Input(name, name) for name in names]),
         "n_queries": plan.n_queries,
         "n_shapes": len({segment.shape for segment in live}),
         "origins": origin_facts(rounds, signature, names),
@@ -155,6 +156,12 @@ def key_words(signature: Signature, inputs: Sequence[Input], order: Sequence[int
         sides = sorted((key.left, key.right), key=order.index) if order else (key.left, key.right)
         found.append(" = ".join(render(spoken(over_joined(key.side(at), at), inputs)) for at in sides))
     return found
+
+
+def _order_words(rounds: RoundEngine, signature: Signature, inputs: Sequence[Input]) -> list[str]:
+    """What rows are looked up by in order, where no equality leads from one input to another; as of the last round."""
+    orders = rounds.flow.joins.stage.orders(signature.name)
+    return [render(spoken(over_joined(key, place), inputs)) for place, key in orders]
 
 
 def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -234,6 +241,7 @@ def query_join_facts(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any]
         "n_queries": rounds.catalog.plan(signature.name).n_queries if is_known else 0,
         "inputs": inputs,
         "keys": key_words(signature, shape.inputs, shape.written_order),
+        "ordered_by": _order_words(rounds, signature, shape.inputs),
         "origins": origin_facts(rounds, signature, aliases),
     }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +123,7 @@ class OrderedIndex:
         for run in self._runs:
             start, stop = np.zeros(n, np.int64), np.full(n, len(run.codes), np.int64)
             for bound in bounds:
-                side = "right" if bound.operator in (">", "<=") else "left"
+                side: Literal["left", "right"] = "right" if bound.operator in (">", "<=") else "left"
                 at = np.searchsorted(run.codes, bound.codes.codes, side=side)
                 if bound.operator in (">", ">="):
                     start = np.maximum(start, at)
@@ -130,7 +131,9 @@ class OrderedIndex:
                     stop = np.minimum(stop, at)
             all_starts.append(start)
             all_counts.append(np.where(is_null, 0, np.maximum(stop - start, 0)))
-        totals = np.sum(all_counts, axis=0, dtype=np.int64) if all_counts else np.zeros(n, np.int64)
+        totals = np.zeros(n, np.int64)
+        for counts in all_counts:
+            totals += counts
         return RangeMatches(tuple(self._runs), tuple(all_starts), tuple(all_counts), totals)
 
     # ------------------------------------------------------------------------------------------- looking

@@ -80,18 +80,18 @@ def range_probe(keys: Sequence[RangeKey], tree: JoinTree, place: int) -> RangePr
 
 def _side(expression: Expression, n_inputs: int) -> tuple[int, Expression] | None:
     """The input that a column, or a number that was cast to a wider type, is of, and the expression over its own columns."""
-    inner = expression
-    if isinstance(inner, Call) and inner.function == "cast" and len(inner.arguments) == 1:
-        (inner,) = inner.arguments
-        if not _is_wider(inner.type, expression.type):
+    column, cast = expression, None
+    if isinstance(expression, Call) and expression.function == "cast" and len(expression.arguments) == 1:
+        column, cast = expression.arguments[0], expression
+        if not _is_wider(column.type, cast.type):
             return None
-    if not isinstance(inner, Column) or expression.type not in _ORDERED:
+    if not isinstance(column, Column) or expression.type not in _ORDERED:
         return None
     for place in range(n_inputs):
         own = joined_name(place, "")
-        if inner.name.startswith(own) and not inner.name.startswith(f"{own}#"):
-            column = replace(inner, name=inner.name.removeprefix(own))
-            return place, column if inner is expression else replace(expression, arguments=(column,))
+        if column.name.startswith(own) and not column.name.startswith(f"{own}#"):
+            column = replace(column, name=column.name.removeprefix(own))
+            return place, column if cast is None else replace(cast, arguments=(column,))
     return None
 
 

@@ -319,6 +319,16 @@ class JoinStage:
         origin = self.origins.get((signature, place))
         return (0, 0) if origin is None else (origin.counters.n_drivers, origin.counters.n_matched_drivers)
 
+    def orders(self, signature: str) -> list[tuple[int, Expression]]:
+        """The inputs that are looked up by ranges, and of what."""
+        plan = self.plan.by_name.get(signature)
+        if plan is None:
+            return []
+        inputs = [
+            (plan, place) for place, entry in enumerate(plan.signature.inputs) if entry.role is Role.WINDOW
+        ]
+        return [(place, key) for each, place in inputs for key in self._origins.orders([(each, place)])]
+
     def take_reorders(self) -> list[tuple[SignaturePlan, ProbeOrigin, tuple[int, ...], tuple[int, ...]]]:
         """Orders of probes that changed since this was last asked: of which origin, before and after."""
         return [
