@@ -97,3 +97,22 @@ def test_the_order_is_there_again_after_a_restart(tmp_path):
     assert work(life, "a").n_looked_at == 2
     life.check()
     life.engine.close()
+
+
+def test_explain_says_by_what_rows_are_looked_up(life):
+    life.query("SELECT a.k FROM recent(a, 9) a JOIN recent(b, 9) b ON a.v < b.v", "below")
+    life.query("SELECT a.k FROM recent(b, 9) a JOIN recent(b, 9) b ON a.v <> b.v", "other")
+    life.push(a=[(1, 1.0)], b=[(1, 2.0, 0.0)])
+    assert "no equality: rows are looked up in the order of a.v, b.v" in str(life.engine.joins())
+    assert "no equality: every row is compared with every other" in str(life.engine.joins())
+
+
+def test_what_a_view_says_counts_among_the_conditions_of_its_join(life):
+    pairs = "SELECT a.k, b.k AS n, b.w FROM recent(a, 99) a JOIN recent(b, 99) b"
+    life.engine.sql(f"CREATE VIEW every_pair AS {pairs} ON a.v <> b.v")
+    life.query("SELECT k, n FROM every_pair WHERE w > 0", "through_view")
+    life.query(f"{pairs} ON a.v < b.v", "below")
+    life.push(b=[(0, 0.0, 1.0), (1, 1.0, 1.0)])
+    life.push(a=[(7, 0.5)])
+    assert sorted(life.told("through_view")) == [(7, 0), (7, 1)]
+    assert life.told("below") == [(7, 1, 1.0)]
