@@ -149,6 +149,22 @@ def test_drivers_that_a_cycle_refutes_do_not_probe_further_inputs(life):
     assert work(life, "a").n_probes == 2 + 2 + 1
 
 
+def test_two_columns_of_a_new_row_may_have_to_equal_one_of_its_partner(life):
+    life.query("SELECT b.v FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k AND a.v = b.k", "both")
+    life.query(
+        "SELECT b.v, c.v AS w FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k AND a.v = b.k "
+        "JOIN recent(c, 9) c ON b.v = c.k",
+        "more",
+    )
+    life.push(b=[(1, 10), (2, 20)], c=[(10, 100), (20, 200)])
+    life.push(a=[(1, 1), (1, 2), (2, 2), (2, None)])
+    life.push(b=[(2, 30)])
+    assert sorted(life.told("both")) == [(10,), (20,), (30,)]
+    assert sorted(life.told("more")) == [(10, 100), (20, 200)]
+    # rows of a whose columns differ probe nothing behind b
+    assert work(life, "a").n_probes == 4 + 2
+
+
 def test_nulls_and_long_texts_close_no_cycle_they_should_not():
     life = Life("".join(f"CREATE TABLE {name} (k INT, s STRING);" for name in "abc"))
     life.query(

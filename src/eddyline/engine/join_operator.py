@@ -28,7 +28,7 @@ from eddyline.joins import (
     TableChanges,
     UndecidedRows,
 )
-from eddyline.model import DeadLetter, Round, StreamPlan
+from eddyline.model import DeadLetter, Round, Signature, StreamPlan
 from eddyline.operators import (
     WHOLE,
     ArrivedRows,
@@ -155,22 +155,32 @@ class Joins:
 
     def events(self) -> list[Event]:
         found = [event for filters in self.rules.filters() for event in filters.events()]
-        for plan, origin, before, after in self.stage.take_reorders():
-            names = input_names(plan.signature)
-            at = next(place for place, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
-            found.append(
-                ProbesReordered(
-                    self._round_number,
-                    signature_words(plan.signature),
-                    names[origin.tree.origin],
-                    origin.order.policy,
-                    tuple(names[each] for each in after),
-                    names[after[at]],
-                    names[before[at]],
-                    at,
-                )
-            )
+        for (name, place), origin in self.stage.origins.items():
+            signature = self.stage.plan.by_name[name].signature
+            for before, after in origin.order.take_changes():
+                found.append(self._reordered(signature, place, origin.order.policy, before, after))
         return found
+
+    def _reordered(
+        self,
+        signature: Signature,
+        origin: int,
+        policy: str,
+        before: tuple[int, ...],
+        after: tuple[int, ...],
+    ) -> Event:
+        names = input_names(signature)
+        at = next(place for place, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
+        return ProbesReordered(
+            self._round_number,
+            signature_words(signature),
+            names[origin],
+            policy,
+            tuple(names[each] for each in after),
+            names[after[at]],
+            names[before[at]],
+            at,
+        )
 
     def commit(self, progress: RoundProgress, round_: Round) -> None:
         """Keep what the round built; `progress` is that after it. Before the tables commit."""

@@ -19,8 +19,8 @@ from eddyline.documents import JoinsExplanation
 from eddyline.engine import RoundEngine
 from eddyline.events import Event, RoundCommitted
 from eddyline.explain.partitions import partitions_of
-from eddyline.joins import can_drive
-from eddyline.model import Input, Role, Signature, StreamPlan, iso_time
+from eddyline.joins import can_drive, range_probe
+from eddyline.model import Expression, Input, Role, Signature, StreamPlan, iso_time
 from eddyline.sql import (
     input_names,
     input_words,
@@ -160,8 +160,17 @@ def key_words(signature: Signature, inputs: Sequence[Input], order: Sequence[int
 
 def _order_words(rounds: RoundEngine, signature: Signature, inputs: Sequence[Input]) -> list[str]:
     """What rows are looked up by in order, where no equality leads from one input to another; as of the last round."""
-    orders = rounds.flow.joins.stage.orders(signature.name)
-    return [render(spoken(over_joined(key, place), inputs)) for place, key in orders]
+    stage, orders = rounds.flow.joins.stage, dict[tuple[int, Expression], None]()
+    plan = stage.plan.by_name.get(signature.name)
+    for (name, _), origin in stage.origins.items() if plan is not None else ():
+        for place in origin.tree.others if name == signature.name else ():
+            probe = range_probe(plan.ranges, origin.tree, place)
+            if probe is not None and signature.inputs[place].role is Role.WINDOW:
+                orders[place, probe.key] = None
+    return [
+        render(spoken(over_joined(key, place), inputs))
+        for place, key in sorted(orders, key=lambda each: each[0])
+    ]
 
 
 def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]) -> list[dict[str, Any]]:

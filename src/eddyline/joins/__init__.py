@@ -16,7 +16,7 @@ from eddyline.joins.plan import (
     SignaturePlan,
 )
 from eddyline.joins.probing import PartnerMarks, ProbeCounters
-from eddyline.joins.ranges import RangeKey, range_keys
+from eddyline.joins.ranges import RangeKey, range_keys, range_probe
 from eddyline.joins.rules_index import RuleForm, Rules, rule_form
 from eddyline.joins.stage import JoinStage
 from eddyline.joins.stem import Evaluate, Key, ProbeMatches
@@ -49,5 +49,6 @@ __all__ = [
     "UndecidedRows",
     "can_drive",
     "range_keys",
+    "range_probe",
     "rule_form",
 ]

@@ -210,9 +210,10 @@ class ProbeOrigin:
 
     def _confirmed(self, place: int, levels: dict[int, _Level], bound: BoundValues) -> _Level:
         """Partners in an input that residual equalities with inputs bound before it may leave."""
-        level = levels[place]
-        for each in residual_comparisons(self.tree, place, levels):
-            other = levels[each.other]
+        level, everyone = levels[place], np.arange(len(bound.drivers))
+        bound_levels = {**levels, self.tree.origin: _Level(everyone, everyone, everyone)}
+        for each in residual_comparisons(self.tree, place, bound_levels):
+            other = bound_levels[each.other]
             own = bound.of(place, level.row, each.own)
             theirs = bound.of(each.other, other.row, each.theirs)
             mask = has_counterpart(own, level.driver, theirs, other.driver)
@@ -275,7 +276,7 @@ class ProbeOrigin:
                     own = [bound.of(place, level.row, each.own) for each in comparisons]
                     indexes[place] = ValueIndex(level.parent, own)
                 theirs = [
-                    bound.of(each.other, levels[each.other].row[entries[each.other]], each.theirs)
+                    bound.of(each.other, self._rows(each.other, entries, levels), each.theirs)
                     for each in comparisons
                 ]
                 again, below = indexes[place].find(above, theirs)
@@ -288,8 +289,11 @@ class ProbeOrigin:
             entries = {which: each[again] for which, each in entries.items()}
             entries[place] = below
             self.counters.n_partial += len(below)
-        rows = {place: levels[place].row[entries[place]] for place in order}
-        return Combinations({tree.origin: entries[tree.origin], **rows})
+        return Combinations({place: self._rows(place, entries, levels) for place in (tree.origin, *order)})
+
+    def _rows(self, place: int, entries: dict[int, Numbers], levels: dict[int, _Level]) -> Numbers:
+        """The rows that entries of an input are; of the origin the drivers' places."""
+        return entries[place] if place == self.tree.origin else levels[place].row[entries[place]]
 
 
 def cross_product(n_values: int, rows: Numbers) -> ProbeMatches:

@@ -319,24 +319,6 @@ class JoinStage:
         origin = self.origins.get((signature, place))
         return (0, 0) if origin is None else (origin.counters.n_drivers, origin.counters.n_matched_drivers)
 
-    def orders(self, signature: str) -> list[tuple[int, Expression]]:
-        """The inputs that are looked up by ranges, and of what."""
-        plan = self.plan.by_name.get(signature)
-        if plan is None:
-            return []
-        inputs = [
-            (plan, place) for place, entry in enumerate(plan.signature.inputs) if entry.role is Role.WINDOW
-        ]
-        return [(place, key) for each, place in inputs for key in self._origins.orders([(each, place)])]
-
-    def take_reorders(self) -> list[tuple[SignaturePlan, ProbeOrigin, tuple[int, ...], tuple[int, ...]]]:
-        """Orders of probes that changed since this was last asked: of which origin, before and after."""
-        return [
-            (self.plan.by_name[name], origin, *change)
-            for (name, _), origin in self.origins.items()
-            for change in origin.order.take_changes()
-        ]
-
     def take_probe_counts(self) -> dict[OperatorInput, ProbeCounters]:
         """The work of all origins since this was last asked, for the place that sums it up."""
         counts = {who: origin.counters for who, origin in self.origins.items() if origin.counters.n_drivers}

@@ -99,11 +99,6 @@ class Stem:
         if added and len(self.numbers):
             self._index_present(added)
 
-    @property
-    def orders(self) -> tuple[Expression, ...]:
-        """What it can be probed by ranges of."""
-        return tuple(self._ordered)
-
     def set_orders(self, expressions: Iterable[Expression]) -> None:
         """Have an ordered index for each of these and no others, over the rows held too. Between rounds."""
         self.numbers.assert_committed("orders are set")
