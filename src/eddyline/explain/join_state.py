@@ -162,9 +162,12 @@ def _order_words(rounds: RoundEngine, signature: Signature, inputs: Sequence[Inp
     """What rows are looked up by in order, where no equality leads from one input to another; as of the last round."""
     stage, orders = rounds.flow.joins.stage, dict[tuple[int, Expression], None]()
     plan = stage.plan.by_name.get(signature.name)
-    for (name, _), origin in stage.origins.items() if plan is not None else ():
-        for place in origin.tree.others if name == signature.name else ():
-            probe = range_probe(plan.ranges, origin.tree, place)
+    if plan is None:
+        return []
+    trees = [origin.tree for (name, _), origin in stage.origins.items() if name == signature.name]
+    for tree in trees:
+        for place in tree.others:
+            probe = range_probe(plan.ranges, tree, place)
             if probe is not None and signature.inputs[place].role is Role.WINDOW:
                 orders[place, probe.key] = None
     return [
