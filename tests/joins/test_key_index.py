@@ -44,3 +44,19 @@ def test_a_key_with_more_rows_than_there_is_room_for_is_found_whole():
     index = KeyIndex()
     index.insert(codes([3] * 20_000 + [4]), 0)
     assert len(found(index, codes([4, 3, 5, 3, 4]), PresentRows(0))) == 40_002
+
+
+def test_some_rows_of_a_key_are_found_the_newest_first_and_the_others_when_those_are_skipped():
+    index = KeyIndex()
+    index.insert(codes([3, 4] * 20_000), 0)  # more than a ring holds: a segment
+    index.insert(codes([3, 4, 3]), 40_000)
+    present = PresentRows(30_000, np.arange(40_003) % 4 != 2, 0)
+    there = [row for row in range(30_000, 40_003) if row % 4 != 2]
+    expected = [row for row in there if row % 2 == 0][::-1]  # the rows of key 3
+    some = [index.find_some(codes([4, 3]), present, n_skipped=n, most=2) for n in (0, 2)]
+    for at, (probes, rows) in enumerate(some):
+        assert probes.tolist() == [0, 0, 1, 1]
+        assert (rows[probes == 1] + present.first).tolist() == expected[2 * at : 2 * at + 2]
+    assert [len(each) for each in index.find_some(codes([3, 5]), present, n_skipped=0, most=9_000)] == [
+        len(expected)
+    ] * 2

@@ -1,8 +1,9 @@
 """Rows of several streams that belong together: new rows of a round enter, combinations leave as rows of their signature.
 
-`JoinStage` (stage.py) runs a round. `StoredWindows` (windows.py) holds a SteM for each stream, with the rows that later ones may
-meet (stem.py: found by key; stem_rows.py: stored; row_numbers.py: numbered). `KeyedTable` (table.py) holds a keyed stream: its
-columns (table_rows.py), versions (version_chains.py) and indexes (table_look_ups.py). Keys are compared by codes (keys.py).
+`JoinStage` (stage.py) runs a round; what several signatures probe first is probed once (shared_probes.py). `StoredWindows`
+(windows.py) holds a SteM for each stream, with the rows that later ones may meet (stem.py: found by key, or by a range:
+ordered_index.py; stem_rows.py: stored; row_numbers.py: numbered). `KeyedTable` (table.py) holds a keyed stream: its columns
+(table_rows.py), versions (version_chains.py) and indexes (table_look_ups.py). Keys are compared by codes (keys.py).
 """
 
 from eddyline.joins.join_tree import can_drive
