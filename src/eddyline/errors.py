@@ -145,7 +145,11 @@ class StreamChangedError(SchemaError):
 
 
 class RoundOvertakenError(EddylineError):
-    """Another round of the same stream committed before this one; planning it again helps."""
+    """A stream changed its times while a round of it was worked on; planning it again helps."""
+
+
+class GroupBusyError(EddylineError):
+    """A push from within a round, to streams of which workers have a round; it has not happened."""
 
 
 class QueryStateError(EddylineError):
