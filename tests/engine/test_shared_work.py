@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.engine.shared_work import ReferenceRefused, RowsNumbered, SharedRounds
+from eddyline.engine.shared_work import SharedRounds
+from eddyline.engine.task_outcomes import ReferenceRefused, RowsNumbered
 from eddyline.engine.tasks import by_bytes, run_task
 from eddyline.errors import StreamChangedError
 from eddyline.sources.captures import capture_reference

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 from eddyline.catalog.database import Database
 
-_FILE = "name, kind, round, nbytes, checksum, first_arrival"
-_ADD_FILE = "INSERT INTO files (name, kind, round, nbytes, checksum, at_us, first_arrival) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_IN_ORDER = "ORDER BY round, first_arrival, name"
+_FILE = "name, kind, round, nbytes, checksum, first_arrival, first_row"
+_ADD_FILE = (
+    "INSERT INTO files (name, kind, round, nbytes, checksum, at_us, first_arrival, first_row)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+# by the numbers of their rows: the driver writes no base to add, and its rows follow those of tasks
+_IN_ORDER = "ORDER BY round, first_arrival = 0, first_arrival, name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,9 @@ class ListedFile:
     nbytes: int
     checksum: int
     first_arrival: int = 0  # to be added to the arrival numbers in the file
+    first_row: int = (
+        0  # the number of the round's first row, where rows of the round are counted from FIRST_ORDINAL on
+    )
 
 
 class ListedFiles:
@@ -100,7 +107,10 @@ class ListedFiles:
         """Inside a transaction; `at_us` is the time as retention counts it."""
         self._connection.executemany(
             _ADD_FILE,
-            [(f.name, f.kind, f.round_number, f.nbytes, f.checksum, at_us, f.first_arrival) for f in files],
+            [
+                (f.name, f.kind, f.round_number, f.nbytes, f.checksum, at_us, f.first_arrival, f.first_row)
+                for f in files
+            ],
         )
 
     def remove(self, names: Iterable[str]) -> list[tuple[str, int, int]]:

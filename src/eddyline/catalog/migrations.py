@@ -9,7 +9,7 @@ from pathlib import Path
 from eddyline.catalog import checksums
 from eddyline.errors import HomeError
 
-FORMAT = 6
+FORMAT = 7
 PROTECTED = 6  # from this format on rows have checksums
 
 _TABLES = """
@@ -122,6 +122,11 @@ INSERT INTO settings SELECT 'retention clock', json_array(kept_us, at_us, '', 0)
 DROP TABLE passed;
 """
 
+# Workers join the rows of a round before it has numbers.
+_ORDINALS = """
+ALTER TABLE files ADD COLUMN first_row INTEGER NOT NULL DEFAULT 0;
+"""
+
 # From format k to k + 1, in order; each is a script that runs in one transaction.
 _STEPS: dict[int, str] = {
     0: _TABLES,
@@ -130,6 +135,7 @@ _STEPS: dict[int, str] = {
     3: _SERVICE,
     4: _SILENCES,
     5: _PASSED,
+    6: _ORDINALS,
 }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -368,12 +369,16 @@ class DriverFlow:
         planned: PlannedFlow,
         progress: Mapping[str, StreamProgress],
         probes: Mapping[OperatorInput, ProbeCounters],
+        busy: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Keep what was built; `progress` is that of all streams after the round, `probes` was done in other places."""
+        """Keep what was built; `progress` is that of all streams after the round, `probes` was done in other places.
+
+        Rows of `busy` streams stay: rounds that were planned with them are worked on.
+        """
         self._build(planned)
         self.joins.stage.add_probe_counts(probes)
         after = planned.after(progress)
-        self.joins.commit(after, round_)
+        self.joins.commit(after, round_, busy)
         self.calls.forget(self.joins.stage.windows.first_arrivals())
         own = {name: at.watermark_us for name, at in progress.items()}
         signatures = [each.signature for each in planned.joins.signatures]

@@ -322,6 +322,11 @@ class Durable:
             self.store.remove(older - last - now)
             self._in_use[whose] = last, now
 
+    def release(self, whose: str) -> None:
+        """No worker needs these files any more."""
+        for names in self._in_use.pop(whose, ()):
+            self.store.remove(names)
+
     @property
     def in_use(self) -> set[str]:
         """Files that no round lists and a plan or a worker needs."""
@@ -488,12 +493,13 @@ class Durable:
 
     def parts(self, file: ListedFile) -> list[StoredPart]:
         buffer = self._read(file)
-        return [] if buffer is None else list(read_parts(buffer, file.first_arrival))
+        return [] if buffer is None else list(read_parts(buffer, file.first_arrival, file.first_row))
 
     def new_parts(self, file: ListedFile) -> list[StoredPart]:
         """The parts of a file a task wrote just now: mapped, and read when they are first used."""
         stored = StoredFile(file.name, file.nbytes, file.checksum)
-        return list(read_parts(self.store.read(stored, is_new=True), file.first_arrival))
+        buffer = self.store.read(stored, is_new=True)
+        return list(read_parts(buffer, file.first_arrival, file.first_row))
 
     def dead_letters(self, file: ListedFile) -> list[DeadLetter]:
         """Those of a file; tasks leave it to the reader to say which round they were in."""

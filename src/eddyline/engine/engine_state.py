@@ -1,6 +1,7 @@
 """What the rounds of an engine share: the catalog, the dataflow, the logs, and how far they have come; and reads of it.
 
-A thread that needs both locks takes the round lock before the lock; so no thread that holds the lock may start a round.
+A thread takes the turn of its streams first (turns.py), then the round lock, then the lock; so no thread that holds the lock may
+start a round.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from eddyline.engine.memory import Holder, Memory
 from eddyline.engine.push_tokens import PushTokens
 from eddyline.engine.round_store import RoundStore
 from eddyline.engine.round_work import Limits, Outcome, Planned, Work
+from eddyline.engine.turns import Turns
 from eddyline.errors import (
     ClosedError,
     EddylineError,
@@ -77,7 +79,8 @@ class EngineState:
         routing: RoutingOptions = ADAPTIVE,
     ) -> None:
         time_zone = store.time_zone
-        self.round_lock = FairLock()  # one round at a time
+        self.turns = Turns()  # of groups of streams
+        self.round_lock = FairLock()  # one round at a time works here
         self.lock = FairLock(self.round_lock)  # whatever is registered or kept
         self.delivered = self.condition()
         self.store = store
@@ -155,7 +158,8 @@ class EngineState:
         groups = [] if planned.flow is None else planned.flow.groups
         progress = self.progress | work.progress
         lifted = self.event_clock.lifted(groups, planned.timed, progress, round_.now_us, unread)
-        work.progress |= lifted
+        busy = self.turns.busy()  # a round of theirs was planned with what they are
+        work.progress |= {name: at for name, at in lifted.items() if name not in busy}
 
     @contextlib.contextmanager
     def working_on(self, streams: Iterable[str]) -> Iterator[None]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.expressions import CallResult
-from eddyline.model import Column, Signature, UserCall, joined_name
+from eddyline.model import FIRST_ORDINAL, Column, Signature, UserCall, joined_name
 
 Numbers = npt.NDArray[np.int64]
 
@@ -35,9 +35,11 @@ class _Given:
         values = self.values.take(pa.array(places, mask=~is_known))
         return CallResult(is_known, values, np.zeros(len(arrival), np.int32))
 
-    def since(self, arrival: int) -> _Given:
-        first = int(np.searchsorted(self.arrival, arrival))
-        return self if not first else _Given(self.arrival[first:], self.values.slice(first))
+    def between(self, arrival: int, end: int) -> _Given:
+        first, stop = np.searchsorted(self.arrival, [arrival, end]).tolist()
+        if stop - first == len(self.arrival):
+            return self
+        return _Given(self.arrival[first:stop], self.values.slice(first, stop - first))
 
 
 class JoinCalls:
@@ -82,13 +84,15 @@ class JoinCalls:
                 self._keep(stream, own, numbers, called)
 
     def forget(self, firsts: Mapping[str, int | None]) -> None:
-        """Let go of rows that are kept no longer: by stream, the first that is, None if none is."""
+        """Let go of rows that are kept no longer: by stream, the first that is, None if none is; and of those without a number yet."""
         for stream in list(self._given):
             first = firsts.get(stream)
             if first is None:
                 del self._given[stream]
             else:
-                kept = {call: given.since(first) for call, given in self._given[stream].items()}
+                kept = {
+                    call: given.between(first, FIRST_ORDINAL) for call, given in self._given[stream].items()
+                }
                 self._given[stream] = {call: given for call, given in kept.items() if len(given.arrival)}
 
     def _keep(self, stream: str, call: UserCall, arrival: Numbers, called: CallResult) -> None:

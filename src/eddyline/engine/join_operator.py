@@ -9,6 +9,7 @@ A worker that joins a share of a round has the same operator as the driver, over
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,9 +183,9 @@ class Joins:
             at,
         )
 
-    def commit(self, progress: RoundProgress, round_: Round) -> None:
-        """Keep what the round built; `progress` is that after it. Before the tables commit."""
-        self.stage.commit(progress, round_)
+    def commit(self, progress: RoundProgress, round_: Round, busy: AbstractSet[str] = frozenset()) -> None:
+        """Keep what the round built; `progress` is that after it. Before the tables commit. Rows of `busy` streams stay."""
+        self.stage.commit(progress, round_, busy)
         self.rules.commit()
 
     def rollback(self) -> None:

@@ -5,7 +5,8 @@ before it joins, which is what earlier rounds added, and its part of the round i
 often a key is there, its rows are spread over all workers.
 
 Files are in order of arrival, so how far a worker has come is one number for each stream. What the running round brings is built,
-joined and let go of again: it comes with the files of the round once it has committed.
+joined and let go of again: it comes with the files of the round once it has committed. Until then its rows are counted from
+FIRST_ORDINAL on, and what they derive from 0.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class ProbeTask:
     inputs: Mapping[str, tuple[tuple[str, int], ...]]
     round: Round
     before: RoundProgress  # the round
+    busy: frozenset[str]  # streams of which other rounds are worked on
     time_zone: str
     routing: Mapping[str, Routing]  # by signature: how expensive filters are run
     options: RoutingOptions
@@ -92,6 +94,7 @@ class _Replica:
         self.ready: dict[str, tuple[ReadyStage, FirstVersions]] = {}  # by relation, in lower case
         self.arrived = 0  # up to which number windows are here
         self.changed: dict[str, list[StoredFile]] = {}  # which files of each table are
+        self.incarnations = known.incarnations  # of the streams whose rows are here
 
     def relation(self, name: str) -> Relation:
         ready, first = self.ready[name]
@@ -166,10 +169,9 @@ def _adopt(replica: _Replica, known: ReplicaPlan, task: ProbeTask) -> None:
         for gone in replica.tables.keys() - known.keyed.keys():
             del replica.tables[gone]
             replica.changed.pop(gone, None)
-        renewed = [
-            name for name, n in known.incarnations.items() if replica.known.incarnations.get(name, 0) != n
-        ]
+        renewed = [name for name, n in known.incarnations.items() if replica.incarnations.get(name, 0) != n]
         stage.forget(renewed)
+        replica.incarnations = known.incarnations
         for name, stream in known.keyed.items():
             table = replica.tables.get(name)
             if table is None or table.key != stream.key or name in renewed:
@@ -200,7 +202,7 @@ def _catch_up(store: Store, task: ProbeTask, replica: _Replica) -> None:
     for name, files in task.tables.items():
         if name in replica.known.keyed:
             _catch_up_table(store, name, files, replica)
-    replica.joins.stage.commit(task.before, task.round)
+    replica.joins.stage.commit(task.before, task.round, task.busy)
 
 
 def _catch_up_table(store: Store, name: str, files: Sequence[StoredFile], replica: _Replica) -> None:

@@ -39,7 +39,7 @@ class ReplicaPlans:
         self._pack = pack
         self._files: dict[str, PlanFiles] = {}  # by signature
         self._streams: dict[str, Stream] = {}  # what stands for a signature where a stream is expected
-        self._last: tuple[tuple[Any, ...], StoredFile] | None = None
+        self._last: dict[frozenset[str], tuple[tuple[Any, ...], StoredFile]] = {}  # by group of streams
 
     def plan(self, planned: Planned, streams: Iterable[str]) -> tuple[StoredFile, frozenset[str]]:
         """The file of the plan, and the signatures workers join when rows of these streams come.
@@ -49,9 +49,7 @@ class ReplicaPlans:
         flow, durable = planned.flow, self._rounds.durable
         assert flow is not None
         assert durable is not None
-        group = set(
-            flow.with_partners(list(streams))
-        )  # of others, rounds that were planned earlier may be under way
+        group = frozenset(flow.with_partners(list(streams)))
         mine = [
             each
             for each in flow.joins.signatures
@@ -60,8 +58,8 @@ class ReplicaPlans:
             and group & {name.lower() for name in each.signature.streams}
         ]
         names = {each.name: self._filters(flow, each) for each in mine}
-        known = flow.joins, names
-        if self._last is None or self._last[0][0] is not known[0] or self._last[0][1] != known[1]:
+        known, last = (flow.joins, names), self._last.get(group)
+        if last is None or last[0][0] is not known[0] or last[0][1] != known[1]:
             plan = ReplicaPlan(
                 flow.joins,
                 names,
@@ -77,10 +75,14 @@ class ReplicaPlans:
             def write(file: BinaryIO) -> None:
                 pickle.dump(plan, file, protocol=5)
 
-            self._last = known, durable.store.put(JOIN_PLAN, write)
-        written = self._last[1]
-        durable.keep(JOIN_PLAN, [written.name, *(name for each in names.values() for name in each.names())])
-        return written, frozenset(names)
+            last = known, durable.store.put(JOIN_PLAN, write)
+        for changed in [each for each in self._last if each & group and each != group]:
+            del self._last[changed]  # no round of it is worked on: this one has the turn of its streams
+            durable.release(_whose(changed))
+        self._last[group] = last
+        used = [last[1].name, *(name for each in names.values() for name in each.names())]
+        durable.keep(_whose(group), used)
+        return last[1], frozenset(names)
 
     def _filters(self, flow: PlannedFlow, each: SignaturePlan) -> PlanNames:
         rounds = self._rounds
@@ -95,6 +97,10 @@ class ReplicaPlans:
             generations = rounds.catalog.later_generations(each.name)
         stream = self._streams.setdefault(each.name, Stream(each.name, sample.rows.schema))
         return files.write(stream, plan, parts, generations, rounds.functions)
+
+
+def _whose(group: frozenset[str]) -> str:
+    return f"{JOIN_PLAN} of {', '.join(sorted(group))}"
 
 
 def _no_rows(flow: PlannedFlow, each: SignaturePlan) -> TupleBatch:

@@ -12,8 +12,9 @@ A push, or a tick, is a round. It walks through the same steps as on Spark:
 
 A round that fails before step 4 leaves nothing behind.
 
-Rounds run one at a time, first come, first served (fair_lock.py). What is registered and kept is guarded by one lock, which a
-round holds only while it plans, commits and delivers: queries come and go while it works, and are in the next round's version.
+Rounds that work in this process run one at a time, first come, first served (fair_lock.py). One whose work is done in tasks
+(shared_work.py) has the turn of its group meanwhile (turns.py), and no lock. What is registered and kept is guarded by one lock,
+which a round holds only while it plans, commits and delivers: queries come and go while it works, and are in the next version.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from eddyline.engine.restoring import restore
 from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.round_store import RoundStore
 from eddyline.engine.round_work import Limits, Outcome, Planned, Work
+from eddyline.engine.task_outcomes import TaskOutcomes
 from eddyline.errors import (
     ClosedError,
     EddylineError,
@@ -50,9 +51,6 @@ from eddyline.model import Round, StreamProgress
 from eddyline.operators import WHOLE, DerivedNumbers, RoundProgress, Share
 from eddyline.routing import ADAPTIVE, RoutingOptions
 from eddyline.sources import IngestedRows, SchemaChanged, as_changes, with_read_times
-
-if TYPE_CHECKING:
-    from eddyline.engine.shared_work import SharedWork
 
 NO_PROGRESS = RoundProgress({}, {})
 
@@ -86,12 +84,16 @@ class RoundEngine(EngineState):
         Raises SchemaChanged if a query needs a column that was not written with the rows; then nothing has happened. A query
         with which the predicate index cannot be built is suspended before the round.
         """
-        with self.round_lock:
-            while True:
-                try:
-                    return self._try_round(inputs, token, now_us, positions)
-                except IndexBuildError as error:
-                    self.suspend_faulty(error)
+
+        def work() -> Outcome:
+            with self.round_lock:
+                while True:
+                    try:
+                        return self._try_round(inputs, token, now_us, positions)
+                    except IndexBuildError as error:
+                        self.suspend_faulty(error)
+
+        return self.turns.run(inputs, work)
 
     def _try_round(
         self,
@@ -146,15 +148,14 @@ class RoundEngine(EngineState):
     def commit_shared(
         self,
         planned: Planned,
-        shared: SharedWork,
+        tasks: TaskOutcomes,
         *,
         token: str | None,
         positions: Mapping[str, object],
         began: float,
-        join: Callable[[Round, Planned, SharedWork], frozenset[str]],
     ) -> Outcome:
-        """Steps 4 to 7 of a round whose work was done in tasks. It gets its number only now: other rounds may have come between,
-        but none of its own streams. Raises RoundOvertakenError if one did. `join` may join some signatures elsewhere."""
+        """Steps 4 to 7 of a round whose work was done in tasks, in its turn. It gets its number only now: rounds of other groups
+        may have come between. Raises RoundOvertakenError if a stream has other times now."""
         with self.round_lock:
             with self.lock:
                 self.check_open()
@@ -162,9 +163,9 @@ class RoundEngine(EngineState):
                     if self.incarnations.get(name, 0) != planned.incarnations[name]:
                         raise StreamChangedError(f"stream {name} was dropped while its rows were worked on")
                     if self.last_rounds.get(name, 0) != number:
-                        raise RoundOvertakenError(f"another round of stream {name} came between")
-                round_ = self._numbered(planned, shared.n_rows(), token)
-                work = shared.numbered(
+                        raise RoundOvertakenError(f"stream {name} changed while its rows were worked on")
+                round_ = self._numbered(planned, tasks.n_rows(), token)
+                work = tasks.numbered(
                     round_,
                     planned,
                     self.catalog.queries.find_name,
@@ -174,10 +175,8 @@ class RoundEngine(EngineState):
                 self.let_time_pass(round_, planned, work)
             if planned.flow is not None:
                 try:
-                    joined = join(round_, planned, shared)
-                    with self.lock:
-                        shared.add_joined(work, round_, self.catalog.queries.find_name)
-                    self._walk(round_, planned, shared.arrivals(round_, planned), work, Share(without=joined))
+                    rest = Share(without=tasks.joined_signatures)
+                    self._walk(round_, planned, tasks.arrivals(round_, planned), work, rest)
                     work.outputs = None
                 except MemoryError as error:
                     raise self._out_of_memory(error) from None
@@ -223,6 +222,7 @@ class RoundEngine(EngineState):
         """Step 1, with the lock held: pin the version, the progress of each stream, now() and the seed."""
         names = list(inputs)
         flow = self.flow.plan(self.progress)
+        self.turns.check(names, [] if flow is None else flow.groups)
         group = names if flow is None else flow.with_partners(names)
         now = self._clock() if now_us is None else now_us
         timed = self.timed_streams()
@@ -300,7 +300,7 @@ class RoundEngine(EngineState):
         self.last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
         if planned.flow is not None:
-            self.flow.commit(round_, planned.flow, self.progress, output.probes)
+            self.flow.commit(round_, planned.flow, self.progress, output.probes, self.turns.busy())
         for name, rows in work.recent.items():
             if name in progress:
                 self.recent_rows(name).append(round_.version, rows)

@@ -113,6 +113,11 @@ class TaskResult:
     def n_rows(self) -> int:
         return sum(count.n_rows for count in self.counts)
 
+    def check(self) -> None:
+        """Raise the error of an index that could not be built."""
+        if self.faulty is not None:
+            raise self.faulty
+
 
 class _Numbered(Exception):
     """Rows bring arrival numbers of their own."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -300,13 +301,13 @@ class JoinStage:
             else None,
         )
 
-    def commit(self, progress: RoundProgress, round_: Round) -> int:
+    def commit(self, progress: RoundProgress, round_: Round, busy: AbstractSet[str] = frozenset()) -> int:
         """Keep what the round built, purge what no query can need any more; returns the number of purged rows.
 
-        `progress` is that of the streams after the round.
+        `progress` is that of the streams after the round. Rows of `busy` streams stay.
         """
         self._decisions.commit(self.plan.signatures, progress)
-        return self.windows.commit(self.plan, progress, round_)
+        return self.windows.commit(self.plan, progress, round_, busy)
 
     def rollback(self) -> None:
         """As if the round had not been."""

@@ -115,14 +115,19 @@ class StoredWindows:
         stem.build(built)
         self._n_built[stream] = self._n_built.get(stream, 0) + len(stored)
 
-    def commit(self, plan: JoinPlan, progress: RoundProgress, round_: Round) -> int:
-        """Keep what the round built, purge what no query can need any more; returns the number of purged rows."""
+    def commit(
+        self, plan: JoinPlan, progress: RoundProgress, round_: Round, busy: Set[str] = frozenset()
+    ) -> int:
+        """Keep what the round built, purge what no query can need any more; returns the number of purged rows.
+
+        Rows of `busy` streams stay: a round with an earlier now() may still join them.
+        """
         n_purged = 0
         self.built_rows = {}
         for stream, stem in self.stems.items():
             stem.commit()
             inputs = plan.stored_inputs[stream]
-            if self._is_purged_now(stream, inputs, progress, round_):
+            if stream not in busy and self._is_purged_now(stream, inputs, progress, round_):
                 is_kept = self._needed_mask(stream, inputs, slice(None), progress, round_)
                 n_purged += 0 if is_kept.all() else stem.purge(is_kept)
                 self._n_built[stream] = 0

@@ -45,7 +45,7 @@ from eddyline.model.joins import (
 )
 from eddyline.model.plans import FIRST_BODY, PlanChanges, Segment, StreamPlan, ascending
 from eddyline.model.queries import Properties, QueryState, is_alert
-from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, NO_TIME, Round
+from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, FIRST_ORDINAL, NO_TIME, Round
 from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, Window
 from eddyline.model.streams import LaneProgress, Stream, StreamProgress
 from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation
@@ -56,6 +56,7 @@ __all__ = [
     "END_OF_ARRIVALS",
     "FIRST_BODY",
     "FIRST_DERIVED",
+    "FIRST_ORDINAL",
     "LAMBDA",
     "NO_TIME",
     "OLDER",

@@ -277,11 +277,16 @@ class Runner:
         return outcome
 
     def _commit_here(self, inputs: Mapping[str, IngestedRows], positions: Mapping[str, Any]) -> Outcome:
-        """The same for a caller that holds the round lock, and must not wait for sinks."""
+        """The same for a caller that has the turn, and must not wait for sinks."""
         rounds = self._rounds
-        with rounds.round_lock:
-            outcome = rounds.run_round(inputs, positions=positions)
-            self.deliveries.keep(outcome)
+
+        def work() -> Outcome:
+            with rounds.round_lock:
+                outcome = rounds.run_round(inputs, positions=positions)
+                self.deliveries.keep(outcome)
+            return outcome
+
+        outcome = rounds.turns.run(inputs, work)
         self._feeds.count(outcome)
         return outcome
 

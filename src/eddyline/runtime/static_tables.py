@@ -18,7 +18,7 @@ from eddyline.engine import Outcome, RoundEngine
 from eddyline.errors import EddylineError, PropertyError, SchemaError, StreamChangedError
 from eddyline.events import TableFailed, TableLoaded
 from eddyline.model import Stream
-from eddyline.sources import IngestedRows, StaticTable, TableRows, table_of
+from eddyline.sources import IngestedRows, StaticTable, StaticTableChange, TableRows, table_of
 from eddyline.stream_properties import is_static
 
 LOOK_EVERY_US = 1_000_000
@@ -131,10 +131,31 @@ class StaticTables:
     def _bring(self, table: StaticTable, rows: TableRows, commit: Commit) -> bool:
         """The round that turns what is held into this version; False if it is held already."""
         rounds, name = self._rounds, table.name.lower()
+        loaded = rounds.turns.run([name], lambda: self._commit_change(table, rows, commit))
+        if loaded is None:
+            return False
+        outcome, change = loaded
+        n_deleted = int(change.is_delete.sum())
+        rounds.tell(
+            TableLoaded(
+                outcome.round.number,
+                table.name,
+                rows.rows.num_rows,
+                len(change.is_delete) - n_deleted,
+                n_deleted,
+            )
+        )
+        return True
+
+    def _commit_change(
+        self, table: StaticTable, rows: TableRows, commit: Commit
+    ) -> tuple[Outcome, StaticTableChange] | None:
+        """The round, in its turn, and what it changed; None if the table has this version."""
+        rounds, name = self._rounds, table.name.lower()
         with rounds.round_lock:
             while True:
                 if self._version(name) == rows.version:
-                    return False
+                    return None
                 with rounds.lock:
                     stream = rounds.catalog.stream(name)
                 change = table.change(rounds.table_rows(name), _in_schema(rows.rows, stream.schema))
@@ -146,17 +167,7 @@ class StaticTables:
                 break
             self._loaded[name] = rows.version
             self._wrong.pop(name, None)
-        n_deleted = int(change.is_delete.sum())
-        rounds.tell(
-            TableLoaded(
-                outcome.round.number,
-                stream.name,
-                rows.rows.num_rows,
-                len(change.is_delete) - n_deleted,
-                n_deleted,
-            )
-        )
-        return True
+            return outcome, change
 
     def _version(self, name: str) -> str | None:
         """The version that was loaded last; None: none was since the stream is declared."""

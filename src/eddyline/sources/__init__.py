@@ -30,7 +30,7 @@ from eddyline.sources.references import (
 from eddyline.sources.rows import ARRIVAL, rows_in_schema
 from eddyline.sources.sample import Proposal, propose
 from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChange, SchemaChanged, shown_name
-from eddyline.sources.static_tables import TABLE_FORMATS, StaticTable, TableRows
+from eddyline.sources.static_tables import TABLE_FORMATS, StaticTable, StaticTableChange, TableRows
 from eddyline.sources.stdin import StdinLines
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "SourceError",
     "SourcePart",
     "StaticTable",
+    "StaticTableChange",
     "StdinLines",
     "TableRows",
     "UnreadableReference",

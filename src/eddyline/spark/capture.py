@@ -203,8 +203,11 @@ class _Feed:
     def claim(self) -> None:
         """Let the stream belong to this query from now on. Raises QueryRefusedError if it came to belong to another.
 
-        That is a round without rows: one of another query that is under way notices that it was overtaken.
+        That is a round without rows; one of another query that is under way ends first.
         """
+        self._rounds.turns.run([self._name], self._claim)
+
+    def _claim(self) -> None:
         with self._rounds.round_lock:
             stored, query_id = self._stored_position(), self._query_id()
             if stored is not None and stored["source"] == _source(query_id):
@@ -281,15 +284,20 @@ class _Feed:
 
     def _is_committed(self, position: Mapping[str, Any], token: str) -> bool:
         """Whether a batch is a round already. Raises QueryRefusedError if it cannot be the stream's next one."""
-        with self._rounds.round_lock:
-            self.claim()
-            last, this = self._stored_position()["at"], position["at"]
-            if this["batch"] < last["batch"] or (
-                this["batch"] == last["batch"] and "offsets" in last and this["offsets"] != last["offsets"]
-            ):
-                raise self._set_back(last["batch"], this["batch"])
-            with self._rounds.lock:
-                return this["batch"] == last["batch"] or self._rounds.by_token(token) is not None
+
+        def look() -> bool:
+            with self._rounds.round_lock:
+                self.claim()
+                last, this = self._stored_position()["at"], position["at"]
+                is_same = this["batch"] == last["batch"]
+                if this["batch"] < last["batch"] or (
+                    is_same and "offsets" in last and this["offsets"] != last["offsets"]
+                ):
+                    raise self._set_back(last["batch"], this["batch"])
+                with self._rounds.lock:
+                    return is_same or self._rounds.by_token(token) is not None
+
+        return self._rounds.turns.run([self._name], look)
 
     def _capture(self, frame: DataFrame) -> list[StoredFile | bytes]:
         """The rows of a batch, in order: files of the store, or the bytes of such a file where it would be small."""
@@ -343,16 +351,19 @@ class _Feed:
     def _run_here(
         self, rows: Callable[[Stream], IngestedRows], position: Mapping[str, Any], token: str | None
     ) -> None:
-        with self._rounds.round_lock:
-            while True:
-                try:
-                    if token is not None:
-                        self._still_ours(self._name, position)
-                    inputs = {self._name: rows(self._stream())}
-                    self._rounds.run_round(inputs, token=token, positions={self._name: position})
-                    return
-                except StreamChangedError:  # it got a column meanwhile
-                    continue
+        def work() -> None:
+            with self._rounds.round_lock:
+                while True:
+                    try:
+                        if token is not None:
+                            self._still_ours(self._name, position)
+                        inputs = {self._name: rows(self._stream())}
+                        self._rounds.run_round(inputs, token=token, positions={self._name: position})
+                        return
+                    except StreamChangedError:  # it got a column meanwhile
+                        continue
+
+        self._rounds.turns.run([self._name], work)
 
     # ----------------------------------------------------------------------------------------- what is known
 

@@ -209,7 +209,7 @@ class _FileReading:
                 {
                     "file": StoredFile(f.name, f.nbytes, f.checksum),
                     "round": f.round_number,
-                    "first": f.first_arrival,
+                    "first": (f.first_arrival, f.first_row),
                 },
                 f.nbytes,
             )
@@ -235,7 +235,7 @@ class _FileReading:
             for number in (n for batch in numbers for n in batch.column(0).to_pylist()):
                 for reference in groups[number]:
                     what = reference.what
-                    for part in read_parts(store.read(what["file"]), what["first"]):
+                    for part in read_parts(store.read(what["file"]), *what["first"]):
                         rows = _results(what["round"], part, selection)
                         if rows is not None:
                             yield _as_json(rows, schema) if is_json else _as_columns(rows, schema)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import PartMatches, Positions
-from eddyline.model import DeadLetter
+from eddyline.model import FIRST_ORDINAL, DeadLetter
 from eddyline.storage.arrow_blocks import read_blocks, write_block
 
 _MARKS = pa.schema(
@@ -117,10 +117,11 @@ def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
         write_block(file, pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata or None)))
 
 
-def read_parts(buffer: pa.Buffer, first_arrival: int = 0) -> Iterator[StoredPart]:
+def read_parts(buffer: pa.Buffer, first_arrival: int = 0, first_row: int = 0) -> Iterator[StoredPart]:
     """The parts of a file, without copying where Arrow need not.
 
-    `first_arrival` is added to the arrival numbers of results, not to those of the rows that joins made them of.
+    `first_arrival` is added to the arrival numbers of results. Of the rows that joins made them of, those counted from
+    FIRST_ORDINAL on have their numbers from `first_row` on.
     """
     for batch in read_blocks(buffer):
         marks = [np.asarray(batch.column(k).to_numpy(zero_copy_only=False)) for k in range(len(_MARKS))]
@@ -130,14 +131,16 @@ def read_parts(buffer: pa.Buffer, first_arrival: int = 0) -> Iterator[StoredPart
         end = first_input - n_recorded
         rows = _columns(batch, len(_MARKS), end)
         recorded = _columns(batch, end, first_input) if n_recorded else None
-        components = _components(batch, first_input) if n_inputs else None
+        components = _components(batch, first_input, first_row) if n_inputs else None
         arrivals = marks[2] + first_arrival if first_arrival else marks[2]
         yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded, components)
 
 
-def _components(batch: pa.RecordBatch, start: int) -> npt.NDArray[np.int64]:
+def _components(batch: pa.RecordBatch, start: int, first_row: int) -> npt.NDArray[np.int64]:
     columns = [np.asarray(column.to_numpy()) for column in batch.columns[start:]]
-    return np.stack(columns, axis=1)
+    components = np.stack(columns, axis=1)
+    components[components >= FIRST_ORDINAL] += first_row - FIRST_ORDINAL
+    return components
 
 
 def _columns(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
