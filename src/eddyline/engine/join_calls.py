@@ -84,7 +84,7 @@ class JoinCalls:
                 self._keep(stream, own, numbers, called)
 
     def forget(self, firsts: Mapping[str, int | None]) -> None:
-        """Let go of rows that are kept no longer: by stream, the first that is, None if none is; and of those without a number yet."""
+        """Let go of rows that are kept no longer: by stream, the first that is, None if none is. Ordinals go, too."""
         for stream in list(self._given):
             first = firsts.get(stream)
             if first is None:

@@ -1,7 +1,7 @@
 """What the tasks of a round came to, before the round has a number, and as the work of the round once it has one.
 
-Tasks count their rows from 0. Tasks that join count the rows they derive from 0, and rows of the round from FIRST_ORDINAL on, which
-is above every arrival number: rows of earlier rounds keep theirs. The commit lists their files with the numbers to add.
+Tasks count their rows from 0. Tasks that join count the rows they derive from 0, and rows of the round from FIRST_ORDINAL on,
+above every arrival number: rows of earlier rounds keep theirs. The commit lists their files with the numbers to add.
 """
 
 from __future__ import annotations
