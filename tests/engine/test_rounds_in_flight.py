@@ -283,6 +283,22 @@ def test_a_tick_leaves_the_windows_of_a_group_that_workers_join(world: World) ->
     assert [row[2:] for row in world.results("timed")] == [(80, 81)]
 
 
+def test_a_tick_leaves_the_windows_of_views_over_such_a_group(world: World) -> None:
+    world.engine.query("SELECT k, v FROM lefts WHERE v > 5", name="large")
+    world.engine.query(
+        "SELECT l.v AS lv, r.v AS rv FROM recent(large, INTERVAL 5 MINUTES) l "
+        "JOIN recent(rights, INTERVAL 5 MINUTES) r ON l.k = r.k",
+        name="over a view",
+    )
+    world.push("lefts", (8, 80))
+    job = world.start("rights", (8, 81))
+    world.now_us += 10 * MINUTE_US
+    world.engine.tick()
+    world.workers.gate.set()
+    job.end()
+    assert [row[2:] for row in world.results("over a view")] == [(80, 81)]
+
+
 def test_pushes_never_starve_a_shared_round_and_it_is_never_planned_again(world: World) -> None:
     n_rounds, is_over = 20, threading.Event()
 

@@ -378,13 +378,22 @@ class DriverFlow:
         self._build(planned)
         self.joins.stage.add_probe_counts(probes)
         after = planned.after(progress)
-        self.joins.commit(after, round_, busy)
+        self.joins.commit(after, round_, self.with_views(busy))
         self.calls.forget(self.joins.stage.windows.first_arrivals())
         own = {name: at.watermark_us for name, at in progress.items()}
         signatures = [each.signature for each in planned.joins.signatures]
         self.tables.commit(round_, horizons(signatures, after.watermarks_us, own))
         if self._window_files is not None:
             self._window_files.commit()
+
+    def with_views(self, streams: AbstractSet[str]) -> frozenset[str]:
+        """These streams, and the views whose rows are made of theirs, as far as joins keep any."""
+        bases = (
+            {name: self._catalog.views.base_streams(name) for name in self.joins.stage.stems}
+            if streams
+            else {}
+        )
+        return frozenset(streams).union(name for name, of in bases.items() if of & streams)
 
     def rollback(self) -> None:
         self.joins.rollback()

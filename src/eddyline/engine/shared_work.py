@@ -258,6 +258,8 @@ class SharedRounds:
         if not names:
             return [], names
         wanted = work.wanted(FIRST_ORDINAL, planned)
+        with rounds.lock:
+            busy = flow.with_views(rounds.turns.busy())
         tables: dict[str, list[StoredFile]] = {}
         for name, file in flow.tables.files():
             tables.setdefault(name, []).append(_stored(file))
@@ -281,7 +283,7 @@ class SharedRounds:
                 first_derived=0,
             ),
             before=planned.flow.before,
-            busy=rounds.turns.busy(),
+            busy=busy,
             time_zone=rounds.time_zone,
             routing={name: flow.filters(name.lower()).router.routing() for name in names},
             options=rounds.routing,
