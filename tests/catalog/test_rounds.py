@@ -192,3 +192,18 @@ def test_looking_for_rounds_to_forget_walks_no_further_than_the_first_that_stays
         )
     ]
     assert steps[0] == "SEARCH rounds USING INTEGER PRIMARY KEY (rowid<?)"
+
+
+def test_files_of_a_round_are_in_the_order_of_their_rows_and_that_of_the_driver_is_last(log):
+    files = [
+        ListedFile("by the driver", "outbox", 1, 1, 1),
+        ListedFile("a", "outbox", 1, 1, 1, first_arrival=5_000, first_row=3),
+        ListedFile("b", "outbox", 1, 1, 1, first_arrival=3),
+    ]
+    commit(log, 1, files=files)
+    found = log.files.of_round("outbox", 1)
+    assert [(file.name, file.first_arrival, file.first_row) for file in found] == [
+        ("b", 3, 0),
+        ("a", 5_000, 3),
+        ("by the driver", 0, 0),
+    ]

@@ -135,6 +135,8 @@ class Feeds:
         now = self._clock()
         if feed.backoff.is_paused or feed.pace.wait_s(now):
             return False
+        if self.is_busy() and self._rounds.turns.is_held_up([feed.name]):
+            return False  # until the job of its group ends; other feeds go on
         try:
             with self._rounds.lock:
                 stream = self._rounds.catalog.find_stream(feed.stream.name)
