@@ -15,6 +15,7 @@ import eddyline
 from eddyline.engine.shared_work import SharedRounds
 from eddyline.engine.tasks import Task, TaskResult, run_task
 from eddyline.errors import StreamChangedError
+from eddyline.model import ExecutionChoices
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.references import PlannedInput
 from eddyline.storage import write_capture
@@ -60,7 +61,7 @@ def through_tasks(
 ) -> eddyline.Engine:
     """From now on the rows pushed to the engine are worked on in tasks."""
     rounds, here = engine.rounds, engine.rounds.run_round
-    shared = SharedRounds(rounds, run, _packed, task_bytes=1, **options)
+    shared = SharedRounds(rounds, run, _packed, choices=ExecutionChoices(task_bytes=1, **options))
 
     def run_round(inputs, *, token=None, now_us=None, positions=None):
         if not keeps_numbers:

@@ -18,6 +18,7 @@ from benchmarks.filters._workloads import STREAM, Workload
 from benchmarks.spark._turns import Contender, Counts
 from eddyline.engine import Outcome
 from eddyline.engine.shared_work import SharedRounds
+from eddyline.model import ExecutionChoices
 from eddyline.runtime.feeds import TASKS_PER_CORE
 from eddyline.sources import FileFormat, FolderSource
 from eddyline.spark.jobs import pack_functions, spark_runner
@@ -46,7 +47,9 @@ class Home:
         if session is not None:  # as a Runner has them
             most_tasks = TASKS_PER_CORE * session.sparkContext.defaultParallelism
             run = spark_runner(session)
-            self._shared = SharedRounds(rounds, run, pack_functions, most_tasks=most_tasks)
+            self._shared = SharedRounds(
+                rounds, run, pack_functions, choices=ExecutionChoices(most_tasks=most_tasks)
+            )
 
     def __enter__(self) -> Home:
         return self

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import eddyline
 from eddyline.engine.event_time import LANE_IDLE_US, LaneTimes, advanced, late_rows
 from eddyline.engine.shared_work import SharedRounds
-from eddyline.model import LaneProgress, Stream, StreamProgress
+from eddyline.model import ExecutionChoices, LaneProgress, Stream, StreamProgress
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.ingestion import PUSHED, IngestedRows, Lanes
 from eddyline.sources.references import PlannedInput, Reference
@@ -128,7 +128,9 @@ class Topic:
             found = capture_reference(store.folder, file)
             references.append(Reference(found.kind, found.what, found.nbytes, lane))
             files.append(("capture", file))
-        shared = SharedRounds(rounds, elsewhere, lambda functions: b"", task_bytes=1)
+        shared = SharedRounds(
+            rounds, elsewhere, lambda functions: b"", choices=ExecutionChoices(task_bytes=1)
+        )
         offered = PlannedInput(tuple(references), lambda counts: None, files=tuple(files), lanes=lanes)
         return shared.run_round({"s": offered}).n_late
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.engine import driver_flow
+from eddyline.model import ExecutionChoices
 
 TEXT = (
     "SELECT s.sym, a.n FROM recent(stocks, 1000) s JOIN recent(articles, 1000) a ON s.sym = a.sym "
@@ -64,8 +64,8 @@ def test_queries_with_other_conditions_share_the_calls(engine, seen):
     assert set(seen.values()) == {1}
 
 
-def test_where_few_rows_find_partners_only_those_are_asked(engine, seen, monkeypatch):
-    monkeypatch.setattr(driver_flow, "JUDGED_BY", 40)
+def test_where_few_rows_find_partners_only_those_are_asked(engine, seen):
+    engine.rounds.choices = ExecutionChoices(judged_by=40)
     told = engine.query(TEXT)
     engine.push("articles", articles(90, 100, 1))
     engine.push("stocks", stocks(0, 100))

@@ -14,7 +14,7 @@ import pytest
 import eddyline
 from eddyline.engine import tasks
 from eddyline.engine.shared_work import SharedRounds
-from eddyline.model import Stream
+from eddyline.model import ExecutionChoices, Stream
 from eddyline.sources import FileFormat, file_references, infer_schema, ingest
 from eddyline.sources.file_references import pieces, state_of
 from eddyline.sources.positions import FilePlace
@@ -128,7 +128,9 @@ def engine(tmp_path):
 
 
 def run(engine: eddyline.Engine, *references: Reference, task_bytes: int = 1 << 30) -> None:
-    rounds = SharedRounds(engine.rounds, elsewhere, pickle.dumps, task_bytes=task_bytes)
+    rounds = SharedRounds(
+        engine.rounds, elsewhere, pickle.dumps, choices=ExecutionChoices(task_bytes=task_bytes)
+    )
     rounds.run_round({"s": PlannedInput(references, lambda counts: None)})
 
 

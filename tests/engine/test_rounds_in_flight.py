@@ -15,7 +15,7 @@ from eddyline.engine.join_replica import ProbeTask
 from eddyline.engine.shared_work import SharedRounds
 from eddyline.engine.tasks import Task, TaskResult, run_task
 from eddyline.errors import ClosedError, GroupBusyError, StreamChangedError
-from eddyline.model import FIRST_DERIVED
+from eddyline.model import FIRST_DERIVED, ExecutionChoices
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.ingestion import ingest
 from eddyline.sources.references import PlannedInput
@@ -87,7 +87,8 @@ class World:
         self.now_us = 1_000_000_000
         self.engine = eddyline.open(home, clock=lambda: self.now_us)
         self.workers = Workers()
-        self.shared = SharedRounds(self.engine.rounds, self.workers, pickle.dumps, join_from_rows=1)
+        choices = ExecutionChoices(join_from_rows=1)
+        self.shared = SharedRounds(self.engine.rounds, self.workers, pickle.dumps, choices=choices)
         for name in ("lefts", "rights", "others", "more"):
             self.engine.stream(name, "k BIGINT, v BIGINT")
         self.joined = self.engine.query(JOIN, name="joined")

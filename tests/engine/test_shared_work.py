@@ -14,6 +14,7 @@ from eddyline.engine.shared_work import SharedRounds
 from eddyline.engine.task_outcomes import ReferenceRefused, RowsNumbered
 from eddyline.engine.tasks import by_bytes, run_task
 from eddyline.errors import StreamChangedError
+from eddyline.model import ExecutionChoices
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.references import PlannedInput, Reference
 from eddyline.storage import StoredFile, write_capture
@@ -34,7 +35,7 @@ def engine(tmp_path):
 
 
 def shared(engine, run=elsewhere, **options) -> SharedRounds:
-    return SharedRounds(engine.rounds, run, pickle.dumps, **options)
+    return SharedRounds(engine.rounds, run, pickle.dumps, choices=ExecutionChoices(**options))
 
 
 def rows(*values) -> pa.RecordBatch:

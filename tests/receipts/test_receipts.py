@@ -346,13 +346,16 @@ def test_rows_that_tasks_read_are_found_by_reference_also_after_the_home_has_mov
 def run_files(engine, folder, file_format: str) -> None:
     """Rounds over files, as workers would read them."""
     from eddyline.engine.shared_work import SharedRounds
+    from eddyline.model import ExecutionChoices
     from eddyline.sources.files import FolderSource
     from eddyline.sources.formats import FileFormat
     from tests.on_workers import elsewhere
 
     stream = engine.rounds.catalog.stream("trades")
     source = FolderSource(folder, FileFormat(file_format), stream, engine.rounds.time_zone)
-    shared = SharedRounds(engine.rounds, elsewhere, lambda functions: b"", task_bytes=1)
+    shared = SharedRounds(
+        engine.rounds, elsewhere, lambda functions: b"", choices=ExecutionChoices(task_bytes=1)
+    )
     while (planned := source.plan(100_000, 1 << 30)) is not None:
         shared.run_round({"trades": planned})
         source.move_to(planned.position([]))

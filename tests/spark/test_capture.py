@@ -403,9 +403,8 @@ def test_a_run_counts_what_streaming_queries_feed_it(fed, spark):
 
 def test_a_partition_is_captured_to_files_and_its_rest_to_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(capture, "PARTITION_BYTES", 1_500)
-    monkeypatch.setattr(capture, "TASK_BYTES", 3_000)
     store = Store(tmp_path, 1)
-    captures = capture._Captures(store)
+    captures = capture._Captures(store, 3_000)
     for n in range(10):
         captures.add("trades", pa.record_batch({"n": pa.array(range(100 * n, 100 * n + 100))}))
     done = captures.finish()

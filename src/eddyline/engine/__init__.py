@@ -16,15 +16,13 @@ from eddyline.engine.round_inputs import ComponentRows, RoundInputs, home_of
 from eddyline.engine.round_store import MemoryStore, RoundStore
 from eddyline.engine.round_work import Limits, Outcome
 from eddyline.engine.rounds import RoundEngine
-from eddyline.engine.shared_work import MOST_TASKS, TASK_BYTES, SharedRounds
+from eddyline.engine.shared_work import SharedRounds
 from eddyline.engine.stream_states import StreamState, stream_state
 from eddyline.engine.task_outcomes import ReferenceRefused, RowsNumbered
 from eddyline.engine.tasks import Task, TaskResult, by_bytes, run_task
 
 __all__ = [
-    "MOST_TASKS",
     "SEVERITY",
-    "TASK_BYTES",
     "AlertRule",
     "ComponentRows",
     "Durable",

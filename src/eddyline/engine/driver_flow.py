@@ -35,12 +35,16 @@ from eddyline.events import Event
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins import JoinPlan, KeyedTable, ProbeCounters
-from eddyline.model import QueryState, Round, Stream, StreamPlan, StreamProgress
+from eddyline.model import (
+    DEFAULT_CHOICES,
+    ExecutionChoices,
+    QueryState,
+    Round,
+    Stream,
+    StreamPlan,
+    StreamProgress,
+)
 from eddyline.operators import DerivedNumbers, Operator, OperatorInput, RoundProgress
-
-# rows of an input that is expensive to ask are asked only once they have found partners, if few of so many did
-FEW_MATCHED, JUDGED_BY = 0.5, 1_000
-
 
 NO_TABLES = PlannedTables({}, {})
 
@@ -63,6 +67,7 @@ class PlannedFlow:
         frozenset()
     )  # queries of views that are paused, so that only readers get rows
     tables: PlannedTables = NO_TABLES
+    choices: ExecutionChoices = DEFAULT_CHOICES
 
     @property
     def before(self) -> RoundProgress:
@@ -132,7 +137,9 @@ class DriverFlow:
 
     # ----------------------------------------------------------------------------------------- step 1
 
-    def plan(self, progress: Mapping[str, StreamProgress]) -> PlannedFlow | None:
+    def plan(
+        self, progress: Mapping[str, StreamProgress], choices: ExecutionChoices = DEFAULT_CHOICES
+    ) -> PlannedFlow | None:
         """What operators need, as of now; None if there are none."""
         catalog = self._catalog
         tables = self.tables.plan()
@@ -156,7 +163,11 @@ class DriverFlow:
             i for view in views for i in view.query_ids if catalog.queries.state(i) is not QueryState.RUNNING
         ]
         return replace(
-            self._known[1], progress=at, tables=tables or NO_TABLES, silent_views=frozenset(silent)
+            self._known[1],
+            progress=at,
+            tables=tables or NO_TABLES,
+            silent_views=frozenset(silent),
+            choices=choices,
         )
 
     def _new_plan(
@@ -278,7 +289,7 @@ class DriverFlow:
         assert self._planned is not None
         signature, place = operator_input
         plan = self._planned.plans[signature]
-        variant = self._variant(plan, place)
+        variant = self._variant(self._planned, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
         return self._with_plan(Relation(self._variants.of(plan, variant), self._inner(signature, variant)))
@@ -298,23 +309,23 @@ class DriverFlow:
         assert self._planned is not None
         return self.tables.unanswered(self._planned.tables, relation)
 
-    def _variant(self, plan: StreamPlan, place: int) -> str:
+    def _variant(self, planned: PlannedFlow, plan: StreamPlan, place: int) -> str:
         """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
-        if self._variants.is_dear(plan, place) and self.asks_later(plan.stream, place):
+        if self._variants.is_dear(plan, place) and self.asks_later(planned.choices, plan.stream, place):
             return cheap(place)
         return local(place)
 
-    def asks_later(self, signature: str, place: int) -> bool:
+    def asks_later(self, choices: ExecutionChoices, signature: str, place: int) -> bool:
         """Whether expensive conditions on an input are asked only of rows that have found partners."""
         n_rows, n_matched = self.joins.stage.match_counts(signature, place)
-        return n_rows >= JUDGED_BY and n_matched < FEW_MATCHED * n_rows
+        return n_rows >= choices.judged_by and n_matched < choices.few_matched * n_rows
 
     def input_plan(
         self, planned: PlannedFlow, signature: str, place: int
     ) -> tuple[StreamPlan, FilterStage] | None:
         """What the queries of a signature say of one input alone, for tasks; None: some query needs all of its rows."""
         plan = planned.plans[signature]
-        variant = self._variant(plan, place)
+        variant = self._variant(planned, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
         return self._variants.of(plan, variant), self._inner(signature, variant)

@@ -50,6 +50,7 @@ from eddyline.filters import FilterStage
 from eddyline.functions import FunctionRegistry
 from eddyline.kernels import compile_if_cold, warm_up
 from eddyline.model import (
+    DEFAULT_CHOICES,
     FIRST_BODY,
     FIRST_DERIVED,
     Message,
@@ -120,6 +121,7 @@ class EngineState:
             seed=seed,
             durable=durable,
         )
+        self.choices = DEFAULT_CHOICES  # of the next rounds
         self.event_clock = EventClock()
         # streams of which rows may lie ready that no round has read, as the runner that reads their sources knows
         self.unread: Callable[[], AbstractSet[str]] = frozenset

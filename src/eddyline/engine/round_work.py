@@ -12,7 +12,7 @@ from eddyline.engine.event_time import LaneTimes
 from eddyline.engine.round_output import RoundOutput
 from eddyline.filters import FilterOutput
 from eddyline.hit_matches import HitMatches
-from eddyline.model import Round, Stream, StreamPlan, StreamProgress
+from eddyline.model import DEFAULT_CHOICES, ExecutionChoices, Round, Stream, StreamPlan, StreamProgress
 from eddyline.storage import StoredPart
 
 
@@ -54,6 +54,7 @@ class Planned:
     incarnations: dict[str, int]  # of each stream: one dropped and declared anew is another
     timed: dict[str, Stream]  # all streams with a time and no key, whose rows others may wait for
     flow: PlannedFlow | None = None  # what operators do; None: there are none
+    choices: ExecutionChoices = DEFAULT_CHOICES
 
 
 @dataclass(slots=True)

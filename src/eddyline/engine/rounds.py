@@ -221,7 +221,7 @@ class RoundEngine(EngineState):
     def plan(self, inputs: Iterable[str], now_us: int | None = None) -> Planned:
         """Step 1, with the lock held: pin the version, the progress of each stream, now() and the seed."""
         names = list(inputs)
-        flow = self.flow.plan(self.progress)
+        flow = self.flow.plan(self.progress, self.choices)
         self.turns.check(names, [] if flow is None else flow.groups)
         group = names if flow is None else flow.with_partners(names)
         now = self._clock() if now_us is None else now_us
@@ -240,6 +240,7 @@ class RoundEngine(EngineState):
             },
             timed=timed,
             flow=flow,
+            choices=self.choices,
         )
 
     def _walk(

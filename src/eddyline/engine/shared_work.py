@@ -33,14 +33,10 @@ from eddyline.engine.task_size import TaskSize
 from eddyline.engine.tasks import Task, TaskResult, by_bytes
 from eddyline.errors import EddylineError, HomeError, IndexBuildError, RoundOvertakenError
 from eddyline.functions import UserFunction
-from eddyline.model import FIRST_ORDINAL, Round
+from eddyline.model import FIRST_ORDINAL, ExecutionChoices, Round
 from eddyline.operators import OperatorInput
 from eddyline.sources import PlannedInput
 from eddyline.storage import StoredFile
-
-TASK_BYTES = 8 << 20
-MOST_TASKS = 256
-JOIN_FROM_ROWS = 50_000  # fewer are joined sooner than a job is started
 
 RunTasks = Callable[[Sequence[Task | ProbeTask]], Sequence[TaskResult]]
 
@@ -54,11 +50,9 @@ class SharedRounds:
         run: RunTasks,
         pack: Callable[[Sequence[UserFunction]], bytes],
         *,
-        task_bytes: int = TASK_BYTES,
-        most_tasks: int = MOST_TASKS,
-        join_from_rows: int = JOIN_FROM_ROWS,
+        choices: ExecutionChoices | None = None,
     ) -> None:
-        """Rounds in which joins want fewer rows than `join_from_rows` are joined in this process."""
+        """With `choices`, all rounds of the engine are executed so from now on."""
         if rounds.durable is None:
             raise HomeError(
                 "an engine in memory cannot share its rounds with workers",
@@ -69,12 +63,11 @@ class SharedRounds:
         self._durable = rounds.durable
         self._run = run
         self._pack = pack
-        self._task_bytes = task_bytes
-        self._most_tasks = most_tasks
         self._plans: dict[str, PlanFiles] = {}
         self._sizes: dict[str, TaskSize] = {}  # by stream
-        self._join_from_rows = join_from_rows
         self._replicas = ReplicaPlans(rounds, pack)
+        if choices is not None:
+            rounds.choices = choices
 
     def run_round(
         self,
@@ -177,8 +170,8 @@ class SharedRounds:
         self._durable.keep(name, names.names())
         joins = self._joined_inputs(planned, name, sample)
         self._durable.keep(f"{name}, joins", () if joins is None else joins.names())
-        size = self._sizes.setdefault(name, TaskSize(self._task_bytes))
-        groups = by_bytes(offered.references, size.nbytes, self._most_tasks)
+        size = self._sizes.setdefault(name, TaskSize(planned.choices))
+        groups = by_bytes(offered.references, size.nbytes, planned.choices.most_tasks)
         routing = stage.router.routing()
         tasks = [
             Task(
@@ -228,7 +221,7 @@ class SharedRounds:
 
     def _join(self, planned: Planned, work: TaskOutcomes) -> None:
         """Let workers join the rows of a round, if these are many."""
-        if planned.flow is None or work.n_wanted < self._join_from_rows:
+        if planned.flow is None or work.n_wanted < planned.choices.join_from_rows:
             return
         with self._pinned_files():
             with self._rounds.round_lock:
@@ -263,7 +256,7 @@ class SharedRounds:
         tables: dict[str, list[StoredFile]] = {}
         for name, file in flow.tables.files():
             tables.setdefault(name, []).append(_stored(file))
-        n_tasks = n_shares(work.n_wanted, self._join_from_rows // 2, self._most_tasks)
+        n_tasks = n_shares(work.n_wanted, planned.choices.join_from_rows // 2, planned.choices.most_tasks)
         first = ProbeTask(
             store=str(durable.store.folder.absolute()),
             epoch=durable.epoch,

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import math
 
-TASK_S = 0.06  # CPU seconds of a task
-LEAST_BYTES = 64 << 10
+from eddyline.model import ExecutionChoices
+
 LATEST = 0.5  # how much the last round counts against those before
 
 
 class TaskSize:
-    """The bytes of a task of one stream; `most` until something was measured."""
+    """The bytes of a task of one stream; as many as are allowed until something was measured."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, choices: ExecutionChoices) -> None:
+        self._choices = choices
         self._bytes_per_s: float | None = None
 
     @property
     def nbytes(self) -> int:
         if self._bytes_per_s is None:
-            return self._most
-        return min(self._most, max(LEAST_BYTES, int(TASK_S * self._bytes_per_s)))
+            return self._choices.task_bytes
+        nbytes = int(self._choices.task_s * self._bytes_per_s)
+        return min(self._choices.task_bytes, max(self._choices.least_task_bytes, nbytes))
 
     def learn(self, nbytes: int, cpu_s: float) -> None:
         """Tasks read so many bytes and took that long. Little says nothing: most of its time is that of any task."""
-        if nbytes < LEAST_BYTES or cpu_s <= 0:
+        if nbytes < self._choices.least_task_bytes or cpu_s <= 0:
             return
         rate = nbytes / cpu_s
         if self._bytes_per_s is not None:  # one odd round does not count for all

@@ -18,6 +18,7 @@ from `eddyline.model`, not from its files.
 from eddyline.documents import DeadLetter, iso_text, iso_time
 from eddyline.model.alerts import AlertKey, AlertState, Message
 from eddyline.model.conditions import Atom, AtomKind, Clause, Condition, pattern_atom
+from eddyline.model.execution import DEFAULT_CHOICES, ExecutionChoices
 from eddyline.model.expressions import (
     LAMBDA,
     Aggregate,
@@ -53,6 +54,7 @@ from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation
 __all__ = [
     "AGE",
     "BEHIND",
+    "DEFAULT_CHOICES",
     "END_OF_ARRIVALS",
     "FIRST_BODY",
     "FIRST_DERIVED",
@@ -73,6 +75,7 @@ __all__ = [
     "Column",
     "Condition",
     "DeadLetter",
+    "ExecutionChoices",
     "Expression",
     "Facts",
     "Input",

@@ -95,7 +95,7 @@ class Feeds:
                 self._rounds,
                 self._workers.run,
                 pack_functions,
-                most_tasks=TASKS_PER_CORE * self._workers.n_cores,
+                choices=replace(self._rounds.choices, most_tasks=TASKS_PER_CORE * self._workers.n_cores),
             )
             limits = self._pipeline.limits
             self._lanes = JobLanes(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from eddyline.engine import TASK_BYTES, Durable, ReferenceRefused, RoundEngine, SharedRounds
+from eddyline.engine import Durable, ReferenceRefused, RoundEngine, SharedRounds
 from eddyline.errors import (
     EddylineError,
     HomeError,
@@ -303,7 +303,11 @@ class _Feed:
         """The rows of a batch, in order: files of the store, or the bytes of such a file where it would be small."""
         stream, durable = self._stream(), self._durable
         capture = _capture_function(
-            str(durable.store.folder.absolute()), durable.epoch, stream, self._rounds.time_zone
+            str(durable.store.folder.absolute()),
+            durable.epoch,
+            stream,
+            self._rounds.time_zone,
+            self._rounds.choices.task_bytes,
         )
         found = frame.mapInArrow(capture, _CAPTURED).collect()  # comes in the order of partitions
         return [
@@ -448,12 +452,12 @@ def _store_capture(store: Store, capture: bytes) -> StoredFile:
 
 
 def _capture_function(
-    folder: str, epoch: int, stream: Stream, time_zone: str
+    folder: str, epoch: int, stream: Stream, time_zone: str, task_bytes: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What captures the rows of a partition."""
 
     def capture(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = _Captures(Store(Path(folder), epoch))
+        writer = _Captures(Store(Path(folder), epoch), task_bytes)
         try:
             for rows in batches:
                 for name, captured in _captured_as(rows, stream, time_zone):
@@ -483,8 +487,9 @@ def _captured_as(
 class _Captures:
     """What a partition is captured to: files of about the size of a task, and memory for the rest while it is little."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, task_bytes: int) -> None:
         self._store = store
+        self._task_bytes = task_bytes
         self._rest = io.BytesIO()
         self._file: NewFile | None = None
         self._finished_captures: list[StoredFile | bytes] = []
@@ -495,7 +500,7 @@ class _Captures:
             self._file = self._store.create(CAPTURE)
             self._file.write(self._rest.getvalue())
             self._rest = io.BytesIO()
-        if self._file is not None and self._file.nbytes >= TASK_BYTES:
+        if self._file is not None and self._file.nbytes >= self._task_bytes:
             self._finish_file(self._file)
 
     def finish(self) -> list[StoredFile | bytes]:

@@ -24,9 +24,10 @@ import pyarrow as pa
 
 from eddyline.catalog import ListedFile
 from eddyline.delivery import MARKS, json_lines, result_batch
-from eddyline.engine import MOST_TASKS, TASK_BYTES, Durable, RoundEngine, by_bytes
+from eddyline.engine import Durable, RoundEngine, by_bytes
 from eddyline.errors import EddylineError, HomeError, PropertyError, UnknownNameError, did_you_mean
 from eddyline.events import SinkOvertaken
+from eddyline.model import DEFAULT_CHOICES
 from eddyline.sources import Reference
 from eddyline.storage import OUTBOX, Store, StoredFile, StoredPart, read_parts
 from eddyline.types import MONTHS, STRING
@@ -216,7 +217,7 @@ class _FileReading:
             for f in files
         ]
         self._folder = str(durable.store.folder.absolute())
-        self._groups = by_bytes(references, TASK_BYTES, MOST_TASKS)
+        self._groups = by_bytes(references, DEFAULT_CHOICES.task_bytes, DEFAULT_CHOICES.most_tasks)
         self._selection = selection
         self._is_json = columns is None
         self._schema = _frame_schema(columns)
