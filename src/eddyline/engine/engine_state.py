@@ -325,6 +325,12 @@ class EngineState:
 
     # ----------------------------------------------------------------------------------------- streams and queries
 
+    def group_of(self, streams: Sequence[str]) -> list[str]:
+        """These streams, by name in lower case, and those they are joined with now."""
+        with self.lock:
+            flow = self.flow.plan(self.progress)
+        return list(streams) if flow is None else flow.with_partners(list(streams))
+
     def by_token(self, token: str) -> Outcome | None:
         """The round a token belonged to; with the lock held."""
         return self.tokens.find(token)

@@ -135,8 +135,8 @@ class Feeds:
         now = self._clock()
         if feed.backoff.is_paused or feed.pace.wait_s(now):
             return False
-        if self.is_busy() and self._rounds.turns.is_held_up([feed.name]):
-            return False  # until the job of its group ends; other feeds go on
+        if self._is_held_up(feed):
+            return False
         try:
             with self._rounds.lock:
                 stream = self._rounds.catalog.find_stream(feed.stream.name)
@@ -165,6 +165,11 @@ class Feeds:
         feed.held = None
         self._went_well(feed)
         return batch is not None
+
+    def _is_held_up(self, feed: Feed) -> bool:
+        """Whether workers have a round of a stream it is joined with: it waits for that, and other feeds go on."""
+        busy = {each.name for each in self.feeds if self.is_busy(each)}
+        return bool(busy) and not busy.isdisjoint(self._rounds.group_of([feed.name]))
 
     def _take(self, feed: Feed, now: float) -> SourceBatch | None:
         """The next rows of a source, no more than a round and its pace allow."""

@@ -113,7 +113,7 @@ class StaticTables:
     def _load(self, stream: Stream, commit: Commit | None, *, is_patient: bool = False) -> bool:
         """Load a table if its version is another now. With `is_patient` one that was refused is not read again."""
         name, table = stream.name.lower(), self._table(stream)
-        if table is None or (is_patient and self._rounds.turns.is_held_up([name])):
+        if table is None or (is_patient and self._rounds.turns.is_held_up(self._rounds.group_of([name]))):
             return False
         version = table.version()
         if version == self._version(name) or (is_patient and self._wrong.get(name, ("",))[0] == version):
