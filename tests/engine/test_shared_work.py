@@ -371,3 +371,12 @@ def test_a_rule_that_was_the_last_of_its_shape_can_be_dropped_between_rounds(eng
     outcome = rounds.run_round({"trades": offered(engine, rows(("B", 1.5, 3, 2)))})
     assert outcome.n_results == 2
     assert [results(watches[k])[-1][1] for k in (0, 1)] == [(3,), (3,)]
+
+
+def test_the_choices_of_execution_are_those_of_every_plan_and_can_be_looked_at(engine):
+    assert engine.joins().choices["join_from_rows"] == 50_000
+    shared(engine, join_from_rows=7, most_tasks=3)
+    choices = engine.joins().as_dict()["choices"]
+    assert (choices["join_from_rows"], choices["most_tasks"], choices["judged_by"]) == (7, 3, 1_000)
+    planned = engine.rounds.plan([])
+    assert (planned.choices.join_from_rows, planned.choices.most_tasks) == (7, 3)

@@ -398,7 +398,7 @@ class RemoteEngine:
     def joins(self) -> JoinsExplanation:
         """What joins keep of each stream, and in which order new rows look for partners."""
         found = self.connection.get("/joins", owner=self._owner)
-        return JoinsExplanation(found["streams"], found["signatures"])
+        return JoinsExplanation(found["streams"], found["signatures"], found["choices"])
 
     def events(self, *, newest: int = 1000) -> list[dict[str, Any]]:
         """The latest events of the engine, oldest first, each with the name of its event. For admins."""

@@ -19,14 +19,23 @@ _ROLES = {  # the values of eddyline.model.Role
 
 
 class JoinsExplanation(dict[str, dict[str, Any]]):
-    """What is kept for joins, by stream; `signatures` says what is done with it. `as_dict()` has both for programs."""
+    """What is kept for joins, by stream; `signatures` says what is done with it, `choices` how rounds are executed.
 
-    def __init__(self, streams: Mapping[str, dict[str, Any]], signatures: list[dict[str, Any]]) -> None:
+    `as_dict()` has all of it for programs.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, dict[str, Any]],
+        signatures: list[dict[str, Any]],
+        choices: Mapping[str, float],
+    ) -> None:
         super().__init__(streams)
         self.signatures = signatures
+        self.choices = dict(choices)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"streams": dict(self), "signatures": self.signatures}
+        return {"streams": dict(self), "signatures": self.signatures, "choices": self.choices}
 
     def __str__(self) -> str:
         if not self and not self.signatures:

@@ -64,6 +64,7 @@ def join_facts(rounds: RoundEngine, *, own: Ids | None = None) -> JoinsExplanati
             if catalog.find_relation(name) is not None
         },
         signatures,
+        dataclasses.asdict(rounds.choices),
     )
 
 

@@ -246,6 +246,9 @@ class JoinsAnswer(Document):
     signatures: list[dict[str, Any]] = Field(
         description="Joins that several queries may share, each executed once."
     )
+    choices: dict[str, float] = Field(
+        description="How rounds are executed: sizes of tasks, and from how many rows on workers join."
+    )
     history: list[dict[str, Any]] = Field(
         description="Rows and bytes of every stream over time, the oldest first."
     )
