@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -23,6 +23,7 @@ from eddyline.sql.syntax import (
     Field,
     FrameBound,
     In,
+    InQuery,
     Is,
     LambdaNode,
     Like,
@@ -31,9 +32,11 @@ from eddyline.sql.syntax import (
     Node,
     OverNode,
     Path,
+    QueryNode,
     Star,
     TypeText,
     Unary,
+    UnionNode,
     Word,
 )
 
@@ -49,8 +52,15 @@ _BARE_FUNCTIONS = frozenset(("CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_TIMEZ
 class ExpressionTree(NodePlaces):
     """Builds the trees of the expressions of one text."""
 
-    def __init__(self, text: str, tokens: Sequence[Token], constants: Sequence[Constant]) -> None:
-        super().__init__(text, tokens, constants)
+    def __init__(
+        self,
+        text: str,
+        tokens: Sequence[Token],
+        constants: Sequence[Constant],
+        nested: Mapping[int, Node] | None = None,
+        end_text: str = "the end of the text",
+    ) -> None:
+        super().__init__(text, tokens, constants, nested, end_text)
         self.read_as_written: set[int] = set()  # constants that are part of a type, such as DECIMAL(10, 2)
 
     def _expression(self, e: exp.Expr) -> PlacedNode:
@@ -107,6 +117,10 @@ class ExpressionTree(NodePlaces):
         while outer and isinstance(outer[-1], exp.Dot):
             parts.append(outer.pop().expression)
         first = self._place(parts[0])
+        if first in self._nested:
+            if len(parts) > 1:
+                raise self._complaint(first + 1)
+            return PlacedNode(self._nested[first], first, first)
         names: list[str] = []
         for n, part in enumerate(parts):
             at = first + 2 * n
@@ -242,7 +256,10 @@ class ExpressionTree(NodePlaces):
         span = self._span(left.first, last)
         if not options:
             raise ParseError("the IN list is empty", span=span, hint="Write at least one value.")
-        return self._predicate(left, In(left.node, options, span=span), last)
+        node: Node = In(left.node, options, span=span)
+        if isinstance(options[0], (QueryNode, UnionNode)):
+            node = InQuery(left.node, options[0], span=span)
+        return self._predicate(left, node, last)
 
     def _like(self, e: exp.Expr, left: PlacedNode, escape: exp.Expr | None = None) -> PlacedNode:
         self._check_read(e, "this", "expression")

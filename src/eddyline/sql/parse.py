@@ -27,7 +27,7 @@ class ParsedText(Generic[_Root]):
     read_as_written: frozenset[int]  # constants that are part of a type
 
 
-def parse_query(text: str) -> ParsedText[syntax.QueryNode]:
+def parse_query(text: str) -> ParsedText[syntax.AnyQuery]:
     """The tree of a query. Raises ParseError, LimitError, UnsupportedError."""
     return parsed_text(text, query_tree)
 

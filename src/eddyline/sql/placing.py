@@ -6,7 +6,7 @@ whole text. What does not fit is refused, as is every part of a sqlglot node tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from eddyline.errors import ParseError, Span, UnsupportedError
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.reading import TokenReading
 from eddyline.sql.refusals import Refusals, shortened_text
+from eddyline.sql.syntax import Node
 
 
 class PlacedNode(NamedTuple):
@@ -26,14 +27,23 @@ class PlacedNode(NamedTuple):
 
 
 class NodePlaces:
-    """The places of one text."""
+    """The places of one SELECT of a text, or of one expression."""
 
-    def __init__(self, text: str, tokens: Sequence[Token], constants: Sequence[Constant]) -> None:
+    def __init__(
+        self,
+        text: str,
+        tokens: Sequence[Token],
+        constants: Sequence[Constant],
+        nested: Mapping[int, Node] | None = None,
+        end_text: str = "the end of the text",
+    ) -> None:
+        """`nested` are the queries that single tokens stand for, `end_text` is what follows the last token."""
         self._text = text
         self._tokens = tokens
+        self._nested = nested or {}
         self._reading = TokenReading(tokens, constants)
         self._words = self._reading.words
-        self.refusals = Refusals(text, self._reading)
+        self.refusals = Refusals(text, self._reading, end_text)
 
     def _span(self, first: int, last: int) -> Span:
         return Span(self._tokens[first].span.start, self._tokens[last].span.end)

@@ -96,8 +96,8 @@ LEVELS: tuple[
 )
 OPERATORS = {written: name for words in LEVELS for written, name in words.items()}
 # What may follow a name that is a value. Behind one of the rare ones, what cannot also start a value, or end a text too early.
-_AFTER_RARE = frozenset((*LEVELS[0], ",", ")", "]", "FROM", "AS", "AND", "OR", "IS", "IN"))
-_AFTER_VALUE = _AFTER_RARE | {
+AFTER_RARE_NAMES = frozenset((*LEVELS[0], ",", ")", "]", "FROM", "AS", "AND", "OR", "IS", "IN"))
+_AFTER_VALUE = AFTER_RARE_NAMES | {
     *OPERATORS,
     *("[", ".", "::", "->", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "NOT", "ESCAPE", "FOR"),
     *("THEN", "WHEN", "ELSE", "END", "WHERE", "GROUP", "HAVING", "QUALIFY", "ASC", "DESC", "ROWS", "RANGE"),
@@ -348,7 +348,7 @@ class TokenReading:
             return True  # window(ts, '5 minutes')
         if word in RARELY_NAMES:
             is_compared = at + 1 >= len(self.tokens) and before in LEVELS[0] and word not in ("AND", "OR")
-            return is_compared or (after in _AFTER_RARE and (after != word or word == "FROM"))
+            return is_compared or (after in AFTER_RARE_NAMES and (after != word or word == "FROM"))
         if after or at + 1 >= len(self.tokens):
             return at + 1 >= len(self.tokens) or after in _AFTER_VALUE
         return self.is_list(at + 1) or is_path(self.tokens[at + 1])
@@ -423,7 +423,7 @@ class TokenReading:
         if word == "ALL":
             return before == "SELECT"
         if word == "DISTINCT":
-            return before in ("(", "IS") or (before == "NOT" and self.words[at - 2] == "IS")
+            return before in ("(", "IS", "SELECT") or (before == "NOT" and self.words[at - 2] == "IS")
         if word == "EXCEPT":
             return before == "*" and after == "(" and self.is_star(at - 1)
         return word in RESERVED and word in _KEYWORDS

@@ -37,7 +37,7 @@ _NAMES_AND_VALUES = (
 _NO_ORDER = "A standing query has no end, so its results come in the order they appear."
 _NO_END = "A standing query has no end. Read the newest results with latest(n)."
 _NO_DIFFERENCE = "Of one stream, write the condition with AND NOT; of two, a LEFT ANTI JOIN (docs/joins.md)."
-_NO_QUERY = "Write a join: LEFT SEMI JOIN with a table, LEFT ANTI JOIN for NOT, or JOIN (docs/joins.md)."
+_NO_VALUE = "Join the query in FROM and name its column, or write WHERE EXISTS (…) (docs/sql.md, Subqueries)."
 EXPLODE_HINT = (
     "To ask about elements write exists(tags, t -> t = 'a'). To have a row for each, explode in Spark and bring the rows with "
     "running.feed (docs/spark.md)."
@@ -98,8 +98,10 @@ class _OpenPart:
 class Refusals:
     """Complaints about one text."""
 
-    def __init__(self, text: str, reading: TokenReading) -> None:
+    def __init__(self, text: str, reading: TokenReading, end_text: str = "the end of the text") -> None:
+        """`end_text` is what follows the last token."""
         self._text = text
+        self._end_text = end_text
         self._reading = reading
         self._tokens = reading.tokens
         self._words = reading.words
@@ -116,7 +118,7 @@ class Refusals:
     def token_text(self, at: int) -> str:
         """A token as a message names it."""
         if at >= len(self._tokens):
-            return "the end of the text"
+            return self._end_text
         return shortened_text(self._tokens[at].text)
 
     def expected_error(self, at: int, what: str) -> ParseError:
@@ -154,13 +156,6 @@ class Refusals:
         """Refuse a text that is no query, or has a clause that is not supported."""
         if self._words[0] != "SELECT":
             raise self._not_a_query()
-        if self._words[1] == "DISTINCT":
-            raise self.unsupported_error(
-                1,
-                "SELECT DISTINCT",
-                "Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is sent once for each sym "
-                "(docs/alerts.md).",
-            )
         for at in range(1, len(self._tokens)):
             refusal = self._refused_clause(at) or self._refused_part(at)
             if refusal is not None:
@@ -175,8 +170,6 @@ class Refusals:
 
     def _not_a_query(self) -> ParseError | UnsupportedError:
         word = self._words[0]
-        if word == "WITH":
-            return self.unsupported_error(0, "WITH", "Write the conditions in one query.")
         if word in ("VALUES", "TABLE", "FROM"):
             return self.unsupported_error(0, f"a query that starts with {word}", "Start with SELECT.")
         error = self.expected_error(0, "SELECT")
@@ -195,7 +188,7 @@ class Refusals:
         if self._is_before_input(at - 1) and (before != "FROM" or self._reading.ends_operand(at - 2)):
             if word == "(":
                 return self.unsupported_error(
-                    at, "a query in FROM", "Name a stream; write the conditions in one query."
+                    at, "a join in parentheses", "Write the joins one after the other: a JOIN b ON … JOIN c ON …."
                 )
             if word in ("LATERAL", "VALUES") and after:
                 return self.unsupported_error(
@@ -221,11 +214,7 @@ class Refusals:
         is_inside = self._reading.around[at] >= 0
         is_values = word == "VALUES" and after == "(" and not (at > 1 and self._is_callable(at - 2))
         if before == "(" and (word in ("SELECT", "WITH") or is_values):
-            is_in = at > 1 and self._words[at - 2] == "IN"
-            what = "IN (SELECT …)" if is_in else "a query inside an expression"
-            return self.unsupported_error(at, what, _NO_QUERY)
-        if word == "EXISTS" and after == "(" and self._words[at + 2] in ("SELECT", "WITH", "VALUES"):
-            return self.unsupported_error(at, "EXISTS", _NO_QUERY)
+            return self.unsupported_error(at, "a query inside an expression", _NO_VALUE)
         if before == "*" and word in _STAR_CHANGES and self._reading.is_star(at - 1):
             return self.unsupported_error(at, f"* {word}", "List the columns, or write * EXCEPT (a, b).")
         if before == ")" and after and _AFTER_FUNCTIONS.get(word) == after:
@@ -331,7 +320,7 @@ class Refusals:
             (word in ("NOT", "!") and before not in _BEFORE_TERM)
             or (before == "*" and reading.is_star(at - 1))
             or (before == "CASE" and word == "WHEN")
-            or (before == "SELECT" and word == "ALL")
+            or (before == "SELECT" and word in ("ALL", "DISTINCT"))
             or (function == "OVER" and word in ("PARTITION", "ORDER", "ROWS", "RANGE", ")"))
             or (function == "TRIM" and word == "FROM")
             or (before == "(" and word in (")", "DISTINCT") and reading.is_name(at - 2))

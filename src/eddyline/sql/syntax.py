@@ -76,6 +76,21 @@ class In(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Exists(Node):
+    """EXISTS (query)."""
+
+    query: AnyQuery
+
+
+@dataclass(frozen=True, slots=True)
+class InQuery(Node):
+    """value IN (query)."""
+
+    value: Node
+    query: AnyQuery
+
+
+@dataclass(frozen=True, slots=True)
 class Is(Node):
     """IS [NOT] NULL, TRUE, FALSE."""
 
@@ -187,7 +202,7 @@ class ProjectedNode(Node):
 
 @dataclass(frozen=True, slots=True)
 class InputNode(Node):
-    """An entry of FROM: a stream, perhaps its recent rows only, and how it is joined to those before it."""
+    """An entry of FROM: a stream, perhaps its recent rows only, or a query, and how it is joined to those before it."""
 
     stream: str
     stream_span: Span
@@ -196,6 +211,17 @@ class InputNode(Node):
     join: str
     on: Node | None
     using: tuple[tuple[str, Span], ...]
+    query: AnyQuery | None = None  # in place of a stream, which has no name then
+    columns: tuple[str, ...] = ()  # the names its columns are given
+
+
+@dataclass(frozen=True, slots=True)
+class CteNode(Node):
+    """A query of WITH. The span is that of its name."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: AnyQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +232,16 @@ class QueryNode(Node):
     group_by: tuple[Node, ...]
     having: Node | None
     qualify: Node | None
+    is_distinct: bool = False
+    ctes: tuple[CteNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnionNode(Node):
+    """Queries joined by UNION ALL. The span is that of the first of these words."""
+
+    branches: tuple[AnyQuery, ...]
+    ctes: tuple[CteNode, ...] = ()
+
+
+AnyQuery = QueryNode | UnionNode

@@ -6,7 +6,7 @@ says what is wrong with a text that is no query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from sqlglot import exp
@@ -16,20 +16,28 @@ from eddyline.nesting import MAX_NESTING
 from eddyline.sql.dialect import parse
 from eddyline.sql.expression_tree import ExpressionTree
 from eddyline.sql.lexer import Constant, Token
+from eddyline.sql.nested_queries import NestedQueries
 from eddyline.sql.placing import PlacedNode
 from eddyline.sql.reading import JOINS, NOT_ALIASES
-from eddyline.sql.syntax import InputNode, Node, ProjectedNode, QueryNode, Star
+from eddyline.sql.syntax import AnyQuery, InputNode, Node, ProjectedNode, QueryNode, Star, UnionNode
 
 _Root = TypeVar("_Root", bound=Node)
 
 
 def query_tree(
     text: str, tokens: Sequence[Token], constants: Sequence[Constant]
-) -> tuple[QueryNode, frozenset[int]]:
+) -> tuple[AnyQuery, frozenset[int]]:
     """The tree of a query, and the constants that are part of a type. Raises ParseError, UnsupportedError, LimitError."""
-    builder = _QueryTree(text, tokens, constants)
-    builder.refusals.refuse_query()
-    return builder.tree(exp.Select, builder.query), frozenset(builder.read_as_written)
+    read_as_written: set[int] = set()
+
+    def select(tokens: Sequence[Token], nested: Mapping[int, Node], end_text: str) -> QueryNode:
+        builder = _QueryTree(text, tokens, constants, nested, end_text)
+        builder.refusals.refuse_query()
+        query = builder.tree(exp.Select, builder.query)
+        read_as_written.update(builder.read_as_written)
+        return query
+
+    return NestedQueries(text, tokens, select).whole(), frozenset(read_as_written)
 
 
 def expression_tree(
@@ -68,9 +76,11 @@ class _QueryTree(ExpressionTree):
 
     def query(self, e: exp.Expr) -> QueryNode:
         """The tree of a SELECT, clause by clause in the order of the text."""
-        self._check_read(e, "expressions", "from_", "joins", "where", "group", "having", "qualify")
+        self._check_read(e, "distinct", "expressions", "from_", "joins", "where", "group", "having", "qualify")
         at = self._expect(0, "SELECT")
-        projection, at = self._one_or_more(e.expressions, at + (self._words[at] == "ALL"), self._projected)
+        is_distinct = self._words[at] == "DISTINCT"
+        at += is_distinct or self._words[at] == "ALL"
+        projection, at = self._one_or_more(e.expressions, at, self._projected)
         inputs, at = self._inputs(e, at)
         where, at = self._clause(e, "where", "WHERE", at)
         group_by: tuple[Node, ...] = ()
@@ -82,7 +92,8 @@ class _QueryTree(ExpressionTree):
         having, at = self._clause(e, "having", "HAVING", at)
         qualify, at = self._clause(e, "qualify", "QUALIFY", at)
         self._end(at)
-        return QueryNode(projection, inputs, where, group_by, having, qualify, span=self._span(0, at - 1))
+        span = self._span(0, at - 1)
+        return QueryNode(projection, inputs, where, group_by, having, qualify, is_distinct, span=span)
 
     def _clause(self, e: exp.Expr, key: str, word: str, at: int) -> tuple[Node | None, int]:
         """The condition of a clause if it is here, and the place after it."""
@@ -152,24 +163,32 @@ class _QueryTree(ExpressionTree):
             raise self._complaint(at + 1)
         self._check_read(e, "this", "db", "catalog", "alias")
         recent: Node | None = None
-        if isinstance(e.this, exp.Anonymous):
+        query = self._nested.get(at)
+        if query is not None:
+            assert isinstance(query, (QueryNode, UnionNode)), query
+            stream, stream_span, at = "", query.span, at + len(e.parts)
+        elif isinstance(e.this, exp.Anonymous):
             stream, stream_span, recent, at = self._recent(e.this, at)
         else:
             stream, stream_span, at = self._stream(e.parts, at)
-        alias, named = stream, e.args.get("alias")
+        alias, columns, named = stream, (), e.args.get("alias")
         if named:
             if self._words[at] == "AS" and self._words[at + 1] in NOT_ALIASES:
                 raise self.refusals.expected_error(at + 1, "a name after AS")
             at, alias = self._alias(named.this, at)
             at += 1
             if named.args.get("columns"):
-                raise self._complaint(at)
+                opening = self._expect(at, "(")
+                columns, at = self._one_or_more(named.args["columns"], opening, self._parameter)
+                at = self._expect(at, ")")
         on: Node | None = None
         using: tuple[tuple[str, Span], ...] = ()
         if joined is not None and join != "cross":
             on, using, at = self._join_condition(joined, at)
         span = self._span(first, at - 1)
-        return InputNode(stream, stream_span, alias, recent, join, on, using, span=span), at
+        return InputNode(
+            stream, stream_span, alias, recent, join, on, using, query, columns, span=span
+        ), at
 
     def _stream(self, parts: Sequence[exp.Expr], first: int) -> tuple[str, Span, int]:
         """The name of a stream, its position, and the place after it."""
