@@ -10,7 +10,8 @@ import pyarrow as pa
 from eddyline.errors import EddylineError, Span, UnknownNameError
 from eddyline.model import Expression, Literal
 from eddyline.nesting import deep_recursion
-from eddyline.sql.bind import Binder, KnownFunctions, convert, list_like, meeting_type, typed_constant
+from eddyline.sql.bind import Binder, KnownFunctions
+from eddyline.sql.constant_types import convert, list_like, meeting_type, typed_constant
 from eddyline.sql.lexer import PARAMETER, Constant
 from eddyline.sql.parse import parsed_text
 from eddyline.sql.scope import Scope, ScopeSource

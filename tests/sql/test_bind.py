@@ -9,8 +9,9 @@ import eddyline
 from eddyline import types
 from eddyline.model import Call, Column, Expression, Input, Literal, Over, Stream, UserCall, Window
 from eddyline.sql import Shapes, render
+from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.parse import parse_query
-from eddyline.sql.select import BoundQuery, StreamTable, bind_query
+from eddyline.sql.select import StreamTable, bind_query
 from tests.scalars import LiteralConstants, scalar
 
 SCHEMA = pa.schema(

@@ -31,9 +31,16 @@ class Input:
     alias: str
     stream: str
     window: Window | None = None
-    join: str = ""  # "", inner, left, left anti, asof, cross
+    join: str = ""  # "", inner, left, left anti, left semi, right, asof, cross
     on: Expression | None = None
     span: Span | None = field(default=None, compare=False)
+    # of a query in WHERE, what it was written as: EXISTS, NOT EXISTS, IN (SELECT …); not stored
+    written: str = field(default="", compare=False)
+
+    @property
+    def join_words(self) -> str:
+        """How it is joined, as the text says it."""
+        return self.written or f"{self.join.upper()} JOIN"
 
 
 @dataclass(frozen=True, slots=True)

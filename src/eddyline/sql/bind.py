@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,13 +21,12 @@ from eddyline.errors import (
     UnsupportedError,
     nearest,
 )
-from eddyline.expressions import FUNCTIONS, NeedsLiteral, call, cast, coerce, common_type, literal_as_decimal
+from eddyline.expressions import FUNCTIONS, NeedsLiteral, call, cast, coerce, common_type
 from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall, Variable
 from eddyline.nesting import MAX_NESTING, MAX_NODES, MAX_TYPE_NESTING
 from eddyline.sql import aggregates, syntax
+from eddyline.sql.constant_types import Constants
 from eddyline.sql.lambdas import array_and_function, bound_function, variables_of
-from eddyline.sql.lexer import Constant
-from eddyline.sql.literals import converted_value, literal
 from eddyline.sql.refused_functions import refuse_function
 from eddyline.sql.scope import Scope, fields, struct_field
 
@@ -55,70 +55,6 @@ class KnownFunctions(Protocol):
     def names(self) -> Sequence[str]: ...
 
 
-class Constants(Protocol):
-    """How the constants of the text enter the expression: as literals, or as slots of a shape."""
-
-    def expression(self, number: int, span: Span) -> Expression:
-        """The expression in place of a constant: a literal or a slot."""
-
-    def meeting_type(self, constant: Expression, other: pa.DataType) -> pa.DataType | None:
-        """The type in which a constant from here and a value of type `other` are compared, or None."""
-
-    def retyped_constant(self, constant: Expression, other: pa.DataType, to: pa.DataType) -> Expression:
-        """The constant as a value of type `to`, because it is compared with a value of type `other`."""
-
-    def literal_value(self, number: int) -> Any:
-        """The value of a constant whose value decides what the text means."""
-
-    def as_literal(self, constant: Expression) -> Expression:
-        """The same constant for good, because it will meet several types."""
-
-    def pin(self, slots: Sequence[int]) -> None:
-        """Give literals for these slots from now on, because the bound form depends on their values."""
-
-
-def typed_constant(constant: Constant, time_zone: str, span: Span | None) -> tuple[pa.DataType, Any]:
-    """Type and value of a literal of the text; a list has a list type."""
-    try:
-        t, value = literal(constant, time_zone)
-    except ParseError as error:
-        error.span = error.span or span
-        raise
-    return (pa.list_(t) if constant.is_list else t), value
-
-
-def convert(value: Any, source: pa.DataType, to: pa.DataType, time_zone: str, span: Span | None) -> Any:
-    """A constant's value as one of another type; each element of a list."""
-    try:
-        if pa.types.is_list(source):
-            return (
-                None
-                if value is None
-                else tuple(converted_value(v, source.value_type, to, time_zone) for v in value)
-            )
-        return converted_value(value, source, to, time_zone)
-    except ParseError as error:
-        raise TypeMismatchError(error.problem, span=span, hint=error.hint) from None
-
-
-def list_like(source: pa.DataType, to: pa.DataType) -> pa.DataType:
-    return pa.list_(to) if pa.types.is_list(source) else to
-
-
-def meeting_type(source: pa.DataType, value: Any, other: pa.DataType) -> pa.DataType | None:
-    """Where a literal meets a value of another type: text meets moments as one of them, integers decimals by their digits."""
-    if pa.types.is_list(source):
-        source, value = (
-            source.value_type,
-            max(value, key=abs) if types.is_integer(source.value_type) else None,
-        )
-    if source == types.STRING and types.is_temporal(other):
-        return other
-    if types.is_integer(source) and types.is_decimal(other) and value is not None:
-        source = literal_as_decimal(source, value)
-    return common_type([other, source])
-
-
 # ------------------------------------------------------------------------------------------------ the binder
 
 _COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
@@ -129,18 +65,26 @@ _SHIFTS = {"<<": "shiftleft", ">>": "shiftright"}
 class Binder:
     """Binds the expressions of one query. The caller, which walks the clauses, sets what a clause allows."""
 
-    def __init__(self, scope: Scope, constants: Constants, functions: KnownFunctions | None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        constants: Constants,
+        functions: KnownFunctions | None,
+        outer: Binder | None = None,
+    ) -> None:
+        """`outer` is the binder of the query around this one."""
         self.scope = scope
         self.constants = constants
         self.functions = functions
-        self.used_functions: dict[str, str] = {}  # user functions met, and their versions
+        # user functions met, and their versions
+        self.used_functions: dict[str, str] = {} if outer is None else outer.used_functions
         self.aliases: dict[str, Expression] = {}  # projected names that HAVING and QUALIFY may use
         self.variables: dict[str, Variable] = {}  # of the functions around that are arguments
         self.clause = "a scalar expression"
         self.allows_aggregates = False
         self.allows_windows = False
         self.n_predicates = 0
-        self._occurrences = 0
+        self._occurrences: Iterator[int] = count(1) if outer is None else outer._occurrences
         self._n_variables = 0
         self._depth = 0
 
@@ -210,7 +154,18 @@ class Binder:
         alias = self.aliases.get(node.parts[0].lower()) if len(node.parts) == 1 else None
         if alias is not None and not self.scope.has(node.parts[0]):
             return alias
-        return self.scope.column(node.parts, node.span)
+        return self._apart(self.scope.column(node.parts, node.span))
+
+    def _apart(self, column: Expression) -> Expression:
+        """A column of a query inside this one, its variables told apart from those of the functions around."""
+        n_around = self._n_variables
+        if not n_around or not column.facts.has_variables:
+            return column
+
+        def renumbered(leaf: Expression) -> Expression:
+            return replace(leaf, number=leaf.number + n_around) if isinstance(leaf, Variable) else leaf
+
+        return column.with_leaves(renumbered)
 
     def _star(self, node: syntax.Star) -> Expression:
         raise ParseError("* stands for all columns and cannot be used in an expression", span=node.span)
@@ -232,6 +187,11 @@ class Binder:
 
     def _chain(self, node: syntax.Chain) -> Expression:
         return call(node.operator, [self.bind(operand) for operand in node.operands], span=node.span)
+
+    def equality(self, left: Expression, right: Expression, span: Span) -> Expression:
+        """left = right, its constants of the type they are compared in."""
+        self.n_predicates += 1
+        return call("=", self._meet([left, right]), span=span)
 
     def _between(self, node: syntax.Between) -> Expression:
         self.n_predicates += 1
@@ -346,6 +306,14 @@ class Binder:
         self.variables, self.allows_aggregates, self.allows_windows, self.clause = outer
         return call(name, [bound, bound_function(function, body, variables)], span=node.span)
 
+    def _misplaced_query(self, node: syntax.Exists | syntax.InQuery) -> Expression:
+        what = "EXISTS" if isinstance(node, syntax.Exists) else "IN (SELECT …)"
+        raise UnsupportedError(
+            f"{what} can only be a condition of WHERE by itself, beside AND",
+            span=node.span,
+            hint="Write WHERE EXISTS (…) AND …. For OR, register one query for each part.",
+        )
+
     def _misplaced_function(self, node: syntax.LambdaNode) -> Expression:
         raise UnsupportedError(
             "x -> … can only be an argument",
@@ -366,8 +334,7 @@ class Binder:
         self.used_functions[user.name] = user.version
         occurrence = 0
         if not user.is_deterministic:
-            self._occurrences += 1
-            occurrence = self._occurrences
+            occurrence = next(self._occurrences)
         return UserCall(
             user.returns,
             user.name,
@@ -509,6 +476,8 @@ _HANDLERS: dict[type[syntax.Node], Callable[[Binder, Any], Expression]] = {
     syntax.Chain: Binder._chain,
     syntax.Between: Binder._between,
     syntax.In: Binder._in,
+    syntax.Exists: Binder._misplaced_query,
+    syntax.InQuery: Binder._misplaced_query,
     syntax.Is: Binder._is,
     syntax.Like: Binder._like,
     syntax.LikeMany: Binder._like_many,

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from eddyline.errors import LimitError, UnsupportedError
+from eddyline.errors import UnsupportedError
 from eddyline.expressions import NeedsLiteral, call, fold, is_volatile, time_expression, zone_table
 from eddyline.model import (
     Aggregate,
@@ -40,6 +40,7 @@ from eddyline.model import (
     Variable,
     joined_name,
 )
+from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.event_time_bounds import EventTimes, Reach, TimeBound, TimeDifference, reach_of
 from eddyline.sql.join_windows import (
     JoinEntry,
@@ -50,11 +51,8 @@ from eddyline.sql.join_windows import (
 )
 from eddyline.sql.lexer import Token
 from eddyline.sql.normalisation import normalise
-from eddyline.sql.select import BoundQuery
 from eddyline.time_properties import UNIT_US, time_unit
 from eddyline.types import BOOLEAN, type_name
-
-MAX_INPUTS = 8
 
 _SIGNS = {"": "⋈", "left": "⟕", "left anti": "▷"}
 _DIGEST_BYTES = 6  # of the name; two signatures of the same streams must not get the same
@@ -67,7 +65,6 @@ def joined_shape(
 
     Raises UnsupportedError or LimitError, and NeedsLiteral for a constant on which the signature depends.
     """
-    _refuse_too_many(bound.inputs)
     outer = _outer(bound.inputs)
     entries = _in_order(bound, outer)
     place_of = {entry.input.alias: at for at, entry in enumerate(entries)}
@@ -126,15 +123,6 @@ def joined_shape(
 
 
 # ------------------------------------------------------------------------------------------------ inputs
-
-
-def _refuse_too_many(inputs: Sequence[Input]) -> None:
-    if len(inputs) > MAX_INPUTS:
-        raise LimitError(
-            f"a query joins at most {MAX_INPUTS} inputs, this one {len(inputs)}",
-            span=inputs[MAX_INPUTS].span,
-            hint="Leave some out, or join them in Spark and bring the rows with running.feed (docs/spark.md).",
-        )
 
 
 def _outer(inputs: Sequence[Input]) -> str:

@@ -113,6 +113,8 @@ class NestedQueries:
                 closings.pop()
             if not closings and word in _CLAUSES and before != "DISTINCT":
                 clause = word
+            if word == "(" and at not in self._closing and self._starts_query(at + 1):
+                Cursor(self._text, self._tokens, end, end).close(self._tokens[at])
             if word != "(" or not self._is_query(at):
                 own.append(self._tokens[at])
                 if at in self._closing:

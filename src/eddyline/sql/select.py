@@ -1,16 +1,20 @@
-"""A query bound to its streams: inputs, projected columns and conditions, typed and named."""
+"""A text bound to its streams: inputs, projected columns and conditions, typed and named.
+
+Queries inside others become part of them while they are bound (`subqueries`; docs/decisions/0025): their inputs are inputs of the
+query around them, and a name of one of their columns stands for what the column is computed as.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 from typing import Protocol
 
-from eddyline import types
 from eddyline.errors import (
     AmbiguousNameError,
-    ParseError,
+    NotBuiltError,
     Span,
     TypeMismatchError,
     UnknownNameError,
@@ -18,26 +22,32 @@ from eddyline.errors import (
     did_you_mean,
 )
 from eddyline.expressions import call
-from eddyline.model import (
-    Aggregate,
-    Call,
-    Column,
-    Expression,
-    Input,
-    Over,
-    ProjectedColumn,
-    Slot,
-    Stream,
-    UserCall,
-    Window,
-)
+from eddyline.model import Expression, Input, Stream, Window
 from eddyline.sql import syntax
-from eddyline.sql.aggregates import WAY_OUT
-from eddyline.sql.bind import Binder, Constants, KnownFunctions
-from eddyline.sql.lexer import PARAMETER, Token, tokens_of
+from eddyline.sql.bind import Binder, KnownFunctions
+from eddyline.sql.bound_query import BoundQuery, with_aliases
+from eddyline.sql.constant_types import Constants
 from eddyline.sql.parse import ParsedText
-from eddyline.sql.reading import RESERVED
-from eddyline.sql.scope import Scope, ScopeSource
+from eddyline.sql.projection import (
+    check_grouped,
+    conditions_on_results,
+    grouping,
+    has_aggregate,
+    projected_columns,
+)
+from eddyline.sql.scope import Scope, ScopeColumn, ScopeSource
+from eddyline.sql.subqueries import (
+    FromEntry,
+    all_of,
+    conjuncts,
+    displayed_names,
+    guarded_columns,
+    query_entry,
+    refuse_several_inputs,
+    refuse_too_many,
+    refuse_unrepeatable_calls,
+)
+from eddyline.sql.unbuilt import refuse_groups
 
 
 class Streams(Protocol):
@@ -60,123 +70,321 @@ class StreamTable:
         return list(self._streams.values())
 
 
-@dataclass(frozen=True, slots=True)
-class BoundQuery:
-    """A query with names and types resolved, before normalising."""
-
-    inputs: tuple[Input, ...]
-    streams: tuple[Stream, ...]
-    projection: tuple[ProjectedColumn, ...]
-    where: Expression | None
-    group_by: tuple[Expression, ...]
-    having: Expression | None
-    qualify: Expression | None
-    functions: tuple[tuple[str, str], ...]
-
-
 def bind_query(
-    parsed: ParsedText[syntax.QueryNode],
+    parsed: ParsedText[syntax.AnyQuery],
     streams: Streams,
     constants: Constants,
     functions: KnownFunctions | None,
 ) -> BoundQuery:
-    """Names and types of a whole query. Raises what the binder raises."""
-    query = parsed.root
-    found = [_stream(node, streams) for node in query.inputs]
-    sources = [ScopeSource(n.alias, s.name, s.schema) for n, s in zip(query.inputs, found, strict=True)]
-    _check_aliases(query.inputs)
-    binder = Binder(Scope(sources, is_joined=len(sources) > 1), constants, functions)
-    inputs = _inputs(query.inputs, sources, binder, constants)
-    where = None if query.where is None else binder.condition(query.where, "WHERE")
-    projection = _projection(parsed, binder, constants)
-    group_by = _group_by(query, binder, projection)
-    having, qualify = _conditions_on_results(query, binder, projection)
-    if group_by or having is not None or any(_has_aggregate(p.expression) for p in projection):
-        _check_grouped(projection, group_by)
-    return BoundQuery(
-        inputs,
-        tuple(found),
-        projection,
-        where,
-        group_by,
-        having,
-        qualify,
-        tuple(sorted(binder.used_functions.items())),
-    )
+    """Names and types of a whole text. Raises what the binder raises."""
+    return _TextBinder(parsed, streams, constants, functions).whole()
 
 
-# ------------------------------------------------------------------------------------------------ inputs
-
-
-def _stream(node: syntax.InputNode, streams: Streams) -> Stream:
-    stream = streams.find_stream(node.stream)
-    if stream is None:
-        raise UnknownNameError(
-            f"there is no stream {node.stream}",
-            span=node.stream_span,
-            hint=did_you_mean(node.stream, [s.name for s in streams.streams()], noun="stream"),
+def plain_select(query: syntax.AnyQuery) -> syntax.QueryNode:
+    """The query, if it is a SELECT of all its rows. Raises NotBuiltError for UNION ALL and SELECT DISTINCT."""
+    if isinstance(query, syntax.UnionNode):
+        raise NotBuiltError(
+            "UNION ALL is not built in this version",
+            span=query.span,
+            hint="Register one query for each part.",
         )
-    return stream
+    if query.is_distinct:
+        raise NotBuiltError(
+            "SELECT DISTINCT is not built in this version",
+            span=Span(query.span.start, query.projection[0].span.start),
+            hint="Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is sent once for each sym "
+            "(docs/alerts.md).",
+        )
+    return query
+
+
+@dataclass(slots=True)
+class _Cte:
+    """A query of WITH, bound once. Each further entry of FROM that reads it has inputs of its own."""
+
+    bound: BoundQuery
+    labels: Mapping[str, tuple[str, ...]]
+    columns: tuple[str, ...]
+    is_read: bool = False
+
+
+@dataclass(slots=True)
+class _Joined:
+    """What the entries of FROM and the queries of WHERE have brought so far."""
+
+    inputs: list[Input]
+    streams: list[Stream]
+    conditions: list[Expression]
+
+    def add(self, entry: FromEntry, inputs: Sequence[Input]) -> None:
+        self.inputs += inputs
+        self.streams += entry.streams
+        refuse_too_many(self.inputs)
+
+
+class _TextBinder:
+    """Binds the queries of one text. While it does, inputs have numbers for names, and `_labels` what they will be called: the
+    aliases of the entries of FROM around them, the outermost first."""
+
+    def __init__(
+        self,
+        parsed: ParsedText[syntax.AnyQuery],
+        streams: Streams,
+        constants: Constants,
+        functions: KnownFunctions | None,
+    ) -> None:
+        self._parsed = parsed
+        self._streams = streams
+        self._constants = constants
+        self._functions = functions
+        self._numbers = count(1)
+        self._labels: dict[str, tuple[str, ...]] = {}
+
+    def whole(self) -> BoundQuery:
+        query = plain_select(self._parsed.root)
+        around = Binder(Scope(()), self._constants, self._functions)
+        bound = self._select(query, {}, Scope(()), around)
+        bound = replace(bound, functions=tuple(sorted(around.used_functions.items())))
+        names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
+        if len(bound.inputs) > 1:
+            return with_aliases(bound, names)
+        number = bound.inputs[0].alias  # columns of a single input do not name it
+        bound = with_aliases(bound, {number: ""})
+        return replace(bound, inputs=(replace(bound.inputs[0], alias=names[number]),))
+
+    def _select(
+        self, query: syntax.QueryNode, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
+    ) -> BoundQuery:
+        """A SELECT; `scope` says what it sees and does not see of the queries around it."""
+        ctes = self._with_ctes(query, ctes, around)
+        _check_aliases(query.inputs)
+        beside = scope.beside.union(node.alias.lower() for node in query.inputs)
+        entries = [self._entry(node, ctes, around, beside) for node in query.inputs]
+        binder = Binder(scope, self._constants, self._functions, around)
+        joined = self._joined(query.inputs, entries, binder)
+        plain, nested = _split_where(query.where)
+        where = None if plain is None else binder.condition(plain, "WHERE")
+        for node in nested:
+            self._add_nested(node, ctes, binder, joined)
+        refuse_unrepeatable_calls(entries, len(joined.inputs))
+        projection = projected_columns(self._parsed, query, binder)
+        group_by = grouping(query, binder, projection)
+        having, qualify = conditions_on_results(query, binder, projection)
+        if group_by or having is not None or any(has_aggregate(p.expression) for p in projection):
+            check_grouped(projection, group_by)
+        around.n_predicates += binder.n_predicates
+        where = all_of([*joined.conditions, *(() if where is None else (where,))])
+        inputs, streams = tuple(joined.inputs), tuple(joined.streams)
+        return BoundQuery(inputs, streams, projection, where, group_by, having, qualify, ())
+
+    def _with_ctes(
+        self, query: syntax.QueryNode, known: Mapping[str, _Cte], around: Binder
+    ) -> Mapping[str, _Cte]:
+        """The queries that names in FROM may mean: each of WITH sees those before it."""
+        found = dict(known)
+        own: set[str] = set()
+        for node in query.ctes:
+            name = node.name.lower()
+            if name in own:
+                raise AmbiguousNameError(
+                    f"two queries of WITH are called {node.name}",
+                    span=node.span,
+                    hint="Give one another name.",
+                )
+            own.add(name)
+            bound = self._nested(node.query, found, Scope(()), around)
+            labels = {each.alias: self._labels[each.alias] for each in bound.inputs}
+            found[name] = _Cte(bound, labels, node.columns)
+            query_entry(node.span, node.name, node.columns, bound)  # its mistakes, also if nothing reads it
+        return found
+
+    def _nested(
+        self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
+    ) -> BoundQuery:
+        bound = self._select(plain_select(node), ctes, scope, around)
+        refuse_groups(bound)
+        return bound
+
+    # ---------------------------------------------------------------- FROM
+
+    def _entry(
+        self, node: syntax.InputNode, ctes: Mapping[str, _Cte], around: Binder, beside: frozenset[str]
+    ) -> FromEntry:
+        cte = ctes.get(node.stream.lower()) if node.query is None else None
+        if cte is not None and node.recent is not None:
+            raise UnsupportedError(
+                f"recent takes a stream; {node.stream} is a query of WITH",
+                span=node.span,
+                hint=f"Write recent in the query that {node.stream} is.",
+            )
+        if node.query is not None:
+            inner = Scope((), beside=beside)
+            return self._merged(node, self._nested(node.query, ctes, inner, around), ())
+        if cte is not None:
+            return self._merged(node, self._own_copy(cte), cte.columns)
+        stream = self._stream(node)
+        number = str(next(self._numbers))
+        self._labels[number] = (node.alias,)
+        window = None if node.recent is None else _window(node.recent, self._constants)
+        entry = Input(number, stream.name, window, span=node.span)
+        source = ScopeSource(node.alias, stream.name, stream.schema, number)
+        return FromEntry(node.span, (entry,), (stream,), None, source).with_names(node.columns)
+
+    def _merged(self, node: syntax.InputNode, bound: BoundQuery, columns: Sequence[str]) -> FromEntry:
+        if node.alias:
+            for each in bound.inputs:
+                is_alone = len(bound.inputs) == 1
+                self._labels[each.alias] = (node.alias, *(() if is_alone else self._labels[each.alias]))
+        return query_entry(node.span, node.alias, columns, bound).with_names(node.columns)
+
+    def _own_copy(self, cte: _Cte) -> BoundQuery:
+        """The query of WITH for one more entry that reads it."""
+        if not cte.is_read:
+            cte.is_read = True
+            return cte.bound
+        numbers = {each.alias: str(next(self._numbers)) for each in cte.bound.inputs}
+        self._labels |= {number: cte.labels[alias] for alias, number in numbers.items()}
+        return with_aliases(cte.bound, numbers)
+
+    def _stream(self, node: syntax.InputNode) -> Stream:
+        stream = self._streams.find_stream(node.stream)
+        if stream is None:
+            raise UnknownNameError(
+                f"there is no stream {node.stream}",
+                span=node.stream_span,
+                hint=did_you_mean(node.stream, [s.name for s in self._streams.streams()], noun="stream"),
+            )
+        return stream
+
+    def _joined(
+        self, nodes: Sequence[syntax.InputNode], entries: Sequence[FromEntry], binder: Binder
+    ) -> _Joined:
+        """The inputs of FROM. The binder is left with what SELECT and WHERE see.
+
+        ON sees the inputs up to its own, but none that is only asked for a match. What USING equates has one name.
+        """
+        joined = _Joined([], [], [])
+        scope = binder.scope
+        for node, entry in zip(nodes, entries, strict=True):
+            left, source = scope, entry.source
+            binder.scope = replace(scope, sources=(*scope.sources, source))
+            on = None if node.on is None else binder.condition(node.on, "ON")
+            if node.using:
+                on, pairs = _using_condition(node, left, Scope((source,)), binder)
+                binder.scope = _merged_scope(binder.scope, pairs)
+            first, *others = entry.inputs
+            if node.join in ("left", "left anti", "left semi"):
+                refuse_several_inputs(node.join, entry)
+                on = all_of([part for part in (on, entry.where) if part is not None])
+            elif entry.where is not None:
+                joined.conditions.append(entry.where)
+            if node.join == "right":  # its other side is what may find no match
+                on = all_of([part for part in (on, *joined.conditions[:1]) if part is not None])
+                joined.conditions = joined.conditions[1:]
+            if node.join == "left":
+                guarded = replace(source, columns=guarded_columns(entry, on))
+                binder.scope = replace(binder.scope, sources=(*binder.scope.sources[:-1], guarded))
+            if node.join == "right" and len(entries) == 2:
+                refuse_several_inputs(node.join, entries[0])
+                guarded = replace(entries[0].source, columns=guarded_columns(entries[0], on))
+                binder.scope = replace(binder.scope, sources=(guarded, *binder.scope.sources[1:]))
+            if node.join in ("left anti", "left semi"):
+                absent = {**scope.absent, source.alias.lower(): node.join}
+                binder.scope = replace(binder.scope, sources=scope.sources, absent=absent)
+            scope = binder.scope
+            joined.add(entry, [replace(first, join=node.join or first.join, on=on or first.on), *others])
+        return joined
+
+    # ---------------------------------------------------------------- queries in WHERE
+
+    def _add_nested(
+        self, node: syntax.Node, ctes: Mapping[str, _Cte], binder: Binder, joined: _Joined
+    ) -> None:
+        """EXISTS, NOT EXISTS or IN: the input of a semi or anti join with what the query says as ON."""
+        is_negated = isinstance(node, syntax.Unary)
+        test = node.operand if isinstance(node, syntax.Unary) else node
+        assert isinstance(test, (syntax.Exists, syntax.InQuery)), test
+        if is_negated and isinstance(test, syntax.InQuery):
+            raise UnsupportedError(
+                "NOT IN (SELECT …) is not supported",
+                span=node.span,
+                detail="One NULL in the column of the query, and NOT IN is never true.",
+                hint="Write NOT EXISTS (SELECT 1 FROM b WHERE b.y = a.x).",
+            )
+        written = "IN (SELECT …)" if isinstance(test, syntax.InQuery) else "NOT EXISTS" if is_negated else "EXISTS"
+        bound = self._nested(test.query, ctes, Scope((), outer=binder.scope), binder)
+        entry = query_entry(test.span, "", (), bound)
+        refuse_several_inputs(written, entry)
+        conditions = [] if entry.where is None else [entry.where]
+        if isinstance(test, syntax.InQuery):
+            conditions.insert(0, _membership(test, bound, binder))
+        join = "left anti" if is_negated else "left semi"
+        on = all_of(conditions)
+        joined.add(entry, [replace(bound.inputs[0], join=join, on=on, written=written)])
+
+
+def _membership(node: syntax.InQuery, bound: BoundQuery, binder: Binder) -> Expression:
+    """value = column, for IN (query)."""
+    if len(bound.projection) > 1:
+        raise TypeMismatchError(
+            f"IN takes a query with one column, this one has {len(bound.projection)}",
+            span=node.query.span,
+            hint="Select the column that the value is compared with.",
+        )
+    binder.clause = "WHERE"
+    return binder.equality(binder.bind(node.value), bound.projection[0].expression, node.span)
+
+
+def _split_where(where: syntax.Node | None) -> tuple[syntax.Node | None, list[syntax.Node]]:
+    """The conditions of WHERE without queries, and those that are queries."""
+    parts = conjuncts(where)
+    nested = [part for part in parts if _is_nested(part)]
+    if where is None or not nested:
+        return where, []
+    plain = tuple(part for part in parts if not _is_nested(part))
+    if len(plain) <= 1:
+        return (plain[0] if plain else None), nested
+    return syntax.Chain("and", plain, span=where.span), nested
+
+
+def _is_nested(node: syntax.Node) -> bool:
+    is_negation = isinstance(node, syntax.Unary) and node.operator == "not"
+    tested = node.operand if is_negation and isinstance(node, syntax.Unary) else node
+    return isinstance(tested, (syntax.Exists, syntax.InQuery))
 
 
 def _check_aliases(nodes: Sequence[syntax.InputNode]) -> None:
     aliases: set[str] = set()
     for node in nodes:
         if node.alias.lower() in aliases:
+            other = f"{node.stream} AS other" if node.stream else "(SELECT …) AS other"
             raise AmbiguousNameError(
                 f"two inputs are called {node.alias}",
                 span=node.span,
-                hint=f"Give one another name: {node.stream} AS other.",
+                hint=f"Give one another name: {other}.",
             )
-        aliases.add(node.alias.lower())
-
-
-def _inputs(
-    nodes: Sequence[syntax.InputNode], sources: Sequence[ScopeSource], binder: Binder, constants: Constants
-) -> tuple[Input, ...]:
-    """The entries of FROM. The binder is left with what SELECT and WHERE see.
-
-    ON sees the inputs up to its own, but none that is only asked for a match. What USING equates has one name.
-    """
-    inputs: list[Input] = []
-    scope = Scope((), is_joined=True)
-    for node, source in zip(nodes, sources, strict=True):
-        left, binder.scope = scope, replace(scope, sources=(*scope.sources, source))
-        on = None if node.on is None else binder.condition(node.on, "ON")
-        if node.using:
-            on, pairs = _using_condition(node, left, Scope((source,), is_joined=True))
-            binder.scope = _merged_scope(binder.scope, pairs)
-        if node.join in ("left anti", "left semi"):
-            absent = {**scope.absent, source.alias.lower(): node.join}
-            binder.scope = replace(binder.scope, sources=scope.sources, absent=absent)
-        scope = binder.scope
-        window = None if node.recent is None else _window(node.recent, constants)
-        inputs.append(Input(node.alias, source.stream, window, node.join, on, span=node.span))
-    binder.scope = replace(scope, is_joined=len(sources) > 1)
-    return tuple(inputs)
+        if node.alias:
+            aliases.add(node.alias.lower())
 
 
 def _using_condition(
-    node: syntax.InputNode, left: Scope, right: Scope
-) -> tuple[Expression, list[tuple[Expression, Expression]]]:
+    node: syntax.InputNode, left: Scope, right: Scope, binder: Binder
+) -> tuple[Expression, list[tuple[ScopeColumn, ScopeColumn]]]:
     """The condition that USING is; for each of its columns the one that its name stands for, and the one that it hides."""
     tests, pairs = [], []
     for name, span in node.using:
         sides = left.column([name], span), right.column([name], span)
         tests.append(call("=", sides, span=span))
-        pairs.append(sides[::-1] if node.join == "right" else sides)  # the other one may be NULL
+        columns = left.find([name], span)[0], right.find([name], span)[0]
+        pairs.append(columns[::-1] if node.join == "right" else columns)  # the other one may be NULL
     return tests[0] if len(tests) == 1 else call("and", tests, span=node.span), pairs
 
 
-def _merged_scope(scope: Scope, pairs: Sequence[tuple[Expression, Expression]]) -> Scope:
-    merged, leading = set(scope.merged_columns), []
-    for shown, hidden in pairs:
-        assert isinstance(shown, Column), pairs
-        assert isinstance(hidden, Column), pairs
-        merged.add((hidden.input.lower(), hidden.name.lower()))
-        leading.append(shown)
+def _merged_scope(scope: Scope, pairs: Sequence[tuple[ScopeColumn, ScopeColumn]]) -> Scope:
+    merged = scope.merged_columns.union(hidden.identity for _, hidden in pairs)
+    leading = [shown for shown, _ in pairs]
     others = (column for column in scope.leading if column not in leading)
-    return replace(scope, merged_columns=frozenset(merged), leading=(*leading, *others))
+    return replace(scope, merged_columns=merged, leading=(*leading, *others))
 
 
 def _window(node: syntax.Node, constants: Constants) -> Window:
@@ -190,205 +398,4 @@ def _window(node: syntax.Node, constants: Constants) -> Window:
         return Window(n_rows=amount)
     raise TypeMismatchError(
         "recent takes a positive number of rows or an interval", span=node.span, hint=hint
-    )
-
-
-# ------------------------------------------------------------------------------------------------ projection
-
-
-def _projection(
-    parsed: ParsedText[syntax.QueryNode], binder: Binder, constants: Constants
-) -> tuple[ProjectedColumn, ...]:
-    binder.clause, binder.allows_aggregates, binder.allows_windows = "SELECT", True, True
-    projected: list[ProjectedColumn] = []
-    names: dict[str, str] = {}
-    for node in parsed.root.projection:
-        if isinstance(node.expression, syntax.Star):
-            new = _named_columns(_star_columns(node.expression, binder.scope), parsed.root, names)
-        else:
-            name = (
-                node.alias
-                or _column_name(node.expression)
-                or _text_name(parsed, node.expression.span, constants)
-            )
-            new = [ProjectedColumn(name, binder.bind(node.expression))]
-        for column in new:
-            if column.name.lower() in names:
-                raise AmbiguousNameError(
-                    f"two columns of the result are called {column.name}",
-                    span=node.span,
-                    hint="Name one of them with AS, or leave it out with * EXCEPT (…).",
-                )
-            if column.expression.type == types.NULL:
-                raise TypeMismatchError(
-                    f"column {column.name} has no type",
-                    span=node.span,
-                    hint="Write CAST(NULL AS STRING) or another type.",
-                )
-            names[column.name.lower()] = column.name
-        projected += new
-    return tuple(projected)
-
-
-def _named_columns(
-    columns: Sequence[Column], query: syntax.QueryNode, used_names: Mapping[str, str]
-) -> list[ProjectedColumn]:
-    """The columns * stands for. Where inputs of a join have the same name for one, the later ones are called `alias_name`; what
-    the inputs are joined by with USING is there once."""
-    merged = {name.lower() for node in query.inputs for name, _ in node.using}
-    first = query.inputs[0].alias
-    names: set[str] = set(used_names)
-    found: list[ProjectedColumn] = []
-    for column in columns:
-        name = column.name
-        if name.lower() in names and column.input:
-            if name.lower() in merged and column.input != first:
-                continue
-            name = f"{column.input}_{name}"
-        names.add(name.lower())
-        found.append(ProjectedColumn(name, column))
-    return found
-
-
-def _star_columns(star: syntax.Star, scope: Scope) -> list[Column]:
-    columns = scope.star(star.input, star.span)
-    hidden: set[Expression] = set()
-    for name in star.hidden:
-        parts = name.parts if star.input is None or len(name.parts) > 1 else (star.input, *name.parts)
-        hidden.add(scope.column(parts, name.span))
-    shown_columns = [column for column in columns if column not in hidden]
-    if not shown_columns:
-        raise ParseError("* EXCEPT leaves no column", span=star.span)
-    return shown_columns
-
-
-def _column_name(node: syntax.Node) -> str | None:
-    """The name a column or field brings along, as the user spelt it."""
-    if isinstance(node, syntax.Name):
-        return node.parts[-1]
-    return node.name if isinstance(node, syntax.Field) else None
-
-
-def _text_name(parsed: ParsedText[syntax.QueryNode], span: Span, constants: Constants) -> str:
-    """The text of an expression, evenly spaced. Its constants are part of the name, so they stay as written."""
-    tokens_span = tokens_of(span, parsed.tokens)
-    assert tokens_span is not None, f"no token is in {span}"
-    pieces: list[str] = []
-    before: Token | None = None
-    for token in parsed.tokens[tokens_span.start : tokens_span.end]:
-        if token.constant is not None and parsed.constants[token.constant].kind != PARAMETER:
-            constants.literal_value(token.constant)
-        pieces += (" ", token.text) if before is not None and _is_spaced(before, token) else (token.text,)
-        before = token
-    return "".join(pieces)
-
-
-def _is_spaced(before: Token, token: Token) -> bool:
-    if before.text in ("(", "[", ".", "::", "~") or token.text in (")", "]", ".", ",", "[", "::"):
-        return False
-    if token.text == "(":
-        is_name = before.text[0].isalpha() or before.text[0] in "_`"
-        return not is_name or before.text.upper() in RESERVED
-    return not (token.text[0] == ":" and token.constant is None)
-
-
-# ------------------------------------------------------------------------------------------------ groups
-
-
-def _group_by(
-    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
-) -> tuple[Expression, ...]:
-    binder.clause, binder.allows_aggregates, binder.allows_windows = "GROUP BY", False, False
-    binder.aliases = {p.name.lower(): p.expression for p in projection if not _has_aggregate(p.expression)}
-    groups = []
-    for node in query.group_by:
-        group = binder.bind(node)
-        if not any(isinstance(n, Column) for n in group.walk()):
-            raise UnsupportedError("GROUP BY takes columns", span=node.span, hint=WAY_OUT)
-        groups.append(group)
-    return tuple(groups)
-
-
-def _conditions_on_results(
-    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
-) -> tuple[Expression | None, Expression | None]:
-    binder.aliases = {p.name.lower(): p.expression for p in projection}
-    binder.allows_aggregates = True
-    having = None if query.having is None else binder.condition(query.having, "HAVING")
-    binder.allows_windows = True
-    qualify = None if query.qualify is None else binder.condition(query.qualify, "QUALIFY")
-    return having, qualify
-
-
-def _has_aggregate(expression: Expression) -> bool:
-    """Whether it is computed over a group. OVER is not."""
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Aggregate):
-            return True
-        if not isinstance(node, Over):
-            stack.extend(node.children)
-    return False
-
-
-def _check_grouped(projection: Sequence[ProjectedColumn], group_by: Sequence[Expression]) -> None:
-    groups = set(group_by)
-    for column in projection:
-        stack = [column.expression]
-        while stack:
-            node = stack.pop()
-            if node in groups or isinstance(node, Aggregate):
-                continue
-            if isinstance(node, Column):
-                raise UnsupportedError(
-                    f"{node.name} is neither grouped by nor aggregated",
-                    span=node.span,
-                    hint=WAY_OUT,
-                )
-            stack.extend(node.children)
-
-
-# ------------------------------------------------------------------------------------------------ slots
-
-
-def slots_in(bound: BoundQuery) -> set[int]:
-    """The slots a bound query uses."""
-    return {node.index for e in _expressions(bound) for node in e.walk() if isinstance(node, Slot)}
-
-
-def _expressions(bound: BoundQuery) -> Iterator[Expression]:
-    for e in (bound.where, bound.having, bound.qualify, *(i.on for i in bound.inputs)):
-        if e is not None:
-            yield e
-    yield from bound.group_by
-    yield from (p.expression for p in bound.projection)
-
-
-def with_slots(bound: BoundQuery, renumbered: Mapping[int, int]) -> BoundQuery:
-    """The same query with its slots renumbered."""
-    if all(old == new for old, new in renumbered.items()):
-        return bound
-
-    def new(e: Expression) -> Expression:
-        if isinstance(e, Slot):
-            return replace(e, index=renumbered[e.index])
-        if isinstance(e, (Call, UserCall, Aggregate)):
-            return replace(e, arguments=tuple(map(new, e.arguments)))
-        if isinstance(e, Over):
-            partition_by, order_by = tuple(map(new, e.partition_by)), tuple(map(new, e.order_by))
-            return replace(e, aggregate=new(e.aggregate), partition_by=partition_by, order_by=order_by)
-        return e
-
-    def optional(e: Expression | None) -> Expression | None:
-        return None if e is None else new(e)
-
-    return replace(
-        bound,
-        inputs=tuple(replace(i, on=optional(i.on)) for i in bound.inputs),
-        projection=tuple(replace(p, expression=new(p.expression)) for p in bound.projection),
-        where=optional(bound.where),
-        group_by=tuple(map(new, bound.group_by)),
-        having=optional(bound.having),
-        qualify=optional(bound.qualify),
     )

@@ -33,14 +33,16 @@ from eddyline.expressions import CONSTANT_BYTES, Budget, NeedsLiteral, common_ty
 from eddyline.model import Expression, Literal, ProjectedColumn, Shape, Slot, SlotInfo, Stream
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
-from eddyline.sql.bind import KnownFunctions, convert, list_like, meeting_type, typed_constant
+from eddyline.sql.bind import KnownFunctions
+from eddyline.sql.bound_query import BoundQuery, slots_in, with_slots
+from eddyline.sql.constant_types import convert, list_like, meeting_type, typed_constant
 from eddyline.sql.constants import WRITTEN_SHARE, check_constants
 from eddyline.sql.joins import joined_shape
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
 from eddyline.sql.normalisation import normalise
 from eddyline.sql.parse import ParsedText, parse_query
-from eddyline.sql.select import BoundQuery, Streams, StreamTable, bind_query, slots_in, with_slots
+from eddyline.sql.select import Streams, StreamTable, bind_query
 from eddyline.stream_properties import window_of
 from eddyline.time_properties import time_format, time_unit
 
@@ -62,7 +64,7 @@ class SlotConstants:
 
     def __init__(
         self,
-        parsed: ParsedText[syntax.QueryNode],
+        parsed: ParsedText[syntax.AnyQuery],
         pinned: frozenset[int],
         parameters: Mapping[str, pa.DataType],
         time_zone: str,
@@ -400,7 +402,7 @@ class Shapes:
     def _keep(
         self,
         key: Any,
-        parsed: ParsedText[syntax.QueryNode],
+        parsed: ParsedText[syntax.AnyQuery],
         pinned: set[int],
         learned: SlotConstants,
         shape: Shape,
@@ -453,7 +455,7 @@ def _joined_by(stream: Stream) -> tuple[object, ...]:
     return stream.time, time_unit(stream), time_format(stream), stream.key, window_of(stream)
 
 
-def _check_parameters(parsed: ParsedText[syntax.QueryNode], params: Mapping[str, pa.DataType]) -> None:
+def _check_parameters(parsed: ParsedText[syntax.AnyQuery], params: Mapping[str, pa.DataType]) -> None:
     used = {c.raw for c in parsed.constants if c.kind == lexer.PARAMETER}
     unused = [name for name in params if name not in used]
     if unused and used <= set(params):

@@ -6,6 +6,7 @@ from eddyline.errors import NotBuiltError, Span
 from eddyline.model import Aggregate, Over, Properties, Shape, Stream
 from eddyline.sql.aggregates import WAY_OUT
 from eddyline.sql.alert_properties import check_alert_properties
+from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.view_properties import FIELDS
 from eddyline.stream_properties import checked_join_properties
 
@@ -61,6 +62,11 @@ def _check_properties(properties: Properties) -> None:
 def _check_shape(shape: Shape) -> None:
     if shape.join is None and shape.inputs[0].window is not None:
         raise _not_built("windows (recent)", span=shape.inputs[0].span, hint="Name the stream alone.")
+    refuse_groups(shape)
+
+
+def refuse_groups(shape: Shape | BoundQuery) -> None:
+    """Raise NotBuiltError for what is computed over several rows."""
     if shape.qualify is not None:
         raise _not_built("window conditions (QUALIFY)", span=shape.qualify.span, hint=WAY_OUT)
     if shape.group_by:

@@ -1,0 +1,176 @@
+"""The columns of a result, and what is said of groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eddyline import types
+from eddyline.errors import AmbiguousNameError, ParseError, Span, TypeMismatchError, UnsupportedError
+from eddyline.model import Aggregate, Column, Expression, Over, ProjectedColumn
+from eddyline.sql import syntax
+from eddyline.sql.aggregates import WAY_OUT
+from eddyline.sql.bind import Binder
+from eddyline.sql.constant_types import Constants
+from eddyline.sql.lexer import PARAMETER, Token, tokens_of
+from eddyline.sql.parse import ParsedText
+from eddyline.sql.reading import RESERVED
+from eddyline.sql.scope import Scope, ScopeColumn
+
+
+def projected_columns(
+    parsed: ParsedText[syntax.AnyQuery], query: syntax.QueryNode, binder: Binder
+) -> tuple[ProjectedColumn, ...]:
+    """The columns of SELECT; `query` is one of the queries of the text."""
+    binder.clause, binder.allows_aggregates, binder.allows_windows = "SELECT", True, True
+    projected: list[ProjectedColumn] = []
+    names: dict[str, str] = {}
+    for node in query.projection:
+        if isinstance(node.expression, syntax.Star):
+            new = _named_columns(_star_columns(node.expression, binder.scope), query, names)
+        else:
+            name = (
+                node.alias
+                or _column_name(node.expression)
+                or _text_name(parsed, node.expression.span, binder.constants)
+            )
+            new = [ProjectedColumn(name, binder.bind(node.expression))]
+        for column in new:
+            if column.name.lower() in names:
+                raise AmbiguousNameError(
+                    f"two columns of the result are called {column.name}",
+                    span=node.span,
+                    hint="Name one of them with AS, or leave it out with * EXCEPT (…).",
+                )
+            if column.expression.type == types.NULL:
+                raise TypeMismatchError(
+                    f"column {column.name} has no type",
+                    span=node.span,
+                    hint="Write CAST(NULL AS STRING) or another type.",
+                )
+            names[column.name.lower()] = column.name
+        projected += new
+    return tuple(projected)
+
+
+def _named_columns(
+    columns: Sequence[ScopeColumn], query: syntax.QueryNode, used_names: Mapping[str, str]
+) -> list[ProjectedColumn]:
+    """The columns * stands for. Where inputs of a join have the same name for one, the later ones are called `alias_name`; what
+    the inputs are joined by with USING is there once."""
+    merged = {name.lower() for node in query.inputs for name, _ in node.using}
+    first = query.inputs[0].alias
+    names: set[str] = set(used_names)
+    found: list[ProjectedColumn] = []
+    for column in columns:
+        name = column.name
+        if name.lower() in names and column.alias and len(query.inputs) > 1:
+            if name.lower() in merged and column.alias != first:
+                continue
+            name = f"{column.alias}_{name}"
+        names.add(name.lower())
+        found.append(ProjectedColumn(name, column.expression))
+    return found
+
+
+def _star_columns(star: syntax.Star, scope: Scope) -> list[ScopeColumn]:
+    columns = scope.star(star.input, star.span)
+    hidden: set[tuple[str, str]] = set()
+    for name in star.hidden:
+        parts = name.parts if star.input is None or len(name.parts) > 1 else (star.input, *name.parts)
+        found, fields = scope.find(parts, name.span)
+        if not fields:
+            hidden.add(found.identity)
+    shown_columns = [column for column in columns if column.identity not in hidden]
+    if not shown_columns:
+        raise ParseError("* EXCEPT leaves no column", span=star.span)
+    return shown_columns
+
+
+def _column_name(node: syntax.Node) -> str | None:
+    """The name a column or field brings along, as the user spelt it."""
+    if isinstance(node, syntax.Name):
+        return node.parts[-1]
+    return node.name if isinstance(node, syntax.Field) else None
+
+
+def _text_name(parsed: ParsedText[syntax.AnyQuery], span: Span, constants: Constants) -> str:
+    """The text of an expression, evenly spaced. Its constants are part of the name, so they stay as written."""
+    tokens_span = tokens_of(span, parsed.tokens)
+    assert tokens_span is not None, f"no token is in {span}"
+    pieces: list[str] = []
+    before: Token | None = None
+    for token in parsed.tokens[tokens_span.start : tokens_span.end]:
+        if token.constant is not None and parsed.constants[token.constant].kind != PARAMETER:
+            constants.literal_value(token.constant)
+        pieces += (" ", token.text) if before is not None and _is_spaced(before, token) else (token.text,)
+        before = token
+    return "".join(pieces)
+
+
+def _is_spaced(before: Token, token: Token) -> bool:
+    if before.text in ("(", "[", ".", "::", "~") or token.text in (")", "]", ".", ",", "[", "::"):
+        return False
+    if token.text == "(":
+        is_name = before.text[0].isalpha() or before.text[0] in "_`"
+        return not is_name or before.text.upper() in RESERVED
+    return not (token.text[0] == ":" and token.constant is None)
+
+
+# ------------------------------------------------------------------------------------------------ groups
+
+
+def grouping(
+    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
+) -> tuple[Expression, ...]:
+    """What GROUP BY takes."""
+    binder.clause, binder.allows_aggregates, binder.allows_windows = "GROUP BY", False, False
+    binder.aliases = {p.name.lower(): p.expression for p in projection if not has_aggregate(p.expression)}
+    groups = []
+    for node in query.group_by:
+        group = binder.bind(node)
+        if not any(isinstance(n, Column) for n in group.walk()):
+            raise UnsupportedError("GROUP BY takes columns", span=node.span, hint=WAY_OUT)
+        groups.append(group)
+    return tuple(groups)
+
+
+def conditions_on_results(
+    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
+) -> tuple[Expression | None, Expression | None]:
+    """HAVING and QUALIFY."""
+    binder.aliases = {p.name.lower(): p.expression for p in projection}
+    binder.allows_aggregates = True
+    having = None if query.having is None else binder.condition(query.having, "HAVING")
+    binder.allows_windows = True
+    qualify = None if query.qualify is None else binder.condition(query.qualify, "QUALIFY")
+    return having, qualify
+
+
+def has_aggregate(expression: Expression) -> bool:
+    """Whether it is computed over a group. OVER is not."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Aggregate):
+            return True
+        if not isinstance(node, Over):
+            stack.extend(node.children)
+    return False
+
+
+def check_grouped(projection: Sequence[ProjectedColumn], group_by: Sequence[Expression]) -> None:
+    """Refuse a column that is neither grouped by nor aggregated."""
+    groups = set(group_by)
+    for column in projection:
+        stack = [column.expression]
+        while stack:
+            node = stack.pop()
+            if node in groups or isinstance(node, Aggregate):
+                continue
+            if isinstance(node, Column):
+                raise UnsupportedError(
+                    f"{node.name} is neither grouped by nor aggregated",
+                    span=node.span,
+                    hint=WAY_OUT,
+                )
+            stack.extend(node.children)
