@@ -124,6 +124,15 @@ class Derived:
         None  # as operators above the relation get them; None: as no operator reads it
     )
     unmatched: Unmatched | None = None  # of an outer join: what decides whether a row has no partner
+    repeated: Repeated | None = None  # of a semi join: which rows are one result
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Rows of which a query gets one for each group: that with the lowest rank among those it matches."""
+
+    group: Numbers
+    rank: Numbers
 
 
 @dataclass(frozen=True, slots=True)

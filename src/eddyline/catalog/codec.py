@@ -259,10 +259,7 @@ def _join_to(join: Join, spans: bool) -> dict[str, Any]:
     signature = join.signature
     return {
         "name": signature.name,
-        "inputs": [
-            [entry.stream, entry.role.value, *([entry.n_components] if entry.n_components > 1 else [])]
-            for entry in signature.inputs
-        ],
+        "inputs": [_join_input_to(entry) for entry in signature.inputs],
         "keys": [[k.left, k.right, *_all_to((k.left_key, k.right_key), spans)] for k in signature.keys],
         "outer": signature.outer,
         "reach_us": [list(row) for row in join.reach_us],
@@ -271,12 +268,17 @@ def _join_to(join: Join, spans: bool) -> dict[str, Any]:
     }
 
 
+def _join_input_to(entry: JoinInput) -> list[Any]:
+    others: list[Any] = [] if entry.is_shown else [entry.n_components, False]
+    if entry.is_shown and entry.n_components > 1:
+        others = [entry.n_components]
+    return [entry.stream, entry.role.value, *others]
+
+
 def _join_from(stored: dict[str, Any]) -> Join:
     signature = Signature(
         stored["name"],
-        tuple(
-            JoinInput(stream, Role(role), *n_components) for stream, role, *n_components in stored["inputs"]
-        ),
+        tuple(JoinInput(stream, Role(role), *others) for stream, role, *others in stored["inputs"]),
         tuple(JoinKey(left, right, *_all_from(sides)) for left, right, *sides in stored["keys"]),
         stored["outer"],
     )

@@ -27,6 +27,7 @@ from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_visibility import (
     FirstVersions,
     alone,
+    once,
     only,
     partners,
     queries_and_bodies,
@@ -209,7 +210,8 @@ class Walk:
         first = relation.first_versions
         assert first is not None, f"{derived.relation} has rows of several versions"
         if derived.unmatched is None:
-            return visible(output, derived.versions, first)
+            output = visible(output, derived.versions, first)
+            return output if derived.repeated is None else once(output, derived.repeated)
         return alone(
             output,
             derived.versions,

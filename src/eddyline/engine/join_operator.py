@@ -13,7 +13,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eddyline.batch import QueryIds
+import numpy as np
+
+from eddyline.batch import QueryIds, TupleBatch
 from eddyline.engine.join_plans import BOTH, MATCH
 from eddyline.engine.letters import key_letters
 from eddyline.engine.rule_tables import RuleTables
@@ -37,6 +39,7 @@ from eddyline.operators import (
     DerivedNumbers,
     OperatorInput,
     PossiblePartners,
+    Repeated,
     RoundProgress,
     Share,
     StatelessOperator,
@@ -142,13 +145,16 @@ class Joins:
         return replace(share, relations=planned if signatures is None else planned & signatures)
 
     def _derived(self, rows: JoinedRows | UndecidedRows) -> Iterator[Derived]:
-        name, outer = rows.signature, self._plan.by_name[rows.signature].signature.outer
+        name, signature = rows.signature, self._plan.by_name[rows.signature].signature
+        outer = signature.outer
         if isinstance(rows, UndecidedRows):
             matched = [PossiblePartners(each.batch, each.version, each.driver) for each in rows.matched_rows]
             unmatched = Unmatched(f"{name}/{MATCH}".lower(), matched, rows.reach_us)
             yield Derived(name.lower(), rows.unmatched_rows, rows.version, unmatched=unmatched)
         elif outer != "left anti":
-            yield Derived((f"{name}/{BOTH}" if outer else name).lower(), rows.batch, rows.version)
+            relation = (f"{name}/{BOTH}" if outer else name).lower()
+            repeated = _repeated(rows.batch, signature)
+            yield Derived(relation, rows.batch, rows.version, repeated=repeated)
 
     def take_letters(self) -> list[DeadLetter]:
         letters, self._letters = self._letters, []
@@ -235,3 +241,16 @@ class JoinLevel(StatelessOperator):
 
     def events(self) -> list[Event]:
         return self._joins.events()
+
+
+def _repeated(batch: TupleBatch, signature: Signature) -> Repeated | None:
+    """Which rows of a semi join are one result: those that differ in rows of hidden inputs only, the smallest lineage first."""
+    shown = signature.shown_columns
+    if shown is None:
+        return None
+    components = batch.components
+    assert components is not None, signature.name
+    _, group = np.unique(components[:, shown], axis=0, return_inverse=True)
+    rank = np.empty(len(batch), np.int64)
+    rank[np.lexsort(components.T[::-1])] = np.arange(len(batch))
+    return Repeated(group.reshape(-1).astype(np.int64), rank)

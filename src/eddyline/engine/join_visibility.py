@@ -1,8 +1,8 @@
 """Which queries see what of the rows that joins, tables and views make.
 
-The filters of a signature's stream decide what its queries ask of a row. Three things they do not know, and what they gave is
-narrowed by them here: from which version on a query sees rows, whether the row is meant for all of them, and, of outer joins,
-whether something matches it.
+The filters of a signature's stream decide what its queries ask of a row. Four things they do not know, and what they gave is
+narrowed by them here: from which version on a query sees rows, whether the row is meant for all of them, of semi joins, whether
+another row is the same result, and, of outer joins, whether something matches it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from eddyline.catalog import Catalog
 from eddyline.expressions import Failure
 from eddyline.filters import DeadPairs, FilterOutput, merged_hits
 from eddyline.model import FIRST_BODY, StreamPlan
+from eddyline.operators import Repeated
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -88,6 +89,21 @@ def visible(output: FilterOutput, versions: Numbers, first: FirstVersions) -> Fi
 def only(output: FilterOutput, ids: QueryIds) -> FilterOutput:
     """The matches of some queries, given by their ids in any order."""
     return narrowed(output, lambda _, found: np.isin(found, ids))
+
+
+def once(output: FilterOutput, repeated: Repeated) -> FilterOutput:
+    """One match of each query for the rows of a group; an error only where it has none."""
+    offsets, ids = output.pairs()
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    dead = output.dead_pairs
+    is_dead = np.repeat((False, True), (len(rows), len(dead.rows)))
+    rows, ids = np.concatenate((rows, dead.rows)), np.concatenate((ids, dead.query_ids))
+    groups = pair_numbers(repeated.group[rows], ids)
+    order = np.lexsort((repeated.rank[rows], is_dead, groups))
+    _, first = np.unique(groups[order], return_index=True)
+    pairs = order[first]
+    kept = pair_numbers(rows[pairs], ids[pairs])
+    return narrowed(output, lambda rows, ids: np.isin(pair_numbers(rows, ids), kept))
 
 
 def queries_and_bodies(output: FilterOutput, plan: StreamPlan) -> tuple[FilterOutput, FilterOutput | None]:

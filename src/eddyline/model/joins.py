@@ -37,6 +37,7 @@ class JoinInput:
     stream: str
     role: Role = Role.WINDOW
     n_components: int = 1  # how many rows of declared streams each of its rows is made of
+    is_shown: bool = True  # False: only whether there is a match counts (LEFT SEMI JOIN)
 
     @property
     def lineage_columns(self) -> tuple[str, ...]:
@@ -84,6 +85,14 @@ class Signature:
         """Where the rows that an input brings stand among the components of joined rows."""
         first = sum(entry.n_components for entry in self.inputs[:place])
         return range(first, first + self.inputs[place].n_components)
+
+    @property
+    def shown_columns(self) -> tuple[int, ...] | None:
+        """Which components tell results apart; None: all of them."""
+        if all(entry.is_shown for entry in self.inputs):
+            return None
+        shown = (place for place, entry in enumerate(self.inputs) if entry.is_shown)
+        return tuple(at for place in shown for at in self.component_columns(place))
 
     def places(self, stream: str) -> tuple[int, ...]:
         """The inputs that are this stream."""

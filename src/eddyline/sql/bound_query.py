@@ -51,9 +51,7 @@ def with_slots(bound: BoundQuery, renumbered: Mapping[int, int]) -> BoundQuery:
     """The same query with its slots renumbered."""
     if all(old == new for old, new in renumbered.items()):
         return bound
-    return _with_leaves(
-        bound, lambda e: replace(e, index=renumbered[e.index]) if isinstance(e, Slot) else e
-    )
+    return _with_leaves(bound, lambda e: replace(e, index=renumbered[e.index]) if isinstance(e, Slot) else e)
 
 
 def with_aliases(bound: BoundQuery, aliases: Mapping[str, str]) -> BoundQuery:
@@ -61,9 +59,7 @@ def with_aliases(bound: BoundQuery, aliases: Mapping[str, str]) -> BoundQuery:
     renamed = _with_leaves(
         bound, lambda e: replace(e, input=aliases[e.input]) if isinstance(e, Column) else e
     )
-    return replace(
-        renamed, inputs=tuple(replace(each, alias=aliases[each.alias]) for each in renamed.inputs)
-    )
+    return replace(renamed, inputs=tuple(replace(each, alias=aliases[each.alias]) for each in renamed.inputs))
 
 
 def _with_leaves(bound: BoundQuery, leaf: Callable[[Expression], Expression]) -> BoundQuery:

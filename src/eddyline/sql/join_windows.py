@@ -224,31 +224,37 @@ def _bare(e: Expression) -> str | None:
     return e.name if isinstance(e, Column) else None
 
 
-def refuse_repeated_matches(entries: Sequence[JoinEntry], keys: Sequence[JoinKey]) -> None:
-    """Refuse LEFT SEMI JOIN unless a row can match once at most, and only when it comes: it is then a JOIN without columns."""
+def hidden_places(entries: Sequence[JoinEntry], keys: Sequence[JoinKey]) -> frozenset[int]:
+    """The inputs of LEFT SEMI JOIN of which a row may match several rows. Looked up by its whole key, it is a JOIN without columns.
+
+    Raises UnsupportedError unless rows of a stream look up tables, and so have all their matches when they come.
+    """
+    found: set[int] = set()
     for at, entry in enumerate(entries):
         if entry.input.join != "left semi":
             continue
-        stream, span = entry.stream, entry.input.span
-        equated = {_distinct(key.side(at)) for key in keys if at in (key.left, key.right)}
-        left_out = [column for column in stream.key if column not in equated]
-        once = "With per and cooldown an alert of a JOIN comes once."
-        if not stream.is_keyed or left_out:
-            what = f"for {left_out[0]} of its key there is no equality" if left_out else "it has no key"
-            hint = f"Add an equality for {left_out[0]}." if left_out else f"Declare a key for {stream.name}."
+        stream, span, words = entry.stream, entry.input.span, entry.input.join_words
+        if not stream.is_keyed:
             raise UnsupportedError(
-                f"LEFT SEMI JOIN looks up {stream.name} by its whole key; {what}",
+                f"{words} looks up a table; {stream.name} has no key",
                 span=span,
-                detail=f"A row could match several rows of {stream.name}, and be a result more than once.",
-                hint=f"{hint} Or write JOIN: each match is a result. {once}",
+                detail=f"Rows of {stream.name} come later, too, and a row could be a result more than once.",
+                hint=f"Declare a key for {stream.name}. Or write JOIN: each match is a result. With per and cooldown an alert "
+                "of a JOIN comes once.",
             )
         if all(other.stream.is_keyed for other in entries):
             raise UnsupportedError(
-                "LEFT SEMI JOIN needs a stream without a key on its left",
+                f"{words} needs a stream without a key on its left"
+                if not entry.input.written
+                else f"{words} needs a stream without a key in FROM",
                 span=span,
                 detail=f"Rows of {entries[0].stream.name} would come and go with those of {stream.name}.",
                 hint="Write JOIN, and name the columns: its results are the changes.",
             )
+        equated = {_distinct(key.side(at)) for key in keys if at in (key.left, key.right)}
+        if not equated.issuperset(stream.key):
+            found.add(at)
+    return frozenset(found)
 
 
 def _distinct(e: Expression) -> str | None:
@@ -298,11 +304,18 @@ def _unbounded_error(
     )
 
 
-def refuse_undecided(entries: Sequence[JoinEntry], outer: str, roles: Sequence[Role], reach: Reach) -> None:
+def refuse_undecided(entries: Sequence[JoinEntry], roles: Sequence[Role], reach: Reach) -> None:
     """Refuse an outer join in which it is never known that a row of the left has no match."""
     left, right = entries
     is_right = left.input.join == "right"
-    join = "RIGHT JOIN" if is_right else f"{outer.upper()} JOIN"
+    join = left.input.join_words if is_right else right.input.join_words
+    if roles[0] in TABLES and roles[1] in TABLES:
+        raise NotBuiltError(
+            f"{join} of two tables is not built in this version",
+            span=(left if is_right else right).input.span,
+            detail=f"Rows of {left.stream.name} would come and go with those of {right.stream.name}.",
+            hint="Write JOIN: its results are the changes.",
+        )
     if roles[0] in TABLES and roles[1] not in TABLES:
         place, one, two = ("last", left, right) if is_right else ("first", right, left)
         raise UnsupportedError(

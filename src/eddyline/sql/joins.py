@@ -8,7 +8,7 @@ condition, windows included. `join_windows` says which rows of each input must b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ from eddyline.sql.event_time_bounds import EventTimes, Reach, TimeBound, TimeDif
 from eddyline.sql.join_windows import (
     JoinEntry,
     RetainedInputs,
-    refuse_repeated_matches,
+    hidden_places,
     refuse_undecided,
     retained_inputs,
 )
@@ -90,15 +90,15 @@ def joined_shape(
     keys, remaining_clauses, differences = _split_clauses(matching.clauses, times, parameters)
     bounds = [found for difference in differences for found in difference.bounds]
     _refuse_unconnected(entries, matching.clauses)
-    refuse_repeated_matches(entries, keys)
+    hidden = hidden_places(entries, keys)
     retained = retained_inputs(entries, keys, reach_of(len(entries), bounds), differences)
     matching, reach = _bounded_condition(
         replace(matching, clauses=remaining_clauses), retained, [*bounds, *retained.bounds]
     )
     if outer:
-        refuse_undecided(entries, outer, retained.roles, reach)
-        _refuse_unrepeatable(remaining_clauses, outer)
-    signature = _signature(entries, retained.roles, keys, outer)
+        refuse_undecided(entries, retained.roles, reach)
+        _refuse_unrepeatable(remaining_clauses, bound.inputs)
+    signature = _signature(entries, retained.roles, hidden, keys, outer)
     condition = normalised([bound.where]) if outer else matching
     # Of an outer join's left only WHERE can leave out rows, of its right only ON.
     local = tuple(
@@ -132,7 +132,7 @@ def _outer(inputs: Sequence[Input]) -> str:
         return ""
     if len(inputs) > 2:
         raise UnsupportedError(
-            f"{found.join.upper()} JOIN takes two inputs, this query has {len(inputs)}",
+            f"{found.join_words} takes two inputs, this query has {len(inputs)}",
             span=found.span,
             hint="Join two inputs per query, or write JOIN where a match is needed anyway.",
         )
@@ -283,13 +283,14 @@ def _bounded_condition(
     return Condition((*matching.clauses, *retained.clauses), never), reach
 
 
-def _refuse_unrepeatable(clauses: Sequence[Clause], outer: str) -> None:
+def _refuse_unrepeatable(clauses: Sequence[Clause], inputs: Sequence[Input]) -> None:
     """Refuse functions that answer anew each time where it must stay known that there was no match."""
+    where = inputs[1].written or f"ON of {inputs[1].join_words}"
     for clause in clauses:
         for node in (node for e in _conditions(clause) for node in e.walk()):
             if isinstance(node, UserCall) and not node.is_deterministic:
                 raise UnsupportedError(
-                    f"{node.function} is not deterministic and cannot stand in ON of {outer.upper()} JOIN",
+                    f"{node.function} is not deterministic and cannot stand in {where}",
                     span=node.span,
                     detail="Whether a row has no match is decided over many rounds, and must not change in between.",
                     hint="Write it in WHERE, or declare the function deterministic.",
@@ -320,15 +321,20 @@ def _own_atom(atom: Atom) -> Atom:
 
 
 def _signature(
-    entries: Sequence[JoinEntry], roles: Sequence[Role], keys: tuple[JoinKey, ...], outer: str
+    entries: Sequence[JoinEntry],
+    roles: Sequence[Role],
+    hidden: Collection[int],
+    keys: tuple[JoinKey, ...],
+    outer: str,
 ) -> Signature:
     inputs = tuple(
-        JoinInput(entry.stream.name, role, entry.stream.n_components)
-        for entry, role in zip(entries, roles, strict=True)
+        JoinInput(entry.stream.name, role, entry.stream.n_components, at not in hidden)
+        for at, (entry, role) in enumerate(zip(entries, roles, strict=True))
     )
     parts = [
         f"{entry.stream.lower()} {entry.role.value}"
         + (f" {entry.n_components}" if entry.n_components > 1 else "")
+        + ("" if entry.is_shown else " once")
         for entry in inputs
     ]
     parts += [" ".join(map(str, _key_text(key))) for key in keys]

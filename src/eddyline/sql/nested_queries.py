@@ -21,7 +21,9 @@ from eddyline.sql.syntax import AnyQuery, CteNode, Exists, Node, QueryNode, Unio
 _PLACEHOLDER = "`(SELECT …)`"
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY")
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
-_NO_RECURSION = "A standing query looks at each row once. Write the steps as queries of WITH, one after the other."
+_NO_RECURSION = (
+    "A standing query looks at each row once. Write the steps as queries of WITH, one after the other."
+)
 
 SelectReader = Callable[[Sequence[Token], Mapping[int, Node], str], QueryNode]
 

@@ -188,7 +188,9 @@ class Refusals:
         if self._is_before_input(at - 1) and (before != "FROM" or self._reading.ends_operand(at - 2)):
             if word == "(":
                 return self.unsupported_error(
-                    at, "a join in parentheses", "Write the joins one after the other: a JOIN b ON … JOIN c ON …."
+                    at,
+                    "a join in parentheses",
+                    "Write the joins one after the other: a JOIN b ON … JOIN c ON ….",
                 )
             if word in ("LATERAL", "VALUES") and after:
                 return self.unsupported_error(

@@ -311,7 +311,9 @@ class _TextBinder:
                 detail="One NULL in the column of the query, and NOT IN is never true.",
                 hint="Write NOT EXISTS (SELECT 1 FROM b WHERE b.y = a.x).",
             )
-        written = "IN (SELECT …)" if isinstance(test, syntax.InQuery) else "NOT EXISTS" if is_negated else "EXISTS"
+        written = (
+            "IN (SELECT …)" if isinstance(test, syntax.InQuery) else "NOT EXISTS" if is_negated else "EXISTS"
+        )
         bound = self._nested(test.query, ctes, Scope((), outer=binder.scope), binder)
         entry = query_entry(test.span, "", (), bound)
         refuse_several_inputs(written, entry)

@@ -110,7 +110,8 @@ def parse_statements(text: str) -> list[AnyStatement]:
     return statements
 
 
-_LEADING = ("SELECT", "CREATE", "ALTER", "DROP")
+_QUERIES = ("SELECT", "WITH")
+_LEADING = ("SELECT", "WITH", "CREATE", "ALTER", "DROP")
 _VIEW_CLAUSES = ("TBLPROPERTIES", "COMMENT", "AS")
 _TABLE_CLAUSES = ("USING", "OPTIONS", "TBLPROPERTIES", "COMMENT")
 
@@ -126,7 +127,7 @@ class _Grammar(Cursor):
         self._first = at
 
     def statement(self) -> AnyStatement:
-        if self.word() == "SELECT":
+        if self.word() in _QUERIES:
             return Select(self._rest())
         if self.take("CREATE"):
             return self._create()
@@ -426,7 +427,7 @@ class _Grammar(Cursor):
 
     def _query(self) -> str:
         """The rest of the statement, which must be a query."""
-        if self.word() != "SELECT":
+        if self.word() not in _QUERIES:
             raise self.expected_error("SELECT", hint="A view is a query: … AS SELECT … FROM stream.")
         return self._rest()
 

@@ -76,7 +76,9 @@ class _QueryTree(ExpressionTree):
 
     def query(self, e: exp.Expr) -> QueryNode:
         """The tree of a SELECT, clause by clause in the order of the text."""
-        self._check_read(e, "distinct", "expressions", "from_", "joins", "where", "group", "having", "qualify")
+        self._check_read(
+            e, "distinct", "expressions", "from_", "joins", "where", "group", "having", "qualify"
+        )
         at = self._expect(0, "SELECT")
         is_distinct = self._words[at] == "DISTINCT"
         at += is_distinct or self._words[at] == "ALL"
@@ -186,9 +188,7 @@ class _QueryTree(ExpressionTree):
         if joined is not None and join != "cross":
             on, using, at = self._join_condition(joined, at)
         span = self._span(first, at - 1)
-        return InputNode(
-            stream, stream_span, alias, recent, join, on, using, query, columns, span=span
-        ), at
+        return InputNode(stream, stream_span, alias, recent, join, on, using, query, columns, span=span), at
 
     def _stream(self, parts: Sequence[exp.Expr], first: int) -> tuple[str, Span, int]:
         """The name of a stream, its position, and the place after it."""
