@@ -225,7 +225,7 @@ def _bare(e: Expression) -> str | None:
 
 
 def hidden_places(entries: Sequence[JoinEntry], keys: Sequence[JoinKey]) -> frozenset[int]:
-    """The inputs of LEFT SEMI JOIN of which a row may match several rows. Looked up by its whole key, it is a JOIN without columns.
+    """The inputs of LEFT SEMI JOIN of which several rows may match. One looked up by its whole key is a JOIN without columns.
 
     Raises UnsupportedError unless rows of a stream look up tables, and so have all their matches when they come.
     """

@@ -3,8 +3,8 @@
     query   [WITH name [(columns)] [AS] (query), …] part {UNION ALL part}
     part    SELECT …  |  (query)
 
-Where a query stands inside a SELECT, the parser sees one token that is a name: FROM (query), EXISTS (query), IN (query). Positions
-are those of the whole text. A query in any other place is left as it is, for `refusals` to refuse by name.
+Where a query stands inside a SELECT, the parser sees one token that is a name: FROM (query), EXISTS (query), IN (query).
+Positions are those of the whole text. A query in any other place is left as it is, for `refusals` to refuse by name.
 """
 
 from __future__ import annotations

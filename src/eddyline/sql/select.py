@@ -91,7 +91,7 @@ def plain_select(query: syntax.AnyQuery) -> syntax.QueryNode:
     if query.is_distinct:
         raise NotBuiltError(
             "SELECT DISTINCT is not built in this version",
-            span=Span(query.span.start, query.projection[0].span.start),
+            span=Span(query.span.start, query.projection[0].span.end),
             hint="Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is sent once for each sym "
             "(docs/alerts.md).",
         )

@@ -1,7 +1,7 @@
 """Queries inside a query: what an entry of FROM, or a query of WHERE, adds to the query around it.
 
-A subquery without DISTINCT, UNION and groups is its inputs, a condition, and columns that are expressions over the inputs. So it is
-merged: a result has the rows it would have if the whole were written as one SELECT, and everything that is known of joins holds of it
+A subquery without DISTINCT, UNION and groups is its inputs, a condition, and columns that are expressions over the inputs. So it
+is merged: results are those of the same query written as one SELECT, and all that is built for joins serves it, too
 (docs/decisions/0025-merged-subqueries.md).
 """
 
