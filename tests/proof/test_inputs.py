@@ -33,6 +33,18 @@ def named(text: str) -> list[tuple[str, str]]:
             [("trades", "a"), ("trades", "b")],
         ),
         ("SELECT 1 FROM trades CROSS JOIN news", [("trades", "trades"), ("news", "news")]),
+        (
+            "SELECT 1 FROM (SELECT a FROM trades u WHERE a IN (1, 2)) t, ((SELECT a FROM news)) n WHERE t.a = n.a",
+            [("trades", "u"), ("news", "news")],
+        ),
+        (
+            "WITH trades AS (SELECT a FROM trades), n(a) AS (SELECT a FROM news) SELECT 1 FROM trades t JOIN n ON t.a = n.a",
+            [("trades", "trades"), ("news", "news")],
+        ),
+        (
+            "SELECT 1 FROM trades t WHERE EXISTS (SELECT extract(YEAR FROM m.ts), 2 FROM news m WHERE t.a = m.a)",
+            [("trades", "t"), ("news", "m")],
+        ),
     ],
 )
 def test_every_input_is_found_with_what_the_text_calls_it(text, found):
@@ -48,8 +60,24 @@ def test_inputs_give_way_to_tables_and_all_else_stays():
 
 def test_what_is_no_stream_and_other_numbers_of_rows_are_refused():
     with pytest.raises(ProofError) as error:
-        inputs_in("SELECT 1 FROM (SELECT 2) x", STREAMS)
+        inputs_in("SELECT 1 FROM (SELECT 2 FROM other) x", STREAMS)
     assert error.value.problem == "this text reads something else than streams"
     with pytest.raises(ProofError) as count:
         table_edits("SELECT 1 FROM trades", STREAMS, ["one", "two"])
     assert count.value.problem == "this text reads 1 streams, and the result is made of 2 rows"
+
+
+@pytest.mark.parametrize(
+    ("text", "n_reads"),
+    [
+        ("WITH a AS (SELECT k FROM trades) SELECT 1 FROM a x JOIN a y ON x.k = y.k", 2),
+        ("WITH a AS (SELECT k FROM trades) SELECT 1 FROM news", 0),
+    ],
+)
+def test_a_query_of_with_that_is_not_read_once_is_refused(text, n_reads):
+    with pytest.raises(ProofError) as error:
+        inputs_in(text, STREAMS)
+    assert (
+        error.value.problem
+        == f"a, a query of WITH, is read {n_reads} times; a judge is given the rows of one reading"
+    )

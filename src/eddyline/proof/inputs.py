@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from eddyline.errors import ProofError
-from eddyline.proof.words import Edit, SqlWord, from_at, words_of
+from eddyline.proof.words import Edit, SqlWord, words_of
 
 _ENDS = ("WHERE", "GROUP", "HAVING", "QUALIFY", "ORDER", "LIMIT", "WINDOW", ";")
 _NO_ALIAS = frozenset(
@@ -34,21 +34,75 @@ class WrittenInput:
     end: int
 
 
+@dataclass(slots=True)
+class _Part:
+    """What is in one pair of parentheses, or outside of all: a query, or something else."""
+
+    is_query: bool = False
+    is_from: bool = False  # in the clause that names inputs
+    cte: str = ""  # what WITH calls it
+
+
 def inputs_in(text: str, streams: Collection[str]) -> list[WrittenInput]:
-    """The inputs of a text over these streams, in order. Raises ProofError if the text has anything else there."""
+    """The inputs of a text over these streams, in order, also those of queries inside it.
+
+    Raises ProofError if the text has anything else there, or a query of WITH that is not read once.
+    """
     words = words_of(text)
     known = {name.lower() for name in streams}
-    start = from_at(words)
     found: list[WrittenInput] = []
-    at = len(words) if start is None else start + 1
+    reads: dict[str, int] = {}  # of each query of WITH
+    parts = [_Part()]
+    at = 0
     while at < len(words):
-        entry, at = _input(words, at, known, text)
-        found.append(entry)
-        at = _next_input(words, at)
+        word, part = words[at], parts[-1]
+        at += 1
+        if word.says("(", "["):
+            parts.append(_Part(cte=_cte_name(words, at - 1)))
+        elif word.says(")", "]") and len(parts) > 1:
+            ended = parts.pop()
+            if ended.is_query and ended.cte:
+                reads[ended.cte] = 0
+        elif word.says("SELECT", "WITH"):
+            part.is_query, part.is_from = True, False
+        elif part.is_query and word.says(*_ENDS):
+            part.is_from = False
+        is_from = part.is_query and word.says("FROM") and not words[at - 2].says("DISTINCT")
+        part.is_from = part.is_from or is_from
+        if not is_from and not (part.is_from and word.says(",", "JOIN")):
+            continue
+        if at < len(words) and words[at].says("("):
+            continue
+        if at < len(words) and words[at].is_name and words[at].name.lower() in reads:
+            reads[words[at].name.lower()] += 1
+        else:
+            entry, at = _input(words, at, known, text)
+            found.append(entry)
+    for name, n_reads in reads.items():
+        if n_reads != 1:
+            raise ProofError(
+                f"{name}, a query of WITH, is read {n_reads} times; a judge is given the rows of one reading",
+                text=text,
+            )
     return found
 
 
+def _cte_name(words: Sequence[SqlWord], opening: int) -> str:
+    """The name that WITH gives to the query in these parentheses; nothing if they are not behind AS."""
+    at = opening - 1
+    if at < 1 or not words[at].says("AS"):
+        return ""
+    at -= 1
+    if words[at].says(")"):  # the names of its columns
+        while at > 0 and not words[at].says("("):
+            at -= 1
+        at -= 1
+    return words[at].name.lower() if at >= 0 and words[at].is_name else ""
+
+
 def _input(words: Sequence[SqlWord], at: int, known: Collection[str], text: str) -> tuple[WrittenInput, int]:
+    if at >= len(words):
+        raise ProofError("this text reads something else than streams", text=text)
     first = words[at]
     if first.says("STREAM") and _names(words, at + 1, known):
         at += 1
@@ -74,20 +128,6 @@ def _names(words: Sequence[SqlWord], at: int, known: Collection[str]) -> bool:
 
 def _starts_clause(word: SqlWord) -> bool:
     return word.kind == "word" and word.text.upper() in _NO_ALIAS
-
-
-def _next_input(words: Sequence[SqlWord], at: int) -> int:
-    """The word behind the next comma or JOIN of the FROM clause; the end of the text if there is none."""
-    depth = 0
-    while at < len(words):
-        word = words[at]
-        depth += word.says("(", "[") - word.says(")", "]")
-        if depth == 0 and word.says(*_ENDS):
-            return len(words)
-        at += 1
-        if depth == 0 and word.says(",", "JOIN"):
-            return at
-    return at
 
 
 def _quoted(name: str) -> str:

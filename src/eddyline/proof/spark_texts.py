@@ -49,7 +49,10 @@ _INT_RANGE = range(-(1 << 31), 1 << 31)
 
 @dataclass(frozen=True, slots=True)
 class SparkText:
-    """What Spark is asked: the text, a text that gives the arrival numbers of the rows it holds for, and their arguments."""
+    """What Spark is asked: the text, a text that gives the arrival numbers of the rows it holds for, and their arguments.
+
+    No text gives those of queries inside a query: rows are judged one by one.
+    """
 
     text: str
     matching: str
@@ -84,11 +87,12 @@ def spark_text(claim: Claim) -> SparkText:
     if start is None:
         raise ProofError("this text has no FROM, so it cannot be run over rows", text=claim.text)
     start_of_from = words[start].start
+    is_nested = any(word.says("SELECT") for word in words[1:])
     rest = [edit for edit in edits if edit.start >= start_of_from]
     shift = [Edit(e.start - start_of_from, e.end - start_of_from, e.text) for e in rest]
     return SparkText(
         edited_text(claim.text, edits),
-        f"SELECT `{ARRIVAL}` {edited_text(claim.text[start_of_from:], shift)}",
+        "" if is_nested else f"SELECT `{ARRIVAL}` {edited_text(claim.text[start_of_from:], shift)}",
         args,
         tuple(dict.fromkeys(notes)),
     )

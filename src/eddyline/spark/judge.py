@@ -98,6 +98,8 @@ class SparkJudge:
                 _register(own, name, function)
             if claim.inputs:
                 return self._join_finding(own, claim, spark_query, notes)
+            if not spark_query.matching:
+                return self._row_findings(own, claim, spark_query, notes)
             rows = _frame(own, claim.rows.append_column(ARRIVAL, pa.array(claim.arrivals)))
             own.conf.set("spark.sql.session.timeZone", claim.time_zone)
             matches = self._matches(own, rows, claim, spark_query)
@@ -110,6 +112,23 @@ class SparkJudge:
                 text=spark_query.text,
             )
         return JudgeFinding(matches, results, _name(own), spark_query.text, (*spark_query.notes, *notes))
+
+    def _row_findings(
+        self, own: SparkSession, claim: Claim, spark_query: SparkText, notes: tuple[str, ...]
+    ) -> JudgeFinding:
+        """A text with queries inside it, over one row at a time: it gives one row, or none if that does not match."""
+        results, is_match = [], np.zeros(len(claim.arrivals), dtype=bool)
+        own.conf.set("spark.sql.session.timeZone", "UTC")
+        frames = [_frame(own, claim.rows.slice(at, 1)) for at in range(len(claim.arrivals))]
+        own.conf.set("spark.sql.session.timeZone", claim.time_zone)
+        for at, frame in enumerate(frames):
+            frame.createOrReplaceTempView(f"`{claim.stream}`")
+            results.append(_arrow(own.sql(spark_query.text, args=spark_query.args)))
+            is_match[at] = results[-1].num_rows > 0
+            own.catalog.dropTempView(claim.stream)
+        found = pa.concat_tables(results) if results else claim.results.slice(0, 0)
+        matches = np.asarray(claim.arrivals)[is_match]
+        return JudgeFinding(matches, found, _name(own), spark_query.text, (*spark_query.notes, *notes))
 
     def _join_finding(
         self, own: SparkSession, claim: Claim, spark_query: SparkText, notes: tuple[str, ...]
