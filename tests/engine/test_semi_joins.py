@@ -92,3 +92,30 @@ def test_a_function_that_is_not_deterministic_is_asked_once_for_a_row_of_a_subqu
         life.query(
             "SELECT a FROM (SELECT noted(id) AS a, k FROM orders) x JOIN limits l ON l.k = x.k", "joined"
         )
+
+
+def test_a_row_stays_one_result_when_a_home_is_opened_again(tmp_path):
+    life = Life(STREAMS, tmp_path / "home")
+    life.query(EXISTS.format("l.n > 5"), "exists")
+    life.push(limits=[(1, 7, 8), (2, 7, 9), (3, 7, 1)])
+    life.reopen()
+    life.push(orders=[(1, 7, at(0))])
+    assert life.told("exists") == [(1,)]
+    life.engine.close()
+
+
+def test_statements_views_and_templates_take_queries_inside_queries(life):
+    life.engine.sql("""
+        CREATE VIEW big AS WITH o AS (SELECT id, k FROM orders WHERE id > 1) SELECT id, k FROM o;
+        CREATE VIEW limited AS SELECT id FROM (SELECT * FROM big) b WHERE k IN (SELECT k FROM limits)
+    """)
+    life.engine.query_many(
+        "SELECT id FROM (SELECT id, k AS j FROM orders WHERE id > :low) x WHERE j = :k",
+        params=[{"low": 1, "k": 7}, {"low": 2, "k": 8}],
+        names=["seven", "eight"],
+    )
+    life.push(limits=[(1, 7, 0), (2, 7, 1)])
+    life.push(orders=[(1, 7, at(0)), (2, 7, at(0)), (3, 8, at(0))])
+    assert life.told("big") == [(2, 7), (3, 8)]
+    assert life.told("limited") == [(2,)]
+    assert (life.told("seven"), life.told("eight")) == ([(2,)], [(3,)])

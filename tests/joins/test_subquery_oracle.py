@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def _row(numbers: random.Random, n_keys: int) -> Row:
     )
 
 
+@pytest.mark.slow
 @examples(0.1)
 @given(st.randoms(use_true_random=False))
 def test_queries_inside_queries_give_what_flat_ones_and_duckdb_give(numbers: random.Random) -> None:
@@ -80,6 +82,7 @@ def test_queries_inside_queries_give_what_flat_ones_and_duckdb_give(numbers: ran
         for (nested, flat), expected, (text, _) in zip(queries, due, texts, strict=True):
             assert _told(nested) == sorted(expected, key=repr), text
             assert _told(flat) == _told(nested), text
+    oracle.close()
 
 
 def _told(query: Any) -> list[Row]:

@@ -33,6 +33,9 @@ class RowByRow:
         self._insert("s", row)
         return [sorted(self._connection.execute(text).fetchall(), key=repr) for text in texts]
 
+    def close(self) -> None:
+        self._connection.close()
+
     def _insert(self, table: str, row: Row) -> None:
         marks = ", ".join("?" for _ in row)
         self._connection.execute(f"INSERT INTO {table} VALUES ({marks})", list(row))
