@@ -112,10 +112,10 @@ def test_statements_views_and_templates_take_queries_inside_queries(life):
     life.engine.query_many(
         "SELECT id FROM (SELECT id, k AS j FROM orders WHERE id > :low) x WHERE j = :k",
         params=[{"low": 1, "k": 7}, {"low": 2, "k": 8}],
-        names=["seven", "eight"],
+        name="k-{k}",
     )
     life.push(limits=[(1, 7, 0), (2, 7, 1)])
     life.push(orders=[(1, 7, at(0)), (2, 7, at(0)), (3, 8, at(0))])
     assert life.told("big") == [(2, 7), (3, 8)]
     assert life.told("limited") == [(2,)]
-    assert (life.told("seven"), life.told("eight")) == ([(2,)], [(3,)])
+    assert (life.told("k-7"), life.told("k-8")) == ([(2,)], [(3,)])

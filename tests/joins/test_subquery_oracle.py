@@ -42,7 +42,8 @@ PAIRS = [
      "SELECT s.a FROM s LEFT SEMI JOIN t ON t.k = s.k AND t.w > {0} AND t.w < s.v WHERE s.v > {1}"),
     ("SELECT a FROM s WHERE NOT EXISTS (SELECT * FROM t WHERE t.k = s.k AND t.w > {0}) AND v > {1}",
      "SELECT s.a FROM s LEFT ANTI JOIN t ON t.k = s.k AND t.w > {0} WHERE s.v > {1}"),
-    ("SELECT x.a, u.w FROM (SELECT a, k FROM s WHERE v > {0}) x JOIN u ON u.k = x.k WHERE x.k IN (SELECT k FROM t WHERE w <> {1})",
+    ("SELECT x.a, u.w FROM (SELECT a, k FROM s WHERE v > {0}) x JOIN u ON u.k = x.k "
+     "WHERE x.k IN (SELECT k FROM t WHERE w <> {1})",
      "SELECT s.a, u.w FROM s JOIN u ON u.k = s.k LEFT SEMI JOIN t ON t.k = s.k AND t.w <> {1} WHERE s.v > {0}"),
 ]  # fmt: skip
 
