@@ -77,6 +77,8 @@ def refusal(text: str) -> tuple[str, str]:
          "SELECT t.sym, m.mark FROM trades t LEFT JOIN marks m ON t.sym = m.sym AND m.mark > 5"),
         ("SELECT t.sym, x.mark FROM (SELECT sym, mark FROM marks WHERE mark > 5) x RIGHT JOIN trades t ON t.sym = x.sym",
          "SELECT t.sym, m.mark FROM marks m RIGHT JOIN trades t ON t.sym = m.sym AND m.mark > 5"),
+        ("SELECT t.sym, m.mark FROM marks m RIGHT JOIN (SELECT sym FROM trades WHERE qty > 1) t ON t.sym = m.sym",
+         "SELECT t.sym, m.mark FROM marks m RIGHT JOIN trades t ON t.sym = m.sym WHERE t.qty > 1"),
         ("SELECT t.sym FROM (SELECT sym FROM trades WHERE qty > 1) t "
          "LEFT ANTI JOIN (SELECT sym FROM marks WHERE mark > 5) x USING (sym)",
          "SELECT t.sym FROM trades t LEFT ANTI JOIN marks m ON t.sym = m.sym AND m.mark > 5 WHERE t.qty > 1"),

@@ -273,14 +273,14 @@ class _TextBinder:
                 on, pairs = _using_condition(node, left, Scope((source,)), binder)
                 binder.scope = _merged_scope(binder.scope, pairs)
             first, *others = entry.inputs
+            if node.join == "right":  # its other side is what may find no match
+                on = all_of([part for part in (on, *joined.conditions) if part is not None])
+                joined.conditions = []
             if node.join in ("left", "left anti", "left semi"):
                 refuse_several_inputs(node.join, entry)
                 on = all_of([part for part in (on, entry.where) if part is not None])
             elif entry.where is not None:
                 joined.conditions.append(entry.where)
-            if node.join == "right":  # its other side is what may find no match
-                on = all_of([part for part in (on, *joined.conditions[:1]) if part is not None])
-                joined.conditions = joined.conditions[1:]
             if node.join == "left":
                 guarded = replace(source, columns=guarded_columns(entry, on))
                 binder.scope = replace(binder.scope, sources=(*binder.scope.sources[:-1], guarded))
