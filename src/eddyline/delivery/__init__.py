@@ -12,6 +12,7 @@ from eddyline.delivery.alerts import (
     MatchingRow,
     alert_transitions,
     due_us,
+    row_changes,
 )
 from eddyline.delivery.result_log import ResultEntry, ResultLog
 from eddyline.delivery.silences import silenced_messages, unsent_messages
@@ -80,6 +81,7 @@ __all__ = [
     "json_lines",
     "jsonable",
     "result_batch",
+    "row_changes",
     "silenced_messages",
     "target_of",
     "unsent_messages",

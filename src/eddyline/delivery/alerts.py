@@ -16,6 +16,19 @@ With `resolve` it has a duration: it is open from its first matching row until `
     held     --row-->  firing, when the cool-down is over
     open     --time->  resolved: notice if it fired; cooling if its last firing is not long ago, else nothing
 
+Over tables rows leave as well as appear, and an alert is open while its key has rows. What a round did to the rows of a key is
+summed up before anything moves, so a row that takes the place of another in one round neither resolves nor fires.
+
+    nothing  --rows->  pending   with `for`, until it has had rows that long
+                       held      within `cooldown` of the last firing: open, no notice, suppressed once
+                       firing    notice
+    pending  --time->  held or firing, when it has had rows for `for`
+    held     --time->  firing, when the cool-down is over
+    open     --none->  resolved, when its last row left: notice if it fired; cooling or nothing as above
+
+The number of rows of an open alert that an earlier format stored is not known, and 0. It resolves with the next row that leaves,
+or after the `resolve` that its query was registered with.
+
 A key that is cooling is remembered for one more cool-down than it is silent, so that its next firing can say how many were held
 back. A round without its rows in between changes nothing but the time of a resolution's notice. A round whose work was shared
 may have begun before the one that committed before it, and so be at an earlier time: an open alert never becomes younger by it.
@@ -33,6 +46,7 @@ PENDING, FIRING, HELD, COOLING = "pending", "firing", "held", "cooling"
 OPEN = (PENDING, FIRING, HELD)
 RESOLVED = "resolved"
 REMEMBERED = 2  # cool-downs after a firing
+NEVER = (1 << 63) - 1  # no time of a round
 
 
 class AlertTiming(NamedTuple):
@@ -41,10 +55,17 @@ class AlertTiming(NamedTuple):
     cooldown_us: int = 0
     for_us: int = 0
     resolve_us: int = 0
+    is_over_tables: bool = False
 
     @classmethod
-    def of(cls, properties: Properties) -> AlertTiming:
-        return cls(properties.cooldown_us or 0, properties.for_us or 0, properties.resolve_us or 0)
+    def of(cls, properties: Properties, *, is_over_tables: bool = False) -> AlertTiming:
+        durations = properties.cooldown_us or 0, properties.for_us or 0, properties.resolve_us or 0
+        return cls(*durations, is_over_tables)
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether its alerts are open for a time and resolve."""
+        return self.resolve_us > 0 or self.is_over_tables
 
 
 class MatchingRow(NamedTuple):
@@ -52,6 +73,25 @@ class MatchingRow(NamedTuple):
 
     key: AlertKey
     result: str
+
+
+class RowChanges(NamedTuple):
+    """What a round did to the rows of a key of a query over tables."""
+
+    key: AlertKey
+    n_more: int  # rows after the round, less those before it
+    n_least: int  # rows that the key must have had before it, since they left
+    result: str | None  # id of the row that appeared last; None: none did
+
+
+def row_changes(rows: Iterable[tuple[MatchingRow, bool]]) -> list[RowChanges]:
+    """The changes of each key, summed up: rows in their order, and whether each appeared or left."""
+    found: dict[AlertKey, RowChanges] = {}
+    for (key, row), has_appeared in rows:
+        _, n_more, n_least, result = found.get(key) or RowChanges(key, 0, 0, None)
+        n_more += 1 if has_appeared else -1
+        found[key] = RowChanges(key, n_more, max(n_least, -n_more), row if has_appeared else result)
+    return list(found.values())
 
 
 class AlertNotice(NamedTuple):
@@ -78,11 +118,12 @@ def alert_transitions(
     states: Mapping[AlertKey, AlertState],
     timing_of: Callable[[AlertKey], AlertTiming],
     ended_query_ids: Mapping[tuple[int, int], str],
+    changes: Iterable[RowChanges] = (),
 ) -> AlertTransitions:
-    """A round: queries that ended take their keys along, then time has passed, then its rows come, in their order.
+    """A round: queries that ended take their keys along, then time has passed, then its rows come, in their order, and `changes`.
 
-    `states` has the keys of `rows`, those that are due and those of ended queries, as far as they are known; `ended_query_ids`
-    says of a query and generation why it is no longer active.
+    `states` has the keys of `rows` and `changes`, those that are due and those of ended queries, as far as they are known;
+    `ended_query_ids` says of a query and generation why it is no longer active.
     """
     result = AlertTransitions()
     open_states: list[tuple[int, AlertKey, AlertState]] = []
@@ -96,27 +137,46 @@ def alert_transitions(
             result.notices.append(AlertNotice(RESOLVED, key, state, reason))
     for due, key, state in sorted(open_states):
         if due <= now_us:
-            if state.state == FIRING:
-                result.notices.append(AlertNotice(RESOLVED, key, state))
-            result.states[key] = _closed_state(timing_of(key), state, now_us)
+            timing = timing_of(key)
+            if timing.is_over_tables and state.state in (PENDING, HELD) and state.n_rows:
+                result.states[key] = _fired_if_due(
+                    timing, state, now_us, MatchingRow(key, state.result), result
+                )
+            else:
+                result.states[key] = _resolved(timing, state, now_us, key, result)
     for key, row in rows:
         known = result.states[key] if key in result.states else states.get(key)
         timing = timing_of(key)
         step = _opened_by if timing.resolve_us else _instant
         result.states[key] = step(timing, known, now_us, MatchingRow(key, row), result)
+    for change in changes:
+        key = change.key
+        known = result.states[key] if key in result.states else states.get(key)
+        result.states[key] = _changed(timing_of(key), known, now_us, change, result)
     return result
 
 
 def due_us(timing: AlertTiming, state: AlertState) -> int:
-    """When a key has to be looked at, if no row comes before."""
-    if state.state != COOLING:
+    """When a key has to be looked at, if no row comes before; NEVER if time changes nothing."""
+    if state.state == COOLING:
+        assert state.fired_us is not None, state
+        return state.fired_us + REMEMBERED * timing.cooldown_us
+    if not timing.is_over_tables or not state.n_rows:
         return state.last_us + timing.resolve_us
+    if state.state == PENDING:
+        return state.first_us + timing.for_us
+    if state.state == FIRING:
+        return NEVER
     assert state.fired_us is not None, state
-    return state.fired_us + REMEMBERED * timing.cooldown_us
+    return state.fired_us + timing.cooldown_us
 
 
-def _closed_state(timing: AlertTiming, state: AlertState, now_us: int) -> AlertState | None:
-    """What is left of a key that is due."""
+def _resolved(
+    timing: AlertTiming, state: AlertState, now_us: int, key: AlertKey, result: AlertTransitions
+) -> AlertState | None:
+    """What is left of a key whose time is over, or which has no rows any more."""
+    if state.state == FIRING:
+        result.notices.append(AlertNotice(RESOLVED, key, state))
     if state.fired_us is None or now_us >= state.fired_us + REMEMBERED * timing.cooldown_us:
         return None
     return state._replace(state=COOLING)
@@ -145,6 +205,33 @@ def _opened_by(
         state = state._replace(state=PENDING, first_us=now_us, last_us=now_us, n_rows=1, result=row.result)
     else:
         state = state._replace(last_us=max(state.last_us, now_us), n_rows=state.n_rows + 1)
+    return _fired_if_due(timing, state, now_us, row, result)
+
+
+def _changed(
+    timing: AlertTiming, state: AlertState | None, now_us: int, change: RowChanges, result: AlertTransitions
+) -> AlertState | None:
+    """Rows of a key of a query over tables appeared or left."""
+    is_open = state is not None and state.state != COOLING
+    n_rows = max(state.n_rows if state is not None and is_open else 0, change.n_least) + change.n_more
+    row = change.result
+    if state is not None and is_open:
+        if not n_rows:
+            return _resolved(timing, state, now_us, change.key, result)
+        last_us = max(state.last_us, now_us)
+        return state._replace(last_us=last_us, n_rows=n_rows, result=row or state.result)
+    if not n_rows:
+        return state
+    assert row is not None, change
+    fired_us, n_suppressed = (None, 0) if state is None else (state.fired_us, state.n_suppressed)
+    opened = AlertState(PENDING, now_us, now_us, fired_us, n_rows, n_suppressed, row)
+    return _fired_if_due(timing, opened, now_us, MatchingRow(change.key, row), result)
+
+
+def _fired_if_due(
+    timing: AlertTiming, state: AlertState, now_us: int, row: MatchingRow, result: AlertTransitions
+) -> AlertState:
+    """The state of an open key once it may fire, with this row."""
     if state.state == FIRING or (state.state == PENDING and now_us - state.first_us < timing.for_us):
         return state
     if _is_cool(timing, state, now_us):

@@ -62,6 +62,7 @@ class AlertRow(NamedTuple):
     key: AlertKey
     batch: int
     place: int  # in the batch
+    has_appeared: bool = True  # False: it left, which rows of tables do
 
 
 @dataclass(slots=True)

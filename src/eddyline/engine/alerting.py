@@ -20,7 +20,15 @@ import numpy as np
 
 from eddyline.batch import PartMatches, QueryIds
 from eddyline.catalog import AlertChanges, AlertEnd, AlertLog, Catalog, PastQuery, Registration, StoredAlert
-from eddyline.delivery import FIRING, OPEN, AlertTiming, MatchingRow, alert_transitions, jsonable
+from eddyline.delivery import (
+    FIRING,
+    OPEN,
+    AlertTiming,
+    MatchingRow,
+    alert_transitions,
+    jsonable,
+    row_changes,
+)
 from eddyline.engine.alert_words import (
     AlertRow,
     AlertRows,
@@ -34,7 +42,7 @@ from eddyline.engine.silencing import Silencing
 from eddyline.filters import FilterOutput
 from eddyline.hit_matches import HitMatches
 from eddyline.model import AlertKey, Message, Properties, Round, Shape, is_alert
-from eddyline.sql import message_template, per_columns
+from eddyline.sql import message_template, per_columns, table_keys
 from eddyline.storage import OUTBOX, StoredPart
 from eddyline.types import python_values
 
@@ -69,7 +77,7 @@ class Alerting:
         self._zone = ZoneInfo(time_zone)
         self._log = None if durable is None else durable.alerts
         self.silencing = Silencing(lambda: self.log, is_new=durable is None)
-        self._forms: dict[tuple[Properties, int], Form] = {}
+        self._forms: dict[tuple[Properties, int, tuple[tuple[str, ...], ...] | None], Form] = {}
         self._ends: dict[tuple[int, int], AlertEnd] = {}  # of queries whose open alerts have to resolve
         self._dropped: dict[int, int] = {}  # queries, and the version they were dropped with
         self._next_due_us: int | None = None
@@ -186,15 +194,17 @@ class Alerting:
         return AlertRule(name, self._form(registration.properties, registration.shape))
 
     def _form(self, properties: Properties, shape: Shape) -> Form:
-        form = self._forms.get((properties, id(shape)))
+        find_stream = self._catalog.find_stream
+        keys = table_keys(shape, find_stream)
+        form = self._forms.get((properties, id(shape), keys))
         if form is None:
             if len(self._forms) >= MOST_FORMS:
                 self._forms.clear()
             message = properties.message
             template = None if message is None else message_template(message, shape.output)
-            per = per_columns(properties, shape)
-            form = Form(properties, shape, AlertTiming.of(properties), per, template)
-            self._forms[properties, id(shape)] = form  # which keeps the shape, so that no other gets its id
+            timing = AlertTiming.of(properties, is_over_tables=keys is not None)
+            form = Form(properties, shape, timing, per_columns(properties, shape, find_stream), template)
+            self._forms[properties, id(shape), keys] = form  # keeps the shape, so that no other gets its id
         return form
 
     # ----------------------------------------------------------------------------------------- one round
@@ -225,12 +235,21 @@ class Alerting:
         keys = {key[:2] for key in stored} | {row.key[:2] for row in rows.entries}
         forms = {key: rule.form for key in keys if (rule := rule_of(*key)) is not None}
         unknown = AlertTiming()
+
+        def timing_of(key: AlertKey) -> AlertTiming:
+            return forms[key[:2]].timing if key[:2] in forms else unknown
+
+        matching = [
+            (MatchingRow(row.key, result_id(round_, row.arrival, row.key)), row.has_appeared)
+            for row in rows.entries
+        ]
         result = alert_transitions(
             round_.now_us,
-            [MatchingRow(row.key, result_id(round_, row.arrival, row.key)) for row in rows.entries],
+            [row for row, _ in matching if not timing_of(row.key).is_over_tables],
             {key: each.state for key, each in stored.items()},
-            lambda key: forms[key[:2]].timing if key[:2] in forms else unknown,
+            timing_of,
             reasons | {key: "dropped" for key in keys if key not in forms and key not in reasons},
+            row_changes(each for each in matching if timing_of(each[0].key).is_over_tables),
         )
         next_id = self.log.last_id() + 1 + sum(message is not None for message in released.values())
         changes = written(round_, rows, stored, result, rule_of, next_id, self._zone)
@@ -240,7 +259,7 @@ class Alerting:
             result.notices,
             holding,
             released,
-            lambda key: key[:2] not in forms or forms[key[:2]].timing.resolve_us > 0,
+            lambda key: key[:2] not in forms or forms[key[:2]].timing.is_lasting,
         )
         self._write(changes, round_.number)
         self.silencing.written(changes, holding)
@@ -345,7 +364,7 @@ class Alerting:
     ) -> AlertRows:
         found = AlertRows()
         for part in parts:
-            pairs = np.flatnonzero(self._catalog.alerts.among(part.query_ids) & (part.signs > 0))
+            pairs = np.flatnonzero(self._catalog.alerts.among(part.query_ids))
             if not len(pairs):
                 continue
             ids: QueryIds = part.query_ids[pairs]
@@ -357,10 +376,11 @@ class Alerting:
             found.batches.append(batch)
             columns: dict[str, list[Any]] = {}
             texts: dict[tuple[tuple[str, ...], tuple[Any, ...]], str] = {}
+            has_appeared = (part.signs[pairs] > 0).tolist()
             marks = zip(part.arrivals[pairs].tolist(), ids.tolist(), generations.tolist(), strict=True)
             for place, (arrival, query_id, generation) in enumerate(marks):
                 rule = rule_of(query_id, generation)
-                if rule is None:
+                if rule is None or not (has_appeared[place] or rule.form.timing.is_over_tables):
                     continue
                 form = rule.form
                 for name in form.per:
@@ -373,6 +393,7 @@ class Alerting:
                         text = texts[form.per, values] = form.key_text(values)
                 except TypeError:  # lists and structures are not hashed
                     text = form.key_text(values)
-                found.entries.append(AlertRow(arrival, query_id, (query_id, generation, text), number, place))
+                key = query_id, generation, text
+                found.entries.append(AlertRow(arrival, query_id, key, number, place, has_appeared[place]))
         found.entries.sort()
         return found

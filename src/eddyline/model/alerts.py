@@ -17,9 +17,10 @@ class AlertState(NamedTuple):  # made anew for every matching row
     first_us: int  # when it opened
     last_us: int  # when its last matching row came
     fired_us: int | None  # when it last fired with a notice, also before it opened
-    n_rows: int  # since it opened
+    n_rows: int  # since it opened; over tables, that its key has, 0 if that is not known
     n_suppressed: int  # since its last firing notice
-    result: str  # id of the row that opened it or, once it fired, of the one that made it fire
+    # id of the row that opened it or, once it fired, of the one that made it fire; over tables, of the one that appeared last
+    result: str
 
 
 @dataclass(frozen=True, slots=True)

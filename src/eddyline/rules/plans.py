@@ -256,7 +256,8 @@ class _Planner:
             shape, constants = self._shapes.shape_of(rule.text, readable, self._rounds.functions)
             slots = slots_of(shape, constants)
             self._shapes.check_constants(rule.text, shape, slots, readable, self._rounds.functions)
-            refuse_unbuilt(shape=shape, properties=rule.properties, text=rule.text)
+            declared, find_stream = rule.properties, readable.find_stream
+            refuse_unbuilt(shape=shape, properties=declared, text=rule.text, find_stream=find_stream)
         except EddylineError as error:
             if isinstance(error, UnknownNameError) and readable.n_waited_for and not is_last_try:
                 return False
@@ -332,7 +333,8 @@ class _Planner:
                 functions=self._rounds.functions,
                 context=self._rounds.context(),
             )
-            refuse_unbuilt(shape=rows.shape, properties=table.properties, text=table.text)
+            declared, find_stream = table.properties, streams.find_stream
+            refuse_unbuilt(shape=rows.shape, properties=declared, text=table.text, find_stream=find_stream)
         except EddylineError as error:
             self._found.mistakes.append(table.origin.mistake(error))
             return

@@ -61,7 +61,7 @@ class Registrar:
         check_name(name)
         declared = properties(property_values) if property_values else _DEFAULT
         shape, constants = self.bind(text, params, declared.owner)
-        refuse_unbuilt(shape=shape, properties=declared, text=text)
+        self._refuse(shape, declared, text)
         return self._put(text, name, shape, constants, declared, says_enabled=_says_enabled(property_values))
 
     def _create(
@@ -97,7 +97,7 @@ class Registrar:
         if known is not None and view.if_not_exists:
             return known
         shape, constants = self.bind(view.text, params, declared.owner)
-        refuse_unbuilt(shape=shape, properties=declared, text=view.text)
+        self._refuse(shape, declared, view.text)
         if known is not None and not view.replace:
             record = self._rounds.catalog.record(known)
             if record.text != view.text:
@@ -121,7 +121,7 @@ class Registrar:
         says_enabled = _says_enabled(
             {**dict(alter.set_properties), **dict.fromkeys(alter.unset_properties, "")}
         )
-        refuse_unbuilt(shape=record.shape, properties=declared, text=record.text)
+        self._refuse(record.shape, declared, record.text)
         constants = [
             literal_value(constant) if isinstance(constant, pa.Scalar) else constant
             for constant in record.constants
@@ -149,7 +149,7 @@ class Registrar:
         if property_values:
             declared = properties({**stated_properties(declared), **property_values})
         shape, constants = self.bind(text, params, declared.owner)
-        refuse_unbuilt(shape=shape, properties=declared, text=text)
+        self._refuse(shape, declared, text)
         if not self._is_same(record, text, shape, constants, declared):
             is_paused = not declared.is_enabled if _says_enabled(property_values or {}) else None
             self.exchange(query_id, text, shape, constants, declared, is_paused=is_paused)
@@ -163,7 +163,7 @@ class Registrar:
             text, property_values = view.text, {**dict(view.properties), **(property_values or {})}
         declared = properties(property_values) if property_values else _DEFAULT
         shape, constants = self.bind(text, params, declared.owner)
-        refuse_unbuilt(shape=shape, properties=declared, text=text)
+        self._refuse(shape, declared, text)
         scalars = tuple(pa.scalar(v, s.type) for v, s in zip(constants, shape.slots, strict=True))
         version = self._rounds.catalog.version
         return QueryRecord(
@@ -190,7 +190,7 @@ class Registrar:
             try:
                 check_name(name)
                 shape, constants = self.bind(text, None, declared.owner)
-                refuse_unbuilt(shape=shape, properties=declared, text=text)
+                self._refuse(shape, declared, text)
             except EddylineError as error:
                 error.detail = f"In query {name or at}, so none was registered. {error.detail or ''}".rstrip()
                 raise
@@ -215,7 +215,7 @@ class Registrar:
             or re.search(rf":{field.name}\b", text)  # a column may serve the name alone
         }
         shape, literals = shape_of(self._rounds, text, types, declared.owner)
-        refuse_unbuilt(shape=shape, properties=declared, text=text)
+        self._refuse(shape, declared, text)
         n = table.num_rows
         slots = [
             self._converted(slot.name, _column(table, slot.name), slot.type)
@@ -372,6 +372,10 @@ class Registrar:
             if slot.name is not None
         }
         return self.bind(record.text, params or None, record.properties.owner, relations)
+
+    def _refuse(self, shape: Shape, declared: Properties, text: str) -> None:
+        find_stream = self._rounds.catalog.find_stream
+        refuse_unbuilt(shape=shape, properties=declared, text=text, find_stream=find_stream)
 
     def _is_same(
         self, record: QueryRecord, text: str, shape: Shape, constants: Sequence[Any], declared: Properties

@@ -35,7 +35,7 @@ def query_mistakes(
     with engine.rounds.lock:
         engine.rounds.check_open()
         shape, found = _of_text(engine, text, params)
-        found += _of_properties(property_values or {}, shape)
+        found += _of_properties(engine, property_values or {}, shape)
         if name is not None:
             found += _of_name(engine, name, text, str((property_values or {}).get("owner") or ""))
     return found
@@ -57,7 +57,9 @@ def _of_text(
         return None, [FieldMistake("text" if about is None else f"params.{about[1]}", error)]
 
 
-def _of_properties(property_values: Mapping[str, Any], shape: Shape | None) -> list[FieldMistake]:
+def _of_properties(
+    engine: OpenEngine, property_values: Mapping[str, Any], shape: Shape | None
+) -> list[FieldMistake]:
     """Values that cannot be read, one by one; then what does not go together, or not with the columns of the result."""
     found: list[FieldMistake] = []
     readable = {}
@@ -69,7 +71,8 @@ def _of_properties(property_values: Mapping[str, Any], shape: Shape | None) -> l
             found.append(FieldMistake(f"properties.{word}", error))
     while True:
         try:
-            refuse_unbuilt(shape=shape, properties=properties(readable))
+            declared = properties(readable)
+            refuse_unbuilt(shape=shape, properties=declared, find_stream=engine.rounds.catalog.find_stream)
             return found
         except EddylineError as error:
             about = _PROPERTY.search(error.problem)

@@ -53,7 +53,7 @@ from eddyline.sources import (
     SourceBatch,
     StdinLines,
 )
-from eddyline.sql import stream_words
+from eddyline.sql import stream_words, table_keys
 
 FACTS_KEPT = 100_000
 MOST_ANNOUNCED = 100  # queries that name a sink that is not there
@@ -410,4 +410,7 @@ class KnownQueries:
                 self._announced_sinks.add((name, sink))
                 self._rounds.announce(SinkUnknown(self._rounds.last_round, name, sink))
         joins = () if shape.join is None else shape.streams
-        return QueryFacts(name, stream_words(shape), stated.deliver, stated.resolve_us is not None, joins)
+        resolves = (
+            stated.resolve_us is not None or table_keys(shape, self._rounds.catalog.find_stream) is not None
+        )
+        return QueryFacts(name, stream_words(shape), stated.deliver, resolves, joins)

@@ -10,7 +10,7 @@ inputs, `joins` (keys and windows). `templates` remembers.
 """
 
 from eddyline.choices import SEVERITIES
-from eddyline.sql.alert_properties import per_columns
+from eddyline.sql.alert_properties import per_columns, table_keys
 from eddyline.sql.constants import over_a_limit, slots_of
 from eddyline.sql.join_words import (
     atom_words,
@@ -82,4 +82,5 @@ __all__ = [
     "stated",
     "stream_words",
     "streams_of",
+    "table_keys",
 ]

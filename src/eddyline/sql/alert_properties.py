@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eddyline.errors import PropertyError, UnknownNameError, did_you_mean
-from eddyline.model import Properties, Shape
+from eddyline.model import Column, Properties, Shape, Stream, joined_name
 from eddyline.sql.message_templates import message_template
 from eddyline.sql.view_properties import FIELDS
+
+FindStream = Callable[[str], Stream | None]
 
 _DURATIONS = ("cooldown_us", "for_us", "resolve_us")
 
 
-def check_alert_properties(properties: Properties, shape: Shape | None) -> None:
+def check_alert_properties(properties: Properties, shape: Shape | None, find_stream: FindStream) -> None:
     """Refuse what no alert can be made of; without a shape, as far as that can be said without its columns."""
     for field in _DURATIONS:
         if getattr(properties, field) == 0:
@@ -18,7 +22,14 @@ def check_alert_properties(properties: Properties, shape: Shape | None) -> None:
                 f"property {FIELDS[field]} is zero",
                 hint="Leave it out, or write a duration such as '5 minutes'.",
             )
-    if properties.for_us is not None and properties.resolve_us is None:
+    is_over_tables = shape is not None and table_keys(shape, find_stream) is not None
+    if is_over_tables and properties.resolve_us is not None:
+        raise PropertyError(
+            "property resolve does not go with a query over tables",
+            detail="Rows of a table leave as well as appear: an alert over it resolves when the last row of its key leaves.",
+            hint="Leave resolve out.",
+        )
+    if not is_over_tables and properties.for_us is not None and properties.resolve_us is None:
         raise PropertyError(
             "property for needs the property resolve",
             detail="An alert fires once its rows have gone on for that long; resolve says after how long without one they have"
@@ -27,13 +38,27 @@ def check_alert_properties(properties: Properties, shape: Shape | None) -> None:
         )
     if shape is None:
         return
-    per_columns(properties, shape)
+    per_columns(properties, shape, find_stream)
     if properties.message is not None:
         message_template(properties.message, shape.output)
 
 
-def per_columns(properties: Properties, shape: Shape) -> tuple[str, ...]:
-    """The columns of the result that `per` names, whatever its case, as the result spells them."""
+def table_keys(shape: Shape, find_stream: FindStream) -> tuple[tuple[str, ...], ...] | None:
+    """The keys of the tables that a query is over, one for each of its inputs; None if some of its rows never leave."""
+    streams = [find_stream(entry.stream) for entry in shape.inputs]
+    if shape.join is not None and not all(entry.role.is_table for entry in shape.join.signature.inputs):
+        return None
+    keys = tuple(stream.key for stream in streams if stream is not None and stream.is_keyed)
+    return keys if keys and len(keys) == len(streams) else None
+
+
+def per_columns(properties: Properties, shape: Shape, find_stream: FindStream) -> tuple[str, ...]:
+    """The columns of the result that `per` names, whatever its case, as the result spells them.
+
+    Without `per`, those of the keys of the tables that the query is over, if the result has all of them.
+    """
+    if not properties.per:
+        return _key_columns(shape, table_keys(shape, find_stream) or ())
     names = shape.output.names
     exact, folded = set(names), {name.lower(): name for name in names}
     found: list[str] = []
@@ -47,4 +72,26 @@ def per_columns(properties: Properties, shape: Shape) -> tuple[str, ...]:
         if name in found:
             raise PropertyError(f"property per names {name} twice", hint="Name each column once.")
         found.append(name)
+    return tuple(found)
+
+
+def _key_columns(shape: Shape, keys: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """The columns of the result with the keys of its tables, or with what a join equates them with; none if one is missing."""
+    equal: dict[str, set[str]] = {}  # columns that are the same in every row
+    for key in () if shape.join is None else shape.join.signature.keys:
+        if isinstance(key.left_key, Column) and isinstance(key.right_key, Column):
+            sides = joined_name(key.left, key.left_key.name), joined_name(key.right, key.right_key.name)
+            merged = set[str]().union(*(equal.get(side, {side}) for side in sides))
+            equal.update(dict.fromkeys(merged, merged))
+    shown = {
+        each.expression.name: each.name for each in shape.projection if isinstance(each.expression, Column)
+    }
+    found: dict[str, None] = {}
+    for place, key_columns in enumerate(keys):
+        for column in key_columns:
+            name = column if shape.join is None else joined_name(place, column)
+            candidates = [shown[each] for each in sorted(equal.get(name, {name})) if each in shown]
+            if not candidates:
+                return ()
+            found[candidates[0]] = None
     return tuple(found)
