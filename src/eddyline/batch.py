@@ -6,7 +6,7 @@ looked up. `PartMatches` are pairs of one segment whose result rows had to be co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,10 +18,19 @@ from eddyline.model import Column, Expression, Literal, Segment, Shape, Slot
 Positions = npt.NDArray[np.int64]
 QueryIds = npt.NDArray[np.int32]
 
+# signs of rows: the images of an update, where a row leaves and another one of its identity takes its place, are apart
+PREIMAGE, DELETE, INSERT, POSTIMAGE = -2, -1, 1, 2
+CHANGES = {PREIMAGE: "update_preimage", DELETE: "delete", INSERT: "insert", POSTIMAGE: "update_postimage"}
+
+
+def change_names(signs: npt.NDArray[np.int8]) -> list[str]:
+    """What users call these signs: the words of Delta's change feed."""
+    return [CHANGES[sign] for sign in signs.tolist()]
+
 
 @dataclass(frozen=True, slots=True)
 class TupleBatch:
-    """Columns in flight. `sign` is +1 for a row that appears and -1 for one that leaves."""
+    """Columns in flight. `sign` is positive for a row that appears and negative for one that leaves."""
 
     stream: str
     rows: pa.RecordBatch
@@ -72,6 +81,24 @@ class TupleBatch:
         return TupleBatch(
             self.stream, copied_rows, self.arrival[rows], self.sign[rows], self.is_late[rows], components
         )
+
+
+def concatenated(batches: Sequence[TupleBatch]) -> TupleBatch:
+    """The rows of batches of one relation, in their order."""
+    if len(batches) == 1:
+        return batches[0]
+    components = [each.components for each in batches if each.components is not None]
+    assert len(components) in (0, len(batches)), (
+        f"{len(components)} of {len(batches)} batches have components"
+    )
+    return TupleBatch(
+        batches[0].stream,
+        pa.concat_batches([each.rows for each in batches]),
+        np.concatenate([each.arrival for each in batches]),
+        np.concatenate([each.sign for each in batches]),
+        np.concatenate([each.is_late for each in batches]),
+        np.concatenate(components) if components else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ A relation has rows that queries are registered on: a stream, or a table whose c
 derived ones are made by operators: joins, tables of keyed streams. One walk calls them all (engine/dataflow.py), in the driver,
 in tasks and in workers that hold state.
 
-  current    answers of queries that are new to a table, as it is before the round
   push       the rows of all inputs at once, and which of them are wanted
+  current    answers of queries that are new to a table, as it is after the round's rows
   advance    what only time decides, given the progress of the streams after the round
 
 What a round builds belongs to the round until it commits; after a rollback nothing of it is left.
@@ -120,6 +120,8 @@ class Derived:
     batch: TupleBatch
     versions: Numbers | None = None  # by row, the smallest version of its components; None: all see it
     only: QueryIds | None = None  # the queries it is meant for; None: all
+    without: QueryIds | None = None  # queries it is not meant for, since they get an answer instead
+    preimages: Numbers | None = None  # of a table: rows that leave, each before the one that takes its place
     arrived: ArrivedRows | None = (
         None  # as operators above the relation get them; None: as no operator reads it
     )
@@ -159,9 +161,6 @@ class Operator(Protocol):
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         """The inputs that read a relation."""
 
-    def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
-        """Answers of queries that are new to its tables, as these are before the round; before any `push` of the round."""
-
     def push(
         self,
         arrived: Mapping[str, ArrivedRows],
@@ -171,6 +170,9 @@ class Operator(Protocol):
         share: Share,
     ) -> Iterator[Derived]:
         """What the rows of a round derive; all of it must be taken. `progress` is that before the round."""
+
+    def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        """Answers of queries that are new to its tables, as these are after the `push` of the round."""
 
     def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         """What only time decides, given the progress after the round."""

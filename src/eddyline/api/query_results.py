@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from eddyline.batch import PartMatches, Positions
+from eddyline.batch import CHANGES, PartMatches, Positions, change_names
 from eddyline.delivery import Result, Results
 from eddyline.engine import Durable, RoundEngine
 from eddyline.errors import ClosedError, PropertyError, QueryStateError, ResultsDroppedWarning, SchemaError
@@ -290,7 +290,7 @@ class QueryResults:
         with self._rounds.lock:
             name = self._rounds.catalog.queries.name_of(self._id)
             generation = self._generation(version, part, pairs)
-        marks = zip(part.arrivals[pairs], part.signs[pairs], part.is_late[pairs], strict=True)
+        marks = zip(part.arrivals[pairs], part.signs[pairs].tolist(), part.is_late[pairs], strict=True)
         components = itertools.repeat(()) if part.components is None else part.components[pairs].tolist()
         for row, (arrival, sign, is_late), arrivals in zip(
             python_rows(part.project(pairs)), marks, components, strict=False
@@ -302,7 +302,7 @@ class QueryResults:
                 generation=generation,
                 round_number=round_number,
                 arrival=int(arrival),
-                change="insert" if sign > 0 else "delete",
+                change=CHANGES[sign],
                 is_late=bool(is_late),
                 arrivals=tuple(arrivals),
             )
@@ -325,7 +325,7 @@ class QueryResults:
             pa.repeat(pa.scalar(generation, pa.int32()), len(pairs)),
             pa.repeat(pa.scalar(round_number, pa.int64()), len(pairs)),
             pa.array(part.arrivals[pairs], pa.int64()),
-            pa.array(np.where(part.signs[pairs] > 0, "insert", "delete"), pa.string()),
+            pa.array(change_names(part.signs[pairs]), pa.string()),
             pa.array(part.is_late[pairs], pa.bool_()),
         ]
         return pa.Table.from_arrays([*columns, *rows.columns], schema=pa.schema([*MARKS, *rows.schema]))

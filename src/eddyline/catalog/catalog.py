@@ -135,6 +135,14 @@ class Catalog:
         view = self.views.relation(name) if stream is None else None
         return stream if view is None else view.stream
 
+    def table_key(self, name: str) -> tuple[str, ...] | None:
+        """The key of a relation that is a table, () if it is a view and has none; None: its rows never leave."""
+        stream = self._streams.get(name.lower())
+        if stream is not None:
+            return stream.key or None
+        view = self.views.find(name)
+        return () if view is not None and view.is_table else None
+
     def relation(self, name: str) -> Stream:
         """The same. Raises UnknownNameError if there is none."""
         found = self.find_relation(name)

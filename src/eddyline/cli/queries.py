@@ -12,7 +12,7 @@ from typing import Any
 from eddyline.cli.output import Output
 from eddyline.cli.parser import CommandError
 from eddyline.cli.session import session
-from eddyline.documents import suspended_text
+from eddyline.documents import change_mark, suspended_text
 from eddyline.rules import RulesError, desired
 
 
@@ -137,9 +137,7 @@ def show(args: argparse.Namespace, out: Output) -> int:
         out.text(f"  alerts     {alert_text(found['alerts'])}")
     out.text(f"  since      {found['registered']}")
     for result in found["latest"]:
-        out.text(
-            f"  {'+' if result['change'] == 'insert' else '-'} round {result['round']}: {row_text(result['row'])}"
-        )
+        out.text(f"  {change_mark(result['change'])} round {result['round']}: {row_text(result['row'])}")
     return 0
 
 

@@ -12,6 +12,7 @@ from eddyline.cli.parser import CommandError
 from eddyline.cli.queries import row_text
 from eddyline.cli.session import session
 from eddyline.control import Remote
+from eddyline.documents import change_mark
 
 
 def tail(args: argparse.Namespace, out: Output) -> int:
@@ -60,7 +61,7 @@ def _print(item: dict[str, Any], out: Output) -> None:
     if out.is_json:
         out.line(item)
         return
-    sign = "+" if item["change"] == "insert" else "-"
+    sign = change_mark(item["change"])
     late = "   (late)" if item["is_late"] else ""
     out.text(f"{item['cursor']}  {sign} {item['query']}  {row_text(item['row'])}{late}")
 

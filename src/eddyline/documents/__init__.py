@@ -14,7 +14,7 @@ from eddyline.documents.json_values import jsonable
 from eddyline.documents.mistakes import Mistake, PipelineError, Place, RulesError
 from eddyline.documents.progress import Tell
 from eddyline.documents.quantities import rounded, size_text
-from eddyline.documents.results import DeadLetter, Result, Results
+from eddyline.documents.results import DeadLetter, Result, Results, change_mark
 from eddyline.documents.times import iso_text, iso_time
 from eddyline.documents.trials import Trial, TrialError, TrialInput, trial_document
 from eddyline.documents.verdicts import ClauseVerdict, InputWhyNot, JoinWhy, JoinWhyNot, Why, WhyNot
@@ -45,6 +45,7 @@ __all__ = [
     "WhyNot",
     "as_pandas",
     "as_polars",
+    "change_mark",
     "change_words",
     "error_from",
     "error_to",

@@ -194,8 +194,8 @@ class Alerting:
         return AlertRule(name, self._form(registration.properties, registration.shape))
 
     def _form(self, properties: Properties, shape: Shape) -> Form:
-        find_stream = self._catalog.find_stream
-        keys = table_keys(shape, find_stream)
+        table_key = self._catalog.table_key
+        keys = table_keys(shape, table_key)
         form = self._forms.get((properties, id(shape), keys))
         if form is None:
             if len(self._forms) >= MOST_FORMS:
@@ -203,7 +203,7 @@ class Alerting:
             message = properties.message
             template = None if message is None else message_template(message, shape.output)
             timing = AlertTiming.of(properties, is_over_tables=keys is not None)
-            form = Form(properties, shape, timing, per_columns(properties, shape, find_stream), template)
+            form = Form(properties, shape, timing, per_columns(properties, shape, table_key), template)
             self._forms[properties, id(shape), keys] = form  # keeps the shape, so that no other gets its id
         return form
 

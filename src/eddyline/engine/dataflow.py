@@ -5,9 +5,9 @@ operator hands on what it wants (join_tasks.py); a worker with rows that were ha
 (join_replica.py). Which place it is decides nothing but speed.
 
   1. the rows of each base relation meet the filters of its queries;
-  2. operators give the first answers of queries that are new to tables;
-  3. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
-     the operators after it; then it learns how far time has come.
+  2. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
+     the operators after it; then it gives the first answers of queries that are new to its tables, and learns how far time has
+     come.
 
 Wherever rows meet filters, those that match the body of a view are rows of that view, and go on in the same way (view_rows.py).
 """
@@ -31,11 +31,14 @@ from eddyline.engine.join_visibility import (
     only,
     partners,
     queries_and_bodies,
+    queries_of,
     visible,
     with_reach,
+    without,
 )
 from eddyline.engine.letters import pair_letter
 from eddyline.engine.round_output import RoundOutput
+from eddyline.engine.update_images import images_in, with_images
 from eddyline.engine.view_rows import ViewRows, together
 from eddyline.filters import FilterOutput, FilterStage, StageCounters
 from eddyline.model import Round, Signature, StreamPlan
@@ -45,6 +48,7 @@ from eddyline.operators import (
     Derived,
     DerivedNumbers,
     Mask,
+    Numbers,
     Operator,
     OperatorInput,
     RoundProgress,
@@ -131,9 +135,6 @@ class Walk:
         for name, batch in arrivals.batches.items():
             self._filter(name, place.relation(name), batch)
         for operator in place.operators:
-            for derived in operator.current(before, round_):
-                self._take(derived)
-        for operator in place.operators:
             rows = {name: together(pieces) for name, pieces in self._arrived.items()}
             self._find_wanted(operator, rows, wanted)
             derived_rows: dict[str, ArrivedRows] = {}
@@ -142,6 +143,8 @@ class Walk:
                 if derived.arrived is not None:
                     derived_rows[derived.relation] = derived.arrived
             self._arrived |= {name: [rows] for name, rows in derived_rows.items()}
+            for derived in operator.current(before, round_):
+                self._take(derived)
             if after is not None:
                 for derived in operator.advance(after, round_):
                     self._take(derived)
@@ -158,6 +161,7 @@ class Walk:
             derived.batch,
             lambda output: self._seen(relation, derived, output),
             is_answer=derived.only is not None,
+            preimages=derived.preimages,
         )
 
     def _filter(
@@ -168,6 +172,7 @@ class Walk:
         narrow: Callable[[FilterOutput], FilterOutput] | None = None,
         *,
         is_answer: bool = False,
+        preimages: Numbers | None = None,
     ) -> None:
         """What queries match, and what bodies of views do; `is_answer`: the rows are not new, only some queries are."""
         filters, calls = relation.filters, self._place.calls
@@ -179,15 +184,19 @@ class Walk:
         if narrow is not None:
             output = narrow(output)
         output, bodies = queries_and_bodies(output, relation.plan)
+        if preimages is not None:
+            output = with_images(output, preimages)
         record = _record(batch, output, before, filters.counters, time.thread_time() - cpu)
         self._output.add_output(name, output, record, self._round.number)
         self._output.events += filters.events()
         self._output.events += filter_events(batch.stream, filters.decisions(), filters.router.keys)
         self._keep(name, relation, output)
         if bodies is not None:
-            self._feed_views(name, bodies, is_answer=is_answer)
+            self._feed_views(name, bodies, is_answer=is_answer, preimages=preimages)
 
-    def _feed_views(self, name: str, bodies: FilterOutput, *, is_answer: bool) -> None:
+    def _feed_views(
+        self, name: str, bodies: FilterOutput, *, is_answer: bool, preimages: Numbers | None
+    ) -> None:
         """What bodies found are rows of their views: they meet filters there, and are there for operators above."""
         place, dead = self._place, bodies.dead_pairs
         for at, body_id in enumerate(dead.query_ids.tolist()):
@@ -196,13 +205,20 @@ class Walk:
                 letter = pair_letter(bodies, at, self._round.number)
                 self._output.add_letters([replace(letter, query_id=query_id)])
         for found in place.view_rows(name, bodies):
-            ids = place.unanswered(found.view.name) if is_answer else None
-            self._take(Derived(found.view.name, found.batch, only=ids))
+            ids = place.unanswered(found.view.name) if found.view.is_table else None
+            if is_answer or ids is None:
+                derived = Derived(found.view.name, found.batch, only=ids)
+            else:
+                images = None if preimages is None else images_in(found.batch, bodies.batch, preimages)
+                derived = Derived(found.view.name, found.batch, without=queries_of(ids), preimages=images)
+            self._take(derived)
             if found.arrived is not None and not is_answer:
                 self._arrived.setdefault(found.view.name, []).append(found.arrived)
 
     def _seen(self, relation: Relation, derived: Derived, output: FilterOutput) -> FilterOutput:
         """What of it the queries see."""
+        if derived.without is not None and len(derived.without):
+            output = without(output, derived.without)
         if derived.only is not None:
             return only(output, derived.only)
         if derived.versions is None:

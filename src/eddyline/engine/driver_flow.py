@@ -252,8 +252,7 @@ class DriverFlow:
             if len(ids):
                 signature = planned.joins.by_name[name]
                 rows = self.tables.current_rows(signature.signature.inputs[0].stream.lower())
-                if len(rows.batch):
-                    answers.append(FirstAnswer(signature, ids, rows))
+                answers.append(FirstAnswer(signature, ids, rows))
         return answers
 
     # ----------------------------------------------------------------------------------------- as a place of the walk

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.batch import QueryIds, TupleBatch
+from eddyline.batch import QueryIds, TupleBatch, concatenated
 from eddyline.engine.join_plans import BOTH, MATCH
+from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.letters import key_letters
 from eddyline.engine.rule_tables import RuleTables
 from eddyline.events import Event, ProbesReordered
@@ -30,6 +31,7 @@ from eddyline.joins import (
     SignaturePlan,
     TableChanges,
     UndecidedRows,
+    net_changes,
 )
 from eddyline.model import DeadLetter, Round, Signature, StreamPlan
 from eddyline.operators import (
@@ -51,7 +53,7 @@ from eddyline.sql import input_names, signature_words
 
 @dataclass(frozen=True, slots=True)
 class FirstAnswer:
-    """Queries that are new to a join of tables, and the rows of its first input as they are before the round."""
+    """Queries that are new to a join of tables, and the rows of its first input as they are after the round's changes."""
 
     signature: SignaturePlan
     query_ids: QueryIds
@@ -103,6 +105,8 @@ class Joins:
 
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         for answer in self._first_answers():
+            if not len(answer.rows.batch):
+                continue
             for joined in self.stage.answer(answer.signature, answer.rows, progress, round_):
                 yield Derived(answer.signature.name.lower(), joined.batch, only=answer.query_ids)
 
@@ -129,8 +133,38 @@ class Joins:
         if share.relations is None:  # the place that keeps state sees all rows, and others parts of them
             letters = {name: rows for name, rows in mine.items() if name in new}
             self._letters += key_letters(round_.number, self._plan, letters, wanted, self.stage.failures)
+        table_changes: dict[str, list[JoinedRows]] = {}  # of joins of tables
         for joined in self.stage.push(mine, wanted, progress, round_, self._part(share, signatures)):
-            yield from self._derived(joined)
+            if isinstance(joined, JoinedRows) and self._plan.by_name[joined.signature].signature.is_of_tables:
+                table_changes.setdefault(joined.signature, []).append(joined)
+            else:
+                yield from self._derived(joined)
+        if table_changes:
+            newcomers = {
+                answer.signature.name: queries_of(answer.query_ids) for answer in self._first_answers()
+            }
+            for name, joined_rows in table_changes.items():
+                yield self._net(name, joined_rows, newcomers.get(name))
+
+    def _net(self, name: str, joined_rows: list[JoinedRows], newcomers: QueryIds | None) -> Derived:
+        """What remains of the changes of a join of tables, whose rows are identified by the keys of its inputs."""
+        batch = concatenated([each.batch for each in joined_rows])
+        versions = np.concatenate([each.version for each in joined_rows])
+        components = batch.components
+        assert components is not None, name
+        order = np.argsort(components.max(axis=1), kind="stable")  # the change that made a row is its latest
+        signature = self._plan.by_name[name].signature
+        owners = [
+            self.stage.tables[entry.stream.lower()].owners(
+                components[order, signature.component_columns(place)[0]]
+            )
+            for place, entry in enumerate(signature.inputs)
+        ]
+        _, identity = np.unique(np.stack(owners, axis=1), axis=0, return_inverse=True)
+        net = net_changes(identity.reshape(-1), batch.sign[order])
+        rows = order[net.rows]
+        numbered = replace(batch.take(rows), arrival=np.sort(batch.arrival[rows]))
+        return Derived(name.lower(), numbered, versions[rows], without=newcomers, preimages=net.preimages)
 
     def advance(
         self, progress: RoundProgress, round_: Round, signatures: frozenset[str] | None = None

@@ -106,12 +106,22 @@ def once(output: FilterOutput, repeated: Repeated) -> FilterOutput:
     return narrowed(output, lambda rows, ids: np.isin(pair_numbers(rows, ids), kept))
 
 
+def queries_of(ids: QueryIds) -> QueryIds:
+    """Those of these ids that are no bodies of views."""
+    return ids[ids < FIRST_BODY]
+
+
 def queries_and_bodies(output: FilterOutput, plan: StreamPlan) -> tuple[FilterOutput, FilterOutput | None]:
     """What queries match, and what bodies of views do; None if there are no such bodies."""
     if not plan.bodies:
         return output, None
     queries = narrowed(output, lambda _, ids: ids < FIRST_BODY)
     return replace(queries, plan=plan), narrowed(output, lambda _, ids: ids >= FIRST_BODY)
+
+
+def without(output: FilterOutput, ids: QueryIds) -> FilterOutput:
+    """The matches of all queries but these."""
+    return narrowed(output, lambda _, found: ~np.isin(found, ids))
 
 
 def partners(found: Sequence[tuple[FilterOutput, Numbers]]) -> Partners:

@@ -19,7 +19,6 @@ from eddyline.engine.join_replica import ReplicaPlan
 from eddyline.engine.plan_files import PlanFiles, PlanNames
 from eddyline.engine.round_work import Planned
 from eddyline.engine.rounds import RoundEngine
-from eddyline.engine.tables import is_of_tables
 from eddyline.functions import UserFunction
 from eddyline.joins import SignaturePlan
 from eddyline.model import Signature, Stream, joined_name
@@ -28,7 +27,7 @@ from eddyline.storage import JOIN_PLAN, StoredFile
 
 
 def is_for_workers(signature: Signature) -> bool:
-    return not signature.outer and not is_of_tables(signature)
+    return not signature.outer and not signature.is_of_tables
 
 
 class ReplicaPlans:

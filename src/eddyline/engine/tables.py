@@ -1,7 +1,10 @@
 """Keyed streams in a round: their rows change a table, and what changed goes on as rows with signs.
 
 A table is kept from its declaration on, with queries or without. A query over tables alone first gets its current answer, in the
-first round that knows it: the rows as they stand before that round's changes, to this query only.
+first round that knows it: the rows as they are after that round's changes, to this query only.
+
+Look-ups of other streams see every change. Queries over the table see what remains of the round: for each key the row before it and
+the one after (joins/net_changes.py).
 
   plan      which queries are new to tables
   work      the changes of the round are made; look-ups see each row as it was when they came
@@ -22,9 +25,9 @@ import pyarrow as pa
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import Catalog, ListedFile, in_order
 from eddyline.engine.durable import Durable
-from eddyline.engine.join_visibility import FirstVersions, first_versions
+from eddyline.engine.join_visibility import FirstVersions, first_versions, queries_of
 from eddyline.engine.letters import null_key_letters
-from eddyline.joins import Deltas, Evaluate, KeyedTable, TableChanges
+from eddyline.joins import Deltas, Evaluate, KeyedTable, TableChanges, net_changes
 from eddyline.model import (
     FIRST_BODY,
     NO_TIME,
@@ -113,7 +116,7 @@ class Tables(StatelessOperator):
         newcomers: dict[str, tuple[StreamPlan, FirstVersions]] = {}
         over: dict[str, list[ViewRelation]] = {}
         if catalog.version > self._answered:
-            joined = [each.name for each in catalog.plans.signatures() if is_of_tables(each)]
+            joined = [each.name for each in catalog.plans.signatures() if each.is_of_tables]
             views = in_order(view for view in catalog.views.relations if view.is_table)
             for name in (*(view.name for view in reversed(views)), *joined, *streams):
                 plan = catalog.plan(name)
@@ -193,7 +196,10 @@ class Tables(StatelessOperator):
                     stream.name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool)
                 )
                 above = ArrivedRows(changed, deltas.time_us, np.zeros(n, np.int64))
-                yield Derived(name, self._numbered(changed), arrived=above)
+                net = net_changes(self.tables[name].owners(deltas.arrival), deltas.sign, deltas.rows)
+                remaining = self._numbered(changed.take(net.rows))
+                without = queries_of(self.unanswered(self._planned, name))
+                yield Derived(name, remaining, without=without, preimages=net.preimages, arrived=above)
 
     def _apply(self, name: str, rows: ArrivedRows, round_: Round) -> Deltas:
         """Make the changes that rows bring; gives what they changed."""
@@ -295,11 +301,6 @@ class Tables(StatelessOperator):
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
         return {name: table.snapshot() for name, table in self.tables.items()}
-
-
-def is_of_tables(signature: Signature) -> bool:
-    """Whether all inputs are tables, so that changes of each make results."""
-    return all(entry.role.is_table for entry in signature.inputs)
 
 
 def _parts(changes: TableChanges) -> tuple[Any, ...]:

@@ -3,11 +3,13 @@
 `JoinStage` (stage.py) runs a round; what several signatures probe first is probed once (shared_probes.py). `StoredWindows`
 (windows.py) holds a SteM for each stream, with the rows that later ones may meet (stem.py: found by key, or by a range:
 ordered_index.py; stem_rows.py: stored; row_numbers.py: numbered). `KeyedTable` (table.py) holds a keyed stream: its columns
-(table_rows.py), versions (version_chains.py) and indexes (table_look_ups.py). Keys are compared by codes (keys.py).
+(table_rows.py), versions (version_chains.py) and indexes (table_look_ups.py). net_changes.py says what
+remains of the changes of a round. Keys are compared by codes (keys.py).
 """
 
 from eddyline.joins.join_tree import can_drive
 from eddyline.joins.joined_rows import JoinedRows
+from eddyline.joins.net_changes import NetChanges, net_changes
 from eddyline.joins.outer import UndecidedRows
 from eddyline.joins.partners import TablePartner
 from eddyline.joins.plan import (
@@ -37,6 +39,7 @@ __all__ = [
     "Key",
     "KeyedTable",
     "Need",
+    "NetChanges",
     "PartnerMarks",
     "ProbeCounters",
     "ProbeMatches",
@@ -49,6 +52,7 @@ __all__ = [
     "TablePartner",
     "UndecidedRows",
     "can_drive",
+    "net_changes",
     "range_keys",
     "range_probe",
     "rule_form",

@@ -228,6 +228,10 @@ class KeyedTable:
         )
         return rows
 
+    def owners(self, arrival: Ints) -> Ints:
+        """The number of the key of each change with these arrival numbers, all of which are there."""
+        return self.versions.owner.values[self.rows_by_arrival(arrival)]
+
     def take(self, rows: Ints, columns: Sequence[str]) -> list[pa.Array]:
         """These columns of the rows with these numbers, in this order."""
         return list(self._rows.take(rows, columns).columns) if columns else []

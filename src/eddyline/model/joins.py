@@ -94,6 +94,11 @@ class Signature:
         shown = (place for place, entry in enumerate(self.inputs) if entry.is_shown)
         return tuple(at for place in shown for at in self.component_columns(place))
 
+    @property
+    def is_of_tables(self) -> bool:
+        """Whether all inputs are tables, so that changes of each make results."""
+        return all(entry.role.is_table for entry in self.inputs)
+
     def places(self, stream: str) -> tuple[int, ...]:
         """The inputs that are this stream."""
         return tuple(at for at, entry in enumerate(self.inputs) if entry.stream.lower() == stream.lower())

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.batch import change_names
 from eddyline.catalog import CommittedRound, StoredQuery, query_at
 from eddyline.delivery import Result
 from eddyline.durations import duration_text
@@ -133,7 +134,7 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             "seed": round_.seed,
             "time_zone": rounds.time_zone,
         },
-        "change": "insert" if part.signs[0] > 0 else "delete",
+        "change": change_names(part.signs[:1])[0],
         "is_late": bool(part.is_late[0]),
         "columns": schema_to_text(part.rows.schema),
         "result": rows_to_json(part.rows)[0],

@@ -45,6 +45,14 @@ class PlannedRelations:
     def declared(self, name: str) -> Stream | None:
         return self._streams.find_stream(name)
 
+    def table_key(self, name: str) -> tuple[str, ...] | None:
+        """The key of a relation that is a table, () if it is a view and has none; None: its rows never leave."""
+        stream = self.declared(name)
+        if stream is not None:
+            return stream.key or None
+        view, _ = self.find(name)
+        return () if view is not None and view.is_table else None
+
     def _input(self, name: str) -> tuple[Stream, bool]:
         stream = self.declared(name)
         if stream is not None:

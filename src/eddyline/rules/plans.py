@@ -256,8 +256,8 @@ class _Planner:
             shape, constants = self._shapes.shape_of(rule.text, readable, self._rounds.functions)
             slots = slots_of(shape, constants)
             self._shapes.check_constants(rule.text, shape, slots, readable, self._rounds.functions)
-            declared, find_stream = rule.properties, readable.find_stream
-            refuse_unbuilt(shape=shape, properties=declared, text=rule.text, find_stream=find_stream)
+            declared, table_key = rule.properties, self._relations.table_key
+            refuse_unbuilt(shape=shape, properties=declared, text=rule.text, table_key=table_key)
         except EddylineError as error:
             if isinstance(error, UnknownNameError) and readable.n_waited_for and not is_last_try:
                 return False
@@ -333,8 +333,8 @@ class _Planner:
                 functions=self._rounds.functions,
                 context=self._rounds.context(),
             )
-            declared, find_stream = table.properties, streams.find_stream
-            refuse_unbuilt(shape=rows.shape, properties=declared, text=table.text, find_stream=find_stream)
+            declared, table_key = table.properties, self._relations.table_key
+            refuse_unbuilt(shape=rows.shape, properties=declared, text=table.text, table_key=table_key)
         except EddylineError as error:
             self._found.mistakes.append(table.origin.mistake(error))
             return

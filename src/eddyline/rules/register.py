@@ -374,8 +374,8 @@ class Registrar:
         return self.bind(record.text, params or None, record.properties.owner, relations)
 
     def _refuse(self, shape: Shape, declared: Properties, text: str) -> None:
-        find_stream = self._rounds.catalog.find_stream
-        refuse_unbuilt(shape=shape, properties=declared, text=text, find_stream=find_stream)
+        table_key = self._rounds.catalog.table_key
+        refuse_unbuilt(shape=shape, properties=declared, text=text, table_key=table_key)
 
     def _is_same(
         self, record: QueryRecord, text: str, shape: Shape, constants: Sequence[Any], declared: Properties

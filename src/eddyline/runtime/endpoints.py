@@ -411,6 +411,6 @@ class KnownQueries:
                 self._rounds.announce(SinkUnknown(self._rounds.last_round, name, sink))
         joins = () if shape.join is None else shape.streams
         resolves = (
-            stated.resolve_us is not None or table_keys(shape, self._rounds.catalog.find_stream) is not None
+            stated.resolve_us is not None or table_keys(shape, self._rounds.catalog.table_key) is not None
         )
         return QueryFacts(name, stream_words(shape), stated.deliver, resolves, joins)

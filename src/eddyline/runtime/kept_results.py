@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.batch import PartMatches
+from eddyline.batch import CHANGES, PartMatches
 from eddyline.catalog import ListedFile
 from eddyline.delivery import jsonable
 from eddyline.engine import Durable, RoundEngine
@@ -263,7 +263,7 @@ def _documents(
             "round": round_number,
             "arrival": arrival,
             **({} if arrivals is None else {"arrivals": arrivals}),
-            "change": "insert" if sign > 0 else "delete",
+            "change": CHANGES[sign],
             "is_late": is_late,
             "row": jsonable(row),
             "cursor": f"{round_number}-{arrival}-{query_id}",

@@ -12,6 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from eddyline.api import Engine, Matches, Query, open_engine
+from eddyline.documents import change_mark
 from eddyline.errors import EddylineError
 from eddyline.model import DeadLetter
 from eddyline.scripts.text import Expected, ExpectedResult, Script, ScriptError, Step, read_script
@@ -178,7 +179,7 @@ class _Runner:
         for handle in self._engine.queries(per_page=1_000_000_000):
             reader = self._readers.setdefault(handle.id, handle)
             name = reader.name
-            actual = [("+" if r.change == "insert" else "-", tuple(r.values())) for r in reader.results()]
+            actual = [(change_mark(r.change), tuple(r.values())) for r in reader.results()]
             lines += self._of_query(name, reader, by_name.pop(name, []), actual)
         for name, results in by_name.items():
             lines += [

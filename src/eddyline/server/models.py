@@ -388,7 +388,7 @@ class ResultAnswer(Document):
     arrivals: list[int] = Field(
         default=[], description="Of a join: the arrival numbers of its input rows, in the order of FROM."
     )
-    change: Literal["insert", "delete"]
+    change: Literal["insert", "delete", "update_preimage", "update_postimage"]
     is_late: bool
     row: dict[str, Any]
     cursor: str

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eddyline.errors import PropertyError, UnknownNameError, did_you_mean
-from eddyline.model import Column, Properties, Shape, Stream, joined_name
+from eddyline.model import Column, Properties, Shape, joined_name
 from eddyline.sql.message_templates import message_template
 from eddyline.sql.view_properties import FIELDS
 
-FindStream = Callable[[str], Stream | None]
+# the key of a relation that is a table, () if it is a view and has none; None: its rows never leave
+TableKey = Callable[[str], tuple[str, ...] | None]
 
 _DURATIONS = ("cooldown_us", "for_us", "resolve_us")
 
 
-def check_alert_properties(properties: Properties, shape: Shape | None, find_stream: FindStream) -> None:
+def check_alert_properties(properties: Properties, shape: Shape | None, table_key: TableKey) -> None:
     """Refuse what no alert can be made of; without a shape, as far as that can be said without its columns."""
     for field in _DURATIONS:
         if getattr(properties, field) == 0:
@@ -22,7 +23,7 @@ def check_alert_properties(properties: Properties, shape: Shape | None, find_str
                 f"property {FIELDS[field]} is zero",
                 hint="Leave it out, or write a duration such as '5 minutes'.",
             )
-    is_over_tables = shape is not None and table_keys(shape, find_stream) is not None
+    is_over_tables = shape is not None and table_keys(shape, table_key) is not None
     if is_over_tables and properties.resolve_us is not None:
         raise PropertyError(
             "property resolve does not go with a query over tables",
@@ -38,27 +39,28 @@ def check_alert_properties(properties: Properties, shape: Shape | None, find_str
         )
     if shape is None:
         return
-    per_columns(properties, shape, find_stream)
+    per_columns(properties, shape, table_key)
     if properties.message is not None:
         message_template(properties.message, shape.output)
 
 
-def table_keys(shape: Shape, find_stream: FindStream) -> tuple[tuple[str, ...], ...] | None:
+def table_keys(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...] | None:
     """The keys of the tables that a query is over, one for each of its inputs; None if some of its rows never leave."""
-    streams = [find_stream(entry.stream) for entry in shape.inputs]
-    if shape.join is not None and not all(entry.role.is_table for entry in shape.join.signature.inputs):
+    if shape.join is not None and not shape.join.signature.is_of_tables:
         return None
-    keys = tuple(stream.key for stream in streams if stream is not None and stream.is_keyed)
-    return keys if keys and len(keys) == len(streams) else None
+    keys = [table_key(entry.stream) for entry in shape.inputs]
+    found = tuple(key for key in keys if key is not None)
+    return found if found and len(found) == len(keys) else None
 
 
-def per_columns(properties: Properties, shape: Shape, find_stream: FindStream) -> tuple[str, ...]:
+def per_columns(properties: Properties, shape: Shape, table_key: TableKey) -> tuple[str, ...]:
     """The columns of the result that `per` names, whatever its case, as the result spells them.
 
     Without `per`, those of the keys of the tables that the query is over, if the result has all of them.
     """
     if not properties.per:
-        return _key_columns(shape, table_keys(shape, find_stream) or ())
+        keys = table_keys(shape, table_key) or ()
+        return _key_columns(shape, keys) if all(keys) else ()
     names = shape.output.names
     exact, folded = set(names), {name.lower(): name for name in names}
     found: list[str] = []

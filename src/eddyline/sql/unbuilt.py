@@ -5,7 +5,7 @@ from __future__ import annotations
 from eddyline.errors import NotBuiltError, Span
 from eddyline.model import Aggregate, Over, Properties, Shape, Stream
 from eddyline.sql.aggregates import WAY_OUT
-from eddyline.sql.alert_properties import FindStream, check_alert_properties
+from eddyline.sql.alert_properties import TableKey, check_alert_properties
 from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.view_properties import FIELDS
 from eddyline.stream_properties import checked_join_properties
@@ -30,10 +30,10 @@ def refuse_unbuilt(
     properties: Properties | None = None,
     stream: Stream | None = None,
     text: str | None = None,
-    find_stream: FindStream = lambda name: None,
+    table_key: TableKey = lambda name: None,
 ) -> None:
     """Raise NotBuiltError for the first thing this version does not do. `text` is what the shape was bound from, and
-    `find_stream` knows the streams that it reads.
+    `table_key` knows the tables that it reads.
 
     Properties that do not go together, or not with the shape or the stream, are refused as well.
     """
@@ -45,7 +45,7 @@ def refuse_unbuilt(
         if shape is not None:
             _check_shape(shape)
         if properties is not None:
-            check_alert_properties(properties, shape, find_stream)
+            check_alert_properties(properties, shape, table_key)
     except NotBuiltError as error:
         raise (error if text is None else error.located(text)) from None
 

@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.batch import change_names
 from eddyline.delivery.sinks.texts import json_lines, text_columns
+from eddyline.documents import change_mark
 from eddyline.model import Message
 from eddyline.storage import StoredPart
 from eddyline.types import TIMESTAMP
@@ -140,7 +142,7 @@ class ResultBatch:
         ]
         changes = self.rows.column("_change").to_pylist()
         return [
-            f"{'+' if change == 'insert' else '-'} {query}: {row}".rstrip()
+            f"{change_mark(change)} {query}: {row}".rstrip()
             for change, query, row in zip(changes, queries, rows, strict=True)
         ]
 
@@ -254,7 +256,7 @@ def result_batch(
         pa.array(part.generations[pairs]),
         pa.array(part.arrivals[pairs]),
         pa.repeat(pa.scalar(round_number, pa.int64()), len(pairs)),
-        pa.array(np.where(part.signs[pairs] > 0, "insert", "delete"), pa.string()),
+        pa.array(change_names(part.signs[pairs]), pa.string()),
         pa.array(part.is_late[pairs]),
     ]
     projected = part.project(pairs)

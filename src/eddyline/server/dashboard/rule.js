@@ -321,12 +321,16 @@ class Results {
     return h(
       "tr",
       { role: "row", class: result.isNew ? "new" : "", data: { cursor: result.cursor }, on: { click: (event) => !event.target.closest("button, a") && !String(getSelection()) && open() } },
-      cell("When", when, result.is_late ? h("span", { class: "chip plain late", title: "It arrived after its stream's watermark" }, "late") : null, result.change === "delete" ? h("span", { class: "chip plain late" }, "retracted") : null),
+      cell("When", when, result.is_late ? h("span", { class: "chip plain late", title: "It arrived after its stream's watermark" }, "late") : null, changeChip(result.change)),
       this.columns.map((name) => cell(name, value(result.row[name]))),
       h("td", { role: "cell", class: "action" }, h("button", { class: "button little why", type: "button", "aria-label": `Why did result ${result.cursor} match?`, on: { click: open } }, "Why")),
     );
   }
 }
+
+const CHANGES = { delete: "retracted", update_preimage: "before update", update_postimage: "updated" };
+
+const changeChip = (change) => (change in CHANGES ? h("span", { class: "chip plain late" }, CHANGES[change]) : null);
 
 // ----------------------------------------------------------------------------------------------- why not
 
