@@ -18,9 +18,10 @@ class Result(dict[str, Any]):
     """A row of a query's answer: a dict of its columns, with where it came from as attributes.
 
     `change` is `insert` for a row that appeared and `delete` for one that left; where another row of the same key took its place
-    in one round, and both are results, `update_preimage` and `update_postimage`. `arrival` is the arrival number of the input row,
-    which together with query and generation identifies the result. A join has made its row itself: `arrival` then is the number
-    of that, which no other has in the life of a home, and `arrivals` are those of the rows it is made of, in the order of FROM.
+    in one round, and both are results, `update_preimage` and `update_postimage`. `arrival` is the arrival number of the input
+    row, which together with query and generation identifies the result. A join has made its row itself: `arrival` then is the
+    number of that, which no other has in the life of a home, and `arrivals` are those of the rows it is made of, in the order of
+    FROM.
     """
 
     __slots__ = (

@@ -3,8 +3,8 @@
 A table is kept from its declaration on, with queries or without. A query over tables alone first gets its current answer, in the
 first round that knows it: the rows as they are after that round's changes, to this query only.
 
-Look-ups of other streams see every change. Queries over the table see what remains of the round: for each key the row before it and
-the one after (joins/net_changes.py).
+Look-ups of other streams see every change. Queries over the table see what remains of the round: for each key the row before it
+and the one after (joins/net_changes.py).
 
   plan      which queries are new to tables
   work      the changes of the round are made; look-ups see each row as it was when they came
