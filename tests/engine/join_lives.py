@@ -55,7 +55,7 @@ class Life:
     def told(self, name: str) -> list[tuple[Any, ...]]:
         """All that a query was told, as tuples, what was taken back behind a minus."""
         found = self.engine.get(name).latest(100_000)
-        return [("-",) * (r.change == "delete") + tuple(r.values()) for r in found]
+        return [("-",) * (r.change in ("delete", "update_preimage")) + tuple(r.values()) for r in found]
 
     def held(self) -> dict[str, int]:
         """By stream, how many rows joins hold."""

@@ -107,7 +107,8 @@ class Lived:
                 0 if self._is_keyed[source.stream] else number
                 for source, number in zip(query.sources, numbers, strict=True)
             )
-            found[arrivals, comparable(tuple(result.values()))] += 1 if result.change == "insert" else -1
+            has_left = result.change in ("delete", "update_preimage")
+            found[arrivals, comparable(tuple(result.values()))] += -1 if has_left else 1
         return Counter({row: n for row, n in found.items() if n})
 
 
