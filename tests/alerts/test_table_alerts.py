@@ -178,7 +178,9 @@ def test_resolve_is_refused_with_the_reason(desk):
         "Rows of a table leave as well as appear: an alert over it resolves when the last row of its key leaves."
     )
     with pytest.raises(PropertyError, match="resolve does not go with"):
-        desk.engine.sql("CREATE VIEW v TBLPROPERTIES (resolve='5 minutes') AS SELECT sym FROM quotes WHERE bid > 10")
+        desk.engine.sql(
+            "CREATE VIEW v TBLPROPERTIES (resolve='5 minutes') AS SELECT sym FROM quotes WHERE bid > 10"
+        )
 
 
 # --------------------------------------------------------------------------------------------- the twin
