@@ -80,7 +80,7 @@ def test_a_query_over_a_table_gets_its_answer_and_then_what_changes(engine, file
     assert changes(query) == [("insert", "A", 1.0), ("insert", "B", 2.0)]
     write(file, A=1.0, B=2.5, C=50.0)
     engine.reload("RATES")
-    assert changes(query) == [("update_preimage", "B", 2.0), ("update_postimage", "B", 2.5)]
+    assert changes(query) == [("update_postimage", "B", 2.5), ("update_preimage", "B", 2.0)]
     write(file, A=1.0, C=5.0)
     engine.reload("rates")
     assert changes(query) == [("delete", "B", 2.5), ("insert", "C", 5.0)]
