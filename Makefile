@@ -4,7 +4,8 @@ PYTHON ?= python3
 ARGS ?=
 ROOM ?=
 RUN := .venv/bin/python
-PYTEST := $(RUN) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup
+# A file runs in one test process, which makes what its tests share once; tests/conftest.py says in which order.
+PYTEST := $(RUN) -m pytest --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 # Tests start hundreds of processes: compiled modules save each of them half a second.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,13 +21,13 @@ demo: spark ## thousands of rules over a live stream, on Spark on this machine; 
 	@$(RUN) -m eddyline.demo $(ARGS)
 
 test: environment ## the whole suite, with Spark, without the slow tests; ARGS="-k java" to choose
-	@$(PYTEST) -m "not slow" --durations=50 $(ARGS)
+	@$(PYTEST) --numprocesses=auto -m "not slow" --durations=50 $(ARGS)
 
-test-fast: environment ## the tests that need no Spark and little time, properties with few examples; about a minute
-	@EDDYLINE_PROFILE=$${EDDYLINE_PROFILE:-fast} $(PYTEST) -m "not slow and not spark and not thorough" $(ARGS)
+test-fast: environment ## the tests that need no Spark and little time, properties with few examples; under two minutes on two cores
+	@EDDYLINE_PROFILE=$${EDDYLINE_PROFILE:-fast} $(PYTEST) --numprocesses=logical -m "not slow and not spark and not thorough" $(ARGS)
 
 test-slow: environment ## the long ones: kills, big random runs
-	@$(PYTEST) -m slow $(ARGS)
+	@$(PYTEST) --numprocesses=auto -m slow $(ARGS)
 
 check: lint test-fast ## what must be clean before a commit: lint and test-fast
 

@@ -6,7 +6,9 @@ EDDYLINE_PROFILE=explore make test-slow    many more examples for properties; `m
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -32,8 +34,12 @@ THOROUGH = (
     "client",
     "benchmarks",
 )  # folders: a server or a browser for every test; recipes in small
-# For the environment of a process that starts Spark: the quick compiler alone, for Javas that live for seconds.
-QUICK_JAVA = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"  # the quick compiler alone, for Javas that live for seconds
+# Folders and files that take longest: they go first, so that no test process has a long one left when the others are done.
+LONG = (
+    *("durability", "spark", "journeys", "demo", "server", "expressions", "api", "engine", "runtime", "cli"),
+    *("test_filter_laws.py", "test_vectors_shared_eddies.py"),
+)
 MEMORY_FOLDER = Path("/dev/shm")
 MEMORY_NEEDED = 8 << 30
 DEFAULT_SEED = 20260101
@@ -58,6 +64,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # PySpark gives timestamps as naive local times: let local be UTC on every machine.
     os.environ["TZ"] = "UTC"
     time.tzset()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell lets what it starts in the background ignore it, and so would the processes that tests start and interrupt.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)  # of every Java that tests start for Spark
     if "PYTEST_DEBUG_TEMPROOT" not in os.environ and _has_room(MEMORY_FOLDER):
         # A killed process loses no written file, on a disk or not; only waiting for the disk is left out.
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY_FOLDER)
@@ -83,17 +93,37 @@ def pytest_report_header() -> list[str]:
     ]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """As many test processes as cores; for `auto` half as many again, as tests wait for processes, browsers, Javas they start."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_cores if config.option.numprocesses == "logical" else (3 * n_cores + 1) // 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """No garbage is looked for among modules and tests, half a million objects: not while they come, and not afterwards."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses the session, and keep it on one test process: one Java, not one per core. One broker, too."""
+    """Mark tests by what they use; several test processes take the files in this order, each a whole file."""
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in THOROUGH:
+        if _room(item) in THOROUGH:
             item.add_marker("thorough")
-        if "broker" in getattr(item, "fixturenames", ()) and config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group("kafka"))
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-        if item.get_closest_marker("spark") and config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: LONG.index(_room(item)) if _room(item) in LONG else len(LONG))
+
+
+def _room(item: pytest.Item) -> str:
+    return item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
 
 
 @pytest.fixture(scope="session")
@@ -109,9 +139,9 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One local Spark session for the whole run: two cores, tasks retried, loopback only, nothing downloaded."""
+    """A local Spark session for each test process: two cores, tasks retried, loopback only, nothing downloaded."""
     pytest.importorskip("pyspark")
-    from eddyline.spark import use_java
+    from eddyline.spark import local_confs, use_java
 
     use_java()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -122,22 +152,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2,4]")
         .appName("eddyline tests")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config(map=local_confs("local[2,4]", time_zone="UTC"))
         .config(
-            "spark.driver.extraJavaOptions",  # the quick compiler alone: many small queries, none runs long
-            f"-Xss8m -XX:TieredStopAtLevel=1 -Duser.timezone=UTC -Dderby.system.home={folder}",
+            "spark.driver.extraJavaOptions",
+            f"-XX:+UseSerialGC -Duser.timezone=UTC -Dderby.system.home={folder}",
         )
         .config("spark.driver.memory", "1g")
         .config("spark.local.dir", str(folder / "local"))
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.ansi.enabled", "true")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -25,7 +25,6 @@ from typing import Any
 import pytest
 
 from eddyline.kafka import Cluster, let_go
-from eddyline.spark import java_home
 
 JARS = "EDDYLINE_KAFKA_JARS"
 START_S = 120
@@ -205,6 +204,9 @@ class RealBroker(Broker):
     is_real = True
 
     def __init__(self, jars: Path) -> None:
+        # It loads the engine, for which the process that only hands out tests has no use.
+        from eddyline.spark import java_home
+
         self._folder = Path(tempfile.mkdtemp(prefix="eddyline-kafka-"))
         port, controller = _free_ports(2)
         self.servers = f"127.0.0.1:{port}"

@@ -18,6 +18,8 @@ from eddyline.cli.completion import NAMES_FILE
 from eddyline.cli.main import handler_of
 from eddyline.kernels.deferred import Deferred
 
+pytestmark = pytest.mark.thorough
+
 # What a command that opens no engine has no use for.
 HEAVY = {"numpy", "pyarrow", "pandas", "numba", "sqlglot", "scipy", "sqlite3", "rich", "httpx", "pyspark"}
 ENGINE = {

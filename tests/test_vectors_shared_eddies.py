@@ -279,6 +279,7 @@ def test_the_twin_of_joins_gives_what_the_vectors_say(case, cut_number):
     assert {name: sorted(rows) for name, rows in heard.items()} == expected_of(case)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", cases("event_cases"))
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("cut_number", range(N_CUTS))

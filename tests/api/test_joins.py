@@ -119,6 +119,7 @@ def test_streams_count_the_queries_that_join_them(engine):
     }
 
 
+@pytest.mark.thorough
 def test_sizes_over_time_stay_few_however_long_it_runs():
     now = [0]
     with eddyline.open(clock=lambda: now[0]) as engine:

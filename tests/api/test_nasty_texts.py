@@ -16,6 +16,8 @@ from eddyline.errors import EddylineError, LimitError, SqlError
 from eddyline.rules import plan
 from tests.nasty_texts import ACCEPTED, DIGITS, REFUSED, ROW, SCHEMA, nested
 
+pytestmark = pytest.mark.thorough  # every text through every door
+
 NOW_US = 1_767_225_600_000_000
 DEEP = {f"{name}, 190": text for name, text in nested(190).items()}
 DEEP |= {f"{name}, 195": text for name, text in nested(195).items() if "CASE" in name}

@@ -20,6 +20,8 @@ from eddyline.model import Stream
 from eddyline.sql import Shapes, lexer
 from tests.nasty_texts import ROW, SCHEMA, many
 
+pytestmark = pytest.mark.thorough
+
 NOW_US = 1_767_225_600_000_000
 SIZES = (25, 50, 100)
 MOST = 2.5  # 2 is linear, 4 quadratic

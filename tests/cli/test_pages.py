@@ -25,6 +25,7 @@ def as_pattern(shown: str) -> str:
     return "".join(lines)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("page", "n_expected"), [("README.md", 5), ("docs/rules.md", 15), ("docs/cli.md", 15)]
 )

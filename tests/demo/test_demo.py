@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from eddyline.demo.__main__ import main
-from tests.conftest import QUICK_JAVA
 
 
 def started(folder: Path, *options: str) -> subprocess.Popen[str]:
     """The demo in a process group of its own, with a folder of its own for temporary files."""
     return subprocess.Popen(
         [sys.executable, "-m", "eddyline.demo", *options],
-        env=os.environ | QUICK_JAVA | {"TMPDIR": str(folder), "EDDYLINE_CLASS_ARCHIVE": "off"},
+        env=os.environ | {"TMPDIR": str(folder), "EDDYLINE_CLASS_ARCHIVE": "off"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

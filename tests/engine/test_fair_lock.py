@@ -109,6 +109,7 @@ def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_lock_to_others(b
     assert lock.acquire(blocking=False)
 
 
+@pytest.mark.thorough
 def test_fourteen_threads_get_their_shares_of_turns_while_queries_come_and_go() -> None:
     pushed: list[int] = []
     n_churned, done = 0, threading.Event()

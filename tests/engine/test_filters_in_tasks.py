@@ -10,6 +10,8 @@ import pytest
 import eddyline
 from tests.on_workers import elsewhere, opener, through_tasks
 
+pytestmark = pytest.mark.thorough
+
 SETS = [[0, 1, 2], [1, 3], [3, 2], [0, 3], [2]]
 RATES = [0.9, 0.5, 0.7, 0.2]
 

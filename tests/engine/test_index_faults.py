@@ -12,6 +12,8 @@ from eddyline.filters.index_part import IndexPart
 from tests.faulty_queries import FAULTY, TIMES, armed
 from tests.on_workers import opener
 
+pytestmark = pytest.mark.thorough
+
 ROW = [{"sym": "A", "price": 1.0}]
 WHY = "the predicate index cannot be built with it: MemoryError"
 EXPLODES = "length(replace(repeat('a',1000000),'a',repeat('b',1000000))) > 0"

@@ -65,6 +65,7 @@ def test_a_round_that_does_not_commit_takes_no_numbers(tmp_path: Path) -> None:
     assert identities(lives[0].engine) == identities(lives[1].engine)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("join_from_rows", [1, 50_000], ids=["joined in tasks", "joined here"])
 def test_numbers_that_tasks_give_are_those_of_no_other_result(tmp_path: Path, join_from_rows: int) -> None:
     with declared(eddyline.open(tmp_path / "home", results_per_query=10_000)) as engine:

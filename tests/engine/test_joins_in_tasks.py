@@ -69,6 +69,7 @@ def lived(engine: eddyline.Engine, n_rounds: int = 40) -> dict[str, list[tuple]]
 MINUTE = datetime.timedelta(minutes=1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_pieces", [1, 3])
 @pytest.mark.parametrize("join_from_rows", [1, 50_000], ids=["joined in tasks", "joined here"])
 def test_joins_find_the_same_in_tasks_as_here(tmp_path: Path, n_pieces: int, join_from_rows: int) -> None:

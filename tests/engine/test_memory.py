@@ -19,6 +19,8 @@ from eddyline.errors import ClosedError, MemoryLimitError, PropertyError
 from eddyline.events import MemoryRanOut
 from tests.server.served import in_process
 
+pytestmark = pytest.mark.thorough
+
 SPARE = 20 << 20
 
 
@@ -144,7 +146,6 @@ with eddyline.open(sys.argv[1], memory="1000 GB") as engine:
 """
 
 
-@pytest.mark.thorough
 def test_a_process_that_gets_no_more_memory_undoes_the_round_and_goes_on(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OUT_OF_MEMORY, str(tmp_path / "home")]
     one_thread = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -189,7 +190,6 @@ with eddyline.open(sys.argv[1], memory="1000 GB") as engine:
 """
 
 
-@pytest.mark.thorough
 def test_a_process_that_gets_no_more_memory_after_the_commit_has_done_the_round(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OUT_OF_MEMORY_AFTERWARDS, str(tmp_path / "home")]
     one_thread = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

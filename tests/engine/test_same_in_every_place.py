@@ -14,6 +14,8 @@ import pytest
 import eddyline
 from tests.on_workers import through_tasks
 
+pytestmark = pytest.mark.thorough
+
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
 TIME = pa.timestamp("us", "UTC")

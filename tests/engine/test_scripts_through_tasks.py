@@ -8,6 +8,8 @@ from eddyline.scripts import run_file
 from tests.on_workers import opener
 from tests.test_streams import SCRIPTS, functions_of_the_scripts  # noqa: F401
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(path, tmp_path):

@@ -292,6 +292,7 @@ def test_somebody_sees_filters_their_own_queries_need_and_where_others_stand():
 # --------------------------------------------------------------------------------------------- while rounds run
 
 
+@pytest.mark.thorough
 def test_explaining_while_rounds_run_and_queries_come_and_go_never_fails(engine):
     """What a router says of itself is taken between two batches."""
     engine.query(f"SELECT id FROM words WHERE {A} AND {B}", name="ab")

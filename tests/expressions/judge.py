@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -195,12 +195,13 @@ def spark_outcomes(
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     try:
-        refused = _refusals(spark, expressions, doubtful)
-        accepted = [e for e in expressions if e not in refused]
+        types, refused = _analysed(spark, expressions, doubtful)
+        accepted = list(types)
         outcomes = {e: Outcome(refusal=why) for e, why in refused.items()}
         for start in range(0, len(accepted), PER_SELECT):
             chunk = accepted[start : start + PER_SELECT]
-            outcomes |= dict(zip(chunk, _judged(spark, len(rows), chunk), strict=True))
+            judged = _judged(spark, len(rows), {e: types[e] for e in chunk})
+            outcomes |= dict(zip(chunk, judged, strict=True))
         return [outcomes[e] for e in expressions]
     finally:
         spark.catalog.dropTempView("edge")
@@ -209,40 +210,51 @@ def spark_outcomes(
             spark.conf.unset(name)
 
 
-def _refusals(spark: SparkSession, expressions: Sequence[str], doubtful: Collection[str]) -> dict[str, str]:
-    """The expressions Spark does not accept, and why. The doubtful are asked alone, the others all at once, then by halves."""
+def _analysed(
+    spark: SparkSession, expressions: Sequence[str], doubtful: Collection[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The types of the expressions that Spark accepts, and why it does not accept the others.
+
+    The doubtful are asked alone, the others all at once, then by halves.
+    """
+    types: dict[str, str] = {}
     refused: dict[str, str] = {}
     for group in [*[[e] for e in doubtful], [e for e in expressions if e not in doubtful]]:
-        refused |= _refused_of(spark, group)
-    return refused
+        _analyse(spark, group, types, refused)
+    return types, refused
 
 
-def _refused_of(spark: SparkSession, expressions: Sequence[str]) -> dict[str, str]:
+def _analyse(
+    spark: SparkSession, expressions: Sequence[str], types: dict[str, str], refused: dict[str, str]
+) -> None:
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.logger import PySparkLogger
 
     if not expressions:
-        return {}
+        return
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # prints Java's stack for every refusal
     was_disabled, logger.disabled = logger.disabled, True
     try:
-        spark.sql(_select(expressions)).schema  # noqa: B018  (asking for it analyses the query)
+        fields = spark.sql(_select(expressions)).schema.fields[1:]
     except (AnalysisException, ParseException) as error:
         if len(expressions) == 1:
-            return {expressions[0]: str(error)}
+            refused[expressions[0]] = str(error)
+            return
         half = len(expressions) // 2
-        return _refused_of(spark, expressions[:half]) | _refused_of(spark, expressions[half:])
+        _analyse(spark, expressions[:half], types, refused)
+        _analyse(spark, expressions[half:], types, refused)
+        return
     finally:
         logger.disabled = was_disabled
-    return {}
+    types |= {e: field.dataType.simpleString() for e, field in zip(expressions, fields, strict=True)}
 
 
-def _judged(spark: SparkSession, n_rows: int, expressions: Sequence[str]) -> list[Outcome]:
-    types = [f.dataType.simpleString() for f in spark.sql(_select(expressions)).schema.fields[1:]]
-    bad = _bad_rows(spark, n_rows, expressions)
+def _judged(spark: SparkSession, n_rows: int, types: Mapping[str, str]) -> list[Outcome]:
+    """What Spark computes, by expression; their types are known."""
+    bad = _bad_rows(spark, n_rows, list(types))
     shown = [
         f"CASE WHEN row IN ({', '.join(map(str, rows))}) THEN NULL ELSE ({e}) END" if rows else e
-        for e, rows in zip(expressions, bad, strict=True)
+        for e, rows in zip(types, bad, strict=True)
     ]
     # Where every row is bad there is nothing to compute, and Spark may fail before it comes to a row.
     values = _rows(spark, [e for e, rows in zip(shown, bad, strict=True) if len(rows) < n_rows], n_rows)
@@ -254,7 +266,7 @@ def _judged(spark: SparkSession, n_rows: int, expressions: Sequence[str]) -> lis
             python_values(next(computed)) if len(rows) < n_rows else [None] * n_rows,
             dict.fromkeys(rows, ""),
         )
-        for t, rows in zip(types, bad, strict=True)
+        for t, rows in zip(types.values(), bad, strict=True)
     ]
 
 

@@ -13,6 +13,8 @@ from eddyline.expressions.lowerings import searching
 from eddyline.model import Call, Column, Literal, UserCall
 from tests.scalars import scalar
 
+pytestmark = pytest.mark.thorough
+
 LONG = "a" * 1_000_000
 MEGABYTES = ", ".join(["s"] * 20)
 

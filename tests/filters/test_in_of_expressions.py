@@ -52,6 +52,7 @@ def test_an_option_that_is_equal_or_null_decides_whatever_becomes_of_the_others(
     assert found[ROWS.index({"a": 1, "b": 0, "t": "no number"})] == verdict
 
 
+@pytest.mark.thorough
 @settings(max_examples=30)
 @given(st.sampled_from(VALUES), OPTIONS, st.booleans(), st.sampled_from([None, 1]))
 def test_they_decide_as_their_comparisons_do(

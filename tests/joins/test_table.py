@@ -418,6 +418,7 @@ def few_codes(request, monkeypatch):
         monkeypatch.setattr(look_ups_module, "codes_of", colliding)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("has_history", "n_examples"),
     [(False, 25), (True, 25), pytest.param(True, 200, marks=pytest.mark.thorough)],

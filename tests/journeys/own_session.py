@@ -24,6 +24,8 @@ for name, value in {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "1",
+    # Spark tidies state up every minute, and prints an error if the session ends meanwhile: not in a run of seconds or minutes.
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1h",
     "spark.sql.warehouse.dir": str(folder / "warehouse"),
     "spark.ui.enabled": "false",
 }.items():

@@ -19,6 +19,7 @@ import pytest
 
 from eddyline.spark import local_confs
 from eddyline.spark.confs import with_retries
+from tests.conftest import QUICK_JAVA
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 400  # of a whole program, on a loaded machine
@@ -157,7 +158,7 @@ def is_running(pid: int) -> bool:
 @pytest.mark.spark
 def test_a_session_starts_without_java_runs_python_ends_and_starts_again(environ, tmp_path):
     out = ran(
-        environ,
+        {**environ, "SPARK_SUBMIT_OPTS": QUICK_JAVA},
         """
         handler = signal.getsignal(signal.SIGINT)
         waits = []

@@ -79,6 +79,7 @@ def test_a_chain_of_operators_is_nested_too() -> None:
     assert error.value.problem == "the expression is nested deeper than 200 levels"
 
 
+@pytest.mark.thorough
 def test_a_thousand_predicates_are_read_and_one_more_is_refused() -> None:
     def many(n: int, word: str) -> str:
         return f"SELECT a FROM s WHERE {f' {word} '.join(f'a != {k}' for k in range(n))}"

@@ -15,6 +15,8 @@ from tests.server.browser.people import Person, Served, Watch, chromium, new_con
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 ARGUMENTS += ["--disable-background-networking", "--disable-component-update"]
+# Pages live for seconds: no process in reserve for each of them, and no code compiled to run for long.
+ARGUMENTS += ["--disable-site-isolation-trials", "--renderer-process-limit=1", "--js-flags=--no-opt"]
 
 
 @pytest.fixture(scope="module")
