@@ -110,6 +110,32 @@ def fill(home: Path) -> None:
         engine.rounds.run_round({}, positions={"folder:in": {"file": "b.json", "row": 7}})
         assert engine.rounds.durable is not None
         engine.rounds.durable.rounds.cursors.set("mail", 2, 1)
+        fill_relations(engine)
+
+
+def fill_relations(engine: eddyline.Engine) -> None:
+    """Tables, joins, views and their readers, an alert over a table."""
+    engine.stream("quotes", "venue STRING, bid DOUBLE", key="venue")
+    engine.stream("orders", "venue STRING, amount DOUBLE, ts TIMESTAMP", time="ts", window="1 hour")
+    engine.query("SELECT venue, bid FROM quotes WHERE bid > 10", name="high bids")
+    engine.query("SELECT venue, bid FROM quotes WHERE bid > 20", name="bid alert", message="{venue}: {bid}")
+    engine.query("SELECT venue, amount, ts FROM orders WHERE amount >= 100", name="large")
+    engine.query("SELECT l.venue, q.bid FROM large l JOIN quotes q ON l.venue = q.venue", name="matched")
+    engine.query("SELECT venue FROM `high bids` WHERE venue <> 'Y'", name="read")
+    engine.query(
+        "SELECT a.venue, b.amount FROM orders a JOIN orders b ON a.venue = b.venue AND a.amount < b.amount "
+        "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 MINUTES",
+        name="rising",
+    )
+    engine.query(
+        "SELECT amount FROM (SELECT venue, amount FROM orders WHERE amount > 50) o "
+        "WHERE EXISTS (SELECT 1 FROM quotes q WHERE q.venue = o.venue)",
+        name="quoted",
+    )
+    engine.push("quotes", [("X", 11.0), ("Y", 25.0), ("Z", 5.0)])
+    engine.push("orders", [("X", 60.0, "2024-05-01 00:00:10"), ("X", 120.0, "2024-05-01 00:00:12")])
+    engine.push("quotes", [("X", 22.0), ("Y", 1.0)])
+    engine.push("orders", [("X", 130.0, "2024-05-01 00:00:20"), ("N", 500.0, "2024-05-01 00:00:21")])
 
 
 def facts(engine: eddyline.Engine) -> dict[str, Any]:
