@@ -130,8 +130,8 @@ ALTER TABLE files ADD COLUMN first_row INTEGER NOT NULL DEFAULT 0;
 # `n_rows` of an open alert over tables is from now on the number of rows of its key. So far it counted rows that appeared and
 # none that left: 0 says that the number is not known (delivery/alerts.py).
 _TABLE_ALERTS = """
-CREATE TEMP TABLE shapes_of_tables AS SELECT id FROM shapes WHERE NOT EXISTS (
-    SELECT 1 FROM json_each(shapes.body, '$.inputs') AS input WHERE NOT EXISTS (
+CREATE TEMP TABLE shapes_of_tables AS SELECT id FROM shapes WHERE json_valid(body) AND NOT EXISTS (
+    SELECT 1 FROM json_each(iif(json_valid(shapes.body), shapes.body, '{}'), '$.inputs') AS input WHERE NOT EXISTS (
         SELECT 1 FROM streams WHERE lower(streams.name) = lower(json_extract(input.value, '$[1]'))
             AND version_to IS NULL AND json_array_length(definition, '$.key') > 0));
 UPDATE alerts SET n_rows = 0 WHERE state <> 'cooling' AND (
