@@ -226,6 +226,32 @@ async def read(stream, n: int) -> list[str]:
     return found
 
 
+def test_a_stream_that_falls_behind_before_it_wakes_goes_on(home):
+    """The hub takes it in and hands it a round that is too large for it, before the stream itself has a turn."""
+    hub = hub_of(home.engine)
+
+    async def listen() -> list[str]:
+        sub = subscription(limit=1, ids=frozenset({1}))
+        joined = sub.joined
+
+        def joined_and_full(at) -> None:
+            sub.joined = joined
+            joined(at)
+            sub.push([(at, b""), (at, b"")])
+
+        sub.joined = joined_and_full
+        stream = hub.stream(sub)
+        try:
+            return await asyncio.wait_for(read(stream, 1), 30)
+        finally:
+            await stream.aclose()
+
+    try:
+        assert asyncio.run(listen()) == ["1-1-1"]
+    finally:
+        hub.close()
+
+
 @pytest.mark.parametrize("in_memory", [False, True], ids=["home", "memory"])
 @pytest.mark.parametrize("policy", live.POLICIES)
 def test_a_full_queue_follows_its_policy(tmp_path, policy, in_memory):

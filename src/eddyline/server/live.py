@@ -73,7 +73,8 @@ class EventSubscription:
         self.loop = asyncio.get_running_loop()
         self.queue: deque[Frame] = deque()
         self.n_lost = 0
-        self.is_behind = True  # until the hub has taken it in
+        self.is_joining = False  # the hub has yet to take it in
+        self.is_behind = True  # from when the queue was full until the hub takes it in again
         self.is_over = False
         self.joined_at: Place | None = None
         self.is_allowed: Callable[[], bool] = lambda: True
@@ -88,7 +89,7 @@ class EventSubscription:
     def joined(self, at: Place) -> None:
         """The hub hands it everything after this place from now on."""
         self.joined_at = at
-        self.is_behind = False
+        self.is_joining = self.is_behind = False
         self._changed.set()
 
     def push(self, frames: Sequence[Frame]) -> None:
@@ -176,7 +177,7 @@ class Hub:
                     yield loss
             while self._goes_on(sub):
                 self._join(sub)
-                while sub.is_behind and self._goes_on(sub):
+                while sub.is_joining and self._goes_on(sub):  # it may be behind again as soon as it has joined
                     if not await sub.change(KEEP_ALIVE_S):
                         yield b": waiting\n\n"
                 async for events in self._catch_up(sub):
@@ -219,6 +220,7 @@ class Hub:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     def _join(self, sub: EventSubscription) -> None:
+        sub.is_joining = True
         with self._guard:
             self._joining.append(sub)
         self._wake.set()
