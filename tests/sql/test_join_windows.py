@@ -90,10 +90,6 @@ def pointed(error: SqlError) -> str:
             "SELECT t.sym FROM trades t LEFT JOIN quotes q ON t.sym = q.sym",
             {"quotes": "table", "trades": "current"},
         ),
-        (
-            "SELECT w.sym FROM watches w LEFT JOIN quotes q ON w.sym = q.sym",
-            {"watches": "table", "quotes": "table"},
-        ),
     ],
 )
 def test_what_becomes_of_the_rows_of_each_input(text: str, expected: dict[str, str]) -> None:

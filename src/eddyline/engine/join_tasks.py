@@ -48,9 +48,6 @@ class JoinedInputs:
     columns: tuple[str, ...]
     inputs: tuple[tuple[OperatorInput, InputFilters | None], ...]
 
-    def names(self) -> list[str]:
-        return [name for _, filters in self.inputs if filters is not None for name in filters.plan.names()]
-
 
 class HandedOnRows(StatelessOperator):
     """The joins in a task: an operator that takes the rows its inputs want, for the place that joins them."""

@@ -62,11 +62,20 @@ class Standing:
 
 
 class PlanFiles:
-    """The files of one stream, written as versions come. `pack` makes bytes of functions, for another process."""
+    """The files of one stream, written as versions come.
 
-    def __init__(self, store: Store, pack: Callable[[Sequence[UserFunction]], bytes]) -> None:
+    `pack` makes bytes of functions, for another process; `keep` is given the files that are needed from now on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        pack: Callable[[Sequence[UserFunction]], bytes],
+        keep: Callable[[Sequence[str]], None],
+    ) -> None:
         self._store = store
         self._pack = pack
+        self._keep = keep
         self._base: tuple[StreamPlan, StoredFile] | None = None
         self._index: tuple[IndexPart, int, StoredFile] | None = None  # its version, its file
         self._last: tuple[StreamPlan, Stream, tuple[IndexPart, ...], PlanNames] | None = None
@@ -93,6 +102,7 @@ class PlanFiles:
         base, overlay = self._write_plan(standing)
         names = PlanNames(base, overlay, *self._write_index(plan, parts))
         self._last = plan, stream, parts, names
+        self._keep(names.names())
         return names
 
     def _write_plan(self, standing: Standing) -> tuple[StoredFile, StoredFile]:

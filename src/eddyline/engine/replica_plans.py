@@ -6,6 +6,7 @@ tables alone stay with the driver.
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, BinaryIO
@@ -36,7 +37,7 @@ class ReplicaPlans:
     def __init__(self, rounds: RoundEngine, pack: Callable[[Sequence[UserFunction]], bytes]) -> None:
         self._rounds = rounds
         self._pack = pack
-        self._files: dict[str, PlanFiles] = {}  # by signature
+        self._files: dict[str, tuple[frozenset[str], PlanFiles]] = {}  # by signature, with its streams
         self._streams: dict[str, Stream] = {}  # what stands for a signature where a stream is expected
         self._last: dict[frozenset[str], tuple[tuple[Any, ...], StoredFile]] = {}  # by group of streams
 
@@ -56,6 +57,7 @@ class ReplicaPlans:
             and flow.views.leaves_to_workers(each.signature)
             and group & {name.lower() for name in each.signature.streams}
         ]
+        self._release_dropped(flow, group)
         names = {each.name: self._filters(flow, each) for each in mine}
         known, last = (flow.joins, names), self._last.get(group)
         if last is None or last[0][0] is not known[0] or last[0][1] != known[1]:
@@ -79,9 +81,17 @@ class ReplicaPlans:
             del self._last[changed]  # no round of it is worked on: this one has the turn of its streams
             durable.release(_whose(changed))
         self._last[group] = last
-        used = [last[1].name, *(name for each in names.values() for name in each.names())]
-        durable.keep(_whose(group), used)
+        durable.keep(_whose(group), [last[1].name])
         return last[1], frozenset(names)
+
+    def _release_dropped(self, flow: PlannedFlow, group: frozenset[str]) -> None:
+        """Let go of what was written for signatures of a group that have no queries any more."""
+        assert self._rounds.durable is not None
+        for name in self._files.keys() - flow.plans.keys():
+            streams, _ = self._files[name]
+            if streams & group:  # of others, rounds that were planned earlier may be worked on
+                del self._files[name], self._streams[name]
+                self._rounds.durable.release(_filters_of(name))
 
     def _filters(self, flow: PlannedFlow, each: SignaturePlan) -> PlanNames:
         rounds = self._rounds
@@ -89,9 +99,11 @@ class ReplicaPlans:
         plan = flow.plans[each.name]
         sample = _no_rows(flow, each)
         parts = rounds.flow.filters(each.name.lower()).prepare(plan.with_bodies, sample, 0)
-        files = self._files.get(each.name)
-        if files is None:
-            files = self._files[each.name] = PlanFiles(rounds.durable.store, self._pack)
+        if each.name not in self._files:
+            keep = functools.partial(rounds.durable.keep, _filters_of(each.name))
+            files = PlanFiles(rounds.durable.store, self._pack, keep)
+            self._files[each.name] = frozenset(map(str.lower, each.signature.streams)), files
+        _, files = self._files[each.name]
         with rounds.lock:
             generations = rounds.catalog.later_generations(each.name)
         stream = self._streams.setdefault(each.name, Stream(each.name, sample.rows.schema))
@@ -100,6 +112,10 @@ class ReplicaPlans:
 
 def _whose(group: frozenset[str]) -> str:
     return f"{JOIN_PLAN} of {', '.join(sorted(group))}"
+
+
+def _filters_of(signature: str) -> str:
+    return f"{JOIN_PLAN}, filters of {signature}"
 
 
 def _no_rows(flow: PlannedFlow, each: SignaturePlan) -> TupleBatch:

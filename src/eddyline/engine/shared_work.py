@@ -14,8 +14,10 @@ What tasks wrote for a round that does not commit is removed, or, after a crash,
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
@@ -63,7 +65,8 @@ class SharedRounds:
         self._durable = rounds.durable
         self._run = run
         self._pack = pack
-        self._plans: dict[str, PlanFiles] = {}
+        self._plans: dict[str, PlanFiles] = {}  # by stream
+        self._input_plans: dict[str, dict[str, PlanFiles]] = {}  # what joins ask: by stream, then by plan
         self._sizes: dict[str, TaskSize] = {}  # by stream
         self._replicas = ReplicaPlans(rounds, pack)
         if choices is not None:
@@ -163,13 +166,10 @@ class SharedRounds:
             sample = rounds.sample(name)
         stage = rounds.flow.filters(name)
         parts = stage.prepare(plan.with_bodies, sample, 0)
-        files = self._plans.get(name)
-        if files is None:
-            files = self._plans[name] = PlanFiles(self._durable.store, self._pack)
-        names = files.write(stream, plan, parts, generations, rounds.functions)
-        self._durable.keep(name, names.names())
+        if name not in self._plans:
+            self._plans[name] = self._plan_files(name)
+        names = self._plans[name].write(stream, plan, parts, generations, rounds.functions)
         joins = self._joined_inputs(planned, name, sample)
-        self._durable.keep(f"{name}, joins", () if joins is None else joins.names())
         size = self._sizes.setdefault(name, TaskSize(planned.choices))
         groups = by_bytes(offered.references, size.nbytes, planned.choices.most_tasks)
         routing = stage.router.routing()
@@ -198,8 +198,11 @@ class SharedRounds:
     def _joined_inputs(self, planned: Planned, name: str, sample: TupleBatch) -> JoinedInputs | None:
         """What joins want of a stream, None if it is in none."""
         if planned.flow is None or name not in planned.flow.joins.inputs:
+            self._release_inputs(name, frozenset())
             return None
         flow, stream = self._rounds.flow, planned.streams[name]
+        known = self._input_plans.setdefault(name, {})
+        used: set[str] = set()
         columns: set[str] = set()
         inputs: list[tuple[OperatorInput, InputFilters | None]] = []
         for each in planned.flow.joins.signatures:
@@ -209,15 +212,26 @@ class SharedRounds:
                 if found is not None:
                     plan, stage = found
                     parts = stage.prepare(plan.with_bodies, sample, 0)
-                    files = self._plans.get(plan.stream)
-                    if files is None:
-                        files = self._plans[plan.stream] = PlanFiles(self._durable.store, self._pack)
-                    nothing = np.empty(0, np.int32)
-                    names = files.write(stream, plan, parts, (nothing, nothing), self._rounds.functions)
+                    used.add(plan.stream)
+                    if plan.stream not in known:
+                        known[plan.stream] = self._plan_files(plan.stream)
+                    none = np.empty(0, np.int32), np.empty(0, np.int32)
+                    names = known[plan.stream].write(stream, plan, parts, none, self._rounds.functions)
                     filters = InputFilters(names, stage.router.routing())
                 inputs.append(((each.name, place), filters))
+        self._release_inputs(name, used)
         ordered = tuple(field for field in stream.schema.names if field in columns)
         return JoinedInputs(ordered, tuple(inputs))
+
+    def _release_inputs(self, stream: str, used: AbstractSet[str]) -> None:
+        """Let go of plans by which no join asks for rows of a stream any more."""
+        known = self._input_plans.get(stream, {})
+        for plan in known.keys() - used:
+            del known[plan]
+            self._durable.release(plan)
+
+    def _plan_files(self, plan: str) -> PlanFiles:
+        return PlanFiles(self._durable.store, self._pack, functools.partial(self._durable.keep, plan))
 
     def _join(self, planned: Planned, work: TaskOutcomes) -> None:
         """Let workers join the rows of a round, if these are many."""

@@ -177,7 +177,7 @@ class Hub:
                     yield loss
             while self._goes_on(sub):
                 self._join(sub)
-                while sub.is_joining and self._goes_on(sub):  # it may be behind again as soon as it has joined
+                while sub.is_joining and self._goes_on(sub):  # it may soon be behind again
                     if not await sub.change(KEEP_ALIVE_S):
                         yield b": waiting\n\n"
                 async for events in self._catch_up(sub):
