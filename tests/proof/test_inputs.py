@@ -8,7 +8,7 @@ from eddyline.errors import ProofError
 from eddyline.proof.inputs import inputs_in, table_edits
 from eddyline.proof.words import edited_text
 
-STREAMS = ("trades", "news", "Odd Name")
+STREAMS = ("trades", "news", "Odd Name", "ann.fast", "bob.so so")
 
 
 def named(text: str) -> list[tuple[str, str]]:
@@ -45,10 +45,24 @@ def named(text: str) -> list[tuple[str, str]]:
             "SELECT 1 FROM trades t WHERE EXISTS (SELECT extract(YEAR FROM m.ts), 2 FROM news m WHERE t.a = m.a)",
             [("trades", "t"), ("news", "m")],
         ),
+        (
+            "SELECT 1 FROM ann.fast f, `bob`.`so so` WHERE f.a = 1",
+            [("ann.fast", "f"), ("bob.so so", "bob.so so")],
+        ),
+        (
+            "SELECT 1 FROM (WITH news AS (SELECT a FROM trades) SELECT a FROM news) x JOIN news n ON x.a = n.a",
+            [("trades", "trades"), ("news", "n")],
+        ),
     ],
 )
 def test_every_input_is_found_with_what_the_text_calls_it(text, found):
     assert named(text) == found
+
+
+def test_the_window_of_an_input_and_the_place_of_its_name_are_known():
+    text = "SELECT 1 FROM recent(ann.fast, INTERVAL 5 MINUTES) f JOIN recent(news, (5)) ON f.a = news.a"
+    found = [(text[e.name_start : e.name_end], e.window, e.alias) for e in inputs_in(text, STREAMS)]
+    assert found == [("ann.fast", "INTERVAL 5 MINUTES", "f"), ("news", "(5)", "news")]
 
 
 def test_inputs_give_way_to_tables_and_all_else_stays():

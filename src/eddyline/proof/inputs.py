@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eddyline.errors import ProofError
 from eddyline.proof.words import Edit, SqlWord, words_of
@@ -26,12 +26,31 @@ _NO_ALIAS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WrittenInput:
-    """An input: the stream and its name in the text, from `start` to `end`."""
+    """An input: the relation and its name in the text, from `start` to `end`."""
 
     stream: str
     alias: str
     start: int
     end: int
+    name_start: int  # the relation alone, without recent(…) and alias
+    name_end: int
+    window: str = ""  # of recent(stream, …)
+
+
+@dataclass(frozen=True, slots=True)
+class CteReads:
+    """How often a query of WITH is read."""
+
+    name: str
+    n_reads: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenInputs:
+    """The inputs of a text in order, also those of queries inside it, and its queries of WITH."""
+
+    inputs: tuple[WrittenInput, ...]
+    ctes: tuple[CteReads, ...]
 
 
 @dataclass(slots=True)
@@ -41,17 +60,30 @@ class _Part:
     is_query: bool = False
     is_from: bool = False  # in the clause that names inputs
     cte: str = ""  # what WITH calls it
+    n_reads: dict[str, int] = field(default_factory=dict)  # of each query of its own WITH
 
 
-def inputs_in(text: str, streams: Collection[str]) -> list[WrittenInput]:
+def inputs_in(text: str, streams: Collection[str]) -> tuple[WrittenInput, ...]:
     """The inputs of a text over these streams, in order, also those of queries inside it.
 
     Raises ProofError if the text has anything else there, or a query of WITH that is not read once.
     """
+    found = written_inputs(text, streams)
+    for cte in found.ctes:
+        if cte.n_reads != 1:
+            raise ProofError(
+                f"{cte.name}, a query of WITH, is read {cte.n_reads} times; a judge is given the rows of one reading",
+                text=text,
+            )
+    return found.inputs
+
+
+def written_inputs(text: str, streams: Collection[str]) -> WrittenInputs:
+    """The same, however often queries of WITH are read."""
     words = words_of(text)
     known = {name.lower() for name in streams}
     found: list[WrittenInput] = []
-    reads: dict[str, int] = {}  # of each query of WITH
+    ctes: list[CteReads] = []
     parts = [_Part()]
     at = 0
     while at < len(words):
@@ -61,8 +93,9 @@ def inputs_in(text: str, streams: Collection[str]) -> list[WrittenInput]:
             parts.append(_Part(cte=_cte_name(words, at - 1)))
         elif word.says(")", "]") and len(parts) > 1:
             ended = parts.pop()
+            ctes += _reads(ended)
             if ended.is_query and ended.cte:
-                reads[ended.cte] = 0
+                parts[-1].n_reads[ended.cte] = 0
         elif word.says("SELECT", "WITH"):
             part.is_query, part.is_from = True, False
         elif part.is_query and word.says(*_ENDS):
@@ -73,18 +106,26 @@ def inputs_in(text: str, streams: Collection[str]) -> list[WrittenInput]:
             continue
         if at < len(words) and words[at].says("("):
             continue
-        if at < len(words) and words[at].is_name and words[at].name.lower() in reads:
-            reads[words[at].name.lower()] += 1
+        around = _around(parts, words, at)
+        if around is not None:
+            around.n_reads[words[at].name.lower()] += 1
         else:
             entry, at = _input(words, at, known, text)
             found.append(entry)
-    for name, n_reads in reads.items():
-        if n_reads != 1:
-            raise ProofError(
-                f"{name}, a query of WITH, is read {n_reads} times; a judge is given the rows of one reading",
-                text=text,
-            )
-    return found
+    return WrittenInputs(tuple(found), (*ctes, *_reads(parts[0])))
+
+
+def _around(parts: Sequence[_Part], words: Sequence[SqlWord], at: int) -> _Part | None:
+    """The part whose WITH has the query that this word names; None: it names no such query."""
+    if at >= len(words) or not words[at].is_name:
+        return None
+    is_dotted = at + 1 < len(words) and words[at + 1].says(".")
+    name = words[at].name.lower()
+    return None if is_dotted else next((part for part in reversed(parts) if name in part.n_reads), None)
+
+
+def _reads(part: _Part) -> list[CteReads]:
+    return [CteReads(name, n_reads) for name, n_reads in part.n_reads.items()]
 
 
 def _cte_name(words: Sequence[SqlWord], opening: int) -> str:
@@ -104,33 +145,53 @@ def _input(words: Sequence[SqlWord], at: int, known: Collection[str], text: str)
     if at >= len(words):
         raise ProofError("this text reads something else than streams", text=text)
     first = words[at]
-    if first.says("STREAM") and _names(words, at + 1, known):
+    if first.says("STREAM") and _relation(words, at + 1, known) is not None:
         at += 1
     is_recent = words[at].says("RECENT") and at + 1 < len(words) and words[at + 1].says("(")
     name_at = at + 2 if is_recent else at
-    if not _names(words, name_at, known):
+    named = _relation(words, name_at, known)
+    if named is None:
         raise ProofError("this text reads something else than streams", text=text)
-    stream, last = words[name_at].name, name_at
+    stream, last = named
+    name_end, window = words[last].end, ""
     if is_recent:
-        while last < len(words) and not words[last].says(")"):
-            last += 1
+        closing = _closing(words, at + 1)
+        window = text[words[min(last + 1, closing)].end : words[closing].start].strip()
+        last = closing
     alias, after = stream, last + 1
     has_as = after < len(words) and words[after].says("AS")
     after += has_as
     if after < len(words) and words[after].is_name and not _starts_clause(words[after]):
         alias, last, after = words[after].name, after, after + 1
-    return WrittenInput(stream, alias, first.start, words[last].end), after
+    place = first.start, words[last].end, words[name_at].start, name_end
+    return WrittenInput(stream, alias, *place, window), after
 
 
-def _names(words: Sequence[SqlWord], at: int, known: Collection[str]) -> bool:
-    return at < len(words) and words[at].is_name and words[at].name.lower() in known
+def _relation(words: Sequence[SqlWord], at: int, known: Collection[str]) -> tuple[str, int] | None:
+    """The relation that is named here, if it is known, and the place of its last word: names may have dots."""
+    if at >= len(words) or not words[at].is_name:
+        return None
+    name = words[at].name
+    while at + 2 < len(words) and words[at + 1].says(".") and words[at + 2].is_name:
+        name, at = f"{name}.{words[at + 2].name}", at + 2
+    return (name, at) if name.lower() in known else None
+
+
+def _closing(words: Sequence[SqlWord], opening: int) -> int:
+    """The place of the parenthesis that ends what this one begins; of the last word if there is none."""
+    depth = 0
+    for at in range(opening, len(words)):
+        depth += words[at].says("(") - words[at].says(")")
+        if depth == 0:
+            return at
+    return len(words) - 1
 
 
 def _starts_clause(word: SqlWord) -> bool:
     return word.kind == "word" and word.text.upper() in _NO_ALIAS
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
 
@@ -146,7 +207,7 @@ def table_edits(text: str, streams: Collection[str], tables: Sequence[str]) -> l
             f"this text reads {len(inputs)} streams, and the result is made of {len(tables)} rows", text=text
         )
     edits = [
-        Edit(entry.start, entry.end, f"`{table}` AS {_quoted(entry.alias)}")
+        Edit(entry.start, entry.end, f"`{table}` AS {quoted(entry.alias)}")
         for entry, table in zip(inputs, tables, strict=True)
     ]
     words = words_of(text)
