@@ -84,7 +84,6 @@ from eddyline.explain import (
     has_filters,
     join_facts,
     partitions_of,
-    refuse_views,
     try_record,
 )
 from eddyline.filters import Trial
@@ -93,7 +92,7 @@ from eddyline.model import DeadLetter, Message, Stream
 from eddyline.notebook import html_table
 from eddyline.pipeline import RunLimits, share_of
 from eddyline.proof import AuditCounters, Proof
-from eddyline.receipts import Audit, Receipt, prove, receipt
+from eddyline.receipts import Audit, Receipt, prove, receipt, record_written_out
 from eddyline.routing import AUTO, POLICIES, RoutingOptions
 from eddyline.rules import Registrar, find_query
 from eddyline.runtime import (
@@ -665,7 +664,7 @@ class Engine:
         with self.rounds.lock:
             self.rounds.check_open()
             record, _ = self.registrar.trial(text, params, properties)
-            refuse_views(self.rounds, record.shape, "a trial")
+            record = record_written_out(self.rounds, record)
         return try_record(self.rounds, record, last=last, n_samples=samples, timeout_s=timeout)
 
     def explain_index(self) -> IndexExplanation:

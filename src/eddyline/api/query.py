@@ -18,11 +18,12 @@ from eddyline.delivery import Result, Results
 from eddyline.documents import as_pandas, as_polars
 from eddyline.engine import RoundEngine
 from eddyline.errors import EddylineError, PropertyError, SchemaError
-from eddyline.explain import Explanation, condition_texts, explain, refuse_views, why_join, why_not_join
+from eddyline.explain import Explanation, condition_texts, explain, why_join, why_not_join
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
 from eddyline.model import AtomKind, QueryState, Round, iso_time
 from eddyline.notebook import html_table
+from eddyline.receipts import record_written_out
 from eddyline.rules import output_warnings
 from eddyline.runtime import Subscription, WhenFull, call_each
 from eddyline.sources import ingest
@@ -77,22 +78,7 @@ class Query:
     @property
     def warnings(self) -> list[str]:
         """What is probably not meant, such as a query that can never match."""
-        record = self._record()
-        if record.state is QueryState.SUSPENDED:  # it may be so because its constants cannot be computed
-            return []
-        frame = Frame(1, {}, list(record.constants), self._rounds.context())
-        for clause in record.shape.condition.clauses:
-            if all(a.kind is AtomKind.CONSTANT and not is_volatile(a.condition) for a in clause.atoms):
-                truths = [frame.array(evaluate(atom.condition, frame))[0].as_py() for atom in clause.atoms]
-                if not any(truth is True for truth in truths):
-                    return ["this query can never match: a condition on constants alone is not true"]
-        for never in record.shape.condition.never:
-            if frame.array(evaluate(never, frame))[0].as_py() is True:
-                return ["this query can never match: its conditions contradict each other"]
-        if not record.shape.condition.clauses and record.shape.join is None:
-            return ["this query matches every row"]
-        with self._rounds.lock:
-            return list(output_warnings(self._rounds, record.shape, record.constants))
+        return _warnings_of(self._rounds, self._record())
 
     @property
     def n_results(self) -> int:
@@ -242,19 +228,17 @@ class Query:
         A join is asked about one row of each input, by its alias: {"t": {"price": 9.5}, "n": {…}}, or about one of its results.
         """
         with self._rounds.lock:
-            record = self._record()
-            refuse_views(self._rounds, record.shape, "why")
-            if record.shape.join is not None and isinstance(row, Result):
-                row = {each["alias"]: each["row"] or {} for each in self._engine.receipt(row)["rows"]}
+            record = record_written_out(self._rounds, self._record())
+            if isinstance(row, Result) and (record.shape.join is not None or record.view_texts):
+                row = rows_of_receipt(record, self._engine.receipt(row))
             found = why_of(self._rounds, record, row)
-            return replace(found, notes=(*_sees_no_rows(record), *found.notes))
+            return replace(found, notes=(*_sees_no_rows(self._rounds, record), *found.notes))
 
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest."""
         with self._rounds.lock:
-            record = self._record()
-            refuse_views(self._rounds, record.shape, "why_not")
-            notes = [*self.warnings, *_sees_no_rows(record)]
+            record = record_written_out(self._rounds, self._record())
+            notes = [*_warnings_of(self._rounds, record), *_sees_no_rows(self._rounds, record)]
             since = f"version {record.version_from}, {iso_time(record.registered_us, timespec='seconds')}"
             if record.shape.join is not None:
                 return why_not_join(self._rounds, record, last, since, notes)
@@ -287,13 +271,51 @@ class Query:
             return self._rounds.catalog.record(self.id)
 
 
-def _sees_no_rows(record: QueryRecord) -> list[str]:
-    """A note, where the engine or its owner has stopped the query."""
+def _warnings_of(rounds: RoundEngine, record: QueryRecord) -> list[str]:
+    if record.state is QueryState.SUSPENDED:  # it may be so because its constants cannot be computed
+        return []
+    frame = Frame(1, {}, list(record.constants), rounds.context())
+    for clause in record.shape.condition.clauses:
+        if all(a.kind is AtomKind.CONSTANT and not is_volatile(a.condition) for a in clause.atoms):
+            truths = [frame.array(evaluate(atom.condition, frame))[0].as_py() for atom in clause.atoms]
+            if not any(truth is True for truth in truths):
+                return ["this query can never match: a condition on constants alone is not true"]
+    for never in record.shape.condition.never:
+        if frame.array(evaluate(never, frame))[0].as_py() is True:
+            return ["this query can never match: its conditions contradict each other"]
+    if not record.shape.condition.clauses and record.shape.join is None:
+        return ["this query matches every row"]
+    with rounds.lock:
+        return list(output_warnings(rounds, record.shape, record.constants))
+
+
+def _sees_no_rows(rounds: RoundEngine, record: QueryRecord) -> list[str]:
+    """A note, where the engine or its owner has stopped the query, or the engine a view it reads."""
     if record.state is QueryState.PAUSED:
         return ["it is paused, so it sees no rows"]
     if record.state is QueryState.SUSPENDED:
         return [f"it is suspended, so it sees no rows: {record.why}"]
+    for name in dict.fromkeys(view.name for view in record.view_texts):
+        view = rounds.catalog.views.find(name)
+        below = None if view is None else rounds.catalog.record(view.feeds[0].query_id)
+        if below is not None and below.state is QueryState.SUSPENDED:
+            return [f"view {name} is suspended, so it gives no rows: {below.why}"]
     return []
+
+
+def rows_of_receipt(record: QueryRecord, receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows of a receipt, as `why` takes them: of a join by what the query calls its inputs."""
+    rows = [each["row"] or {} for each in receipt["rows"]]
+    shape = record.shape
+    if len(rows) != len(shape.inputs):
+        raise SchemaError(
+            f"result {receipt['id']} is made of {len(rows)} rows, and {record.name} reads {len(shape.inputs)} streams now",
+            detail=f"It is of generation {receipt['generation']}, the query of {record.generation}.",
+            hint="Ask about a result that it had since it was replaced.",
+        )
+    if shape.join is None:
+        return dict(rows[0])
+    return {shape.inputs[place].alias: row for place, row in zip(shape.written_order, rows, strict=True)}
 
 
 def why_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from eddyline import rules
-from eddyline.api.query import Query, why_of
+from eddyline.api.query import Query, rows_of_receipt, why_of
 from eddyline.catalog import QueryRecord
 from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
@@ -18,7 +18,7 @@ from eddyline.explain import TRIAL_ROWS, TRIAL_S, JoinWhy, suspended, trial_docu
 from eddyline.expressions import literal_value
 from eddyline.filters import Why
 from eddyline.model import Properties, QueryState, is_alert, iso_time
-from eddyline.receipts import recorded_values
+from eddyline.receipts import record_of_receipt, recorded_values
 from eddyline.spark import running_session
 from eddyline.sql import FIELDS, stream_words, streams_of
 
@@ -278,15 +278,10 @@ class QueryCommands:
     def why_result(self, *, result: str) -> dict[str, Any]:
         """What each condition of its query, as it was then, says about the row of a result."""
         receipt = self._engine.receipt(result)
-        params = {name: param["value"] for name, param in receipt["params"].items()}
-        row = receipt["rows"][0]["row"]
-        if "arrival" in receipt:  # a join
-            row = {each["alias"]: each["row"] or {} for each in receipt["rows"]}
         with self._rounds.lock:
-            record, _ = self._engine.registrar.trial(receipt["text"], params)
-            record = dataclasses.replace(record, name=receipt["query"])
+            record = record_of_receipt(self._rounds, receipt)
             recorded = recorded_values(receipt, record.shape)
-            found = why_of(self._rounds, record, row, recorded)
+            found = why_of(self._rounds, record, rows_of_receipt(record, receipt), recorded)
         return _why_answer(found)
 
     def receipt(self, *, result: str) -> dict[str, Any]:

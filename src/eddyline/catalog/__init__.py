@@ -36,7 +36,7 @@ from eddyline.catalog.members import (
     replace_many,
 )
 from eddyline.catalog.migrations import FORMAT
-from eddyline.catalog.past import ids_changed_at, query_at, streams_changed_at, templates_added_at
+from eddyline.catalog.past import ids_changed_at, query_at, streams_changed_at, templates_added_at, view_at
 from eddyline.catalog.past_alert_queries import PastQuery
 from eddyline.catalog.queries import QueryRecord, Registration
 from eddyline.catalog.restore import RestoreResult, restore_version
@@ -113,6 +113,7 @@ __all__ = [
     "suspend_queries",
     "templates_added_at",
     "verified_snapshot",
+    "view_at",
     "view_relation",
     "watermark_us",
     "without_tokens",

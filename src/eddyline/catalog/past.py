@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from eddyline.catalog import codec
 from eddyline.catalog.database import Database
 from eddyline.catalog.stored_queries import StoredQuery
+from eddyline.catalog.views import owners_and_names, relation_name
 from eddyline.model import QueryState
 
 _COLUMNS = "generation, name, text, shape, properties, constants, state, registered_us, version_from, why"
@@ -34,6 +37,45 @@ def query_at(database: Database, query_id: int, version: int) -> StoredQuery | N
         since,
         why,
     )
+
+
+def view_at(
+    database: Database, relation: str, version: int, likely_ids: Iterable[int] = ()
+) -> StoredQuery | None:
+    """The view that had the name of this relation at a version, as it was then; None if that is no longer known.
+
+    `likely_ids` are looked at first: there is no index of names, so finding an id takes a pass over all queries.
+    """
+    for query_id in likely_ids:
+        found = query_at(database, query_id, version)
+        if found is not None and _is_view(found, relation):
+            return found
+    for _, name in owners_and_names(relation):
+        for query_id in _ids_named(database, name, version):
+            found = query_at(database, query_id, version)
+            if found is not None and _is_view(found, relation):
+                return found
+    return None
+
+
+def _is_view(query: StoredQuery, relation: str) -> bool:
+    return query.name is not None and relation_name(query.name, query.properties.owner) == relation
+
+
+def _ids_named(database: Database, name: str, version: int) -> Iterator[int]:
+    """Queries of any owner that were registered under a name at a version, or may have been."""
+    rows = database.connection.execute(
+        "SELECT query_id FROM queries WHERE name = ?1 AND version_from <= ?2"
+        " AND (version_to IS NULL OR version_to > ?2)",
+        (name, version),
+    ).fetchall()
+    yield from (int(query_id) for (query_id,) in rows)
+    templates = database.connection.execute(
+        "SELECT first_id, names FROM templates WHERE names IS NOT NULL AND version_from <= ?", (version,)
+    ).fetchall()
+    for first_id, packed in templates:
+        names = codec.columns_from(packed)[0].to_pylist()
+        yield from (first_id + at for at, each in enumerate(names) if each == name)
 
 
 def ids_changed_at(database: Database, version: int) -> tuple[set[int], set[int]]:

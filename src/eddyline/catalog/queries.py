@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from eddyline.model import Properties, QueryState, Shape
+from eddyline.model import Properties, QueryState, Shape, ViewText
 
 
 class Registration(NamedTuple):  # a million of them are made when a home is opened
@@ -43,3 +43,4 @@ class QueryRecord:
     registered_us: int
     constants: tuple[object, ...]
     why: str = ""  # it is suspended
+    view_texts: tuple[ViewText, ...] = ()  # where its text has those of views: it is written out

@@ -22,7 +22,6 @@ from eddyline.explain.explanations import condition_texts, explain, explain_inde
 from eddyline.explain.filter_state import filter_facts, has_filters
 from eddyline.explain.join_state import JoinHistory, join_facts
 from eddyline.explain.join_why import why_join, why_not_join
-from eddyline.explain.lineage import refuse_views
 from eddyline.explain.partitions import partitions_of
 from eddyline.explain.trials import TRIAL_ROWS, TRIAL_S, try_record
 
@@ -52,7 +51,6 @@ __all__ = [
     "has_filters",
     "join_facts",
     "partitions_of",
-    "refuse_views",
     "rounded",
     "suspended",
     "suspended_text",

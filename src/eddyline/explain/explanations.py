@@ -11,6 +11,7 @@ import pyarrow as pa
 from eddyline.catalog import QueryRecord
 from eddyline.documents import Explanation, IndexExplanation
 from eddyline.engine import RoundEngine
+from eddyline.errors import Span
 from eddyline.explain.filter_state import clause_filters
 from eddyline.explain.join_state import query_join_facts
 from eddyline.explain.lineage import lineage
@@ -22,6 +23,7 @@ from eddyline.sql import (
     render,
     signature_text,
     signature_words,
+    span_places,
     span_texts,
     spoken,
     stream_words,
@@ -111,7 +113,10 @@ def all_clauses(shape: Shape) -> tuple[Clause, ...]:
 
 
 def condition_texts(record: QueryRecord, clauses: Sequence[Clause] | None = None) -> list[str]:
-    """Each clause, of the condition if none are given, in the user's words where it is one part of the text, else written out."""
+    """Each clause, of the condition if none are given, in the user's words where it is one part of the text, else written out.
+
+    Of a text in which views are written out also the view that has the clause.
+    """
     clauses = record.shape.condition.clauses if clauses is None else clauses
     parts = [clause.tokens for clause in clauses]
     is_template = any(slot.name is not None for slot in record.shape.slots)
@@ -124,7 +129,28 @@ def condition_texts(record: QueryRecord, clauses: Sequence[Clause] | None = None
             texts.append(" OR ".join(atom_words(atom, record.shape, values) for atom in clause.atoms))
         else:
             texts.append(spans[clause.tokens])
-    return texts
+    if not record.view_texts:
+        return texts
+    return [named + text for named, text in zip(_views_of(record, clauses), texts, strict=True)]
+
+
+def _views_of(record: QueryRecord, clauses: Sequence[Clause]) -> list[str]:
+    """For each clause, what to say before it: the view it stands in; nothing for the query's own."""
+    parts = [clause.tokens for clause in clauses if clause.tokens is not None]
+    places = span_places(record.text, parts)
+    return [
+        "" if clause.tokens is None else view_words(record, [places[clause.tokens]]) for clause in clauses
+    ]
+
+
+def view_words(record: QueryRecord, places: Sequence[Span]) -> str:
+    """The innermost view that has all these places of a written-out text, before what is said of it; nothing if none has."""
+    around = [
+        view
+        for view in record.view_texts
+        if all(view.start <= place.start and place.end <= view.end for place in places)
+    ]
+    return f"view {min(around, key=lambda view: view.end - view.start).name}: " if around else ""
 
 
 def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:

@@ -18,8 +18,8 @@ import pyarrow as pa
 from eddyline.catalog import QueryRecord
 from eddyline.documents import ClauseVerdict, InputWhyNot, JoinWhy, JoinWhyNot, WhyNot
 from eddyline.engine import RoundEngine
-from eddyline.errors import SchemaError, UnknownNameError, did_you_mean
-from eddyline.explain.explanations import all_clauses, condition_texts
+from eddyline.errors import SchemaError, Span, UnknownNameError, did_you_mean
+from eddyline.explain.explanations import all_clauses, condition_texts, view_words
 from eddyline.explain.join_state import key_words
 from eddyline.expressions import Frame
 from eddyline.filters import evaluated_expression, why, why_not
@@ -114,7 +114,11 @@ def _without_marks(record: QueryRecord, *, is_of_pairs: bool) -> tuple[Shape, li
     texts: list[str] = []
     if not is_of_pairs:
         clauses += [_key_clause(key) for key in shape.join.signature.keys]
-        texts += key_words(shape.join.signature, shape.inputs, shape.written_order)
+        words = key_words(shape.join.signature, shape.inputs, shape.written_order)
+        texts += [
+            view_words(record, _written_places(shape, key)) + text
+            for key, text in zip(shape.join.signature.keys, words, strict=True)
+        ]
     notes = _outer_notes(shape)
     for clause, text in zip(all_clauses(shape), condition_texts(record, all_clauses(shape)), strict=True):
         if _marks(clause):
@@ -147,6 +151,12 @@ def _marks(clause: Clause) -> bool:
 def _key_clause(key: JoinKey) -> Clause:
     left, right = over_joined(key.left_key, key.left), over_joined(key.right_key, key.right)
     return Clause((Atom(AtomKind.RESIDUAL, Call(BOOLEAN, "=", (left, right))),))
+
+
+def _written_places(shape: Shape, key: JoinKey) -> list[Span]:
+    """Where a text names the inputs of an equality."""
+    spans = [shape.inputs[place].span for place in (key.left, key.right)]
+    return [span for span in spans if span is not None]
 
 
 def _spoken_verdict(shape: Shape, verdict: ClauseVerdict) -> ClauseVerdict:

@@ -6,7 +6,6 @@ from typing import Any
 
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
-from eddyline.errors import NotBuiltError
 from eddyline.model import Shape
 
 SHOWN_READERS = 20
@@ -39,13 +38,3 @@ def inputs_of(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
             facts = {"name": view.stream.name, "kind": "view", "id": below.id, "text": below.text}
             found.append(facts | {"reads": inputs_of(rounds, below.shape)})
     return found
-
-
-def refuse_views(rounds: RoundEngine, shape: Shape, what: str) -> None:
-    """Refuse what is only built for queries over declared streams. Raises NotBuiltError if the shape reads a view."""
-    views = [name for name in shape.streams if rounds.catalog.find_stream(name) is None]
-    if views:
-        raise NotBuiltError(
-            f"{what} of a query that reads a view ({views[0]}) is not built in this version",
-            hint=f"Ask about {views[0]}, or about a query over the streams below it.",
-        )

@@ -49,7 +49,7 @@ from eddyline.model.queries import Properties, QueryState, is_alert
 from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, FIRST_ORDINAL, NO_TIME, Round
 from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, Window
 from eddyline.model.streams import LaneProgress, Stream, StreamProgress
-from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation
+from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation, ViewText
 
 __all__ = [
     "AGE",
@@ -104,6 +104,7 @@ __all__ = [
     "Variable",
     "ViewFeed",
     "ViewRelation",
+    "ViewText",
     "Window",
     "ascending",
     "is_alert",

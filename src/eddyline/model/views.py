@@ -10,6 +10,15 @@ from eddyline.model.streams import Stream
 VIEW, TABLE_VIEW = "view", "table view"  # the source of a stream that is one: its rows come, or come and go
 
 
+@dataclass(frozen=True, slots=True)
+class ViewText:
+    """Where the text of a view stands in that of a query in which views are written out."""
+
+    name: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewFeed:
     """A query whose results are rows of a view: its body."""

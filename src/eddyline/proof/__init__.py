@@ -24,10 +24,11 @@ from eddyline.proof.claims import (
     proof_of,
 )
 from eddyline.proof.duckdb import DuckDbJudge
+from eddyline.proof.inputs import WrittenInput, quoted, written_inputs
 from eddyline.proof.recorded_values import replayed_claim
 from eddyline.proof.spark_texts import ARRIVAL, INPUT, SparkText, spark_text
 from eddyline.proof.values import from_json, rows_to_json, schema_to_text, to_json, type_from
-from eddyline.proof.words import words_of
+from eddyline.proof.words import Edit, edited_text, words_of
 
 __all__ = [
     "ARRIVAL",
@@ -36,6 +37,7 @@ __all__ = [
     "Claim",
     "ClaimDifference",
     "DuckDbJudge",
+    "Edit",
     "FunctionVersion",
     "InputRows",
     "JudgeFinding",
@@ -43,13 +45,16 @@ __all__ = [
     "Proof",
     "RecordedValue",
     "SparkText",
+    "WrittenInput",
     "checksum_of",
     "claim_difference",
     "claim_of",
+    "edited_text",
     "from_json",
     "input_rows",
     "no_columns",
     "proof_of",
+    "quoted",
     "replayed_claim",
     "rows_to_json",
     "schema_to_text",
@@ -57,4 +62,5 @@ __all__ = [
     "to_json",
     "type_from",
     "words_of",
+    "written_inputs",
 ]

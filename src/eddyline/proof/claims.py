@@ -202,10 +202,11 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
             hint="Ask for it again: eddyline receipt ID.",
         )
     inputs: tuple[InputRows, ...] = ()
+    written = receipt.get("written_out", {})  # of a query that reads views
     try:
         params = {
             name: (type_from(parameter["type"]), from_json(parameter["value"], type_from(parameter["type"])))
-            for name, parameter in receipt["params"].items()
+            for name, parameter in (receipt["params"] | written.get("params", {})).items()
         }
         tables = [_table(row) for row in receipt["rows"]]
         results = rows_from_json([receipt["result"]], schema_from_text(receipt["columns"]))
@@ -213,12 +214,12 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
     except ValueError as error:
         raise ProofError(f"result {receipt['id']} cannot be proven", detail=f"{error}.") from None
     stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
-    if "arrival" in receipt:  # a join, which numbers its results itself
+    if "arrival" in receipt:  # a join or table, which numbers its results itself
         stream, rows, number = "", no_columns(1), receipt["arrival"]
         inputs = tuple(map(input_rows, receipt["rows"]))
     arrivals = np.array([number], np.int64)
     return Claim(
-        text=receipt["text"],
+        text=written.get("text", receipt["text"]),
         params=params,
         stream=stream,
         rows=rows,

@@ -145,21 +145,24 @@ class _Source:
 
 def plain(text: str, stream: str, schema: pa.Schema, params: Mapping[str, tuple[pa.DataType, Any]]) -> Plain:
     """What a text over one stream says. Raises ProofError with the first thing that is not in the language."""
-    return _read(text, [(stream, schema)], params)
+    return _read(text, [(stream, schema)], params, is_join=False)
 
 
 def plain_join(
     text: str, inputs: Sequence[tuple[str, pa.Schema]], params: Mapping[str, tuple[pa.DataType, Any]]
 ) -> Plain:
-    """What a join says of these streams, which it names in this order. Raises ProofError like `plain`."""
-    return _read(text, inputs, params)
+    """What a join says of these streams, which it names in this order; a table is one. Raises ProofError like `plain`."""
+    return _read(text, inputs, params, is_join=True)
 
 
 @deep
 def _read(
-    text: str, inputs: Sequence[tuple[str, pa.Schema]], params: Mapping[str, tuple[pa.DataType, Any]]
+    text: str,
+    inputs: Sequence[tuple[str, pa.Schema]],
+    params: Mapping[str, tuple[pa.DataType, Any]],
+    *,
+    is_join: bool,
 ) -> Plain:
-    is_join = len(inputs) > 1
     sources = [
         _Source(stream, {f.name.lower(): f for f in schema}, f'"t{k}".' if is_join else "")
         for k, (stream, schema) in enumerate(inputs, 1)
@@ -214,7 +217,7 @@ class _Reader:
             tuple(item.sql for item in items),
             inputs[0],
             tuple(item.type for item in items),
-            inputs if len(inputs) > 1 else (),
+            inputs if self._sources[0].prefix else (),
         )
 
     def _skip_items(self) -> None:

@@ -42,8 +42,9 @@ def replayed_claim(claim: Claim) -> tuple[Claim, tuple[str, ...]]:
     if not claim.recorded_values:
         raise ProofError(
             f"function {unsteady[0]} is not deterministic, so it cannot be asked again",
-            detail="What it gave was not stored with the round, which an earlier version of eddyline made.",
-            hint="Later results of the query can be proven.",
+            detail="What it gave was not stored with the result: an earlier version of eddyline made the round, or the function "
+            "is called by a view that the query reads.",
+            hint="Later results of the query can be proven, or those of the view.",
         )
     calls = calls_in(claim.text, unsteady)
     recorded = sorted(claim.recorded_values, key=lambda recorded_value: recorded_value.call)

@@ -4,6 +4,15 @@ Enters: a result, or a committed round with a home. Leaves: a receipt, a proof, 
 """
 
 from eddyline.receipts.audit import Audit
+from eddyline.receipts.expansion import record_of_receipt, record_written_out
 from eddyline.receipts.receipts import Receipt, prove, receipt, recorded_values
 
-__all__ = ["Audit", "Receipt", "prove", "receipt", "recorded_values"]
+__all__ = [
+    "Audit",
+    "Receipt",
+    "prove",
+    "receipt",
+    "record_of_receipt",
+    "record_written_out",
+    "recorded_values",
+]

@@ -2,9 +2,10 @@
 
 Of a round that is chosen, all rows are put before up to `QUERIES` queries: half of them, if there are so many, had results in it,
 the others were active and had none. Which rounds and which queries follows from the home's id and the round's number, so that
-another run chooses the same. Of joins, which need rows of other rounds too, some of the results are put before the judge, each
-over the rows it is made of; those that should be there and are not go unnoticed. A judge is given the user's text and the rows:
-Spark in the session this process runs on, else DuckDB for texts it may judge. It must find the same rows, with the same values.
+another run chooses the same. Of joins and tables, which need rows of other rounds too, some of the results are put before the
+judge, each over the rows it is made of; those that should be there and are not go unnoticed, as do rows that leave a table. A
+judge is given the user's text, in which the views it reads are written out, and the rows: Spark in the session this process runs
+on, else DuckDB for texts it may judge. It must find the same rows, with the same values.
 What differs is counted, announced, and an alert by itself: a message of `eddyline.audit`.
 
 It works in a thread of its own. Rounds do not wait for it; if it falls behind, rounds that would have been looked at are passed
@@ -25,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.catalog import CommittedRound, ListedFile, StoredQuery, query_at
+from eddyline.catalog import Catalog, CommittedRound, ListedFile, StoredQuery, query_at
 from eddyline.engine import ComponentRows, OpenEngine, RoundInputs, home_of
-from eddyline.errors import EddylineError, ProofError, ReceiptError
+from eddyline.errors import EddylineError, NotBuiltError, ProofError, ReceiptError
 from eddyline.events import AuditDifference, Event, RoundCommitted
-from eddyline.model import QueryState, Round
+from eddyline.model import FIRST_BODY, QueryState, Round, ViewRelation
 from eddyline.proof import (
     AuditCounters,
     Claim,
@@ -41,7 +42,8 @@ from eddyline.proof import (
     input_rows,
     no_columns,
 )
-from eddyline.receipts.receipts import columns_seen, functions_of, joined_rows, params_of
+from eddyline.receipts.expansion import WrittenOut, written_out
+from eddyline.receipts.receipts import columns_seen, functions_of, joined_rows
 from eddyline.runtime import home_id
 from eddyline.spark import SparkJudge, running_session
 from eddyline.storage import DEAD_LETTERS, OUTBOX, NumberedRows, StoredPart
@@ -69,9 +71,10 @@ class _Chosen:
     """A query of a round, its results there, and the rows it could not decide."""
 
     query: StoredQuery
+    written: WrittenOut
     matches: npt.NDArray[np.int64]
     results: pa.Table
-    components: npt.NDArray[np.int64]  # of a join: a row of arrival numbers for each result
+    components: npt.NDArray[np.int64]  # of a join or table: a row of arrival numbers for each result
     undecided: npt.NDArray[np.int64]
 
 
@@ -171,12 +174,13 @@ class Audit:
         outcomes: dict[int, list[ClaimDifference]] = {each.query.id: [] for each in chosen}
         refused = self._unsteady(chosen)
         for each in chosen:
-            if each.query.shape.join is not None and each.query.id not in refused:
+            if each.written.is_composed and each.query.id not in refused:
                 self._judge_joined(judge, committed, each, outcomes[each.query.id], refused)
         for batch in RoundInputs(self._rounds, committed.round):
             for each in chosen:
-                same_stream = each.query.shape.stream.lower() == batch.stream.lower()
-                if same_stream and each.query.id not in refused:
+                is_of_rows = not each.written.is_composed
+                same_stream = each.written.inputs[0].stream.name.lower() == batch.stream.lower()
+                if is_of_rows and same_stream and each.query.id not in refused:
                     try:
                         outcomes[each.query.id].append(self._compared(judge, committed, each, batch))
                     except (ProofError, JudgeStopped) as error:
@@ -204,17 +208,17 @@ class Audit:
     ) -> ClaimDifference:
         stream, rows, arrivals = batch
         assert arrivals is not None
-        query, round_ = each.query, committed.round
+        written, round_ = each.written, committed.round
         is_here = np.isin(each.matches, arrivals)
         claim = Claim(
-            text=query.text,
-            params={name: (value.type, value.as_py()) for name, value in params_of(query).items()},
+            text=written.text,
+            params={name: (value.type, value.as_py()) for name, value in written.params.items()},
             stream=stream,
-            rows=pa.Table.from_batches([rows]).select(columns_seen(query, rows.schema)),
+            rows=pa.Table.from_batches([rows]).select(columns_seen(written.inputs[0], rows.schema)),
             arrivals=arrivals,
             now_us=round_.now_us,
             time_zone=self._rounds.time_zone,
-            functions=functions_of(query.shape),
+            functions=functions_of(written),
             matches=each.matches[is_here],
             results=each.results.filter(pa.array(is_here)),
         ).without(each.undecided)
@@ -228,7 +232,7 @@ class Audit:
         outcomes: list[ClaimDifference],
         refused: set[int],
     ) -> None:
-        """Some results of a join, each over the rows it is made of."""
+        """Some results of a join or table, each over the rows it is made of."""
         known = ComponentRows(self._rounds)
         rng = np.random.default_rng([self._number(committed.round.number), each.query.id])
         n = len(each.matches)
@@ -238,24 +242,24 @@ class Audit:
                 outcomes.append(claim_difference(claim, judge.finding(claim)))
         except ReceiptError as error:
             refused.add(each.query.id)
-            self._skip(f"a join whose rows were removed: {error.problem}")
+            self._skip(f"a join or table whose rows were removed: {error.problem}")
         except (ProofError, JudgeStopped) as error:
             refused.add(each.query.id)
             self._skip(_reason(judge, error))
 
     def _joined_claim(self, round_: Round, each: _Chosen, at: int, known: ComponentRows) -> Claim:
-        query = each.query
-        rows = joined_rows(self._rounds, query, round_, each.components[at].tolist(), known)
+        written = each.written
+        rows = joined_rows(self._rounds, written, round_, each.components[at].tolist(), known)
         number = each.matches[at : at + 1]
         return Claim(
-            text=query.text,
-            params={name: (value.type, value.as_py()) for name, value in params_of(query).items()},
+            text=written.text,
+            params={name: (value.type, value.as_py()) for name, value in written.params.items()},
             stream="",
             rows=no_columns(1),
             arrivals=number,
             now_us=round_.now_us,
             time_zone=self._rounds.time_zone,
-            functions=functions_of(query.shape),
+            functions=functions_of(written),
             matches=number,
             results=each.results.slice(at, 1),
             inputs=tuple(input_rows(row) for row in rows),
@@ -265,7 +269,7 @@ class Audit:
         """Queries that cannot be judged on all rows, because they call functions that are not deterministic."""
         found = set()
         for each in chosen:
-            names = [called.name for called in functions_of(each.query.shape) if not called.is_deterministic]
+            names = [called.name for called in functions_of(each.written) if not called.is_deterministic]
             if names:
                 found.add(each.query.id)
                 self._skip(
@@ -300,9 +304,10 @@ class Audit:
             self._rounds.check_open()
             catalog = self._rounds.catalog
             streams = [name for name, n in committed.round.n_rows.items() if n and catalog.find_stream(name)]
-            segments = [segment for name in streams for segment in catalog.plan(name).segments]
+            views = [view.name for view in catalog.views.relations if _has_rows_of(catalog, view, streams)]
+            segments = [segment for name in (*streams, *views) for segment in catalog.plan(name).segments]
             live_ids = np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in segments)])
-            others = np.setdiff1d(live_ids, matched)
+            others = np.setdiff1d(live_ids[live_ids < FIRST_BODY], matched)
             n_others = min(len(others), max(QUERIES // 2, QUERIES - len(matched)))
             ids = np.concatenate(
                 [
@@ -316,11 +321,17 @@ class Audit:
         for query in queries:
             if query is None or query.state is not QueryState.RUNNING:
                 continue  # one that has come since, say
-            if any(self._rounds.catalog.find_stream(name) is None for name in query.shape.streams):
-                self._skip("a query that reads a view")
+            try:
+                with self._rounds.lock:
+                    written = written_out(self._rounds, query, committed.round.version)
+            except (NotBuiltError, ProofError, ReceiptError) as error:
+                self._skip(error.problem)
                 continue
-            matches, results, components = _results_of(parts, query)
-            yield _Chosen(query, matches, results, components, letters.get(query.id, np.empty(0, np.int64)))
+            if any(view.state is QueryState.SUSPENDED for view in written.views):
+                self._skip("a query that reads a suspended view")
+                continue
+            undecided = [letters.get(each.id, np.empty(0, np.int64)) for each in written.queries]
+            yield _Chosen(query, written, *_results_of(parts, query, written), np.concatenate(undecided))
 
     # ----------------------------------------------------------------------------------------- what came of it
 
@@ -373,14 +384,23 @@ class Audit:
             self._counters = replace(self._counters, skipped=skipped)
 
 
+def _has_rows_of(catalog: Catalog, view: ViewRelation, streams: Iterable[str]) -> bool:
+    """Whether each row of a view is made of one row of these streams."""
+    is_plain = view.stream.n_components == 1 and not view.is_table
+    return is_plain and not catalog.views.base_streams(view.name).isdisjoint(map(str.lower, streams))
+
+
 def _results_of(
-    parts: Iterable[StoredPart], query: StoredQuery
+    parts: Iterable[StoredPart], query: StoredQuery, written: WrittenOut
 ) -> tuple[npt.NDArray[np.int64], pa.Table, npt.NDArray[np.int64]]:
-    """Rows that match a query in a round, ascending, its results and, of a join, the rows each is made of."""
+    """Rows that match a query in a round, ascending, its results and, of a join or table, the rows each is made of.
+
+    Rows that left a table are left out: they name the change with which they left.
+    """
     arrivals, rows = [np.empty(0, np.int64)], []
-    components = [np.empty((0, len(query.shape.inputs)), np.int64)]
+    components = [np.empty((0, len(written.inputs)), np.int64)]
     for part in parts:
-        pairs = np.flatnonzero(part.query_ids == query.id)
+        pairs = np.flatnonzero((part.query_ids == query.id) & (part.signs > 0))
         if len(pairs):
             arrivals.append(part.arrivals[pairs])
             rows.append(part.project(pairs))

@@ -2,7 +2,8 @@
 
 A receipt holds the query as it was in the round, its row, the round's facts and the result, with a checksum over all of it. An
 independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB. That of a join holds the row of
-each input and the round it came in, and its place in its window.
+each input and the round it came in, and its place in its window. Of a query that reads views it also has the text in which they
+are written out; the rows are those of declared streams.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from eddyline.catalog import CommittedRound, StoredQuery, query_at
 from eddyline.delivery import Result
 from eddyline.durations import duration_text
 from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, home_of
-from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
-from eddyline.explain import refuse_views
+from eddyline.errors import NotBuiltError, ProofError, PropertyError, ReceiptError, UnknownNameError
 from eddyline.functions import UserFunction
-from eddyline.model import Column, Input, Round, Shape, UserCall, iso_time
+from eddyline.model import Column, Input, Round, Shape, UserCall, Window, iso_time
 from eddyline.proof import (
     DuckDbJudge,
     FunctionVersion,
@@ -39,17 +39,17 @@ from eddyline.proof import (
     type_from,
     words_of,
 )
+from eddyline.receipts.expansion import AnyQuery, BaseInput, WrittenOut, params_of, written_out
 from eddyline.spark import is_installed
 from eddyline.spark import prove as prove_in_spark
 from eddyline.sql import input_words, stated
 from eddyline.storage import OUTBOX, StoredPart
-from eddyline.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, TINYINT, is_decimal, type_name
+from eddyline.types import type_name
 
 FORMAT = 1  # of the document
 JOIN_FORMAT = 2  # with several rows, each with the alias of its input
 NO_ROW = 0  # instead of the arrival number of an input of an outer join that found no row
 _DAY_US = 86_400_000_000
-_NARROW_FIRST = (STRING, TINYINT, SMALLINT, INT, BIGINT)
 
 
 class Receipt(dict[str, Any]):
@@ -69,9 +69,11 @@ class Receipt(dict[str, Any]):
             f"result {self['id']}: {self['query']}{of}, generation {self['generation']}, version {self['version']}",
             f"  text      {' '.join(self['text'].split())}",
         ]
-        lines += [
-            f"  :{name:<8} {json.dumps(p['value'])} ({p['type']})" for name, p in self["params"].items()
-        ]
+        params, written = self["params"], self.get("written_out")
+        if written is not None:
+            lines.append(f"  written   {' '.join(written['text'].split())}")
+            params = params | written["params"]
+        lines += [f"  :{name:<8} {json.dumps(p['value'])} ({p['type']})" for name, p in params.items()]
         lines += [f"  function  {f['name']}, version {f['version']}" for f in self["functions"]]
         lines += [
             f"  recorded  call {call['call']}, {call['function']}: {json.dumps(call['value'], ensure_ascii=False)}"
@@ -105,9 +107,10 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             hint="[engine.retention] sets how long earlier versions are retained (docs/pipeline.md).",
         )
     with rounds.lock:
-        refuse_views(rounds, query.shape, "a receipt")
+        written = written_out(rounds, query, round_.version)
+    _refuse_rows_that_left(query, part)
     body = {
-        "format": FORMAT if query.shape.join is None else JOIN_FORMAT,
+        "format": JOIN_FORMAT if written.is_composed else FORMAT,
         "id": f"{number}-{arrival}-{query_id}",
         "query": query.name or f"q{query_id}",
         "query_id": query_id,
@@ -115,17 +118,17 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
         "version": query.version,
         "owner": query.properties.owner,
         "text": query.text,
-        "params": _params(query),
+        "params": _params(params_of(query)),
         "properties": {
             name: list(v) if isinstance(v, tuple) else v for name, v in stated(query.properties).items()
         },
         "functions": [
             {"name": f.name, "version": f.version, "is_deterministic": f.is_deterministic}
-            for f in functions_of(query.shape)
+            for f in functions_of(written)
         ],
-        "rows": [_own_row(rounds, query, round_, arrival)]
-        if query.shape.join is None
-        else joined_rows(rounds, query, round_, _components(part)),
+        "rows": joined_rows(rounds, written, round_, _components(part))
+        if written.is_composed
+        else [_own_row(rounds, written, round_, arrival)],
         "round": {
             "number": number,
             "now": iso_time(round_.now_us),
@@ -139,11 +142,34 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
         "columns": schema_to_text(part.rows.schema),
         "result": rows_to_json(part.rows)[0],
     }
-    if query.shape.join is not None:
+    if written.is_composed:
         body["arrival"] = arrival
+    if written.view_texts:
+        body["written_out"] = _written_out(written, query)
     if part.recorded is not None:
         body["recorded"] = _recorded(query.shape, part.recorded)
     return Receipt(body | {"checksum": checksum_of(body)})
+
+
+def _refuse_rows_that_left(query: StoredQuery, part: StoredPart) -> None:
+    """Refuse rows that left a table: a result names the change that made it, which for these is not the row itself."""
+    if part.signs[0] < 0:
+        raise NotBuiltError(
+            "receipts of rows that leave a table are not built in this version",
+            detail=f"A result of {query.name or f'q{query.id}'} with which a row leaves names the change that removed it, "
+            "not the row itself.",
+            hint="The result with which it came has one.",
+        )
+
+
+def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:
+    """The text in which views are written out, the parameters of these, and where they stand in it."""
+    own = params_of(query)
+    return {
+        "text": written.text,
+        "params": _params({name: value for name, value in written.params.items() if name not in own}),
+        "views": [{"name": view.name, "start": view.start, "end": view.end} for view in written.view_texts],
+    }
 
 
 def _row_words(row: Mapping[str, Any]) -> str:
@@ -166,46 +192,45 @@ def _window_words(row: Mapping[str, Any]) -> str:
     return f", {duration_text(window['age_us'])} old, of less than {duration_text(window['duration_us'])}"
 
 
-def _own_row(rounds: RoundEngine, query: StoredQuery, round_: Round, arrival: int) -> dict[str, Any]:
+def _own_row(rounds: RoundEngine, written: WrittenOut, round_: Round, arrival: int) -> dict[str, Any]:
     stream, row, _ = RoundInputs(rounds, round_).row(arrival)
     return {
         "stream": stream,
         "arrival": arrival,
         "columns": schema_to_text(row.schema),
-        "seen": columns_seen(query, row.schema),
+        "seen": columns_seen(written.inputs[0], row.schema),
         "row": rows_to_json(row)[0],
     }
 
 
 def _components(part: StoredPart) -> list[int]:
-    assert part.components is not None, "the result of a join has no references to its input rows"
+    assert part.components is not None, "the result has no references to the rows it is made of"
     return [int(number) for number in part.components[0]]
 
 
 def joined_rows(
     rounds: RoundEngine,
-    query: StoredQuery,
+    written: WrittenOut,
     round_: Round,
     arrivals: Sequence[int],
     known: ComponentRows | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows a result of a join is made of, one for each input in the order of the text: its row is None where an outer join
-    found none. Raises ReceiptError if one is no longer kept."""
+    """The rows a result of a join or table is made of, one for each stream in the order of the text: its row is None where an
+    outer join found none. Raises ReceiptError if one is no longer kept."""
     known = known or ComponentRows(rounds)
     found = []
-    for place, arrival in zip(query.shape.written_order, arrivals, strict=True):
-        entry = query.shape.inputs[place]
+    for entry, arrival in zip(written.inputs, arrivals, strict=True):
         if arrival == NO_ROW:
-            found.append(_missing_row(rounds, query, place))
+            found.append(_missing_row(entry))
             continue
         came, (_, row, _) = known.row(arrival)
         facts: dict[str, Any] = {
             "alias": entry.alias,
-            "stream": entry.stream,
+            "stream": entry.stream.name,
             "arrival": arrival,
             "round": came.number,
             "columns": schema_to_text(row.schema),
-            "seen": input_columns_seen(query, place, row.schema),
+            "seen": columns_seen(entry, row.schema),
             "row": rows_to_json(row)[0],
         }
         window = entry.window
@@ -214,21 +239,32 @@ def joined_rows(
         elif window is not None:
             facts["window"] = {
                 "n_rows": window.n_rows,
-                "n_behind_at_most": known.n_between(entry.stream, arrival, max(arrivals)),
+                "n_behind_at_most": known.n_between(entry.stream.name, arrival, max(arrivals)),
             }
         found.append(facts)
+    for places, window in written.view_windows:
+        _add_view_window(known, round_, [found[k] for k in places], window)
     return found
 
 
-def _missing_row(rounds: RoundEngine, query: StoredQuery, place: int) -> dict[str, Any]:
-    entry = query.shape.inputs[place]
-    schema = rounds.catalog.stream(entry.stream).schema
+def _add_view_window(
+    known: ComponentRows, round_: Round, rows: Sequence[dict[str, Any]], window: Window
+) -> None:
+    """The window of recent(view, …): a row of a view is as old as the latest row it is made of."""
+    latest = max(rows, key=lambda row: row["arrival"] or NO_ROW)
+    if latest["arrival"] is not None and window.duration_us is not None:
+        came, _ = known.row(latest["arrival"])
+        latest["window"] = {"duration_us": window.duration_us, "age_us": round_.now_us - came.now_us}
+
+
+def _missing_row(entry: BaseInput) -> dict[str, Any]:
+    schema = entry.stream.schema
     return {
         "alias": entry.alias,
-        "stream": entry.stream,
+        "stream": entry.stream.name,
         "arrival": None,
         "columns": schema_to_text(schema),
-        "seen": input_columns_seen(query, place, schema),
+        "seen": columns_seen(entry, schema),
         "row": None,
     }
 
@@ -280,15 +316,19 @@ def _result(
     )
 
 
-def columns_seen(query: StoredQuery, schema: pa.Schema) -> list[str]:
-    """The columns of a row that a query knows of: those it names, and those its `*` stood for when it was registered."""
+def columns_seen(entry: BaseInput, schema: pa.Schema) -> list[str]:
+    """The columns of a stream that the query which reads it knows of: those it names, and those its `*` stood for when it was
+    registered."""
+    query = entry.query
+    if query.shape.join is not None:
+        return _input_columns_seen(query, entry.place, schema)
     named = {word.name.lower() for word in words_of(query.text) if word.is_name}
     names = [name for name in schema.names if name in query.shape.columns or name.lower() in named]
     return names or schema.names[:1]  # a row has at least one
 
 
-def input_columns_seen(query: StoredQuery, place: int, schema: pa.Schema) -> list[str]:
-    """The columns of an input of a join that the query knows of. A name without an alias is that of the input that needs it."""
+def _input_columns_seen(query: AnyQuery, place: int, schema: pa.Schema) -> list[str]:
+    """Those of an input of a join. A name without an alias is that of the input that needs it."""
     shape = query.shape
     needed = [_needed(shape, other) for other in range(len(shape.inputs))]
     others = frozenset().union(*(names for other, names in enumerate(needed) if other != place))
@@ -318,13 +358,17 @@ def _needed(shape: Shape, place: int) -> set[str]:
     return found
 
 
-def functions_of(shape: Shape) -> tuple[FunctionVersion, ...]:
-    """The users' functions a shape calls."""
-    calls = [node for e in shape.expressions() for node in e.walk() if isinstance(node, UserCall)]
-    unsteady = {(call.function, call.version) for call in calls if not call.is_deterministic}
-    return tuple(
-        FunctionVersion(name, version, (name, version) not in unsteady) for name, version in shape.functions
-    )
+def functions_of(written: WrittenOut) -> tuple[FunctionVersion, ...]:
+    """The users' functions that a query and the views it reads call."""
+    shapes = [query.shape for query in written.queries]
+    nodes = (node for shape in shapes for e in shape.expressions() for node in e.walk())
+    unsteady = {
+        (node.function, node.version)
+        for node in nodes
+        if isinstance(node, UserCall) and not node.is_deterministic
+    }
+    called = dict.fromkeys(each for shape in shapes for each in shape.functions)
+    return tuple(FunctionVersion(name, version, (name, version) not in unsteady) for name, version in called)
 
 
 def _recorded(shape: Shape, values: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -351,30 +395,8 @@ def recorded_values(receipt: Mapping[str, Any], shape: Shape) -> tuple[pa.Array,
     return tuple(pa.array([from_json(each["value"], t)], t) for each, t in zip(calls, types, strict=True))
 
 
-def params_of(query: StoredQuery) -> dict[str, pa.Scalar]:
-    """Values of the named parameters, each in the narrowest type the query has it in: wider ones follow from where it is used."""
-    found: dict[str, pa.Scalar] = {}
-    for slot, value in zip(query.shape.slots, query.constants, strict=True):
-        if slot.name is not None:
-            scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value, slot.type)
-            known = found.get(slot.name)
-            if known is None or _width(scalar.type) < _width(known.type):
-                found[slot.name] = scalar
-    return found
-
-
-def _width(t: pa.DataType) -> int:
-    t = t.value_type if pa.types.is_list(t) else t
-    if t in _NARROW_FIRST:
-        return _NARROW_FIRST.index(t)
-    return len(_NARROW_FIRST) + (0 if is_decimal(t) else {FLOAT: 1, DOUBLE: 2}.get(t, 3))
-
-
-def _params(query: StoredQuery) -> dict[str, dict[str, Any]]:
-    return {
-        name: {"type": type_name(value.type), "value": to_json(value)}
-        for name, value in params_of(query).items()
-    }
+def _params(values: Mapping[str, pa.Scalar]) -> dict[str, dict[str, Any]]:
+    return {name: {"type": type_name(value.type), "value": to_json(value)} for name, value in values.items()}
 
 
 # --------------------------------------------------------------------------------------------- proving

@@ -25,7 +25,7 @@ from eddyline.sql.join_words import (
     stream_words,
     streams_of,
 )
-from eddyline.sql.lexer import parameter_names, span_texts
+from eddyline.sql.lexer import parameter_names, span_places, span_texts
 from eddyline.sql.message_templates import MessageTemplate, message_template
 from eddyline.sql.normalisation import normalise
 from eddyline.sql.rendering import quoted_name, render
@@ -39,6 +39,7 @@ from eddyline.sql.statements import (
     Select,
     parse_statements,
 )
+from eddyline.sql.subqueries import displayed_names
 from eddyline.sql.templates import Shapes
 from eddyline.sql.unbuilt import refuse_unbuilt
 from eddyline.sql.view_properties import FIELDS, PROPERTY_NAMES, properties, size_bytes, stated
@@ -59,6 +60,7 @@ __all__ = [
     "Streams",
     "atom_words",
     "column_words",
+    "displayed_names",
     "input_names",
     "input_words",
     "message_template",
@@ -77,6 +79,7 @@ __all__ = [
     "signature_words",
     "size_bytes",
     "slots_of",
+    "span_places",
     "span_texts",
     "spoken",
     "stated",

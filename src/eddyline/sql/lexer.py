@@ -367,6 +367,12 @@ def span_texts(text: str, parts: Sequence[Span]) -> dict[Span, str]:
     return {part: text_of(part, text, tokens) for part in parts}
 
 
+def span_places(text: str, parts: Sequence[Span]) -> dict[Span, Span]:
+    """Where in a query's text spans of tokens are."""
+    tokens, _ = scan(text)
+    return {part: tokens[part.start].span.to(tokens[part.end - 1].span) for part in parts}
+
+
 def parameter_names(text: str) -> list[str]:
     """The named parameters of a text, each once, in the order of their first use."""
     return list(dict.fromkeys(each.raw for each in lex(text).constants if each.kind == PARAMETER))
