@@ -1,6 +1,6 @@
 """Which operators DuckDB may judge: those that give the same values, types and errors there as in Spark, on edge values.
 
-`ALLOWED` in eddyline/proof/plain_sql.py is what this test finds, and no more.
+`ALLOWED` in eddyline/proof/plain_expressions.py is what this test finds, and no more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from eddyline.proof import Claim
 from eddyline.proof.duckdb import DuckDbJudge
-from eddyline.proof.plain_sql import ALLOWED, ARITHMETIC, COMPARISONS, INTEGERS, TYPES
+from eddyline.proof.plain_expressions import ALLOWED, ARITHMETIC, COMPARISONS, INTEGERS, TYPES
 from eddyline.proof.values import comparable, is_same
 from eddyline.spark.judge import SparkJudge
 from eddyline.types import BOOLEAN, DOUBLE, STRING, type_name

@@ -9,7 +9,7 @@ import pytest
 from eddyline.errors import ProofError
 from eddyline.proof import Claim, JudgeStopped, claim_difference
 from eddyline.proof.duckdb import DuckDbJudge
-from eddyline.proof.plain_sql import plain
+from eddyline.proof.plain_sql import plain, plain_join
 
 SCHEMA = pa.schema(
     [
@@ -96,6 +96,52 @@ def test_results_and_the_columns_they_need():
 )  # fmt: skip
 def test_what_is_not_in_the_language_is_refused_by_name(text, what):
     assert refused(text) == what
+
+
+def test_queries_in_from_become_part_of_the_query_around_them():
+    text = "SELECT x.n, s FROM (SELECT a + 1 AS n, v.s FROM (SELECT * FROM t WHERE ok) AS v WHERE b > 2) AS `x` WHERE n < a2"
+    found = plain(text.replace("a2", "9"), "t", SCHEMA.remove(6), {})
+    assert found.items == ("""("a" + CAST('1' AS INTEGER))""", '"s"')
+    assert found.condition == (
+        """"ok" AND ("b" > CAST('2' AS INTEGER)) AND (("a" + CAST('1' AS INTEGER)) < CAST('9' AS INTEGER))"""
+    )
+    inputs = [("t", SCHEMA), ("u", SCHEMA)]
+    text = "SELECT p, y.* FROM recent(t, 5) x JOIN (SELECT a, b + a FROM u) AS y(p, q) ON x.a = y.p, (SELECT s FROM t) z"
+    found = plain_join(text, [*inputs, ("t", SCHEMA)], {})
+    assert found.items == ('"t2"."a"', '"t2"."a"', '("t2"."b" + "t2"."a")')
+    assert found.condition == '("t1"."a" = "t2"."a")'
+    assert found.inputs == ({"a"}, {"a", "b"}, {"s"})
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("SELECT n FROM (SELECT a + 1 FROM t) x", "a query in FROM whose columns have no names of their own"),
+        (
+            "SELECT n FROM (SELECT a AS n, b AS n FROM t) x",
+            "a query in FROM whose columns have no names of their own",
+        ),
+        (
+            "SELECT n FROM (SELECT a FROM t) x(n, m)",
+            "a query in FROM whose columns have no names of their own",
+        ),
+        (
+            "SELECT n FROM (SELECT 1.5 AS n FROM t) x",
+            "a number with a decimal point as a column of a query in FROM",
+        ),
+        ("SELECT a FROM (SELECT a FROM t) x WHERE b > 1", "b"),
+        ("SELECT a FROM (SELECT a FROM t LIMIT 5) x", "5"),
+        ("SELECT a FROM (SELECT a FROM t", "a text that ends here"),
+        ("SELECT x.a FROM (SELECT a FROM t) x JOIN (SELECT a FROM t) y ON x.a = y.a", "JOIN"),
+    ],
+)
+def test_what_a_query_in_from_cannot_be_is_refused_by_name(text, what):
+    assert refused(text) == what
+
+
+def test_a_join_over_other_streams_than_the_rows_are_of_is_refused():
+    with pytest.raises(ProofError, match="a text that reads fewer streams"):
+        plain_join("SELECT a FROM (SELECT a FROM t) x", [("t", SCHEMA), ("u", SCHEMA)], {})
 
 
 def test_duckdb_finds_rows_and_values_and_stops_where_spark_would():

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from eddyline.errors import ProofError
 from eddyline.proof.claims import Claim, JudgeFinding, JudgeStopped
-from eddyline.proof.plain_sql import TIMES, Plain, plain, plain_join
+from eddyline.proof.plain_expressions import TIMES
+from eddyline.proof.plain_sql import Plain, plain, plain_join
 from eddyline.proof.recorded_values import replayed_claim
 
 _ARRIVAL = "eddyline arrival"

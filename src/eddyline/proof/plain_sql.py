@@ -1,109 +1,31 @@
 """A small language that Spark and DuckDB read alike: what a text in it says, with every precedence and type written out.
 
-    query        SELECT item, … FROM stream [[AS] alias] [join …] [WHERE condition]
-    join         , stream | [INNER | CROSS | ASOF] JOIN stream [[AS] alias] [ON condition]
+    query        SELECT item, … FROM source [join …] [WHERE condition]
+    source       stream [[AS] alias] | (query) [[AS] alias [(name, …)]]
+    join         , source | [INNER | CROSS | ASOF] JOIN source [ON condition]
     item         * | alias.* | expression [[AS] name]
     condition    comparisons, [NOT] BETWEEN, [NOT] IN, IS [NOT] NULL, joined by AND, OR, NOT
     expression   columns, numbers, strings without escapes, TRUE, FALSE, NULL, :parameters, + - *, parentheses
                  times of the same kind compared with each other, and with INTERVAL n HOURS, MINUTES or SECONDS added or taken
                  away, below a day: DuckDB is given them as microseconds
 
-Precedence is Spark's. An operator is allowed only on types for which both engines were found to give the same values, types and
-errors on edge values: `ALLOWED`, which tests/proof/test_duckdb_agrees.py finds again and compares. Everything else is refused.
+Expressions are read by `plain_expressions`, which says what operators are allowed on which types. Everything else is refused.
 A stream of a join may be written as recent(stream, …): a judge has just the rows it is about.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.errors import ProofError
 from eddyline.nesting import deep
+from eddyline.proof.plain_expressions import FRACTIONAL, ExpressionReader, Refused, Source, Term
 from eddyline.proof.words import SqlWord, words_of
-from eddyline.types import (
-    BIGINT,
-    BOOLEAN,
-    DOUBLE,
-    INT,
-    INTERVAL,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    TINYINT,
-    type_name,
-)
-
-COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
-ARITHMETIC = ("+", "-", "*")
-INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
-TYPES = (BOOLEAN, *INTEGERS, DOUBLE, STRING)
-TIMES = (TIMESTAMP, TIMESTAMP_NTZ)  # whole microseconds to DuckDB
-
-_Pairs = frozenset[tuple[pa.DataType, pa.DataType]]
-_NUMBERS: _Pairs = frozenset((a, b) for a in (*INTEGERS, DOUBLE) for b in (*INTEGERS, DOUBLE))
-_ALIKE: _Pairs = _NUMBERS | {(BOOLEAN, BOOLEAN), (STRING, STRING)}
-# By operator, the pairs of types on which Spark and DuckDB do the same, overflow included.
-ALLOWED: Mapping[str, _Pairs] = {
-    **dict.fromkeys(COMPARISONS, _ALIKE),
-    **dict.fromkeys(ARITHMETIC, _NUMBERS),
-}
-
-_DUCKDB = {
-    BOOLEAN: "BOOLEAN",
-    TINYINT: "TINYINT",
-    SMALLINT: "SMALLINT",
-    INT: "INTEGER",
-    BIGINT: "BIGINT",
-    DOUBLE: "DOUBLE",
-    STRING: "VARCHAR",
-}
-_SAME_AS = {"==": "=", "<>": "!="}
-_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600}
-_DAY_S = 86_400  # from here on an interval has days, whose length depends on the time zone
-_RESERVED = frozenset(
-    [
-        *[
-            "SELECT",
-            "FROM",
-            "WHERE",
-            "AND",
-            "OR",
-            "NOT",
-            "IN",
-            "BETWEEN",
-            "IS",
-            "NULL",
-            "AS",
-            "TRUE",
-            "FALSE",
-        ],
-        *[
-            "JOIN",
-            "INNER",
-            "LEFT",
-            "RIGHT",
-            "FULL",
-            "CROSS",
-            "ANTI",
-            "SEMI",
-            "ASOF",
-            "ON",
-            "USING",
-            "INTERVAL",
-        ],
-        *["CASE", "WHEN", "THEN", "ELSE", "END", "LIKE", "ILIKE", "RLIKE", "DISTINCT", "ESCAPE", "DIV"],
-    ]
-)
-_WHOLE = re.compile(r"\d+")
-_FRACTION = re.compile(r"\d+\.\d*|\.\d+")
-_EXPONENT = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+")
-_PLAIN_STRING = re.compile(r"""'[^'\\]*'|"[^"\\]*\"""")
+from eddyline.types import INTERVAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,29 +40,6 @@ class Plain:
     columns: frozenset[str]
     types: tuple[pa.DataType | None, ...] = ()  # of the items
     inputs: tuple[frozenset[str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Term:
-    """A part of the text: what DuckDB is given for it, and its type (None: NULL without one)."""
-
-    sql: str
-    type: pa.DataType | None
-
-
-class _Refused(Exception):
-    """The text uses something that is not in the language."""
-
-
-@dataclass(slots=True)
-class _Source:
-    """An input: what columns of it may be written behind, what it has, and what the text used of it."""
-
-    stream: str
-    fields: dict[str, pa.Field]  # by name in lower case
-    prefix: str  # of columns, as DuckDB reads them
-    qualifier: str = ""
-    used: set[str] = field(default_factory=set)
 
 
 def plain(text: str, stream: str, schema: pa.Schema, params: Mapping[str, tuple[pa.DataType, Any]]) -> Plain:
@@ -164,13 +63,13 @@ def _read(
     is_join: bool,
 ) -> Plain:
     sources = [
-        _Source(stream, {f.name.lower(): f for f in schema}, f'"t{k}".' if is_join else "")
+        Source(stream, {f.name.lower(): f for f in schema}, f'"t{k}".' if is_join else "")
         for k, (stream, schema) in enumerate(inputs, 1)
     ]
     reader = _Reader(words_of(text), sources, params)
     try:
         return reader.query()
-    except _Refused as refused:
+    except Refused as refused:
         raise ProofError(
             f"DuckDB does not judge {refused}",
             detail="It is asked only where all operators of a text were found to be the same there as in Spark.",
@@ -179,46 +78,60 @@ def _read(
         ) from None
 
 
-class _Reader:
+class _Reader(ExpressionReader):
+    """Reads queries. Those in FROM become part of the one around them: their columns are what they are computed as."""
+
     def __init__(
         self,
         words: Sequence[SqlWord],
-        sources: Sequence[_Source],
+        sources: Sequence[Source],
         params: Mapping[str, tuple[pa.DataType, Any]],
     ) -> None:
-        self._words = words
-        self._at = 0
-        self._sources = sources
-        self._named: list[_Source] = []  # those the text has come to
-        self._params = params
+        super().__init__(words, params)
+        self._sources = sources  # streams in the order of the text
+        self._n_read = 0  # of these
 
-    # ----------------------------------------------------------------------------------------- the query
+    @property
+    def _is_join(self) -> bool:
+        return bool(self._sources[0].prefix)
 
     def query(self) -> Plain:
+        conditions, items = self._select(is_nested=False)
+        inputs = tuple(frozenset(source.used) for source in self._sources)
+        return Plain(
+            " AND ".join(each.sql for each in conditions) or "TRUE",
+            tuple(item.sql for _, item in items),
+            inputs[0],
+            tuple(item.type for _, item in items),
+            inputs if self._is_join else (),
+        )
+
+    def _select(self, *, is_nested: bool) -> tuple[list[Term], list[tuple[str, Term]]]:
+        """The conditions of a query, and its columns with their names, nothing for one that has none."""
+        around, self._named = self._named, []
         self._expect("SELECT")
         start = self._at
         self._skip_items()
         conditions = self._from()
         if self._takes("WHERE"):
             conditions.append(self._boolean(self._or()))
-        condition = _Term(" AND ".join(each.sql for each in conditions) or "TRUE", BOOLEAN)
-        while self._takes(";"):
-            pass
-        if self._at < len(self._words):
-            raise _Refused(self._words[self._at].text)
-        self._at = start  # now that the alias is known
+        self._check_end(is_nested=is_nested)
+        end, self._at = self._at, start  # now that the aliases are known
         items = list(self._item())
         while self._takes(","):
             items += self._item()
         self._expect("FROM")
-        inputs = tuple(frozenset(source.used) for source in self._sources)
-        return Plain(
-            condition.sql,
-            tuple(item.sql for item in items),
-            inputs[0],
-            tuple(item.type for item in items),
-            inputs if self._sources[0].prefix else (),
-        )
+        self._at, self._named = end, around
+        return conditions, items
+
+    def _check_end(self, *, is_nested: bool) -> None:
+        while not is_nested and self._takes(";"):
+            pass
+        word = self._peek()
+        if word is not None and not (is_nested and word.says(")")):
+            raise Refused(word.text)
+        if not is_nested and self._n_read < len(self._sources):
+            raise Refused("a text that reads fewer streams")
 
     def _skip_items(self) -> None:
         depth = 0
@@ -228,340 +141,87 @@ class _Reader:
             depth += word.says("(") - word.says(")")
             self._at += 1
 
-    def _from(self) -> list[_Term]:
-        """The sources, and the conditions behind ON."""
+    def _from(self) -> list[Term]:
+        """The sources, and the conditions behind ON and of queries among the sources."""
         self._expect("FROM")
-        conditions: list[_Term] = []
-        self._source()
-        while len(self._named) < len(self._sources):
+        conditions = self._source()
+        while self._n_read < len(self._sources) and self._says(",", "CROSS", "INNER", "ASOF", "JOIN"):
             if self._takes(","):
-                self._source()
+                conditions += self._source()
                 continue
             is_crossed = self._takes("CROSS")
             if not is_crossed and not self._takes("INNER"):
                 self._takes("ASOF")
             self._expect("JOIN")
-            self._source()
+            conditions += self._source()
             if not is_crossed:
                 self._expect("ON")
                 conditions.append(self._boolean(self._or()))
         return conditions
 
-    def _source(self) -> None:
-        source = self._sources[len(self._named)]
+    def _source(self) -> list[Term]:
+        """The next source; of a query also its conditions."""
+        if self._takes("("):
+            conditions, items = self._select(is_nested=True)
+            self._expect(")")
+            self._named.append(self._query_source(items))
+            return conditions
+        source = self._sources[self._n_read]
         name = self._name()
         if name.lower() == "stream" and (after := self._peek()) is not None and after.is_name:
             name = self._name() if after.name.lower() == source.stream.lower() else name
-        if name.lower() == "recent" and len(self._sources) > 1 and self._takes("("):
+        if name.lower() == "recent" and self._is_join and self._takes("("):
             name = self._name()
             while not self._takes(")"):
                 if self._peek() is None:
-                    raise _Refused("a text that ends here")
+                    raise Refused("a text that ends here")
                 self._at += 1
         if name.lower() != source.stream.lower():
-            raise _Refused(f"FROM {name}")
+            raise Refused(f"FROM {name}")
         has_alias = self._takes("AS") or self._at_name()
         source.qualifier = self._name().lower() if has_alias else source.stream.lower()
         self._named.append(source)
+        self._n_read += 1
+        return []
 
-    def _item(self) -> list[_Term]:
+    def _query_source(self, items: Sequence[tuple[str, Term]]) -> Source:
+        """A query in FROM, by its alias and perhaps other names for its columns."""
+        has_alias = self._takes("AS") or self._at_name()
+        alias = self._name().lower() if has_alias else ""
+        names = [name for name, _ in items]
+        if has_alias and self._takes("("):
+            names = [self._name()]
+            while self._takes(","):
+                names.append(self._name())
+            self._expect(")")
+        terms = {name.lower(): term for name, (_, term) in zip(names, items, strict=False)}
+        if "" in terms or len(terms) != len(items) or len(names) != len(items):
+            raise Refused("a query in FROM whose columns have no names of their own")
+        if any(term.type == FRACTIONAL for term in terms.values()):
+            raise Refused("a number with a decimal point as a column of a query in FROM")
+        fields = {name: pa.field(name, term.type) for name, term in terms.items()}
+        return Source("", fields, "", alias, terms=terms)
+
+    def _item(self) -> list[tuple[str, Term]]:
         if self._takes("*"):
-            return [self._column(source, name) for source in self._named for name in source.fields]
+            return [column for source in self._named for column in self._columns(source)]
         words = self._words[self._at : self._at + 3]
         if len(words) == 3 and words[0].is_name and words[1].says(".") and words[2].says("*"):
             source = self._qualified(words[0].name)
             if source is None:
-                raise _Refused(f"{words[0].text}.*")
+                raise Refused(f"{words[0].text}.*")
             self._at += 3
-            return [self._column(source, name) for name in source.fields]
+            return self._columns(source)
+        start = self._at
         term = self._or()
         if term.type is None:
-            raise _Refused("NULL as a column")
+            raise Refused("NULL as a column")
         if term.type == INTERVAL:
-            raise _Refused("an interval as a column")
-        if self._takes("AS") or self._at_name():
-            self._name()
-        return [term]
+            raise Refused("an interval as a column")
+        said = self._words[start : self._at]
+        is_column = said[-1].is_name and (len(said) == 1 or (len(said) == 3 and said[1].says(".")))
+        has_name = self._takes("AS") or self._at_name()
+        return [(self._name() if has_name else said[-1].name if is_column else "", term)]
 
-    def _qualified(self, name: str) -> _Source | None:
-        return next((source for source in self._named if source.qualifier == name.lower()), None)
-
-    # ----------------------------------------------------------------------------------------- conditions
-
-    def _or(self) -> _Term:
-        return self._joined("OR", self._and)
-
-    def _and(self) -> _Term:
-        return self._joined("AND", self._not)
-
-    def _joined(self, word: str, part: Any) -> _Term:
-        first = part()
-        while self._takes(word):
-            left, right = self._boolean(first), self._boolean(part())
-            first = _Term(f"({left.sql} {word} {right.sql})", BOOLEAN)
-        term: _Term = first
-        return term
-
-    def _not(self) -> _Term:
-        if self._takes("NOT"):
-            return _Term(f"(NOT {self._boolean(self._not()).sql})", BOOLEAN)
-        return self._predicate()
-
-    def _predicate(self) -> _Term:
-        left = self._comparison()
-        if self._takes("IS"):
-            negated = "NOT " if self._takes("NOT") else ""
-            self._expect("NULL")
-            return _Term(f"({left.sql} IS {negated}NULL)", BOOLEAN)
-        is_negated = self._says("NOT") and self._says("BETWEEN", "IN", ahead=1)
-        if is_negated:
-            self._at += 1
-        if self._takes("BETWEEN"):
-            low = self._sum()
-            self._expect("AND")
-            high = self._sum()
-            above, below = self._compared(">=", left, low), self._compared("<=", left, high)
-            found = _Term(f"({above.sql} AND {below.sql})", BOOLEAN)
-        elif self._takes("IN"):
-            found = self._in(left)
-        else:
-            return left
-        return _Term(f"(NOT {found.sql})", BOOLEAN) if is_negated else found
-
-    def _in(self, left: _Term) -> _Term:
-        self._expect("(")
-        options = self._options()
-        while self._takes(","):
-            options += self._options()
-        self._expect(")")
-        if len({option.type for option in options}) > 1:
-            raise _Refused("an IN list of several types")
-        if not options:
-            return _Term("FALSE", BOOLEAN)
-        equal = [self._compared("=", left, option).sql for option in options]
-        return _Term(f"({' OR '.join(equal)})", BOOLEAN)
-
-    def _options(self) -> list[_Term]:
-        word = self._peek()
-        if word is not None and word.kind == "parameter":
-            t, value = self._param(word)
-            if pa.types.is_list(t):
-                self._at += 1
-                return [self._constant(t.value_type, item) for item in value or ()]
-        return [self._sum()]
-
-    def _comparison(self) -> _Term:
-        left = self._sum()
-        word = self._peek()
-        operator = None if word is None else _SAME_AS.get(word.text, word.text)
-        if word is None or word.kind != "symbol" or operator not in COMPARISONS:
-            return left
-        self._at += 1
-        found = self._compared(operator, left, self._sum())
-        after = self._peek()
-        if after is not None and _SAME_AS.get(after.text, after.text) in COMPARISONS:
-            raise _Refused("a comparison of a comparison")
-        return found
-
-    def _compared(self, operator: str, left: _Term, right: _Term) -> _Term:
-        self._check(operator, left, right)
-        return _Term(f"({left.sql} {operator} {right.sql})", BOOLEAN)
-
-    # ----------------------------------------------------------------------------------------- values
-
-    def _sum(self) -> _Term:
-        return self._arithmetic(("+", "-"), self._product)
-
-    def _product(self) -> _Term:
-        return self._arithmetic(("*",), self._value)
-
-    def _arithmetic(self, operators: tuple[str, ...], part: Any) -> _Term:
-        first: _Term = part()
-        while self._says(*operators):
-            operator = self._words[self._at].text
-            self._at += 1
-            second = part()
-            self._check(operator, first, second)
-            t = first.type if first.type in TIMES else _wider(first.type, second.type)
-            first = _Term(f"({first.sql} {operator} {second.sql})", t)
-        return first
-
-    def _value(self) -> _Term:
-        word = self._peek()
-        if word is None:
-            raise _Refused("a text that ends here")
-        if word.says("("):
-            self._at += 1
-            inner = self._or()
-            self._expect(")")
-            return inner
-        if word.says("-") and self._kind(1) == "number":
-            self._at += 1
-            return self._number("-")
-        if word.kind == "number":
-            return self._number("")
-        if word.says("INTERVAL"):
-            return self._interval()
-        if word.kind == "string":
-            return self._string(word)
-        if word.kind == "parameter":
-            self._at += 1
-            return self._constant(*self._param(word))
-        if word.says("TRUE", "FALSE"):
-            self._at += 1
-            return _Term(word.text.upper(), BOOLEAN)
-        if word.says("NULL"):
-            self._at += 1
-            return _Term("NULL", None)
-        return self._reference()
-
-    def _reference(self) -> _Term:
-        name = self._name()
-        source: _Source | None = None
-        if self._takes("."):
-            source = self._qualified(name)
-            if source is None:
-                raise _Refused(f"{name}.{self._name()}")
-            name = self._name()
-        if self._says("(", ".", "["):
-            raise _Refused(f"{name}{self._words[self._at].text}")
-        after = self._peek()
-        if after is not None and after.kind in ("path", "string"):
-            raise _Refused(f"{name}{after.text}")
-        if source is None:
-            having = [each for each in self._named if name.lower() in each.fields]
-            if len(having) != 1:
-                raise _Refused(name)
-            source = having[0]
-        return self._column(source, name)
-
-    def _column(self, source: _Source, name: str) -> _Term:
-        found = source.fields.get(name.lower())
-        if found is None:
-            raise _Refused(name)
-        if found.type not in TYPES and found.type not in TIMES:
-            raise _Refused(f"column {found.name}, which is {type_name(found.type)}")
-        source.used.add(found.name)
-        return _Term(source.prefix + _quoted(found.name), found.type)
-
-    def _interval(self) -> _Term:
-        """INTERVAL 10 MINUTES, or with the number in quotes."""
-        words = self._words[self._at : self._at + 3]
-        if len(words) < 3 or words[1].kind not in ("number", "string") or words[2].kind != "word":
-            raise _Refused("INTERVAL")
-        n, unit = words[1].text.strip("'\""), words[2].text.upper().removesuffix("S")
-        if not _WHOLE.fullmatch(n) or unit not in _SECONDS or int(n) * _SECONDS[unit] >= _DAY_S:
-            raise _Refused(" ".join(word.text for word in words))
-        self._at += 3
-        return _Term(f"CAST('{int(n) * _SECONDS[unit] * 1_000_000}' AS BIGINT)", INTERVAL)
-
-    def _number(self, sign: str) -> _Term:
-        text = self._words[self._at].text
-        self._at += 1
-        if _WHOLE.fullmatch(text):
-            value = int(sign + text)
-            t = INT if -(1 << 31) <= value < 1 << 31 else BIGINT
-            if not -(1 << 63) < value < 1 << 63:
-                raise _Refused(sign + text)
-            return self._constant(t, value)
-        if _EXPONENT.fullmatch(text):
-            return self._constant(DOUBLE, float(sign + text))
-        if _FRACTION.fullmatch(text):
-            return _Term(f"CAST('{sign}{text}' AS DOUBLE)", _FRACTIONAL)
-        raise _Refused(text)
-
-    def _string(self, word: SqlWord) -> _Term:
-        self._at += 1
-        if not _PLAIN_STRING.fullmatch(word.text) or self._kind(0) == "string":
-            raise _Refused(f"the string {word.text}")
-        return self._constant(STRING, word.text[1:-1])
-
-    def _param(self, word: SqlWord) -> tuple[pa.DataType, Any]:
-        found = self._params.get(word.text[1:])
-        if found is None:
-            raise _Refused(f"parameter {word.text}")
-        return found
-
-    def _constant(self, t: pa.DataType, value: Any) -> _Term:
-        if t not in TYPES:
-            raise _Refused(f"a constant of type {type_name(t)}")
-        if value is None:
-            return _Term(f"CAST(NULL AS {_DUCKDB[t]})", t)
-        text = str(value).replace("'", "''")
-        return _Term(f"CAST('{text}' AS {_DUCKDB[t]})", t)
-
-    def _check(self, operator: str, left: _Term, right: _Term) -> None:
-        """Refuse an operator on types on which it was not found to be the same."""
-        types = [t for t in (left.type, right.type) if t is not None]
-        if any(t in TIMES or t == INTERVAL for t in types):
-            is_compared = operator in COMPARISONS and len(types) == 2 and left.type == right.type
-            is_moved = operator in ("+", "-") and left.type in TIMES and right.type == INTERVAL
-            if not (is_compared and left.type != INTERVAL) and not is_moved:
-                raise _Refused(f"{operator} of {' and '.join(type_name(t) for t in types)}")
-            return
-        if _FRACTIONAL in types:  # a DECIMAL, which Spark reads as a DOUBLE beside a DOUBLE, and only there
-            types.remove(_FRACTIONAL)
-            if operator in ARITHMETIC or types != [DOUBLE]:
-                raise _Refused("a number with a decimal point but beside a DOUBLE")
-            return
-        pair = (types[0], types[-1]) if types else None
-        if pair is None or (len(types) == 1 and operator in ARITHMETIC) or pair not in ALLOWED[operator]:
-            shown = " and ".join(type_name(t) for t in types) or "NULL"
-            raise _Refused(f"{operator} of {shown}")
-
-    def _boolean(self, term: _Term) -> _Term:
-        if term.type not in (BOOLEAN, None):
-            after = self._peek()
-            if after is not None and not after.says(")", ";", "AND", "OR"):
-                raise _Refused(after.text)
-            raise _Refused(f"{type_name(term.type)} as a condition")
-        return term
-
-    # ----------------------------------------------------------------------------------------- words
-
-    def _peek(self) -> SqlWord | None:
-        return self._words[self._at] if self._at < len(self._words) else None
-
-    def _kind(self, ahead: int) -> str | None:
-        at = self._at + ahead
-        return self._words[at].kind if at < len(self._words) else None
-
-    def _says(self, *words: str, ahead: int = 0) -> bool:
-        at = self._at + ahead
-        return at < len(self._words) and self._words[at].says(*words)
-
-    def _takes(self, word: str) -> bool:
-        found = self._says(word)
-        self._at += found
-        return found
-
-    def _expect(self, word: str) -> None:
-        if not self._takes(word):
-            found = self._peek()
-            raise _Refused("a text that ends here" if found is None else found.text)
-
-    def _at_name(self) -> bool:
-        word = self._peek()
-        return (
-            word is not None and word.is_name and (word.kind == "name" or word.text.upper() not in _RESERVED)
-        )
-
-    def _name(self) -> str:
-        word = self._peek()
-        if word is None or not self._at_name():
-            raise _Refused("a text that ends here" if word is None else word.text)
-        self._at += 1
-        return word.name
-
-
-_FRACTIONAL = pa.decimal128(38, 18)  # of a literal such as 10.5, whatever its digits
-
-
-def _wider(a: pa.DataType | None, b: pa.DataType | None) -> pa.DataType:
-    order = (*INTEGERS, DOUBLE)
-    return max((t for t in (a, b) if t is not None), key=order.index)
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
+    def _columns(self, source: Source) -> list[tuple[str, Term]]:
+        return [(name, self._column(source, name)) for name in source.fields]
