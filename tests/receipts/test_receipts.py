@@ -295,6 +295,17 @@ def test_why_says_that_such_functions_are_called_again_but_for_results(engine, d
 # --------------------------------------------------------------------------------------------- where rows come from
 
 
+def test_why_of_a_result_takes_parameters_in_their_types(engine):
+    engine.stream("prices", "price DECIMAL(10,2), at TIMESTAMP")
+    when = datetime.datetime(2026, 1, 5, 9, 30, tzinfo=datetime.UTC)
+    params = {"most": Decimal("12.34"), "since": when, "any": [Decimal("1.50"), Decimal("2.50")]}
+    text = "SELECT price FROM prices WHERE price < :most AND at >= :since AND price IN (:any)"
+    engine.query(text, name="cheap", params=params)
+    engine.push("prices", [{"price": Decimal("1.50"), "at": when}])
+    answer = Commands(engine).why_result(result="1-1-1")
+    assert [clause["verdict"] for clause in answer["clauses"]] == ["true"] * 3
+
+
 def test_rows_of_several_streams_with_numbers_of_their_own_are_found_by_them(engine):
     engine.stream("news", "sym STRING")
     engine.query("SELECT sym FROM trades")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime
 
+import pyarrow as pa
 import pytest
 
 import eddyline
 from eddyline.api import Commands
 from eddyline.catalog import suspend_queries
 from eddyline.errors import NotBuiltError, ProofError, ReceiptError
+from eddyline.events import AuditDifference
 from eddyline.proof import claim_of
 from eddyline.receipts import Audit, Receipt, prove
 from eddyline.receipts import receipts as receipts_module
+from eddyline.storage import outbox
 from tests.on_workers import through_tasks
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -395,6 +398,66 @@ def judged(engine: eddyline.Engine):
         audit.judge(number)
     audit.close()
     return audit.counters
+
+
+def test_the_audit_judges_readers_of_views_and_finds_what_is_wrong(engine, monkeypatch):
+    trading(engine)
+    silent = engine.query("SELECT sym FROM big WHERE value > 1000000.0", name="silent")
+    engine.query("SELECT sym, bid FROM quotes WHERE bid > 10.0", name="high")
+    engine.query("SELECT sym FROM high WHERE bid < 60.0", name="middle")
+    engine.query("SELECT t.qty, q.bid FROM trades t JOIN quotes q ON t.sym = q.sym", name="priced")
+    engine.query("SELECT bid FROM priced WHERE qty > 1", name="many")
+    engine.push("quotes", [{"sym": "A", "bid": 5.0}, {"sym": "B", "bid": 50.0}])
+    engine.push("trades", [A_TRADE, A_TRADE | {"price": 5.0}, A_TRADE | {"qty": 1}])
+    counters = judged(engine)
+    assert (counters.n_differences, counters.skipped) == (0, {})
+    assert counters.n_queries == 2 + 6  # high, middle; big, rich, mine, silent, priced, many
+    assert silent.latest() == []
+
+    def forged(part, generations):
+        stored = outbox.stored_part(part, generations)
+        if stored.rows.schema.names == ["sym", "value"] and engine.get("rich").id in stored.query_ids:
+            rows = stored.rows.set_column(1, "value", pa.array([1.0] * len(part)))
+            marks = stored.query_ids, stored.generations, stored.arrivals, stored.signs, stored.is_late
+            return outbox.StoredPart(*marks, rows)
+        return stored
+
+    monkeypatch.setattr("eddyline.engine.durable.stored_part", forged)
+    engine.push("trades", [A_TRADE])
+    Audit(engine, 0.0).judge(3)
+    (found,) = [event for event in engine.events() if isinstance(event, AuditDifference)]
+    assert (found.query, found.n_different) == ("rich", 1)
+    assert found.example == "Row 6: value is 200.0, in the result 1.0."
+
+
+def test_rows_that_are_dead_letters_of_a_view_are_left_out_and_a_suspended_view_is_skipped(engine):
+    view = engine.query("SELECT k, x FROM a WHERE k * x * 1000000 > 0", name="large")
+    engine.query("SELECT k FROM large WHERE x < 5", name="small")
+    engine.push("a", [(1, 1, at(0)), (1 << 30, 4, at(0))])
+    assert [letter.query for letter in engine.dead_letters()] == ["large"]
+    counters = judged(engine)
+    assert (counters.n_queries, counters.n_pairs, counters.n_differences) == (2, 2, 0)
+    suspend_queries(engine.rounds.catalog, {view.id: "it is broken"}, engine.rounds.now_us())
+    engine.push("a", [(1, 1, at(0))])
+    view.resume()
+    audit = Audit(engine, 0.0)
+    audit.judge(2)
+    assert audit.counters.skipped == {"a query that reads a suspended view": 1}
+    audit.close()
+
+
+def test_a_receipt_of_a_reader_is_proven_without_spark(engine, monkeypatch):
+    monkeypatch.setattr(receipts_module, "is_installed", lambda: False)
+    trading(engine)
+    joining(engine)
+    engine.push("trades", [A_TRADE])
+    engine.push("b", [(1, 7, at(0))])
+    engine.push("a", [(1, 5, at(0)), (1, 6, at(1))])
+    engine.push("b", [(1, 8, at(2))])
+    for name in ("rich", "mine", "of ab", "deep", "diamond", "self", "recent va"):
+        proof = prove(one(engine, name))
+        assert proof.is_proven, f"{name}: {proof}"
+        assert proof.engine.startswith("DuckDB")
 
 
 def test_the_audit_takes_rows_of_tables_one_by_one(engine):
