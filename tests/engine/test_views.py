@@ -11,6 +11,7 @@ import pytest
 
 import eddyline
 from eddyline.errors import NotBuiltError, QueryStateError, SchemaError, UnknownNameError
+from eddyline.receipts import Audit
 from tests.on_workers import through_tasks
 from tests.oracles.views import Query, Row, rows_of
 
@@ -185,6 +186,23 @@ def test_views_are_what_their_rows_one_by_one_make_them(tmp_path, place, seed):
         assert found(engine, name) == expected(life, name, versions), name
     assert all(len(found(engine, name)) > 2 for name in ("reader", "diamond", "self"))
     engine.close()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("place", PLACES)
+def test_another_engine_finds_what_readers_of_views_give(tmp_path, place):
+    life = Life(4)
+    with opened(tmp_path, place) as engine:
+        for name, (text, _) in QUERIES.items():
+            engine.query(text, name=name)
+        for _ in range(12):
+            push(engine, life.rows())
+        audit = Audit(engine, 0.0)
+        for number in range(1, engine.rounds.last_round + 1):
+            audit.judge(number)
+        audit.close()
+        assert (audit.counters.n_differences, audit.counters.skipped) == (0, {})
+        assert audit.counters.n_pairs > 100
 
 
 # --------------------------------------------------------------------------------------------- by hand

@@ -226,6 +226,7 @@ class Query:
         """What each condition says about a row of the stream, given as a dict (missing columns are NULL).
 
         A join is asked about one row of each input, by its alias: {"t": {"price": 9.5}, "n": {…}}, or about one of its results.
+        A query that reads views is asked about rows of the streams below them.
         """
         with self._rounds.lock:
             record = record_written_out(self._rounds, self._record())

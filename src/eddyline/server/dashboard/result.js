@@ -70,7 +70,8 @@ export function openResult(result, rule) {
 }
 
 function receiptParts(receipt) {
-  const { round = {}, rows = [], functions = [], recorded = [] } = receipt;
+  const { round = {}, rows = [], functions = [], recorded = [], written_out: writtenOut } = receipt;
+  const params = { ...receipt.params, ...writtenOut?.params };
   return [
     facts([
       ["round", `${round.number ?? ""}${round.now ? `, its now() ${round.now}` : ""}`],
@@ -79,10 +80,11 @@ function receiptParts(receipt) {
       ["time zone", round.time_zone],
       ["functions", functions.map((f) => (Array.isArray(f) ? f.join(" ") : `${f.name} ${f.version}`)).join(", ")],
       ["recorded", recorded.length ? pairs(Object.fromEntries(recorded.map((each) => [`${each.function}, call ${each.call}`, each.value]))) : null],
-      ["parameters", receipt.params && Object.keys(receipt.params).length ? pairs(Object.fromEntries(Object.entries(receipt.params).map(([name, p]) => [name, p?.value ?? null]))) : null],
+      ["parameters", Object.keys(params).length ? pairs(Object.fromEntries(Object.entries(params).map(([name, p]) => [name, p?.value ?? null]))) : null],
       ["checksum", receipt.checksum ? h("code", { class: "wrap" }, receipt.checksum) : null],
     ]),
     rows.map((row) => h("div", { class: "stack-small" }, h("p", { class: "small soft" }, `Row ${row.arrival ?? ""} of ${row.stream ?? "the stream"}`), pairs(row.row))),
+    writtenOut ? h("details", { class: "small" }, h("summary", null, "the rule with its views written out"), block(writtenOut.text)) : null,
     h("div", { class: "buttons" }, copyButton(JSON.stringify(receipt, null, 2), "Copy receipt")),
   ];
 }
