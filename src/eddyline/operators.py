@@ -27,6 +27,9 @@ from eddyline.model import NO_TIME, DeadLetter, Round
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
+FIRST_PROVISIONAL = (
+    1 << 62
+)  # derived rows are counted from here until the end of the walk, above every other number
 OperatorInput = tuple[str, int]  # a derived relation, and the place of one of its inputs
 WantedMasks = Mapping[OperatorInput, Mask]  # which of the rows that arrived some query needs, by input
 
@@ -77,10 +80,11 @@ class RoundProgress:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What of the work of operators is done in one place: a part of the rows, for some derived relations."""
+    """What of the work of operators is done in one place: rows that follow each other, for some derived relations."""
 
-    number: int = 0
-    n: int = 1
+    arrivals: tuple[int, int] | None = (
+        None  # of the rows that drive: the first, and the one behind the last; None: all
+    )
     relations: frozenset[str] | None = None  # None: all
     without: frozenset[str] = frozenset()
 
@@ -88,11 +92,14 @@ class Share:
         is_meant = self.relations is None or relation in self.relations
         return is_meant and relation not in self.without
 
-    def of(self, mask: Mask) -> Mask:
-        """Which of the wanted rows belong to it: every n-th."""
-        if self.n == 1:
+    def of(self, mask: Mask, arrival: Numbers) -> Mask:
+        """Which of the wanted rows, with these arrival numbers in ascending order, belong to it."""
+        if self.arrivals is None:
             return mask
-        return mask & (np.cumsum(mask) % self.n == self.number)
+        first, end = np.searchsorted(arrival, self.arrivals)
+        mine = np.zeros(len(mask), dtype=bool)
+        mine[first:end] = mask[first:end]
+        return mine
 
 
 WHOLE = Share()
@@ -100,16 +107,20 @@ WHOLE = Share()
 
 @dataclass(slots=True)
 class DerivedNumbers:
-    """Numbers for the rows that a round derives, in the order in which they are derived."""
+    """Numbers for the rows that a round derives.
+
+    They are provisional, in the order in which rows are derived. At its end the walk puts rows in order (derived_order.py), and
+    numbers them from `first` on.
+    """
 
     first: int
     n_given: int = 0
 
-    def take(self, n: int) -> int:
-        """The first of so many."""
-        first = self.first + self.n_given
+    def take(self, n: int) -> Numbers:
+        """So many provisional numbers."""
+        first = FIRST_PROVISIONAL + self.n_given
         self.n_given += n
-        return first
+        return np.arange(first, first + n, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +129,7 @@ class Derived:
 
     relation: str  # whose filters decide
     batch: TupleBatch
+    phase: int = 0  # 1: what the end of the round decided, after all of its rows
     versions: Numbers | None = None  # by row, the smallest version of its components; None: all see it
     only: QueryIds | None = None  # the queries it is meant for; None: all
     without: QueryIds | None = None  # queries it is not meant for, since they get an answer instead
@@ -127,6 +139,7 @@ class Derived:
     )
     unmatched: Unmatched | None = None  # of an outer join: what decides whether a row has no partner
     repeated: Repeated | None = None  # of a semi join: which rows are one result
+    is_of_view: bool = False  # its rows have the numbers of those they were made of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,14 @@
-"""One script in process, in tasks, and with workers that join: equal results, dead letters, records, and explanations."""
+"""One script in process, in tasks, and with workers that join: equal results, dead letters, records, and explanations.
+
+Derived rows have the same numbers, and results the same order, in each of them, under each routing policy, and through a restart.
+"""
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +37,23 @@ QUERIES = {
     "WHERE not_three(t.size) = 1 AND odd_sum(t.size, n.score) = 1",
     "keyed in error": "SELECT t.sym FROM trades t JOIN recent(news, 2) n ON 100 / t.size = n.score",
 }
+# of these, every combination of rows is made by each of its inputs at times, and one row makes many; workers join the first four
+CROSSED = {
+    "both ways": "SELECT t.price, n.score FROM recent(trades, 6) t JOIN recent(news, 6) n ON t.sym = n.sym",
+    "with itself": "SELECT a.price AS a, b.price AS b FROM recent(trades, 5) a JOIN recent(trades, 5) b "
+    "ON a.sym = b.sym WHERE a.size < b.size",
+    "of three": "SELECT t.price, n.score, m.score AS more FROM recent(trades, 4) t "
+    "JOIN recent(news, 5) n ON t.sym = n.sym JOIN recent(news, 3) m ON t.sym = m.sym WHERE n.score > 1",
+    "of three in error": "SELECT t.price FROM recent(trades, 4) t JOIN recent(news, 5) n ON t.sym = n.sym "
+    "JOIN recent(news, 3) m ON t.sym = m.sym WHERE 1 / (t.size + n.score - m.score) > 0",
+    "viewed": "SELECT t.sym, t.price, t.ts, n.score FROM trades t JOIN news n "
+    "ON lower(t.sym) = lower(n.sym) AND t.size < n.score AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES",
+    "of a view": "SELECT sym, score FROM viewed WHERE score > 3",
+    "joined view": "SELECT v.price, n.score FROM viewed v JOIN news n "
+    "ON v.sym = n.sym AND v.ts BETWEEN n.ts AND n.ts + INTERVAL 3 MINUTES",
+    "unmatched": "SELECT t.sym, t.price, n.score FROM trades t LEFT JOIN news n "
+    "ON t.sym = n.sym AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES",
+}
 
 
 @eddyline.udf(returns="INT")
@@ -51,22 +72,34 @@ def not_three(value: int) -> int:
     return 1
 
 
-def opened(folder: Path, place: str, **options: Any) -> eddyline.Engine:
-    engine = eddyline.open(folder / place, **options)
+def opened(
+    folder: Path | None, place: str, queries: dict[str, str] | None = None, **options: Any
+) -> eddyline.Engine:
+    engine = eddyline.open(None if folder is None else folder / place, **options)
     engine.stream(
         "trades",
         pa.schema([("sym", pa.string()), ("price", pa.float64()), ("size", pa.int64()), ("ts", TIME)]),
         time="ts",
     )
     engine.stream("news", pa.schema([("sym", pa.string()), ("score", pa.int64()), ("ts", TIME)]), time="ts")
-    for name, text in QUERIES.items():
+    for name, text in (queries or QUERIES).items():
         engine.query(text, name=name)
+    return placed(engine, place)
+
+
+def placed(engine: eddyline.Engine, place: str) -> eddyline.Engine:
+    """Have the rows of an engine worked on in this place."""
     if place != PLACES[0]:
         through_tasks(engine, n_pieces=2, join_from_rows=1 if place == PLACES[2] else 1_000_000)
     return engine
 
 
-def live(engine: eddyline.Engine, n_rounds: int = 25) -> None:
+def live(engine: eddyline.Engine) -> None:
+    for rows in rounds():
+        engine.push(rows)
+
+
+def rounds(n_rounds: int = 25) -> Iterator[dict[str, list[dict[str, Any]]]]:
     rng = random.Random(3)
     for number in range(n_rounds):
         now = START + number * MINUTE
@@ -82,7 +115,7 @@ def live(engine: eddyline.Engine, n_rounds: int = 25) -> None:
         news = [
             {"sym": rng.choice("AB"), "score": rng.randint(0, 9), "ts": now} for _ in range(rng.randint(1, 3))
         ]
-        engine.push({"trades": trades, "news": news})
+        yield {"trades": trades, "news": news}
 
 
 def results(engine: eddyline.Engine) -> Any:
@@ -90,6 +123,19 @@ def results(engine: eddyline.Engine) -> Any:
         query.name: sorted((found.arrivals, *found.values()) for found in query.latest(10_000))
         for query in engine.queries()
     }
+
+
+def numbers(engine: eddyline.Engine) -> Any:
+    """All results in the order in which they are read, with the numbers of their rows, and the numbers of dead letters."""
+    found = {
+        query.name: [
+            (each.round_number, each.arrival, each.arrivals, tuple(each.values()))
+            for each in query.latest(10_000)
+        ]
+        for query in engine.queries()
+    }
+    dead = [(each.query or "", each.arrival or 0, str(each.row)) for each in engine.dead_letters()]
+    return found, sorted(dead)
 
 
 def letters(engine: eddyline.Engine) -> Any:
@@ -129,6 +175,7 @@ def filters(engine: eddyline.Engine) -> Any:
 
 ASKED: dict[str, Callable[[eddyline.Engine], Any]] = {
     "results": results,
+    "numbers": numbers,
     "dead letters": letters,
     "records": records,
     "joins": joins,
@@ -153,3 +200,118 @@ def places(request, tmp_path_factory):
 def test_what_comes_of_a_script_is_the_same_in_every_place(places, place, asked):
     assert places[PLACES[0]][asked]
     assert places[place][asked] == places[PLACES[0]][asked]
+
+
+# --------------------------------------------------------------------------------------------- numbers and order
+
+
+def lived_numbers(folder: Path, place: str, *, restarts: bool, **options: Any) -> Any:
+    """The numbers that a life of queries that cross comes to; with a restart in its middle, if so."""
+    script = list(rounds())
+    with opened(folder, place, CROSSED, results_per_query=10_000, **options) as engine:
+        for rows in script[:12]:
+            engine.push(rows)
+        if not restarts:
+            for rows in script[12:]:
+                engine.push(rows)
+            return numbers(engine)
+    with placed(eddyline.open(folder / place, results_per_query=10_000, **options), place) as engine:
+        for rows in script[12:]:
+            engine.push(rows)
+        return numbers(engine)
+
+
+@pytest.fixture(scope="module")
+def plain_numbers(tmp_path_factory):
+    """In process, with inputs probed in the order of the text, and without a restart."""
+    return lived_numbers(tmp_path_factory.mktemp("plain"), PLACES[0], restarts=False, routing="fixed")
+
+
+@pytest.mark.parametrize(
+    ("place", "routing", "seed", "restarts"),
+    [
+        ("in process", "random", 1, True),
+        ("in tasks", "tickets", 2, True),
+        ("in tasks", "auto", 3, False),
+        ("workers join", "fixed", 0, False),
+        ("workers join", "random", 4, True),
+        ("workers join", "tickets", 5, True),
+    ],
+)
+def test_derived_rows_have_the_same_numbers_in_every_place(
+    tmp_path, plain_numbers, place, routing, seed, restarts
+):
+    found, dead = lived_numbers(tmp_path, place, restarts=restarts, routing=routing, seed=seed)
+    expected, expected_dead = plain_numbers
+    assert all(len(each) > 20 for name, each in expected.items() if name != "of three in error")
+    assert found == expected
+    assert [each for each in expected_dead if each[0] == "of three in error"]
+    assert dead == expected_dead
+
+
+def test_results_of_a_query_are_read_in_the_order_of_their_numbers(plain_numbers):
+    found, _ = plain_numbers
+    for name, results_of_query in found.items():
+        if name != "unmatched":  # of which rows with and without a partner are decided apart
+            places = [(round_number, arrival) for round_number, arrival, *_ in results_of_query]
+            assert places == sorted(places)
+
+
+@pytest.mark.parametrize("names", [("both ways", "with itself", "of three"), ("viewed", "joined view")])
+def test_what_a_round_derives_is_numbered_by_its_latest_row(plain_numbers, names):
+    found, _ = plain_numbers
+    by_number = {
+        arrival: (round_number, max(arrivals))
+        for name in names
+        for round_number, arrival, arrivals, _ in found[name]
+    }
+    in_order = [by_number[number] for number in sorted(by_number)]
+    assert in_order == sorted(in_order)
+
+
+# --------------------------------------------------------------------------------------------- cuts into rounds
+
+ONE_BY_ONE, AT_ONCE = (1,), (10_000,)
+
+
+def one_stream_of_rows(n_rounds: int = 12) -> list[tuple[str, dict[str, Any]]]:
+    """Rows of both streams in their order of arrival, none of them late."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for number, rows in enumerate(rounds(n_rounds)):
+        mixed = [(stream, row | {"ts": START + number * MINUTE}) for stream in rows for row in rows[stream]]
+        random.Random(number).shuffle(mixed)
+        found += mixed
+    return [(stream, row | {"_arrival": at}) for at, (stream, row) in enumerate(found, 1)]
+
+
+def cut(rows: list[Any], sizes: tuple[int, ...]) -> Iterator[dict[str, list[dict[str, Any]]]]:
+    """Rounds of so many rows, over and over."""
+    at = 0
+    for size in itertools.cycle(sizes):
+        if at >= len(rows):
+            return
+        found: dict[str, list[dict[str, Any]]] = {}
+        for stream, row in rows[at : at + size]:
+            found.setdefault(stream, []).append(row)
+        yield found
+        at += size
+
+
+def order_of_results(sizes: tuple[int, ...]) -> dict[str, list[Any]]:
+    queries = {name: text for name, text in CROSSED.items() if name != "unmatched"}
+    queries |= {"met": QUERIES["met"]}
+    with opened(None, PLACES[0], queries, results_per_query=100_000) as engine:
+        for rows in cut(one_stream_of_rows(), sizes):
+            engine.push(rows)
+        return {query.name: [each.arrivals for each in query.latest(100_000)] for query in engine.queries()}
+
+
+@pytest.fixture(scope="module")
+def one_by_one():
+    return order_of_results(ONE_BY_ONE)
+
+
+@pytest.mark.parametrize("sizes", [AT_ONCE, (7,), (1, 9, 2, 30)], ids=str)
+def test_results_have_one_order_however_rows_are_cut_into_rounds(one_by_one, sizes):
+    assert all(one_by_one[name] for name in one_by_one if name != "of three in error")
+    assert order_of_results(sizes) == one_by_one

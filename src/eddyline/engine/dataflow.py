@@ -9,6 +9,8 @@ operator hands on what it wants (join_tasks.py); a worker with rows that were ha
      the operators after it; then it gives the first answers of queries that are new to its tables, and learns how far time has
      come.
 
+At the end, derived rows get their numbers (derived_order.py), and only then results over them leave the walk.
+
 Wherever rows meet filters, those that match the body of a view are rows of that view, and go on in the same way (view_rows.py).
 """
 
@@ -22,6 +24,7 @@ from typing import Protocol
 import numpy as np
 
 from eddyline.batch import QueryIds, TupleBatch
+from eddyline.engine.derived_order import DerivedOrder, batches_of, is_provisional
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_visibility import (
@@ -68,6 +71,7 @@ class Relation:
     first_versions: FirstVersions | None = None  # of a derived relation: from which on each query sees rows
     signature: Signature | None = None  # of a join
     generations_of: Callable[[QueryIds], QueryIds] | None = None  # of queries, where results are written
+    is_for_workers: bool = False  # a join that workers may take on
 
 
 class FlowPlace(Protocol):
@@ -131,6 +135,8 @@ class Walk:
         """Walk; `before` and `after` are the progress of streams before and after the round, None where time decides nothing."""
         place, round_ = self._place, self._round
         self._arrived = {name: [rows] for name, rows in arrivals.rows.items()}
+        self._order = DerivedOrder()
+        self._unnumbered: list[tuple[str, Relation, FilterOutput]] = []
         wanted = dict(arrivals.wanted)
         for name, batch in arrivals.batches.items():
             self._filter(name, place.relation(name), batch)
@@ -150,7 +156,17 @@ class Walk:
                     self._take(derived)
             self._output.add_letters(operator.take_letters())
             self._output.events += operator.events()
-        self._output.n_derived += numbers.n_given
+        self._number(numbers)
+
+    def _number(self, numbers: DerivedNumbers) -> None:
+        """Give derived rows their numbers, and let go of what queries made of them."""
+        derived_rows = self._order.numbered(numbers.first)
+        for name, relation, output in self._unnumbered:
+            derived_rows.renumber(batches_of(output))
+            self._keep(name, relation, output)
+        if len(derived_rows):
+            derived_rows.renumber_letters(self._output)
+        self._output.n_derived += len(derived_rows)
 
     def _take(self, derived: Derived) -> None:
         """What the queries of a derived relation make of its rows."""
@@ -159,7 +175,7 @@ class Walk:
             derived.relation,
             relation,
             derived.batch,
-            lambda output: self._seen(relation, derived, output),
+            lambda output: self._ordered(relation, derived, self._seen(relation, derived, output)),
             is_answer=derived.only is not None,
             preimages=derived.preimages,
         )
@@ -190,7 +206,11 @@ class Walk:
         self._output.add_output(name, output, record, self._round.number)
         self._output.events += filters.events()
         self._output.events += filter_events(batch.stream, filters.decisions(), filters.router.keys)
-        self._keep(name, relation, output)
+        if is_provisional(batch):
+            if output.n_matches:
+                self._unnumbered.append((name, relation, output))
+        else:
+            self._keep(name, relation, output)
         if bodies is not None:
             self._feed_views(name, bodies, is_answer=is_answer, preimages=preimages)
 
@@ -207,13 +227,21 @@ class Walk:
         for found in place.view_rows(name, bodies):
             ids = place.unanswered(found.view.name) if found.view.is_table else None
             if is_answer or ids is None:
-                derived = Derived(found.view.name, found.batch, only=ids)
+                derived = Derived(found.view.name, found.batch, only=ids, is_of_view=True)
             else:
                 images = None if preimages is None else images_in(found.batch, bodies.batch, preimages)
-                derived = Derived(found.view.name, found.batch, without=queries_of(ids), preimages=images)
+                derived = Derived(
+                    found.view.name, found.batch, without=queries_of(ids), preimages=images, is_of_view=True
+                )
             self._take(derived)
             if found.arrived is not None and not is_answer:
                 self._arrived.setdefault(found.view.name, []).append(found.arrived)
+
+    def _ordered(self, relation: Relation, derived: Derived, output: FilterOutput) -> FilterOutput:
+        """Take note of the rows that get numbers."""
+        if is_provisional(derived.batch) and not derived.is_of_view:
+            self._order.add(derived.relation, derived.phase, output, is_for_workers=relation.is_for_workers)
+        return output
 
     def _seen(self, relation: Relation, derived: Derived, output: FilterOutput) -> FilterOutput:
         """What of it the queries see."""

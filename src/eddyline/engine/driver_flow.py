@@ -278,7 +278,9 @@ class DriverFlow:
         if variant is not None:
             plan = self._variants.of(plan, variant)
         filters = self._inner(signature, MATCH) if variant == MATCH else self.filters(name)
-        return self._with_plan(Relation(plan, filters, first, planned.joins.by_name[signature].signature))
+        joined = planned.joins.by_name[signature].signature
+        is_for_workers = variant is None and planned.views.leaves_to_workers(joined)
+        return self._with_plan(Relation(plan, filters, first, joined, is_for_workers=is_for_workers))
 
     def _with_plan(self, relation: Relation) -> Relation:
         relation.filters.build(relation.plan.with_bodies)

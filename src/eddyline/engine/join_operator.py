@@ -108,7 +108,7 @@ class Joins:
             if not len(answer.rows.batch):
                 continue
             for joined in self.stage.answer(answer.signature, answer.rows, progress, round_):
-                yield Derived(answer.signature.name.lower(), joined.batch, only=answer.query_ids)
+                yield Derived(answer.signature.name.lower(), joined.batch, phase=1, only=answer.query_ids)
 
     def push(
         self,
@@ -152,43 +152,50 @@ class Joins:
         versions = np.concatenate([each.version for each in joined_rows])
         components = batch.components
         assert components is not None, name
-        order = np.argsort(components.max(axis=1), kind="stable")  # the change that made a row is its latest
         signature = self._plan.by_name[name].signature
         owners = [
             self.stage.tables[entry.stream.lower()].owners(
-                components[order, signature.component_columns(place)[0]]
+                components[:, signature.component_columns(place)[0]]
             )
             for place, entry in enumerate(signature.inputs)
         ]
         _, identity = np.unique(np.stack(owners, axis=1), axis=0, return_inverse=True)
-        net = net_changes(identity.reshape(-1), batch.sign[order])
-        rows = order[net.rows]
-        numbered = replace(batch.take(rows), arrival=np.sort(batch.arrival[rows]))
-        return Derived(name.lower(), numbered, versions[rows], without=newcomers, preimages=net.preimages)
+        net = net_changes(
+            identity.reshape(-1), batch.sign
+        )  # by the change that made a row, which is its latest
+        numbered = replace(batch.take(net.rows), arrival=np.sort(batch.arrival[net.rows]))
+        return Derived(
+            name.lower(),
+            numbered,
+            phase=1,
+            versions=versions[net.rows],
+            without=newcomers,
+            preimages=net.preimages,
+        )
 
     def advance(
         self, progress: RoundProgress, round_: Round, signatures: frozenset[str] | None = None
     ) -> Iterator[Derived]:
         for undecided in self.stage.decide(progress, round_, self._part(WHOLE, signatures)):
             if undecided.signature in self._plan.by_name:  # one that was registered since has had no rows yet
-                yield from self._derived(undecided)
+                yield from self._derived(undecided, phase=1)
 
     def _part(self, share: Share, signatures: frozenset[str] | None) -> Share:
         """A share of some signatures, None: of all."""
         planned = frozenset(self._plan.by_name) if share.relations is None else share.relations
         return replace(share, relations=planned if signatures is None else planned & signatures)
 
-    def _derived(self, rows: JoinedRows | UndecidedRows) -> Iterator[Derived]:
+    def _derived(self, rows: JoinedRows | UndecidedRows, phase: int = 0) -> Iterator[Derived]:
         name, signature = rows.signature, self._plan.by_name[rows.signature].signature
         outer = signature.outer
         if isinstance(rows, UndecidedRows):
             matched = [PossiblePartners(each.batch, each.version, each.driver) for each in rows.matched_rows]
             unmatched = Unmatched(f"{name}/{MATCH}".lower(), matched, rows.reach_us)
-            yield Derived(name.lower(), rows.unmatched_rows, rows.version, unmatched=unmatched)
+            yield Derived(name.lower(), rows.unmatched_rows, phase, rows.version, unmatched=unmatched)
         elif outer != "left anti":
             relation = (f"{name}/{BOTH}" if outer else name).lower()
             repeated = _repeated(rows.batch, signature)
-            yield Derived(relation, rows.batch, rows.version, repeated=repeated)
+            yield Derived(relation, rows.batch, phase, rows.version, repeated=repeated)
 
     def take_letters(self) -> list[DeadLetter]:
         letters, self._letters = self._letters, []

@@ -1,8 +1,8 @@
 """Joins in workers: a worker holds what the driver holds, and joins a share of the rows of a round.
 
 Workers reach all files of windows and tables, so nothing is exchanged between them: what a worker has not seen yet it reads
-before it joins, which is what earlier rounds added, and its part of the round is some of the rows that look for partners. However
-often a key is there, its rows are spread over all workers.
+before it joins, which is what earlier rounds added, and its part of the round is some of the rows that look for partners, which
+follow each other (join_shares.py). However often a key is there, its rows are spread over all workers.
 
 Files are in order of arrival, so how far a worker has come is one number for each stream. What the running round brings is built,
 joined and let go of again: it comes with the files of the round once it has committed. Until then its rows are counted from
@@ -23,6 +23,7 @@ from eddyline.batch import QueryIds
 from eddyline.engine.dataflow import Relation, Walk
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_operator import Joins
+from eddyline.engine.join_shares import share_bounds
 from eddyline.engine.join_tasks import TaskRows, shared_rows
 from eddyline.engine.join_visibility import FirstVersions
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
@@ -72,6 +73,7 @@ class ProbeTask:
     time_zone: str
     routing: Mapping[str, Routing]  # by signature: how expensive filters are run
     options: RoutingOptions
+    expected_work: Mapping[OperatorInput, float]  # of a row that looks for partners, by its input
     number: int  # which of `n_tasks` it is
     n_tasks: int
 
@@ -100,7 +102,7 @@ class _Replica:
         ready, first = self.ready[name]
         plan = ready.standing.plan
         signature = self.known.plan.by_name[plan.stream].signature
-        return Relation(plan, ready.stage, first, signature, ready.generations_of)
+        return Relation(plan, ready.stage, first, signature, ready.generations_of, is_for_workers=True)
 
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         raise AssertionError(f"rows of {operator_input} come with what is wanted of them")
@@ -121,13 +123,15 @@ PLANS_KEPT = 4
 
 
 def walk_share(task: ProbeTask, keep: Callable[[str, Relation, FilterOutput], None]) -> RoundOutput:
-    """Join the task's share of the rows; what is derived is numbered from 0."""
+    """Join the task's share of the rows. What is derived is numbered from 0, and follows what tasks before this one derive."""
     store = Store(Path(task.store), task.epoch)
     replica = _replica(store, task)
     _catch_up(store, task, replica)
     arrivals = shared_rows(store, task.rows, task.ends, task.inputs, replica.known.plan.schemas)
     output, numbers = RoundOutput(), DerivedNumbers(0)
-    share = Share(task.number, task.n_tasks, frozenset(replica.known.filters))
+    signatures = frozenset(replica.known.filters)
+    bounds = share_bounds(replica.known.plan, signatures, arrivals, task.expected_work, task.n_tasks)
+    share = Share(bounds[task.number], signatures)
     for name, routing in task.routing.items():
         replica.ready[name.lower()][0].stage.follow_routing(routing, task.options)
     replica.joins.begin(replica.known.plan, numbers)

@@ -1,7 +1,6 @@
 """What workers need to join, written for them: the plan of all joins, and the filters of the signatures they take on.
 
-Workers join signatures in which rows of streams look for partners. Outer joins, which are also decided by time, and joins of
-tables alone stay with the driver.
+Which signatures these are is in view_plans.py.
 """
 
 from __future__ import annotations
@@ -22,13 +21,9 @@ from eddyline.engine.round_work import Planned
 from eddyline.engine.rounds import RoundEngine
 from eddyline.functions import UserFunction
 from eddyline.joins import SignaturePlan
-from eddyline.model import Signature, Stream, joined_name
+from eddyline.model import Stream, joined_name
 from eddyline.nesting import deep
 from eddyline.storage import JOIN_PLAN, StoredFile
-
-
-def is_for_workers(signature: Signature) -> bool:
-    return not signature.outer and not signature.is_of_tables
 
 
 class ReplicaPlans:
@@ -53,8 +48,7 @@ class ReplicaPlans:
         mine = [
             each
             for each in flow.joins.signatures
-            if is_for_workers(each.signature)
-            and flow.views.leaves_to_workers(each.signature)
+            if flow.views.leaves_to_workers(each.signature)
             and group & {name.lower() for name in each.signature.streams}
         ]
         self._release_dropped(flow, group)

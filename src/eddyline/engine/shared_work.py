@@ -294,6 +294,7 @@ class SharedRounds:
             time_zone=rounds.time_zone,
             routing={name: flow.filters(name.lower()).router.routing() for name in names},
             options=rounds.routing,
+            expected_work=flow.joins.stage.expected_work(),
             number=0,
             n_tasks=n_tasks,
         )

@@ -176,7 +176,7 @@ class Tables(StatelessOperator):
             if len(ids):
                 batch = self.current_rows(name).batch
                 if len(batch):
-                    yield Derived(name, self._numbered(batch), only=ids)
+                    yield Derived(name, self._numbered(batch), phase=1, only=ids)
 
     def push(
         self,
@@ -199,7 +199,9 @@ class Tables(StatelessOperator):
                 net = net_changes(self.tables[name].owners(deltas.arrival), deltas.sign, deltas.rows)
                 remaining = self._numbered(changed.take(net.rows))
                 without = queries_of(self.unanswered(self._planned, name))
-                yield Derived(name, remaining, without=without, preimages=net.preimages, arrived=above)
+                yield Derived(
+                    name, remaining, phase=1, without=without, preimages=net.preimages, arrived=above
+                )
 
     def _apply(self, name: str, rows: ArrivedRows, round_: Round) -> Deltas:
         """Make the changes that rows bring; gives what they changed."""
@@ -212,8 +214,7 @@ class Tables(StatelessOperator):
 
     def _numbered(self, batch: TupleBatch) -> TupleBatch:
         """Rows with numbers of their own: one change may be two rows, and an answer repeats rows of earlier rounds."""
-        first, n = self._numbers.take(len(batch)), len(batch)
-        numbers = np.arange(first, first + n, dtype=np.int64)
+        numbers = self._numbers.take(len(batch))
         return TupleBatch(
             batch.stream, batch.rows, numbers, batch.sign, batch.is_late, batch.arrival[:, None]
         )

@@ -46,7 +46,12 @@ class PlannedViews:
         return frozenset(found)
 
     def leaves_to_workers(self, signature: Signature) -> bool:
-        """Whether a join has to do with declared streams alone: what views need is in the driver."""
+        """Whether workers may take on a join: rows of declared streams look for partners in it.
+
+        Outer joins, which are also decided by time, joins of tables alone, and what views need stay with the driver.
+        """
+        if signature.outer or signature.is_of_tables:
+            return False
         reads_view = any(name.lower() in self.readers for name in signature.streams)
         return not reads_view and signature.name.lower() not in self.sources
 

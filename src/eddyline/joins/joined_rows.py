@@ -5,16 +5,17 @@ They have the columns of all inputs, the marks that window conditions use, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.batch import TupleBatch
+from eddyline.batch import TupleBatch, concatenated
 from eddyline.joins.plan import Drivers, SignaturePlan
 from eddyline.joins.probing import Combinations, Partner, PartnerMarks
+from eddyline.joins.row_order import lineage_order
 from eddyline.joins.version_chains import ALWAYS
 from eddyline.model import AGE, BEHIND, NO_TIME, OLDER, Role, Round, joined_name
 from eddyline.operators import Numbers
@@ -26,12 +27,67 @@ Counter = Callable[[Numbers], Numbers]  # by arrival number: how many rows of a 
 
 @dataclass(frozen=True, slots=True)
 class JoinedRows:
-    """Rows that a signature made. Queries that first see a later version than `version` do not see the row."""
+    """Rows that a signature made, by their latest row, then by lineage.
+
+    Queries that first see a later version than `version` do not see the row.
+    """
 
     signature: str
     batch: TupleBatch
     version: Numbers
-    driver: Numbers  # which of the rows that drove made it
+    driver: Numbers  # which of the rows that drove, from its origin, made it
+    latest: Numbers  # the arrival number of that row
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    @property
+    def components(self) -> Numbers:
+        assert self.batch.components is not None, self.signature
+        return self.batch.components
+
+    def take(self, rows: Numbers) -> JoinedRows:
+        """The rows at these positions, in this order."""
+        return JoinedRows(
+            self.signature, self.batch.take(rows), self.version[rows], self.driver[rows], self.latest[rows]
+        )
+
+    def numbered(self, numbers: Numbers) -> JoinedRows:
+        return replace(self, batch=replace(self.batch, arrival=numbers))
+
+
+def in_order(origins: Sequence[Iterator[JoinedRows]]) -> Iterator[JoinedRows]:
+    """What all origins of a signature make, by the latest row, then by lineage, given that of each in this order."""
+    waiting = [(found, origin) for origin in origins if (found := next(origin, None)) is not None]
+    while len(waiting) > 1:
+        until = min(int(found.latest[-1]) for found, _ in waiting)
+        ends = [int(np.searchsorted(found.latest, until, side="right")) for found, _ in waiting]
+        yield _merged(
+            [found.take(np.arange(end)) for (found, _), end in zip(waiting, ends, strict=True) if end]
+        )
+        rest: list[tuple[JoinedRows, Iterator[JoinedRows]]] = []
+        for (found, origin), end in zip(waiting, ends, strict=True):
+            left = found.take(np.arange(end, len(found))) if end < len(found) else next(origin, None)
+            if left is not None:
+                rest.append((left, origin))
+        waiting = rest
+    for found, origin in waiting:
+        yield found
+        yield from origin
+
+
+def _merged(pieces: Sequence[JoinedRows]) -> JoinedRows:
+    if len(pieces) == 1:
+        return pieces[0]
+    together = JoinedRows(
+        pieces[0].signature,
+        concatenated([piece.batch for piece in pieces]),
+        np.concatenate([piece.version for piece in pieces]),
+        np.concatenate([piece.driver for piece in pieces]),
+        np.concatenate([piece.latest for piece in pieces]),
+    )
+    order = lineage_order(together.latest, together.components)
+    return together if order is None else together.take(order)
 
 
 def joined_rows(
@@ -42,13 +98,17 @@ def joined_rows(
     found: Combinations,
     counters: Mapping[int, Counter],
     round_: Round,
-    first: int,
 ) -> JoinedRows:
-    """These combinations; their numbers begin with `first`."""
+    """These combinations, in order; they have no numbers yet."""
     signature = plan.signature
+    marks = _marks(plan, origin, drivers, partners, found, round_)
+    components = _components(plan, origin, drivers, partners, found, marks)
+    order = lineage_order(drivers.arrival[found.rows[origin]], components)
+    if order is not None:
+        found = Combinations({place: rows[order] for place, rows in found.rows.items()})
+        marks = {place: PartnerMarks(*(each[order] for each in mark)) for place, mark in marks.items()}
+        components = components[order]
     driver = found.rows[origin]
-    marks = {place: partner.marks(found.rows[place], drivers, driver) for place, partner in partners.items()}
-    marks[origin] = _own_marks(drivers, driver, round_, is_table=signature.inputs[origin].role is Role.TABLE)
     names: list[str] = []
     columns: list[pa.Array] = []
     for place in range(len(signature)):
@@ -74,21 +134,51 @@ def joined_rows(
                 values = pa.array(latest - mark.time_us, mask=earliest == NO_TIME)
             names.append(joined_name(place, name))
             columns.append(values)
-    components = []
-    for place, entry in enumerate(signature.inputs):
+    batch = joined_batch(
+        plan.name, names, columns, np.zeros(len(driver), np.int64), drivers.sign[driver], components
+    )
+    version = np.minimum.reduce([mark.version for mark in marks.values()])
+    return JoinedRows(plan.name, batch, np.minimum(version, round_.version), driver, drivers.arrival[driver])
+
+
+def _marks(
+    plan: SignaturePlan,
+    origin: int,
+    drivers: Drivers,
+    partners: Mapping[int, Partner],
+    found: Combinations,
+    round_: Round,
+) -> dict[int, PartnerMarks]:
+    """What is known of the rows of combinations besides their columns, by input."""
+    driver, inputs = found.rows[origin], plan.signature.inputs
+    marks = {place: partner.marks(found.rows[place], drivers, driver) for place, partner in partners.items()}
+    marks[origin] = _own_marks(drivers, driver, round_, is_table=inputs[origin].role is Role.TABLE)
+    return marks
+
+
+def _components(
+    plan: SignaturePlan,
+    origin: int,
+    drivers: Drivers,
+    partners: Mapping[int, Partner],
+    found: Combinations,
+    marks: Mapping[int, PartnerMarks],
+) -> Numbers:
+    """The lineage of combinations: arrival numbers of rows of declared streams, in the order of the inputs."""
+    components: list[Numbers] = []
+    for place, entry in enumerate(plan.signature.inputs):
         own_columns = list(entry.lineage_columns)
         if not own_columns:
             components.append(marks[place].arrival)
         elif place == origin:
-            components += _numbers(drivers.rows.select(own_columns).take(pa.array(driver)).columns)
+            driver = pa.array(found.rows[origin])
+            components += _numbers(drivers.rows.select(own_columns).take(driver).columns)
         else:
             components += _numbers(partners[place].take(found.rows[place], own_columns))
-    batch = joined_batch(plan.name, names, columns, first, drivers.sign[driver], np.stack(components, axis=1))
-    version = np.minimum.reduce([mark.version for mark in marks.values()])
-    return JoinedRows(plan.name, batch, np.minimum(version, round_.version), driver)
+    return np.stack(components, axis=1)
 
 
-def unmatched_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, first: int) -> TupleBatch:
+def unmatched_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, numbers: Numbers) -> TupleBatch:
     """Rows of input 0 as rows of the signature's stream, with nothing of input 1, whose columns are NULL."""
     n = len(drivers)
     names = [joined_name(0, name) for name in sorted(plan.columns[0])]
@@ -104,7 +194,7 @@ def unmatched_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, fir
     lineage = _numbers(drivers.rows.select(list(left.lineage_columns)).columns) or [drivers.arrival]
     absent = [np.full(n, NO_ROW, np.int64)] * right.n_components
     components = np.stack([*lineage, *absent], axis=1)
-    return joined_batch(plan.name, names, columns, first, drivers.sign, components)
+    return joined_batch(plan.name, names, columns, numbers, drivers.sign, components)
 
 
 def _numbers(columns: list[pa.Array]) -> list[Numbers]:
@@ -115,7 +205,7 @@ def joined_batch(
     name: str,
     names: list[str],
     columns: list[pa.Array],
-    first: int,
+    numbers: Numbers,
     sign: npt.NDArray[np.int8],
     components: npt.NDArray[np.int64],
 ) -> TupleBatch:
@@ -125,7 +215,7 @@ def joined_batch(
     return TupleBatch(
         name,
         pa.RecordBatch.from_arrays(columns, names=names),
-        np.arange(first, first + n, dtype=np.int64),
+        numbers,
         sign,
         np.zeros(n, dtype=bool),
         components,

@@ -27,7 +27,7 @@ import pyarrow as pa
 from eddyline.batch import TupleBatch
 from eddyline.expressions import Context, Failure, Frame, evaluate
 from eddyline.joins.join_tree import can_drive
-from eddyline.joins.joined_rows import Counter, JoinedRows, joined_rows, unmatched_rows
+from eddyline.joins.joined_rows import Counter, JoinedRows, in_order, joined_rows, unmatched_rows
 from eddyline.joins.outer import OuterDecisions, UndecidedRows, is_decided_at_once
 from eddyline.joins.partners import TablePartner, WindowPartner
 from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, drivers_of
@@ -35,6 +35,7 @@ from eddyline.joins.probe_origins import ProbeOrigins
 from eddyline.joins.probing import Partner, ProbeCounters, ProbeOrigin
 from eddyline.joins.ranges import range_probe
 from eddyline.joins.retention import reaches
+from eddyline.joins.row_order import lineage_order
 from eddyline.joins.shared_probes import Hop, RememberedHop, SharedProbes, first_hop, meets_own, shared_hops
 from eddyline.joins.stem import Stem
 from eddyline.joins.table import KeyedTable
@@ -171,28 +172,26 @@ class JoinStage:
             self._built.add(stream)
         shared = SharedProbes(self._shared_hops, arrivals)
         for plan in self.plan.signatures:
-            for place, entry in enumerate(plan.signature.inputs):
-                rows_of = arrivals.get(entry.stream.lower())
-                if rows_of is not None and share.has(plan.name) and can_drive(plan.signature, place):
-                    mask = share.of(wanted_masks[plan.name, place] & ~rows_of.batch.is_late)
-                    if mask.any():
-                        drivers = drivers_of(rows_of, np.flatnonzero(mask))
-                        at_once = is_decided_at_once(plan.signature)
-                        joined = self._drive(
-                            plan,
-                            place,
-                            drivers,
-                            arrivals,
-                            progress,
-                            round_,
-                            shared,
-                            # the rows that a match refutes are known when time decides
-                            is_counted_only=plan.signature.outer == "left anti" and not at_once,
-                        )
-                        if at_once:
-                            yield from self._decide_at_once(plan, drivers, joined, round_)
-                        else:
-                            yield from joined
+            at_once = is_decided_at_once(plan.signature)
+            origins: list[Iterator[JoinedRows]] = []
+            for place, drivers in _drivers(plan, arrivals, wanted_masks, share):
+                joined = self._drive(
+                    plan,
+                    place,
+                    drivers,
+                    arrivals,
+                    progress,
+                    round_,
+                    shared,
+                    # the rows that a match refutes are known when time decides
+                    is_counted_only=plan.signature.outer == "left anti" and not at_once,
+                )
+                if at_once:
+                    yield from self._decide_at_once(plan, drivers, joined, round_)
+                else:
+                    origins.append(joined)
+            for found in in_order(origins):
+                yield self._numbered(found)
 
     def _drive(
         self,
@@ -218,8 +217,10 @@ class JoinStage:
         for found in self._origins.origin(plan, origin).join(drivers, partners, needs_one=needs_one):
             if is_counted_only:
                 continue
-            first = self._numbers.take(len(found))
-            yield joined_rows(plan, origin, drivers, partners, found, counted, round_, first)
+            yield joined_rows(plan, origin, drivers, partners, found, counted, round_)
+
+    def _numbered(self, joined: JoinedRows) -> JoinedRows:
+        return joined.numbered(self._numbers.take(len(joined)))
 
     def answer(
         self, plan: SignaturePlan, rows: ArrivedRows, progress: RoundProgress, round_: Round
@@ -228,10 +229,9 @@ class JoinStage:
         everything = drivers_of(rows, np.arange(len(rows.batch)))
         now = replace(everything, arrival=np.full(len(everything), ALWAYS, np.int64))
         for joined in self._drive(plan, 0, now, {}, progress, round_):
-            components = joined.batch.components
-            assert components is not None, plan.name
-            components[:, 0] = everything.arrival[joined.driver]
-            yield joined
+            joined.components[:, 0] = everything.arrival[joined.driver]
+            order = lineage_order(joined.driver, joined.components)
+            yield self._numbered(joined if order is None else joined.take(order))
 
     # ----------------------------------------------------------------------------------------- outer joins
 
@@ -241,8 +241,8 @@ class JoinStage:
         """Rows of input 0 that meet all they ever will when they come."""
         matched = []
         for joined in joined_batches:
-            matched.append(joined)
-            yield joined
+            matched.append(self._numbered(joined))
+            yield matched[-1]
         alone = self._unmatched_rows(plan, drivers)
         yield UndecidedRows(plan.name, None, alone, np.full(len(drivers), round_.version, np.int64), matched)
 
@@ -320,6 +320,14 @@ class JoinStage:
         origin = self.origins.get((signature, place))
         return (0, 0) if origin is None else (origin.counters.n_drivers, origin.counters.n_matched_drivers)
 
+    def expected_work(self) -> dict[OperatorInput, float]:
+        """What a row that looks for partners costs, by its input: in rows that it probed with, or found."""
+        counts = {who: origin.counters for who, origin in self.origins.items() if origin.counters.n_drivers}
+        return {
+            who: 1 + (each.n_probes + each.n_matches + each.n_combinations) / each.n_drivers
+            for who, each in counts.items()
+        }
+
     def take_probe_counts(self) -> dict[OperatorInput, ProbeCounters]:
         """The work of all origins since this was last asked, for the place that sums it up."""
         counts = {who: origin.counters for who, origin in self.origins.items() if origin.counters.n_drivers}
@@ -343,6 +351,21 @@ class JoinStage:
 
     def check(self) -> None:
         self.windows.check()
+
+
+def _drivers(
+    plan: SignaturePlan, arrivals: Mapping[str, ArrivedRows], wanted_masks: WantedMasks, share: Share
+) -> Iterator[tuple[int, Drivers]]:
+    """The rows of a share that look for partners in a signature, by the input they came for."""
+    if not share.has(plan.name):
+        return
+    for place, entry in enumerate(plan.signature.inputs):
+        rows = arrivals.get(entry.stream.lower())
+        if rows is not None and can_drive(plan.signature, place):
+            batch = rows.batch
+            mask = share.of(wanted_masks[plan.name, place] & ~batch.is_late, batch.arrival)
+            if mask.any():
+                yield place, drivers_of(rows, np.flatnonzero(mask))
 
 
 def _probe_it(signature: str, place: int, origin: int, table: TablePartner) -> Partner | None:

@@ -1,0 +1,114 @@
+"""The numbers of the rows that a round derives: the same in every place, whatever was found first.
+
+While a round is walked, derived rows have provisional numbers. At the end they are put in order, and numbered:
+
+  1. rows of joins that workers may take on, by their latest component. A task has rows that follow each other, so what it derives
+     comes before all that the next one does;
+  2. other rows that rows of the round made, by their latest component;
+  3. what the end of the round decided: changes of tables, first answers, rows without a partner.
+
+Where that leaves a tie, by relation, then by lineage, which is the order in which an operator derives rows of one relation.
+
+A row that no query and no view takes has no number: how many combinations are looked at depends on what was learned so far, and
+what is learned changes speed, never results. A row of a view has the number of the row it was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eddyline.batch import TupleBatch
+from eddyline.engine.round_output import RoundOutput
+from eddyline.filters import FilterOutput
+from eddyline.operators import FIRST_PROVISIONAL, Numbers
+
+NO_NUMBER = 0  # of a row that is in no result
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Rows of one relation that get numbers, in order."""
+
+    group: int
+    relation: str
+    provisional: Numbers  # ascending
+    latest: Numbers
+
+
+class DerivedOrder:
+    """The derived rows of one walk."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+
+    def add(self, relation: str, phase: int, output: FilterOutput, *, is_for_workers: bool) -> None:
+        """Take the rows of a batch that a query or view takes, or is in error on; those of a relation and phase come in order."""
+        is_taken = np.diff(output.offsets) > 0
+        is_taken[output.dead_pairs.rows] = True
+        rows, components = np.flatnonzero(is_taken), output.batch.components
+        if not len(rows):
+            return
+        assert components is not None, f"rows of {relation} have no lineage"
+        group = 2 if phase else int(not is_for_workers)
+        latest = np.zeros(len(rows), np.int64) if phase else components[rows].max(axis=1)
+        self._entries.append(_Entry(group, relation, output.batch.arrival[rows], latest))
+
+    def numbered(self, first: int) -> DerivedRows:
+        """The numbers of all rows, from `first` on."""
+        if not self._entries:
+            return DerivedRows(np.empty(0, np.int64), np.empty(0, np.int64))
+        by_relation = sorted(self._entries, key=lambda entry: (entry.group, entry.relation))
+        provisional = np.concatenate([entry.provisional for entry in by_relation])
+        group = np.repeat(
+            [entry.group for entry in by_relation], [len(entry.latest) for entry in by_relation]
+        )
+        order = np.lexsort((np.concatenate([entry.latest for entry in by_relation]), group))
+        in_order = provisional[order]
+        by_provisional = np.argsort(in_order)
+        return DerivedRows(in_order[by_provisional], first + by_provisional)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedRows:
+    """The rows that have numbers: by provisional number, ascending, the one they keep."""
+
+    provisional: Numbers
+    numbers: Numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def renumber(self, batches: Iterable[TupleBatch]) -> None:
+        """Give the rows of batches their numbers, in place; those that have them keep them."""
+        for batch in batches:
+            arrival = batch.arrival
+            rows = np.flatnonzero(arrival >= FIRST_PROVISIONAL)
+            arrival[rows] = self._numbers_of(arrival[rows])
+
+    def renumber_letters(self, output: RoundOutput) -> None:
+        """Give dead letters the numbers of their rows."""
+        for at, letter in enumerate(output.letters):
+            if letter.arrival is not None and letter.arrival >= FIRST_PROVISIONAL:
+                (number,) = self._numbers_of(np.array([letter.arrival])).tolist()
+                output.letters[at] = replace(letter, arrival=number)
+
+    def _numbers_of(self, provisional: Numbers) -> Numbers:
+        if not len(self):
+            return np.full(len(provisional), NO_NUMBER, np.int64)
+        places = np.minimum(np.searchsorted(self.provisional, provisional), len(self) - 1)
+        return np.where(self.provisional[places] == provisional, self.numbers[places], NO_NUMBER)
+
+
+def is_provisional(batch: TupleBatch) -> bool:
+    """Whether the rows of a batch are derived, and so wait for their numbers."""
+    return len(batch) > 0 and int(batch.arrival[0]) >= FIRST_PROVISIONAL
+
+
+def batches_of(output: FilterOutput) -> Sequence[TupleBatch]:
+    """The batches whose rows an output is about, each once."""
+    return list(
+        {id(batch): batch for batch in (output.batch, *(part.batch for part in output.parts))}.values()
+    )
