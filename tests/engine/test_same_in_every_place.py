@@ -37,7 +37,7 @@ QUERIES = {
     "WHERE not_three(t.size) = 1 AND odd_sum(t.size, n.score) = 1",
     "keyed in error": "SELECT t.sym FROM trades t JOIN recent(news, 2) n ON 100 / t.size = n.score",
 }
-# of these, every combination of rows is made by each of its inputs at times, and one row makes many; workers join the first four
+# of these, every combination of rows is made by each of its inputs at times, and one row makes many; workers join the first five
 CROSSED = {
     "both ways": "SELECT t.price, n.score FROM recent(trades, 6) t JOIN recent(news, 6) n ON t.sym = n.sym",
     "with itself": "SELECT a.price AS a, b.price AS b FROM recent(trades, 5) a JOIN recent(trades, 5) b "
@@ -46,11 +46,14 @@ CROSSED = {
     "JOIN recent(news, 5) n ON t.sym = n.sym JOIN recent(news, 3) m ON t.sym = m.sym WHERE n.score > 1",
     "of three in error": "SELECT t.price FROM recent(trades, 4) t JOIN recent(news, 5) n ON t.sym = n.sym "
     "JOIN recent(news, 3) m ON t.sym = m.sym WHERE 1 / (t.size + n.score - m.score) > 0",
+    "quoted": "SELECT t.price, q.bid FROM trades t JOIN quotes q ON t.sym = q.sym AND t.price < q.bid",
     "viewed": "SELECT t.sym, t.price, t.ts, n.score FROM trades t JOIN news n "
     "ON lower(t.sym) = lower(n.sym) AND t.size < n.score AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES",
     "of a view": "SELECT sym, score FROM viewed WHERE score > 3",
     "joined view": "SELECT v.price, n.score FROM viewed v JOIN news n "
     "ON v.sym = n.sym AND v.ts BETWEEN n.ts AND n.ts + INTERVAL 3 MINUTES",
+    "unquoted": "SELECT t.sym, t.price, q.bid FROM trades t LEFT JOIN quotes q ON t.sym = q.sym AND t.price < q.bid",
+    "bids": "SELECT sym, bid FROM quotes WHERE bid > 2",
     "unmatched": "SELECT t.sym, t.price, n.score FROM trades t LEFT JOIN news n "
     "ON t.sym = n.sym AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES",
 }
@@ -82,6 +85,8 @@ def opened(
         time="ts",
     )
     engine.stream("news", pa.schema([("sym", pa.string()), ("score", pa.int64()), ("ts", TIME)]), time="ts")
+    if queries is not None:
+        engine.stream("quotes", pa.schema([("sym", pa.string()), ("bid", pa.int64())]), key="sym")
     for name, text in (queries or QUERIES).items():
         engine.query(text, name=name)
     return placed(engine, place)
@@ -207,18 +212,29 @@ def test_what_comes_of_a_script_is_the_same_in_every_place(places, place, asked)
 
 def lived_numbers(folder: Path, place: str, *, restarts: bool, **options: Any) -> Any:
     """The numbers that a life of queries that cross comes to; with a restart in its middle, if so."""
-    script = list(rounds())
+    script = [*with_quotes(rounds())]
+    half = len(script) // 2
     with opened(folder, place, CROSSED, results_per_query=10_000, **options) as engine:
-        for rows in script[:12]:
+        for rows in script[:half]:
             engine.push(rows)
         if not restarts:
-            for rows in script[12:]:
+            for rows in script[half:]:
                 engine.push(rows)
             return numbers(engine)
     with placed(eddyline.open(folder / place, results_per_query=10_000, **options), place) as engine:
-        for rows in script[12:]:
+        for rows in script[half:]:
             engine.push(rows)
         return numbers(engine)
+
+
+def with_quotes(script: Iterator[dict[str, list[Any]]]) -> Iterator[dict[str, list[Any]]]:
+    """A round of changes of the table before every other round."""
+    for number, rows in enumerate(script):
+        if number % 2 == 0:
+            yield {
+                "quotes": [{"sym": "ABC"[(number + k) % 3], "bid": (number + 4 * k) % 10} for k in range(3)]
+            }
+        yield rows
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +259,9 @@ def test_derived_rows_have_the_same_numbers_in_every_place(
 ):
     found, dead = lived_numbers(tmp_path, place, restarts=restarts, routing=routing, seed=seed)
     expected, expected_dead = plain_numbers
-    assert all(len(each) > 20 for name, each in expected.items() if name != "of three in error")
+    assert all(len(each) > 20 for each in expected.values()), {
+        name: len(each) for name, each in expected.items()
+    }
     assert found == expected
     assert [each for each in expected_dead if each[0] == "of three in error"]
     assert dead == expected_dead
@@ -251,10 +269,9 @@ def test_derived_rows_have_the_same_numbers_in_every_place(
 
 def test_results_of_a_query_are_read_in_the_order_of_their_numbers(plain_numbers):
     found, _ = plain_numbers
-    for name, results_of_query in found.items():
-        if name != "unmatched":  # of which rows with and without a partner are decided apart
-            places = [(round_number, arrival) for round_number, arrival, *_ in results_of_query]
-            assert places == sorted(places)
+    for results_of_query in found.values():
+        places = [(round_number, arrival) for round_number, arrival, *_ in results_of_query]
+        assert places == sorted(places)
 
 
 @pytest.mark.parametrize("names", [("both ways", "with itself", "of three"), ("viewed", "joined view")])
@@ -298,7 +315,7 @@ def cut(rows: list[Any], sizes: tuple[int, ...]) -> Iterator[dict[str, list[dict
 
 
 def order_of_results(sizes: tuple[int, ...]) -> dict[str, list[Any]]:
-    queries = {name: text for name, text in CROSSED.items() if name != "unmatched"}
+    queries = {name: text for name, text in CROSSED.items() if "quotes" not in text and name != "unmatched"}
     queries |= {"met": QUERIES["met"]}
     with opened(None, PLACES[0], queries, results_per_query=100_000) as engine:
         for rows in cut(one_stream_of_rows(), sizes):
@@ -313,5 +330,5 @@ def one_by_one():
 
 @pytest.mark.parametrize("sizes", [AT_ONCE, (7,), (1, 9, 2, 30)], ids=str)
 def test_results_have_one_order_however_rows_are_cut_into_rounds(one_by_one, sizes):
-    assert all(one_by_one[name] for name in one_by_one if name != "of three in error")
+    assert all(one_by_one.values())
     assert order_of_results(sizes) == one_by_one

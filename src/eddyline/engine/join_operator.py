@@ -178,24 +178,26 @@ class Joins:
     ) -> Iterator[Derived]:
         for undecided in self.stage.decide(progress, round_, self._part(WHOLE, signatures)):
             if undecided.signature in self._plan.by_name:  # one that was registered since has had no rows yet
-                yield from self._derived(undecided, phase=1)
+                yield from self._derived(undecided)
 
     def _part(self, share: Share, signatures: frozenset[str] | None) -> Share:
         """A share of some signatures, None: of all."""
         planned = frozenset(self._plan.by_name) if share.relations is None else share.relations
         return replace(share, relations=planned if signatures is None else planned & signatures)
 
-    def _derived(self, rows: JoinedRows | UndecidedRows, phase: int = 0) -> Iterator[Derived]:
+    def _derived(self, rows: JoinedRows | UndecidedRows) -> Iterator[Derived]:
         name, signature = rows.signature, self._plan.by_name[rows.signature].signature
         outer = signature.outer
         if isinstance(rows, UndecidedRows):
             matched = [PossiblePartners(each.batch, each.version, each.driver) for each in rows.matched_rows]
             unmatched = Unmatched(f"{name}/{MATCH}".lower(), matched, rows.reach_us)
-            yield Derived(name.lower(), rows.unmatched_rows, phase, rows.version, unmatched=unmatched)
+            yield Derived(
+                name.lower(), rows.unmatched_rows, phase=1, versions=rows.version, unmatched=unmatched
+            )
         elif outer != "left anti":
             relation = (f"{name}/{BOTH}" if outer else name).lower()
             repeated = _repeated(rows.batch, signature)
-            yield Derived(relation, rows.batch, phase, rows.version, repeated=repeated)
+            yield Derived(relation, rows.batch, versions=rows.version, repeated=repeated)
 
     def take_letters(self) -> list[DeadLetter]:
         letters, self._letters = self._letters, []
