@@ -6,12 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import eddyline
 from eddyline.batch import ListHits, TupleBatch
+from eddyline.engine.dataflow import Arrivals
 from eddyline.engine.derived_order import DerivedOrder, batches_of, is_provisional
+from eddyline.engine.join_shares import share_bounds
 from eddyline.engine.round_output import RoundOutput
 from eddyline.filters import FilterOutput
+from eddyline.joins import JoinPlan
 from eddyline.model import DeadLetter, StreamPlan
-from eddyline.operators import FIRST_PROVISIONAL, DerivedNumbers, Share
+from eddyline.operators import FIRST_PROVISIONAL, DerivedNumbers, Share, arrived_rows
 
 
 def derived(
@@ -94,3 +98,67 @@ def test_a_share_has_the_wanted_rows_of_a_range_of_arrival_numbers(
 ) -> None:
     mask, arrival = np.array([True, False, True]), np.array([3, 4, 8])
     assert np.flatnonzero(Share(arrivals).of(mask, arrival)).tolist() == expected
+
+
+# --------------------------------------------------------------------------------------------- shares of workers
+
+
+@pytest.fixture(scope="module")
+def join_plan():
+    with eddyline.open() as engine:
+        engine.sql("CREATE TABLE trades (sym STRING); CREATE TABLE news (sym STRING)")
+        engine.query("SELECT t.sym FROM recent(trades, 5) t JOIN recent(news, 5) n ON t.sym = n.sym")
+        planned = engine.rounds.flow.plan(engine.rounds.progress)
+    assert planned is not None
+    return planned.joins
+
+
+def shares(plan: JoinPlan, n: int, work: dict[str, float], **wanted: dict[int, bool]) -> list[list[int]]:
+    """Of the rows of streams, given by arrival number and whether joins want them: those that each of `n` shares has."""
+    (signature,) = plan.signatures
+    arrivals, masks = Arrivals(wanted={}), {}
+    for stream, rows in wanted.items():
+        columns = pa.RecordBatch.from_arrays([pa.nulls(len(rows), pa.string())], names=["sym"])
+        numbers, sign = np.array(list(rows)), np.ones(len(rows), np.int8)
+        batch = TupleBatch(stream, columns, numbers, sign, np.zeros(len(rows), dtype=bool))
+        arrivals.rows[stream] = arrived_rows(batch, None, 0)
+        (place,) = signature.signature.places(stream)
+        masks[signature.name, place] = np.array(list(rows.values()))
+    arrivals.wanted = masks
+    places = {(signature.name, signature.signature.places(name)[0]): each for name, each in work.items()}
+    bounds = share_bounds(plan, frozenset([signature.name]), arrivals, places, n)
+    found: list[list[int]] = []
+    for each in bounds:
+        share = Share(each)
+        mine = [
+            rows.batch.arrival[share.of(masks[who], rows.batch.arrival)].tolist()
+            for who, rows in zip(masks, arrivals.rows.values(), strict=True)
+        ]
+        found.append(sorted(number for numbers in mine for number in numbers))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("n", "work", "expected"),
+    [
+        (1, {}, [[1, 2, 3, 4, 5, 6]]),
+        (2, {}, [[1, 2, 3], [4, 5, 6]]),
+        (3, {}, [[1, 2], [3, 4], [5, 6]]),
+        # a row of news costs four times one of trades: 1 1 1 | 4 4 4
+        (3, {"news": 4.0}, [[1, 2, 3, 4], [5], [6]]),
+        (8, {}, [[1], [2], [3], [4], [5], [6], [], []]),
+    ],
+)
+def test_shares_are_rows_that_follow_each_other_and_cost_about_the_same(join_plan, n, work, expected):
+    found = shares(join_plan, n, work, trades={1: True, 2: True, 3: True}, news={4: True, 5: True, 6: True})
+    assert sorted(found, key=lambda share: share or [99]) == expected
+    assert [number for share in found for number in share] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_share_runs_over_all_streams_and_rows_that_joins_do_not_want_cost_nothing(join_plan):
+    found = shares(join_plan, 2, {}, trades={1: True, 3: False, 4: False, 7: True}, news={2: True, 9: True})
+    assert found == [[1, 2], [7, 9]]
+
+
+def test_without_rows_all_shares_are_empty(join_plan):
+    assert shares(join_plan, 3, {}, trades={}, news={}) == [[], [], []]
