@@ -180,6 +180,15 @@ def test_a_run_of_what_is_there_waits_for_its_sinks(project, hook):
     assert {len(request.ids) for request in hook.requests} == {100, 50}
 
 
+def test_a_sink_is_tried_again_also_if_its_pause_is_over_before_anyone_looks(project, hook, monkeypatch):
+    monkeypatch.setattr("eddyline.delivery.sinks.feed.FIRST_PAUSE_S", 0.0)
+    project.rules("CREATE OR REPLACE VIEW every TBLPROPERTIES (severity = 'info') AS SELECT n FROM trades")
+    text = STREAM.replace('DOUBLE"', 'DOUBLE"\nsource = { type = "generator", rows = 5 }')
+    hook.answer(500, 500, 200)
+    run(project.pipeline(text + webhook("ops", hook)), once=True)
+    assert len(hook.requests) == 3
+
+
 def test_a_run_of_what_is_there_fails_if_nobody_takes_it_and_the_next_one_goes_on(project, hook):
     text = STREAM.replace('DOUBLE"', 'DOUBLE"\nsource = { type = "generator", rows = 5 }')
     project.rules("CREATE OR REPLACE VIEW every TBLPROPERTIES (severity = 'info') AS SELECT n FROM trades")

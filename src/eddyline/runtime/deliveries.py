@@ -267,7 +267,7 @@ class _Serving:
             self._meter.per_s(),
             self._message,
             self._failed_at_us,
-            max(0.0, round(self.feed.wait_s, 1)) if self.is_failing and self.feed.is_paused else None,
+            round(self.feed.pause_s, 1) if self.is_failing and self.feed.is_paused else None,
         )
 
     def _run(self) -> None:
@@ -302,10 +302,10 @@ class _Serving:
                 return
             n_tries += 1
             is_patient = self._state is _State.EMPTYING
-            if not is_patient or n_tries >= TRIES_ONCE or self.feed.wait_s > LONGEST_ONCE_S:
+            if not is_patient or n_tries >= TRIES_ONCE or self.feed.pause_s > LONGEST_ONCE_S:
                 return
             while self.feed.is_paused and self._state is _State.EMPTYING:
-                self._wait(self.feed.wait_s)
+                self._wait(self.feed.pause_s)
 
     def _give(self, *, only_if_due: bool) -> bool:
         """False if it fails. Raises what is no fault of the sink, and SinkClosedError if the reader has gone."""

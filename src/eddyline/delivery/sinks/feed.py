@@ -105,9 +105,14 @@ class SinkFeed:
         return self.cursor < self._read_to
 
     @property
+    def pause_s(self) -> float:
+        """How long until it may be tried again; 0 if it may be now."""
+        return self._backoff.wait_s
+
+    @property
     def wait_s(self) -> float:
         """How long until it may be tried again, or has to be flushed; endless if it only waits for results."""
-        pause_s = self._backoff.wait_s
+        pause_s = self.pause_s
         return pause_s if pause_s > 0 else 0.0 if self._is_owed else self.sink.wait_s()
 
     def offer(self, rounds: Iterable[tuple[int, Sequence[Any]]], last_round: int) -> None:
