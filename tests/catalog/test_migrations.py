@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sqlite3
 
 import pytest
@@ -106,3 +107,64 @@ def test_times_of_the_fifth_format_lose_the_jumps_of_the_clock(connection, monke
         f'[{day + 60},90,"",0]',
     )
     assert list(checksums.problems(connection)) == []
+
+
+def test_open_alerts_over_tables_of_the_sixth_format_do_not_know_how_many_rows_they_have(
+    connection, monkeypatch
+):
+    monkeypatch.setattr(migrations, "FORMAT", 6)
+    migrate(connection)
+    for name, key, version_to in (
+        ("Quotes", '["sym"]', None),
+        ("names", '["sym"]', None),
+        ("trades", "[]", 3),
+    ):
+        connection.execute(
+            "INSERT INTO streams (name, definition, version_from, version_to) VALUES (?, ?, 1, ?)",
+            (name, f'{{"key": {key}}}', version_to),
+        )
+    connection.execute(
+        "INSERT INTO streams (name, definition, version_from) VALUES ('trades', '{\"key\": []}', 3)"
+    )
+    for shape, streams in enumerate((["quotes"], ["trades"], ["quotes", "names"], ["trades", "quotes"]), 1):
+        inputs = json.dumps([[stream[0], stream, None, None, None, None] for stream in streams])
+        connection.execute("INSERT INTO shapes (id, body) VALUES (?, ?)", (shape, f'{{"inputs": {inputs}}}'))
+    generations = [
+        (1, 1, 1),
+        (2, 1, 2),
+        (3, 1, 3),
+        (4, 1, 4),
+        (5, 1, 1),
+        (5, 2, 2),
+        (6, 1, 2),
+        (6, 2, 1),
+        (21, 2, 2),
+    ]
+    for query_id, generation, shape in generations:
+        connection.execute(
+            "INSERT INTO queries (query_id, generation, text, shape, properties, constants, state, registered_us,"
+            " version_from) VALUES (?, ?, '', ?, '', '', 'running', 0, ?)",
+            (query_id, generation, shape, generation),
+        )
+    for first_id, n, shape in ((10, 2, 2), (20, 3, 1)):
+        connection.execute(
+            "INSERT INTO templates (first_id, n, text, shape, properties, registered_us, version_from)"
+            " VALUES (?, ?, '', ?, '', 0, 1)",
+            (first_id, n, shape),
+        )
+    over_tables = {(1, 1), (3, 1), (6, 2), (20, 1), (22, 1)}
+    over_streams = {(2, 1), (4, 1), (5, 2), (10, 1), (11, 1), (19, 1), (21, 2), (23, 1)}
+    for query_id, generation in over_tables | over_streams:
+        for key, state in (("a", "firing"), ("b", "pending"), ("c", "held"), ("d", "cooling")):
+            connection.execute(
+                "INSERT INTO alerts (query_id, generation, key, state, first_us, last_us, n_rows, n_suppressed,"
+                " result, row, message, due_us) VALUES (?, ?, ?, ?, 0, 0, 7, 0, '', '', '', 0)",
+                (query_id, generation, key, state),
+            )
+    assert list(checksums.problems(connection)) == []
+    monkeypatch.undo()
+    migrate(connection)
+    found = set(connection.execute("SELECT query_id, generation, state FROM alerts WHERE n_rows = 0"))
+    assert found == {(*query, state) for query in over_tables for state in ("firing", "pending", "held")}
+    assert set(connection.execute("SELECT n_rows FROM alerts")) == {(0,), (7,)}
+    assert list(checksums.problems(connection, all_rows=True)) == []

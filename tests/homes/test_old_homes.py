@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 import eddyline
-from eddyline.catalog import FORMAT
+from eddyline.catalog import FORMAT, checksums
+from eddyline.control import check_home
 from tools.make_old_home import facts, fill
 
 HERE = Path(__file__).parent
@@ -119,4 +121,55 @@ def test_silences_of_an_old_home_hold_and_end(tmp_path):
         engine.tick(now_us)
         assert [(m.status, m.key, m.n_withheld) for m in engine.messages(newest=1)] == [
             ("firing", {"sym": "D"}, 1)
+        ]
+
+
+def to_format_6(home: Path) -> None:
+    """Take from a home what format 7 brought: alerts over tables counted the rows that appeared, and had to have `resolve`."""
+    connection = sqlite3.connect(home / "catalog.db", isolation_level=None)
+    checksums.register(connection)
+    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.execute("ALTER TABLE files DROP COLUMN first_row")
+    connection.execute("UPDATE alerts SET n_rows = 5")
+    for table in ("queries", "templates"):
+        connection.execute(
+            f"UPDATE {table} SET properties = json_set(properties, '$.resolve_us', 3600000000)"
+            " WHERE json_extract(properties, '$.severity') IS NOT NULL"
+        )
+    connection.execute("PRAGMA user_version = 6")
+    checksums.protect(connection)
+    connection.close()
+
+
+def test_alerts_over_tables_of_format_6_resolve_when_their_rows_leave(tmp_path):
+    home, now_us = tmp_path / "home", 0
+    with eddyline.open(home, clock=lambda: now_us) as engine:
+        engine.sql("CREATE TABLE quotes (sym STRING PRIMARY KEY, bid INT); CREATE TABLE trades (sym STRING)")
+        engine.query("SELECT sym, bid FROM quotes WHERE bid < 10", name="low", severity="error")
+        engine.query_many(
+            "SELECT sym, bid FROM quotes WHERE bid > :over",
+            params=[{"over": 50}],
+            name="over-{over}",
+            severity="error",
+        )
+        engine.query("SELECT sym FROM trades", name="traded", per="sym", resolve="1 hour", severity="error")
+        engine.push("quotes", [("A", 1), ("B", 2), ("C", 60), ("D", 70)])
+        engine.push("trades", [("A",)])
+    to_format_6(home)
+    with eddyline.open(home, clock=lambda: now_us) as engine:
+        found = {(alert.query, alert.key["sym"]): alert.n_rows for alert in engine.alerts()}
+        over = {("low", "A"), ("low", "B"), ("over-50", "C"), ("over-50", "D")}
+        assert found == dict.fromkeys(over, 0) | {("traded", "A"): 5}
+        findings = check_home(engine.rounds.durable, tell=lambda what, done, total: None)
+        assert [finding for finding in findings if finding.level == "error"] == []
+        engine.push("quotes", [("A", 3), ("B", 20), ("C", 61), ("D", 5)])  # A and C are updated
+        found = {(alert.query, alert.key["sym"]): alert.n_rows for alert in engine.alerts()}
+        assert found == {("low", "A"): 1, ("low", "D"): 1, ("over-50", "C"): 1, ("traded", "A"): 5}
+        now_us = 7_200_000_000
+        engine.tick()  # those of which the rows are known stay
+        assert [(alert.query, alert.key["sym"]) for alert in engine.alerts()] == [
+            ("low", "A"),
+            ("low", "D"),
+            ("over-50", "C"),
         ]

@@ -128,15 +128,16 @@ ALTER TABLE files ADD COLUMN first_row INTEGER NOT NULL DEFAULT 0;
 """
 
 # `n_rows` of an open alert over tables is from now on the number of rows of its key. So far it counted rows that appeared and
-# none that left: 0 says that the number is not known (delivery/alerts.py).
+# none that left: 0 says that the number is not known (delivery/alerts.py). A query that was replaced may have read something else
+# in an earlier generation; the members of a template are in their first one.
 _TABLE_ALERTS = """
 CREATE TEMP TABLE shapes_of_tables AS SELECT id FROM shapes WHERE json_valid(body) AND NOT EXISTS (
     SELECT 1 FROM json_each(iif(json_valid(shapes.body), shapes.body, '{}'), '$.inputs') AS input WHERE NOT EXISTS (
         SELECT 1 FROM streams WHERE lower(streams.name) = lower(json_extract(input.value, '$[1]'))
             AND version_to IS NULL AND json_array_length(definition, '$.key') > 0));
 UPDATE alerts SET n_rows = 0 WHERE state <> 'cooling' AND (
-    query_id IN (SELECT query_id FROM queries WHERE shape IN (SELECT id FROM shapes_of_tables))
-    OR EXISTS (SELECT 1 FROM templates WHERE shape IN (SELECT id FROM shapes_of_tables)
+    (query_id, generation) IN (SELECT query_id, generation FROM queries WHERE shape IN (SELECT id FROM shapes_of_tables))
+    OR generation = 1 AND EXISTS (SELECT 1 FROM templates WHERE shape IN (SELECT id FROM shapes_of_tables)
         AND query_id BETWEEN first_id AND first_id + n - 1));
 DROP TABLE shapes_of_tables;
 """
