@@ -140,6 +140,7 @@ class Derived:
     unmatched: Unmatched | None = None  # of an outer join: what decides whether a row has no partner
     repeated: Repeated | None = None  # of a semi join: which rows are one result
     is_of_view: bool = False  # its rows have the numbers of those they were made of
+    at_end: Mask | None = None  # rows that only the end of the round decided; None: there are none
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,8 @@ class FlowPlace(Protocol):
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         """What is asked of rows of an input alone; None: all of them are wanted."""
 
-    def view_rows(self, name: str, bodies: FilterOutput) -> Iterator[ViewRows]:
-        """The rows of views that bodies have found on a relation."""
+    def view_rows(self, name: str, bodies: FilterOutput, at_end: Mask | None) -> Iterator[ViewRows]:
+        """The rows of views that bodies have found on a relation; which of its rows the end of the round decided."""
 
     def query_of(self, body_id: int) -> int | None:
         """The view whose body this is, if it gives no results of its own now."""
@@ -178,6 +178,7 @@ class Walk:
             lambda output: self._ordered(relation, derived, self._seen(relation, derived, output)),
             is_answer=derived.only is not None,
             preimages=derived.preimages,
+            at_end=derived.at_end,
         )
 
     def _filter(
@@ -189,6 +190,7 @@ class Walk:
         *,
         is_answer: bool = False,
         preimages: Numbers | None = None,
+        at_end: Mask | None = None,
     ) -> None:
         """What queries match, and what bodies of views do; `is_answer`: the rows are not new, only some queries are."""
         filters, calls = relation.filters, self._place.calls
@@ -212,10 +214,16 @@ class Walk:
         else:
             self._keep(name, relation, output)
         if bodies is not None:
-            self._feed_views(name, bodies, is_answer=is_answer, preimages=preimages)
+            self._feed_views(name, bodies, is_answer=is_answer, preimages=preimages, at_end=at_end)
 
     def _feed_views(
-        self, name: str, bodies: FilterOutput, *, is_answer: bool, preimages: Numbers | None
+        self,
+        name: str,
+        bodies: FilterOutput,
+        *,
+        is_answer: bool,
+        preimages: Numbers | None,
+        at_end: Mask | None,
     ) -> None:
         """What bodies found are rows of their views: they meet filters there, and are there for operators above."""
         place, dead = self._place, bodies.dead_pairs
@@ -224,10 +232,12 @@ class Walk:
             if query_id is not None:
                 letter = pair_letter(bodies, at, self._round.number)
                 self._output.add_letters([replace(letter, query_id=query_id)])
-        for found in place.view_rows(name, bodies):
+        for found in place.view_rows(name, bodies, at_end):
             ids = place.unanswered(found.view.name) if found.view.is_table else None
             if is_answer or ids is None:
-                derived = Derived(found.view.name, found.batch, only=ids, is_of_view=True)
+                derived = Derived(
+                    found.view.name, found.batch, only=ids, is_of_view=True, at_end=found.at_end
+                )
             else:
                 images = None if preimages is None else images_in(found.batch, bodies.batch, preimages)
                 derived = Derived(

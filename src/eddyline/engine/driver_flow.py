@@ -44,7 +44,7 @@ from eddyline.model import (
     StreamPlan,
     StreamProgress,
 )
-from eddyline.operators import DerivedNumbers, Operator, OperatorInput, RoundProgress
+from eddyline.operators import DerivedNumbers, Mask, Operator, OperatorInput, RoundProgress
 
 NO_TABLES = PlannedTables({}, {})
 
@@ -295,11 +295,11 @@ class DriverFlow:
             return None
         return self._with_plan(Relation(self._variants.of(plan, variant), self._inner(signature, variant)))
 
-    def view_rows(self, name: str, bodies: FilterOutput) -> Iterator[ViewRows]:
+    def view_rows(self, name: str, bodies: FilterOutput, at_end: Mask | None) -> Iterator[ViewRows]:
         planned = self._planned
         assert planned is not None, f"bodies of views over {name}"
         views, is_input = planned.views.by_body, planned.joins.inputs.__contains__
-        return view_rows(bodies, views, is_input, self._context.time_zone)
+        return view_rows(bodies, views, is_input, self._context.time_zone, at_end)
 
     def query_of(self, body_id: int) -> int | None:
         assert self._planned is not None

@@ -192,12 +192,17 @@ class Joins:
             matched = [PossiblePartners(each.batch, each.version, each.driver) for each in rows.matched_rows]
             unmatched = Unmatched(f"{name}/{MATCH}".lower(), matched, rows.reach_us)
             yield Derived(
-                name.lower(), rows.unmatched_rows, phase=1, versions=rows.version, unmatched=unmatched
+                name.lower(),
+                rows.unmatched_rows,
+                phase=1,
+                versions=rows.version,
+                unmatched=unmatched,
+                at_end=rows.at_end,
             )
         elif outer != "left anti":
             relation = (f"{name}/{BOTH}" if outer else name).lower()
             repeated = _repeated(rows.batch, signature)
-            yield Derived(relation, rows.batch, versions=rows.version, repeated=repeated)
+            yield Derived(relation, rows.batch, versions=rows.version, repeated=repeated, at_end=rows.at_end)
 
     def take_letters(self) -> list[DeadLetter]:
         letters, self._letters = self._letters, []

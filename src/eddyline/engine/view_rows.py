@@ -1,7 +1,8 @@
 """Rows of views: what the body of a view matches, projected.
 
 A row of a view has the number of the row it was made of: an arrival number, or, of joins and tables, one of its own. Operators
-above the view get it at the arrival number of its latest component.
+above the view get it at the arrival number of its latest component; a row that only the end of the round decides, such as one
+without a partner, after all rows of the round.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import pyarrow as pa
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.engine.event_time import event_times
 from eddyline.filters import FilterOutput
-from eddyline.model import ROW, ViewRelation
-from eddyline.operators import ArrivedRows, Numbers, times_of
+from eddyline.model import END_OF_ARRIVALS, ROW, ViewRelation
+from eddyline.operators import ArrivedRows, Mask, Numbers, times_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class ViewRows:
     view: ViewRelation
     batch: TupleBatch
     arrived: ArrivedRows | None
+    at_end: Mask | None  # of `batch`: which rows the end of the round decided; None: none
 
 
 def view_rows(
@@ -33,14 +35,16 @@ def view_rows(
     views: Mapping[int, ViewRelation],
     is_operator_input: Callable[[str], bool],
     time_zone: str,
+    at_end: Mask | None,
 ) -> Iterator[ViewRows]:
-    """What bodies, by their ids, matched."""
+    """What bodies, by their ids, matched; `at_end` are rows of theirs that the end of the round decided."""
     for body_id, batch in body_batches(
         bodies, {body_id: view.stream.name for body_id, view in views.items()}
     ):
         view = views[body_id]
-        arrived = arrived_view_rows(view, batch, time_zone) if is_operator_input(view.name) else None
-        yield ViewRows(view, batch, arrived)
+        mine = None if at_end is None else at_end[np.searchsorted(bodies.batch.arrival, batch.arrival)]
+        arrived = arrived_view_rows(view, batch, time_zone, mine) if is_operator_input(view.name) else None
+        yield ViewRows(view, batch, arrived, mine)
 
 
 def body_batches(bodies: FilterOutput, names: Mapping[int, str]) -> Iterator[tuple[int, TupleBatch]]:
@@ -67,9 +71,13 @@ def _batch(name: str, part: PartMatches, pairs: Numbers) -> TupleBatch:
     )
 
 
-def arrived_view_rows(view: ViewRelation, batch: TupleBatch, time_zone: str) -> ArrivedRows:
-    """The rows as operators get them, in order of arrival."""
+def arrived_view_rows(
+    view: ViewRelation, batch: TupleBatch, time_zone: str, at_end: Mask | None = None
+) -> ArrivedRows:
+    """The rows as operators get them, in order of arrival; those of `at_end` after all others."""
     arrival = batch.arrival if batch.components is None else batch.components.max(axis=1)
+    if at_end is not None:
+        arrival = np.where(at_end, END_OF_ARRIVALS, arrival)
     order = np.argsort(arrival, kind="stable")
     rows = batch.take(order)
     times = event_times(view.stream, rows.rows, time_zone)

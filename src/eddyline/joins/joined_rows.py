@@ -18,7 +18,7 @@ from eddyline.joins.probing import Combinations, Partner, PartnerMarks
 from eddyline.joins.row_order import lineage_order
 from eddyline.joins.version_chains import ALWAYS
 from eddyline.model import AGE, BEHIND, NO_TIME, OLDER, Role, Round, joined_name
-from eddyline.operators import Numbers
+from eddyline.operators import Mask, Numbers
 
 NO_ROW = 0  # instead of the arrival number of an input that has no row
 
@@ -37,6 +37,7 @@ class JoinedRows:
     version: Numbers
     driver: Numbers  # which of the rows that drove, from its origin, made it
     latest: Numbers  # the arrival number of that row
+    at_end: Mask | None = None  # of rows that only the end of the round decided; None: there are none
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -49,7 +50,12 @@ class JoinedRows:
     def take(self, rows: Numbers) -> JoinedRows:
         """The rows at these positions, in this order."""
         return JoinedRows(
-            self.signature, self.batch.take(rows), self.version[rows], self.driver[rows], self.latest[rows]
+            self.signature,
+            self.batch.take(rows),
+            self.version[rows],
+            self.driver[rows],
+            self.latest[rows],
+            None if self.at_end is None else self.at_end[rows],
         )
 
     def numbered(self, numbers: Numbers) -> JoinedRows:
@@ -85,9 +91,18 @@ def _merged(pieces: Sequence[JoinedRows]) -> JoinedRows:
         np.concatenate([piece.version for piece in pieces]),
         np.concatenate([piece.driver for piece in pieces]),
         np.concatenate([piece.latest for piece in pieces]),
+        _all_at_end(pieces),
     )
     order = lineage_order(together.latest, together.components)
     return together if order is None else together.take(order)
+
+
+def _all_at_end(pieces: Sequence[JoinedRows]) -> Mask | None:
+    if all(piece.at_end is None for piece in pieces):
+        return None
+    return np.concatenate(
+        [np.zeros(len(piece), dtype=bool) if piece.at_end is None else piece.at_end for piece in pieces]
+    )
 
 
 def joined_rows(
@@ -138,7 +153,15 @@ def joined_rows(
         plan.name, names, columns, np.zeros(len(driver), np.int64), drivers.sign[driver], components
     )
     version = np.minimum.reduce([mark.version for mark in marks.values()])
-    return JoinedRows(plan.name, batch, np.minimum(version, round_.version), driver, drivers.arrival[driver])
+    at_end = drivers.at_end()
+    return JoinedRows(
+        plan.name,
+        batch,
+        np.minimum(version, round_.version),
+        driver,
+        drivers.arrival[driver],
+        None if at_end is None else at_end[driver],
+    )
 
 
 def _marks(

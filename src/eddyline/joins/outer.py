@@ -20,7 +20,7 @@ from eddyline.joins.plan import SignaturePlan, has_bit
 from eddyline.joins.retention import decided_until, reaches
 from eddyline.joins.stem import Stem
 from eddyline.model import NO_TIME, Role, Round, Signature
-from eddyline.operators import Numbers, RoundProgress
+from eddyline.operators import Mask, Numbers, RoundProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class UndecidedRows:
     unmatched_rows: TupleBatch
     version: Numbers
     matched_rows: Sequence[JoinedRows]
+    at_end: Mask | None  # of rows that only the end of the round decides; None: there are none
 
 
 def is_decided_at_once(signature: Signature) -> bool:

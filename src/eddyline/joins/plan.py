@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.joins.ranges import RangeKey
-from eddyline.model import Role, Signature
+from eddyline.model import END_OF_ARRIVALS, Role, Signature
 from eddyline.operators import ArrivedRows, Mask, Numbers
 
 
@@ -169,6 +169,11 @@ class Drivers:
 
     def __len__(self) -> int:
         return len(self.arrival)
+
+    def at_end(self) -> Mask | None:
+        """Which of them only the end of the round decided; None if there are none."""
+        mask: Mask = self.arrival == END_OF_ARRIVALS
+        return mask if mask.any() else None
 
     def take(self, places: Numbers) -> Drivers:
         return Drivers(

@@ -244,7 +244,8 @@ class JoinStage:
             matched.append(self._numbered(joined))
             yield matched[-1]
         alone = self._unmatched_rows(plan, drivers)
-        yield UndecidedRows(plan.name, None, alone, np.full(len(drivers), round_.version, np.int64), matched)
+        version = np.full(len(drivers), round_.version, np.int64)
+        yield UndecidedRows(plan.name, None, alone, version, matched, drivers.at_end())
 
     def decide(self, progress: RoundProgress, round_: Round, share: Share = WHOLE) -> Iterator[UndecidedRows]:
         """Rows of input 0 of outer joins for which no partner can come any more; `progress` is that after the round."""
@@ -265,7 +266,8 @@ class JoinStage:
             meets_all = replace(drivers, arrival=np.full(len(some), ALWAYS, np.int64))
             matched = list(self._drive(plan, 0, meets_all, {}, progress, round_))
             unmatched = self._unmatched_rows(plan, drivers)
-            yield UndecidedRows(plan.name, reach, unmatched, stem.rows.version[some], matched)
+            at_end = np.ones(len(some), dtype=bool)
+            yield UndecidedRows(plan.name, reach, unmatched, stem.rows.version[some], matched, at_end)
 
     def _unmatched_rows(self, plan: SignaturePlan, drivers: Drivers) -> TupleBatch:
         schema = self.plan.schemas[plan.signature.inputs[1].stream.lower()]
