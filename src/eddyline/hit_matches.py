@@ -22,7 +22,7 @@ from eddyline.batch import (
     narrowed_segment,
     projected_columns,
 )
-from eddyline.model import Segment, StreamPlan
+from eddyline.model import FIRST_BODY, Segment, StreamPlan
 
 Hits = ListHits | BitmapHits
 
@@ -67,9 +67,10 @@ def parts_by_segment(batch: TupleBatch, plan: StreamPlan, hits: ListHits) -> Ite
     """All hits ready to be projected, by segment, in the order of their rows."""
     if not len(hits):
         return
-    ids = hits.ids
-    distinct = distinct_ids(ids)
+    distinct = distinct_ids(hits.ids)
     found = list(_segments_of(plan, distinct))
+    first = _first_id(distinct)
+    ids, distinct = _counted_from(first, hits.ids), _counted_from(first, distinct)
     position_of = np.empty(int(distinct[-1]) + 1, np.int64)  # by id; what lies between the ids is never read
     for _, mine, positions in found:
         position_of[distinct[mine]] = positions
@@ -90,9 +91,20 @@ def parts_by_segment(batch: TupleBatch, plan: StreamPlan, hits: ListHits) -> Ite
 
 def distinct_ids(ids: QueryIds) -> QueryIds:
     """Each id once, ascending."""
-    is_there = np.zeros(int(ids.max(initial=0)) + 1, dtype=bool)
-    is_there[ids] = True
-    return np.flatnonzero(is_there).astype(np.int32)
+    first = _first_id(ids)
+    counted = _counted_from(first, ids)
+    is_there = np.zeros(int(counted.max(initial=0)) + 1, dtype=bool)
+    is_there[counted] = True
+    return np.flatnonzero(is_there).astype(np.int32) + np.int32(first)
+
+
+def _first_id(ids: QueryIds) -> int:
+    """From where on arrays by id count: bodies of views have no queries among them, and their ids begin far above."""
+    return FIRST_BODY if ids.min(initial=FIRST_BODY) >= FIRST_BODY and len(ids) else 0
+
+
+def _counted_from(first: int, ids: QueryIds) -> QueryIds:
+    return ids - np.int32(first) if first else ids
 
 
 def _place_of(plan: StreamPlan, query_id: int) -> tuple[Segment, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,20 @@ def test_a_query_reads_another_by_its_name_to_any_depth():
         assert values(engine, "big") == [("A", 200.0), ("B", 20.0)]
         assert values(engine, "rich") == [("A", 200.0)]
         assert values(engine, "mine") == [(200.0,)]
+
+
+def test_rows_of_views_take_memory_by_how_many_they_are():
+    """Not by the ids of bodies, which are large numbers."""
+    with trading() as engine:
+        rows = [{"sym": "A", "price": 20.0, "qty": n} for n in range(100)]
+        engine.push("trades", rows)  # what is loaded once is loaded
+        tracemalloc.start()
+        try:
+            engine.push("trades", rows)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert most < 50_000_000
 
 
 def test_a_paused_view_gives_no_results_and_its_readers_go_on():
