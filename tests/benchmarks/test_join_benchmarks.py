@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness import Benchmark
-from benchmarks.joins import many_joins
+from benchmarks.joins import many_joins, view_chain
 from benchmarks.papers.cacq import expensive_join, shared_join
 from benchmarks.papers.cacq._stocks import Shared, Stored, Update, pull_up, push_down
 
@@ -55,6 +55,10 @@ def test_functions_of_one_side_of_a_join_in_small():
 
 def test_many_joins_in_small():
     assert "ten_thousand_joins_over_one" in claims_of(many_joins)
+
+
+def test_a_chain_of_views_in_small():
+    assert claims_of(view_chain)["push_cost_of_a_view_chain_of_3_over_1"] > 0
 
 
 @pytest.mark.spark
