@@ -348,6 +348,33 @@ def test_why_of_a_join_over_views_takes_a_row_of_each_stream(engine):
     assert counted.n_matched == 1
 
 
+def test_a_query_of_with_that_reads_a_view_may_be_read_twice(engine):
+    joining(engine)
+    twice = engine.query(
+        "WITH w AS (SELECT k, x, ts FROM va) SELECT p.x, q.x AS z FROM w p JOIN w q ON p.k = q.k "
+        f"AND q.ts BETWEEN p.ts AND p.ts + {WITHIN} AND p.x < q.x",
+        name="twice",
+    )
+    engine.push("a", [(1, 5, at(0)), (1, 6, at(1))])
+    assert based_on(one(engine, "twice")) == [("p", "a", 1), ("q", "a", 2)]
+    found = twice.why(twice.latest()[0])
+    assert verdicts(found)[0] == (
+        "true",
+        "p.k = q.k",
+    )  # of the query, though both inputs stand in the text of va
+    assert ("true", "view va: p.x > 2") in verdicts(found)
+    with pytest.raises(ProofError, match="w, a query of WITH, is read 2 times"):
+        engine.prove(twice.latest()[0])
+
+
+def test_a_text_is_tried_with_the_views_of_its_owner(engine):
+    engine.query("SELECT qty FROM trades WHERE qty > 100", name="v")
+    engine.query("SELECT sym AS own FROM trades WHERE qty > 1", name="v", owner="ann")
+    engine.push("trades", [A_TRADE])
+    assert engine.try_query("SELECT own FROM v", owner="ann").n_matched == 1
+    assert engine.try_query("SELECT qty FROM v").n_matched == 0
+
+
 def test_why_of_a_result_is_about_the_views_it_was_made_with(engine):
     trading(engine)
     engine.push("trades", [A_TRADE])

@@ -18,7 +18,7 @@ import pyarrow as pa
 from eddyline.catalog import QueryRecord
 from eddyline.documents import ClauseVerdict, InputWhyNot, JoinWhy, JoinWhyNot, WhyNot
 from eddyline.engine import RoundEngine
-from eddyline.errors import SchemaError, Span, UnknownNameError, did_you_mean
+from eddyline.errors import SchemaError, UnknownNameError, did_you_mean
 from eddyline.explain.explanations import all_clauses, condition_texts, view_words
 from eddyline.explain.join_state import key_words
 from eddyline.expressions import Frame
@@ -116,8 +116,7 @@ def _without_marks(record: QueryRecord, *, is_of_pairs: bool) -> tuple[Shape, li
         clauses += [_key_clause(key) for key in shape.join.signature.keys]
         words = key_words(shape.join.signature, shape.inputs, shape.written_order)
         texts += [
-            view_words(record, _written_places(shape, key)) + text
-            for key, text in zip(shape.join.signature.keys, words, strict=True)
+            _key_view(record, key) + text for key, text in zip(shape.join.signature.keys, words, strict=True)
         ]
     notes = _outer_notes(shape)
     for clause, text in zip(all_clauses(shape), condition_texts(record, all_clauses(shape)), strict=True):
@@ -153,10 +152,15 @@ def _key_clause(key: JoinKey) -> Clause:
     return Clause((Atom(AtomKind.RESIDUAL, Call(BOOLEAN, "=", (left, right))),))
 
 
-def _written_places(shape: Shape, key: JoinKey) -> list[Span]:
-    """Where a text names the inputs of an equality."""
-    spans = [shape.inputs[place].span for place in (key.left, key.right)]
-    return [span for span in spans if span is not None]
+def _key_view(record: QueryRecord, key: JoinKey) -> str:
+    """The view that has an equality, as `view_words` says it; not told where a query of WITH is read more than once: its inputs
+    stand in one place of the text."""
+    inputs = record.shape.inputs
+    places = {entry.span for entry in inputs}
+    if len(places) < len(inputs):
+        return ""
+    spans = (inputs[key.left].span, inputs[key.right].span)
+    return view_words(record, [span for span in spans if span is not None])
 
 
 def _spoken_verdict(shape: Shape, verdict: ClauseVerdict) -> ClauseVerdict:

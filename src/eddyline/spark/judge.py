@@ -63,6 +63,7 @@ def prove(
     claim = claim_of(receipt)
     judged_claim, _ = replayed_claim(claim)
     refuse_unjudged(judged_claim, find_function or declared_function)  # before anything is started for it
+    judged_text = spark_text(judged_claim).text
     with _session(session, claim.time_zone, on_wait) as spark:
         began = time.perf_counter()
         try:
@@ -73,9 +74,7 @@ def prove(
                 "their order (docs/sql.md)."
             )
             empty = claim.results.slice(0, 0)
-            found = JudgeFinding(
-                claim.matches[:0], empty, _name(spark), spark_text(judged_claim).text, (note,)
-            )
+            found = JudgeFinding(claim.matches[:0], empty, _name(spark), judged_text, (note,))
         return proof_of(receipt["id"], claim, found, time.perf_counter() - began)
 
 
