@@ -9,7 +9,7 @@ import pytest
 
 import eddyline
 from eddyline.api import Commands
-from eddyline.catalog import suspend_queries
+from eddyline.catalog import VersionLog, suspend_queries
 from eddyline.errors import NotBuiltError, ProofError, ReceiptError
 from eddyline.events import AuditDifference
 from eddyline.proof import claim_of
@@ -247,6 +247,17 @@ def test_a_view_that_is_no_longer_known_is_named(engine, monkeypatch):
         ReceiptError, match="what rich was in version 7, when mine read it, is no longer known"
     ):
         one(engine, "mine")
+
+
+def test_results_outlive_what_is_known_of_how_their_streams_were_declared(engine):
+    trading(engine)
+    engine.push("trades", [A_TRADE])
+    receipts = [one(engine, name) for name in ("big", "mine")]
+    engine.stream("trades", "sym STRING, price DOUBLE, qty INT, later STRING")
+    database = engine.rounds.durable.database
+    VersionLog(database).forget(engine.version, results_from=1)
+    assert "trades" not in [stream.name for stream in database.streams.at(receipts[1]["round"]["version"])]
+    assert [engine.receipt(each["id"]) for each in receipts] == receipts
 
 
 def test_a_query_of_with_that_hides_a_stream_of_a_view_is_refused(engine):

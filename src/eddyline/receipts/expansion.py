@@ -79,9 +79,20 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
     database = home_of(rounds).database
     streams = {stream.name.lower(): stream for stream in database.streams.at(version)}
 
-    def find_view(relation: str) -> AnyQuery:
+    def view_then(relation: str) -> StoredQuery | None:
         likely = [rounds.catalog.names.find(name, owner) for owner, name in owners_and_names(relation)]
-        found = view_at(database, relation, version, [each for each in likely if each is not None])
+        return view_at(database, relation, version, [each for each in likely if each is not None])
+
+    def find_stream(name: str) -> Stream | None:
+        stream = streams.get(name.lower())
+        later = rounds.catalog.find_stream(name)
+        if stream is not None or later is None:
+            return stream
+        # how it was declared then may be forgotten before its results are
+        return later if view_then(name) is None else None
+
+    def find_view(relation: str) -> AnyQuery:
+        found = view_then(relation)
         if found is None:
             raise ReceiptError(
                 f"what {relation} was in version {version}, when {query.name or f'q{query.id}'} read it, is no longer known",
@@ -89,7 +100,7 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
             )
         return found
 
-    return _Expansion(query, streams.get, find_view).written_out()
+    return _Expansion(query, find_stream, find_view).written_out()
 
 
 def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
@@ -106,7 +117,7 @@ def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
         assert view is not None, f"{record.name} reads {relation}, which is neither a stream nor a view"
         return catalog.record(view.feeds[0].query_id)
 
-    written = _Expansion(record, lambda name: catalog.find_stream(name), find_view).written_out()
+    written = _Expansion(record, catalog.find_stream, find_view).written_out()
     shape, constants = _bound(rounds, record.name, written.text, written.params)
     return replace(record, text=written.text, shape=shape, constants=constants, view_texts=written.view_texts)
 
@@ -216,7 +227,7 @@ class _Expansion:
         return WrittenOut(piece.text, self._params, inputs, queries, tuple(piece.view_texts), tuple(windows))
 
     def _is_view(self, relation: str) -> bool:
-        return self._find_stream(relation.lower()) is None
+        return self._find_stream(relation) is None
 
     def _view(self, relation: str) -> AnyQuery:
         found = self._views.get(relation)
@@ -230,7 +241,7 @@ class _Expansion:
         """The declared streams in the order of the text, with their aliases, those of the views around them first."""
         for place in query.shape.written_order:
             entry = query.shape.inputs[place]
-            stream = self._find_stream(entry.stream.lower())
+            stream = self._find_stream(entry.stream)
             if stream is not None:
                 yield (entry.alias,), BaseInput(entry.alias, stream, query, place)
                 n_before += 1
