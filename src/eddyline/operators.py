@@ -4,6 +4,7 @@ A relation has rows that queries are registered on: a stream, or a table whose c
 derived ones are made by operators: joins, tables of keyed streams. One walk calls them all (engine/dataflow.py), in the driver,
 in tasks and in workers that hold state.
 
+  recounted  tables as they are before the round, for queries whose results are not counted yet
   push       the rows of all inputs at once, and which of them are wanted
   current    answers of queries that are new to a table, as it is after the round's rows
   advance    what only time decides, given the progress of the streams after the round
@@ -141,6 +142,13 @@ class Derived:
     repeated: Repeated | None = None  # of a semi join: which rows are one result
     is_of_view: bool = False  # its rows have the numbers of those they were made of
     at_end: Mask | None = None  # rows that only the end of the round decided; None: there are none
+    shown: ShownRows | None = None  # of a semi join of tables: whose matches are counted
+    is_recount: bool = False  # the rows are there to be counted alone, and no results
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the rows are not new, only some queries are."""
+        return self.only is not None and not self.is_recount
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +157,14 @@ class Repeated:
 
     group: Numbers
     rank: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRows:
+    """What a semi join of tables shows, by row: the keys of its rows, and whether one of them came in this round."""
+
+    keys: pa.RecordBatch
+    is_new: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +190,9 @@ class Operator(Protocol):
 
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         """The inputs that read a relation."""
+
+    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        """Its tables as they are before the round, for queries whose results are not counted yet."""
 
     def push(
         self,
@@ -203,6 +222,9 @@ class StatelessOperator:
 
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         return ()
+
+    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        return iter(())
 
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         return iter(())

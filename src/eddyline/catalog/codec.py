@@ -219,6 +219,7 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
         "qualify": _optional_to(shape.qualify, spans),
         "functions": [list(function) for function in shape.functions],
         **({} if shape.join is None else {"join": _join_to(shape.join, spans)}),
+        **({"distinct": True} if shape.is_distinct else {}),
     }
 
 
@@ -236,6 +237,7 @@ def shape_from(stored: str) -> Shape:
         qualify=_optional_from(s["qualify"]),
         functions=tuple((name, version) for name, version in s["functions"]),
         join=_join_from(s["join"]) if "join" in s else None,
+        is_distinct=s.get("distinct", False),
     )
 
 

@@ -52,6 +52,8 @@ class Explanation:
         if f["index"] is not None:
             lines.append(f"  served by  {structure_text(f['index'])}")
         lines.append("  gives      " + ", ".join(f"{c['name']} {c['type']}" for c in f["columns"]))
+        if f.get("n_counted") is not None:
+            lines.append(f"  counted    each result once, while it occurs: {f['n_counted']:,} now")
         for function in f["functions"]:
             lines.append(
                 f"  calls      {function['name']} version {function['version']}: {function['n_calls']} calls on "

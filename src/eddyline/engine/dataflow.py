@@ -4,8 +4,9 @@ This is the only place that walks. The driver calls it with all rows of a round;
 operator hands on what it wants (join_tasks.py); a worker with rows that were handed on, and its share of the work
 (join_replica.py). Which place it is decides nothing but speed.
 
-  1. the rows of each base relation meet the filters of its queries;
-  2. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
+  1. where results are counted that were not counted yet, the tables as they are pass by (multiplicities.py);
+  2. the rows of each base relation meet the filters of its queries;
+  3. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
      the operators after it; then it gives the first answers of queries that are new to its tables, and learns how far time has
      come.
 
@@ -40,6 +41,7 @@ from eddyline.engine.join_visibility import (
     without,
 )
 from eddyline.engine.letters import pair_letter
+from eddyline.engine.multiplicities import Multiplicities
 from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.update_images import images_in, with_images
 from eddyline.engine.view_rows import ViewRows, together
@@ -51,7 +53,6 @@ from eddyline.operators import (
     Derived,
     DerivedNumbers,
     Mask,
-    Numbers,
     Operator,
     OperatorInput,
     RoundProgress,
@@ -72,6 +73,7 @@ class Relation:
     signature: Signature | None = None  # of a join
     generations_of: Callable[[QueryIds], QueryIds] | None = None  # of queries, where results are written
     is_for_workers: bool = False  # a join that workers may take on
+    counts: Multiplicities | None = None  # of a table with queries whose results are counted
 
 
 class FlowPlace(Protocol):
@@ -97,6 +99,9 @@ class FlowPlace(Protocol):
 
     def unanswered(self, relation: str) -> QueryIds:
         """The queries of a table, and bodies of views over it, that have to see its current rows."""
+
+    def uncounted(self, relation: str) -> QueryIds:
+        """The queries of a table, and bodies of views over it, that have to see the rows it had before the round."""
 
 
 @dataclass(slots=True)
@@ -138,6 +143,9 @@ class Walk:
         self._order = DerivedOrder()
         self._unnumbered: list[tuple[str, Relation, FilterOutput]] = []
         wanted = dict(arrivals.wanted)
+        for operator in place.operators:
+            for derived in operator.recounted(before, round_):
+                self._take(derived)
         for name, batch in arrivals.batches.items():
             self._filter(name, place.relation(name), batch)
         for operator in place.operators:
@@ -170,88 +178,77 @@ class Walk:
 
     def _take(self, derived: Derived) -> None:
         """What the queries of a derived relation make of its rows."""
-        relation = self._place.relation(derived.relation)
-        self._filter(
-            derived.relation,
-            relation,
-            derived.batch,
-            lambda output: self._ordered(relation, derived, self._seen(relation, derived, output)),
-            is_answer=derived.only is not None,
-            preimages=derived.preimages,
-            at_end=derived.at_end,
-        )
+        self._filter(derived.relation, self._place.relation(derived.relation), derived.batch, derived)
 
     def _filter(
-        self,
-        name: str,
-        relation: Relation,
-        batch: TupleBatch,
-        narrow: Callable[[FilterOutput], FilterOutput] | None = None,
-        *,
-        is_answer: bool = False,
-        preimages: Numbers | None = None,
-        at_end: Mask | None = None,
+        self, name: str, relation: Relation, batch: TupleBatch, derived: Derived | None = None
     ) -> None:
-        """What queries match, and what bodies of views do; `is_answer`: the rows are not new, only some queries are."""
+        """What queries match, and what bodies of views do; `derived` says what the rows are, if they did not arrive."""
         filters, calls = relation.filters, self._place.calls
         before, cpu = replace(filters.counters), time.thread_time()
         known = None if relation.signature is None else calls.known(relation.signature, batch)
         output = filters.push(batch, self._round, known)
         if relation.signature is not None and filters.call_results:
             calls.keep(relation.signature, batch, filters.call_results)
-        if narrow is not None:
-            output = narrow(output)
+        if derived is not None:
+            output = self._seen(relation, derived, output)
+            if relation.counts is not None:
+                output = relation.counts.results(output, relation.plan.counted_ids, derived)
+            self._order_rows(relation, derived, output)
         output, bodies = queries_and_bodies(output, relation.plan)
-        if preimages is not None:
-            output = with_images(output, preimages)
-        record = _record(batch, output, before, filters.counters, time.thread_time() - cpu)
-        self._output.add_output(name, output, record, self._round.number)
+        if derived is None or not derived.is_recount:
+            if derived is not None and derived.preimages is not None:
+                output = with_images(output, derived.preimages)
+            record = _record(batch, output, before, filters.counters, time.thread_time() - cpu)
+            self._output.add_output(name, output, record, self._round.number)
+            self._hand_out(name, relation, batch, output)
         self._output.events += filters.events()
         self._output.events += filter_events(batch.stream, filters.decisions(), filters.router.keys)
-        if is_provisional(batch):
-            if output.n_matches:
-                self._unnumbered.append((name, relation, output))
-        else:
-            self._keep(name, relation, output)
         if bodies is not None:
-            self._feed_views(name, bodies, is_answer=is_answer, preimages=preimages, at_end=at_end)
+            self._feed_views(name, bodies, derived)
 
-    def _feed_views(
-        self,
-        name: str,
-        bodies: FilterOutput,
-        *,
-        is_answer: bool,
-        preimages: Numbers | None,
-        at_end: Mask | None,
-    ) -> None:
+    def _hand_out(self, name: str, relation: Relation, batch: TupleBatch, output: FilterOutput) -> None:
+        """Let results go, those over derived rows once these have numbers."""
+        if not is_provisional(batch):
+            self._keep(name, relation, output)
+        elif output.n_matches:
+            self._unnumbered.append((name, relation, output))
+
+    def _feed_views(self, name: str, bodies: FilterOutput, below: Derived | None) -> None:
         """What bodies found are rows of their views: they meet filters there, and are there for operators above."""
-        place, dead = self._place, bodies.dead_pairs
-        for at, body_id in enumerate(dead.query_ids.tolist()):
-            query_id = place.query_of(body_id)
+        place, is_new = self._place, below is None or below.only is None
+        if below is None or not below.is_recount:
+            self._add_body_letters(bodies)
+        for found in place.view_rows(name, bodies, None if below is None else below.at_end):
+            self._take(self._view_derived(found, bodies, below))
+            if found.arrived is not None and is_new:
+                self._arrived.setdefault(found.view.name, []).append(found.arrived)
+
+    def _add_body_letters(self, bodies: FilterOutput) -> None:
+        for at, body_id in enumerate(bodies.dead_pairs.query_ids.tolist()):
+            query_id = self._place.query_of(body_id)
             if query_id is not None:
                 letter = pair_letter(bodies, at, self._round.number)
                 self._output.add_letters([replace(letter, query_id=query_id)])
-        for found in place.view_rows(name, bodies, at_end):
-            ids = place.unanswered(found.view.name) if found.view.is_table else None
-            if is_answer or ids is None:
-                derived = Derived(
-                    found.view.name, found.batch, only=ids, is_of_view=True, at_end=found.at_end
-                )
-            else:
-                images = None if preimages is None else images_in(found.batch, bodies.batch, preimages)
-                derived = Derived(
-                    found.view.name, found.batch, without=queries_of(ids), preimages=images, is_of_view=True
-                )
-            self._take(derived)
-            if found.arrived is not None and not is_answer:
-                self._arrived.setdefault(found.view.name, []).append(found.arrived)
 
-    def _ordered(self, relation: Relation, derived: Derived, output: FilterOutput) -> FilterOutput:
-        """Take note of the rows that get numbers."""
-        if is_provisional(derived.batch) and not derived.is_of_view:
+    def _view_derived(self, found: ViewRows, bodies: FilterOutput, below: Derived | None) -> Derived:
+        """The rows of a view, for those of its readers that are meant."""
+        place, name = self._place, found.view.name
+        derived = Derived(name, found.batch, is_of_view=True, at_end=found.at_end)
+        if below is not None and below.is_recount:
+            return replace(derived, only=place.uncounted(name), is_recount=True)
+        ids = place.unanswered(name) if found.view.is_table else None
+        if ids is None or (below is not None and below.is_answer):
+            return replace(derived, only=ids)
+        images = None
+        if below is not None and below.preimages is not None and not found.is_distinct:
+            images = images_in(found.batch, bodies.batch, below.preimages)
+        return replace(derived, without=queries_of(ids), preimages=images)
+
+    def _order_rows(self, relation: Relation, derived: Derived, output: FilterOutput) -> None:
+        """Take note of the rows that get numbers: those of views have them from the rows they were made of."""
+        if is_provisional(derived.batch) and not derived.is_of_view and not derived.is_recount:
             self._order.add(derived.relation, derived.phase, output, is_for_workers=relation.is_for_workers)
-        return output
 
     def _seen(self, relation: Relation, derived: Derived, output: FilterOutput) -> FilterOutput:
         """What of it the queries see."""

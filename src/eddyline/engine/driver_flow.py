@@ -10,15 +10,17 @@ abort     what was built is undone
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import QueryIds
 from eddyline.catalog import Catalog, ListedFile
+from eddyline.engine.counted_relations import CountedRelations, counted_relations
 from eddyline.engine.dataflow import Relation
 from eddyline.engine.durable import Durable
 from eddyline.engine.join_calls import JoinCalls
@@ -26,6 +28,7 @@ from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_operator import FirstAnswer, JoinLevel, Joins
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
 from eddyline.engine.join_visibility import FirstVersions, first_versions
+from eddyline.engine.multiplicities import Multiplicities
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.view_plans import NO_VIEWS, PlannedViews, planned_views
 from eddyline.engine.view_rows import ViewRows, view_rows
@@ -40,13 +43,16 @@ from eddyline.model import (
     ExecutionChoices,
     QueryState,
     Round,
+    Signature,
     Stream,
     StreamPlan,
     StreamProgress,
+    ViewRelation,
 )
 from eddyline.operators import DerivedNumbers, Mask, Operator, OperatorInput, RoundProgress
 
 NO_TABLES = PlannedTables({}, {})
+NO_COUNTS = CountedRelations()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +74,7 @@ class PlannedFlow:
     )  # queries of views that are paused, so that only readers get rows
     tables: PlannedTables = NO_TABLES
     choices: ExecutionChoices = DEFAULT_CHOICES
+    counted: CountedRelations = NO_COUNTS
 
     @property
     def before(self) -> RoundProgress:
@@ -119,9 +126,13 @@ class DriverFlow:
             policy=policy,
             seed=seed,
             changes_of=lambda name: self.tables.changes_of(name),
-            first_answers=self._first_answers,
+            first_answers=lambda: self._tables_as_they_are(self.unanswered),
+            recounts=lambda: self._tables_as_they_are(self.uncounted),
         )
-        self.tables = Tables(catalog, tables, self.joins.stage.evaluate, durable, context.time_zone)
+        self.tables = Tables(
+            catalog, tables, self.joins.stage.evaluate, durable, context.time_zone, self.uncounted
+        )
+        self.counts = Multiplicities()
         self.calls = JoinCalls()
         self._window_files = None if durable is None else WindowFiles(durable)
         self._known: tuple[tuple[object, ...], PlannedFlow] | None = None
@@ -134,6 +145,9 @@ class DriverFlow:
         self._plans: Mapping[str, StreamPlan] = {}  # of the running round: those of base relations
         self._planned: PlannedFlow | None = None  # of the running round
         self._levels: tuple[JoinLevel, ...] = ()  # of the running round
+        self._counted: tuple[tuple[object, ...], CountedRelations] = (), CountedRelations()
+        self._known_counts: CountedRelations | None = None  # all of these are counted
+        self._missing: frozenset[int] = frozenset()  # queries that the running round has to count first
 
     # ----------------------------------------------------------------------------------------- step 1
 
@@ -168,7 +182,20 @@ class DriverFlow:
             tables=tables or NO_TABLES,
             silent_views=frozenset(silent),
             choices=choices,
+            counted=self._counted_relations(tables or NO_TABLES, signatures, views),
         )
+
+    def _counted_relations(
+        self, tables: PlannedTables, signatures: Iterable[Signature], views: Sequence[ViewRelation]
+    ) -> CountedRelations:
+        """The same object until something changes."""
+        names = [*tables.streams, *(view.name for view in views if view.is_table)]
+        names += [each.name for each in signatures if each.is_of_tables]
+        plans = {name.lower(): self._catalog.plan(name) for name in names}
+        key = (*plans.values(), *views)
+        if not _all_same(self._counted[0], key):
+            self._counted = key, counted_relations(plans, views)
+        return self._counted[1]
 
     def _new_plan(
         self, plans: dict[str, StreamPlan], streams: dict[str, Stream], views: PlannedViews
@@ -218,6 +245,19 @@ class DriverFlow:
             self._build(planned)
             self.tables.begin(planned.tables, numbers)
             self.joins.begin(planned.joins, numbers)
+            self._begin_counts(planned)
+
+    def _begin_counts(self, planned: PlannedFlow) -> None:
+        """Find out which results are not counted yet."""
+        counted = planned.counted
+        answered = {name: self.unanswered(name) for name in counted.ids}
+        self._missing = frozenset()
+        if counted is not self._known_counts:
+            self._missing = counted.missing(self.counts, answered)
+        both = ((ids, answered[name]) for name, ids in counted.ids.items())
+        self.counts.begin(
+            self._missing, {each for ids, now in both for each in np.intersect1d(ids, now).tolist()}
+        )
 
     def _build(self, planned: PlannedFlow) -> None:
         stage = self.joins.stage
@@ -242,13 +282,13 @@ class DriverFlow:
             self._inner_filters.pop(unused).close()
         self._variants.keep(planned.plans)
 
-    def _first_answers(self) -> Sequence[FirstAnswer]:
-        """The joins of tables that queries are new to, which the running round answers."""
+    def _tables_as_they_are(self, asking: Callable[[str], QueryIds]) -> Sequence[FirstAnswer]:
+        """The joins of tables that some queries are to see as they are now; `asking` says which."""
         planned = self._planned
         assert planned is not None
         answers = []
         for name in planned.plans:
-            ids = self.tables.unanswered(planned.tables, name)
+            ids = asking(name)
             if len(ids):
                 signature = planned.joins.by_name[name]
                 rows = self.tables.current_rows(signature.signature.inputs[0].stream.lower())
@@ -271,8 +311,8 @@ class DriverFlow:
             return self._with_plan(Relation(planned.views.readers[name], self.filters(name)))
         if (
             name not in planned.derived_relations
-        ):  # a table that queries are new to, without rows in this round
-            return self._with_plan(Relation(planned.tables.newcomers[name][0], self.filters(name)))
+        ):  # a table without rows in this round, which is asked for all it has
+            return self._with_plan(Relation(planned.counted.plans[name], self.filters(name)))
         signature, variant = planned.derived_relations[name]
         first, plan = planned.first_versions[signature], planned.plans[signature]
         if variant is not None:
@@ -284,7 +324,7 @@ class DriverFlow:
 
     def _with_plan(self, relation: Relation) -> Relation:
         relation.filters.build(relation.plan.with_bodies)
-        return relation
+        return replace(relation, counts=self.counts) if len(relation.plan.counted_ids) else relation
 
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         assert self._planned is not None
@@ -308,7 +348,11 @@ class DriverFlow:
 
     def unanswered(self, relation: str) -> QueryIds:
         assert self._planned is not None
-        return self.tables.unanswered(self._planned.tables, relation)
+        return self.tables.unanswered(self._planned.tables, relation.lower())
+
+    def uncounted(self, relation: str) -> QueryIds:
+        assert self._planned is not None
+        return self._planned.counted.uncounted(relation.lower(), self._missing)
 
     def _variant(self, planned: PlannedFlow, plan: StreamPlan, place: int) -> str:
         """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
@@ -395,6 +439,10 @@ class DriverFlow:
         own = {name: at.watermark_us for name, at in progress.items()}
         signatures = [each.signature for each in planned.joins.signatures]
         self.tables.commit(round_, horizons(signatures, after.watermarks_us, own))
+        self.counts.commit()
+        if planned.counted is not self._known_counts:
+            self.counts.keep(planned.counted.all_ids())
+            self._known_counts = planned.counted
         if self._window_files is not None:
             self._window_files.commit()
 
@@ -410,6 +458,7 @@ class DriverFlow:
     def rollback(self) -> None:
         self.joins.rollback()
         self.tables.rollback()
+        self.counts.rollback()
         if self._window_files is not None:
             self._window_files.rollback()
 
@@ -450,7 +499,7 @@ class DriverFlow:
             yield from filters.events()
 
     def snapshot(self) -> dict[str, Any]:
-        return self.joins.snapshot() | {"tables": self.tables.snapshot()}
+        return self.joins.snapshot() | {"tables": self.tables.snapshot(), "counts": self.counts.snapshot()}
 
     def close(self) -> None:
         self.joins.close()

@@ -217,6 +217,7 @@ class EngineState:
                 Holder(f"table {name}", table.nbytes, "delete rows of tables that no query needs")
                 for name, table in list(tables.items())
             ),
+            Holder("counts of results", self.flow.counts.nbytes, "drop queries with DISTINCT or EXISTS"),
             *(
                 Holder(f"the index of {name}", stage.index.nbytes, "drop queries that are not needed")
                 for name, stage in self.flow.all_filters()

@@ -53,7 +53,7 @@ from eddyline.sql import input_names, signature_words
 
 @dataclass(frozen=True, slots=True)
 class FirstAnswer:
-    """Queries that are new to a join of tables, and the rows of its first input as they are after the round's changes."""
+    """Queries that are to see a join of tables as it is now, and the rows of its first input."""
 
     signature: SignaturePlan
     query_ids: QueryIds
@@ -73,14 +73,17 @@ class Joins:
         seed: int = 0,
         changes_of: Callable[[str], TableChanges | None] = lambda table: None,
         first_answers: Callable[[], Sequence[FirstAnswer]] = tuple,
+        recounts: Callable[[], Sequence[FirstAnswer]] = tuple,
     ) -> None:
-        """`changes_of` are the changes that the running round brought to a table, `first_answers` what it owes to new queries."""
+        """`changes_of` are the changes that the running round brought to a table, `first_answers` what it owes to new queries,
+        and `recounts` to those whose results it has to count first."""
         self.stage = JoinStage(context, policy=policy, seed=seed)
         self.stage.tables = tables
         self.rules = RuleTables(tables, self.stage.evaluate, new_filters)
         self.stage.look_up = self.rules.partner
         self._changes_of = changes_of
         self._first_answers = first_answers
+        self._recounts = recounts
         self._plan = JoinPlan(-1)  # that of the running round
         self._letters: list[DeadLetter] = []
         self._round_number = 0  # of the round that is joined
@@ -103,10 +106,17 @@ class Joins:
     def inputs(self, relation: str) -> list[OperatorInput]:
         return [(each.name, place) for each, place in self._plan.inputs.get(relation, ())]
 
+    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        for recount in self._recounts():
+            for derived in self._answer(recount, progress, round_):
+                yield replace(derived, is_recount=True)
+
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         for answer in self._first_answers():
-            if not len(answer.rows.batch):
-                continue
+            yield from self._answer(answer, progress, round_)
+
+    def _answer(self, answer: FirstAnswer, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        if len(answer.rows.batch):
             for joined in self.stage.answer(answer.signature, answer.rows, progress, round_):
                 yield Derived(answer.signature.name.lower(), joined.batch, phase=1, only=answer.query_ids)
 
@@ -267,6 +277,9 @@ class JoinLevel(StatelessOperator):
 
     def inputs(self, relation: str) -> list[OperatorInput]:
         return self._joins.inputs(relation)
+
+    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        return self._joins.recounted(progress, round_) if self._is_first else iter(())
 
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         return self._joins.current(progress, round_) if self._is_first else iter(())

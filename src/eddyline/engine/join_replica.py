@@ -116,6 +116,9 @@ class _Replica:
     def unanswered(self, relation: str) -> QueryIds:
         return np.empty(0, np.int32)
 
+    def uncounted(self, relation: str) -> QueryIds:
+        return np.empty(0, np.int32)
+
 
 _replicas: dict[str, _Replica] = {}  # by home; a worker serves one, as a rule
 _plans: dict[StoredFile, ReplicaPlan] = {}

@@ -14,9 +14,9 @@ and the one after (joins/net_changes.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ LEAST_BYTES = 1 << 20  # of those files, below which they are left as they are
 
 @dataclass(frozen=True, slots=True)
 class PlannedTables:
-    """The tables as of a round, by name in lower case, and the queries without an answer yet, by stream, signature or view."""
+    """The tables as of a round, and the queries without an answer yet, by stream, signature or view: names in lower case."""
 
     streams: dict[str, Stream]
     newcomers: dict[str, tuple[StreamPlan, FirstVersions]]
@@ -88,11 +88,14 @@ class Tables(StatelessOperator):
         evaluate: Evaluate,
         durable: Durable | None,
         time_zone: str,
+        uncounted: Callable[[str], QueryIds],
     ) -> None:
+        """`uncounted` are the queries of a table whose results the running round has to count first."""
         self._catalog = catalog
         self._time_zone = time_zone
         self._evaluate = evaluate
         self._durable = durable
+        self._uncounted = uncounted
         self.tables = tables  # by name in lower case; joins look them up
         self._planned = PlannedTables({}, {})  # of the running round
         self._numbers = DerivedNumbers(0)
@@ -116,7 +119,7 @@ class Tables(StatelessOperator):
         newcomers: dict[str, tuple[StreamPlan, FirstVersions]] = {}
         over: dict[str, list[ViewRelation]] = {}
         if catalog.version > self._answered:
-            joined = [each.name for each in catalog.plans.signatures() if each.is_of_tables]
+            joined = [each.name.lower() for each in catalog.plans.signatures() if each.is_of_tables]
             views = in_order(view for view in catalog.views.relations if view.is_table)
             for name in (*(view.name for view in reversed(views)), *joined, *streams):
                 plan = catalog.plan(name)
@@ -124,7 +127,7 @@ class Tables(StatelessOperator):
                 over[name] = [
                     view
                     for view in views
-                    if view.name in newcomers and any(feed.source == name.lower() for feed in view.feeds)
+                    if view.name in newcomers and any(feed.source == name for feed in view.feeds)
                 ]
                 if first.newest > self._answered or over[name]:
                     newcomers[name] = plan, first
@@ -144,7 +147,7 @@ class Tables(StatelessOperator):
             for view in planned.views.get(name, ())
             if len(self.unanswered(planned, view.name))
             for feed in view.feeds
-            if feed.source == name.lower()
+            if feed.source == name
         ]
         return np.concatenate([ids, np.array(sorted(bodies), np.int32)])
 
@@ -169,6 +172,15 @@ class Tables(StatelessOperator):
     def begin(self, planned: PlannedTables, numbers: DerivedNumbers) -> None:
         """A round begins."""
         self._planned, self._numbers, self._letters = planned, numbers, []
+
+    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        for name in self._planned.streams:
+            ids = self._uncounted(name)
+            if len(ids):
+                batch = self.current_rows(name).batch
+                if len(batch):
+                    rows = replace(batch, components=batch.arrival[:, None])
+                    yield Derived(name, rows, only=ids, is_recount=True)
 
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         for name in self._planned.streams:

@@ -273,6 +273,9 @@ class _TaskFlow:
     def unanswered(self, relation: str) -> QueryIds:
         return np.empty(0, np.int32)
 
+    def uncounted(self, relation: str) -> QueryIds:
+        return np.empty(0, np.int32)
+
     def walk_records(self) -> Iterator[tuple[str, WalkRecord]]:
         """What was observed of expensive filters, by relation."""
         for relation in (self._stream, *self._inputs.values()):

@@ -1,7 +1,7 @@
 """Updates as queries see them: a row that leaves and the one that takes its place are one update for a query with both.
 
 For a query with only one of them, it is a row that left or one that appeared. A row has one sign, so one that is an image of an
-update for some queries and not for others is there twice.
+update for some queries and not for others is there twice. The identity of SELECT DISTINCT is the values: it has no updates.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ def with_images(output: FilterOutput, preimages: Numbers) -> FilterOutput:
     place_of[preimages] = place_of[preimages + 1] = preimages
     updates = [_updates(hits, preimages, place_of) for hits in output.hits]
     part_rows = [np.empty(0, np.int64), *(part.rows for part in output.parts)]
+    is_apart = [np.full(len(part), part.segment.shape.is_distinct) for part in output.parts]
     part_ids = [np.empty(0, np.int32), *(part.query_ids for part in output.parts)]
     of_parts = _updated_pairs(np.concatenate(part_rows), np.concatenate(part_ids), place_of)
+    of_parts &= ~np.concatenate([np.empty(0, dtype=bool), *is_apart])
     n_updates = np.zeros(n_rows, np.int64)
     for hits, update in zip(output.hits, updates, strict=True):
         n_updates += _counts(hits, update, preimages)

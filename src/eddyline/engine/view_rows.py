@@ -28,6 +28,7 @@ class ViewRows:
     batch: TupleBatch
     arrived: ArrivedRows | None
     at_end: Mask | None  # of `batch`: which rows the end of the round decided; None: none
+    is_distinct: bool = False  # a row is nothing but its values: another one does not take its place
 
 
 def view_rows(
@@ -44,7 +45,8 @@ def view_rows(
         view = views[body_id]
         mine = None if at_end is None else at_end[np.searchsorted(bodies.batch.arrival, batch.arrival)]
         arrived = arrived_view_rows(view, batch, time_zone, mine) if is_operator_input(view.name) else None
-        yield ViewRows(view, batch, arrived, mine)
+        is_distinct = any(feed.shape.is_distinct for feed in view.feeds if feed.body_id == body_id)
+        yield ViewRows(view, batch, arrived, mine, is_distinct)
 
 
 def body_batches(bodies: FilterOutput, names: Mapping[int, str]) -> Iterator[tuple[int, TupleBatch]]:

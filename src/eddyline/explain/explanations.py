@@ -83,6 +83,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         "functions": [
             _function_facts(rounds, record.id, name, version) for name, version in record.shape.functions
         ],
+        "n_counted": rounds.flow.counts.n_results(record.id) if shape.is_counted else None,
         "n_results": results.n_produced_by(record.id),
         "n_kept": results.n_retained_of(record.id),
         "n_dropped": 0 if rounds.durable is not None else results.n_dropped_of(record.id),

@@ -99,6 +99,11 @@ class Signature:
         """Whether all inputs are tables, so that changes of each make results."""
         return all(entry.role.is_table for entry in self.inputs)
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is a semi join of tables: a row is a result as long as it has a match."""
+        return self.is_of_tables and not self.outer and self.shown_columns is not None
+
     def places(self, stream: str) -> tuple[int, ...]:
         """The inputs that are this stream."""
         return tuple(at for at, entry in enumerate(self.inputs) if entry.stream.lower() == stream.lower())

@@ -133,6 +133,12 @@ class StreamPlan:
         return found
 
     @cached_property
+    def counted_ids(self) -> npt.NDArray[np.int32]:
+        """The queries and bodies whose results are counted, ascending."""
+        counted = (s for s in (*self.segments, *self.bodies) if s.shape.is_counted)
+        return np.sort(np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in counted)]))
+
+    @cached_property
     def columns(self) -> frozenset[str]:
         """Columns of the stream that some query or body needs."""
         segments = (*self.segments, *self.bodies)

@@ -75,6 +75,7 @@ class Shape:
     qualify: Expression | None = None
     functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
     join: Join | None = None  # several inputs: in the order of its signature
+    is_distinct: bool = False  # equal rows are one result
 
     @property
     def stream(self) -> str:
@@ -85,6 +86,11 @@ class Shape:
     def streams(self) -> tuple[str, ...]:
         """The declared streams it reads, each once."""
         return tuple(dict.fromkeys(entry.stream for entry in self.inputs))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a result is there as long as something it occurs in is, so that occurrences are counted."""
+        return self.is_distinct or (self.join is not None and self.join.signature.is_counted)
 
     @property
     def written_order(self) -> tuple[int, ...]:

@@ -56,10 +56,12 @@ def table_keys(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...]
 def per_columns(properties: Properties, shape: Shape, table_key: TableKey) -> tuple[str, ...]:
     """The columns of the result that `per` names, whatever its case, as the result spells them.
 
-    Without `per`, those of the keys of the tables that the query is over, if the result has all of them.
+    Without `per`, those of the keys of the tables that the query is over, if the result has all of them; of SELECT DISTINCT all.
     """
     if not properties.per:
         keys = table_keys(shape, table_key) or ()
+        if shape.is_distinct:
+            return tuple(shape.output.names)
         return _key_columns(shape, keys) if all(keys) else ()
     names = shape.output.names
     exact, folded = set(names), {name.lower(): name for name in names}

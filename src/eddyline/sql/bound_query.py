@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from eddyline.errors import Span
 from eddyline.model import (
     Aggregate,
     Call,
@@ -31,6 +32,7 @@ class BoundQuery:
     having: Expression | None
     qualify: Expression | None
     functions: tuple[tuple[str, str], ...]
+    distinct: Span | None = None  # where SELECT DISTINCT was written
 
 
 def slots_in(bound: BoundQuery) -> set[int]:

@@ -119,6 +119,7 @@ def joined_shape(
         None if bound.qualify is None else to_joined(bound.qualify, place_of),
         bound.functions,
         Join(signature, reach, local, matching if outer else Condition()),
+        bound.distinct is not None,
     )
 
 

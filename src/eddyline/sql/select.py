@@ -15,7 +15,6 @@ from typing import Protocol
 from eddyline.errors import (
     AmbiguousNameError,
     NotBuiltError,
-    Span,
     TypeMismatchError,
     UnknownNameError,
     UnsupportedError,
@@ -36,6 +35,7 @@ from eddyline.sql.projection import (
     projected_columns,
 )
 from eddyline.sql.scope import Scope, ScopeColumn, ScopeSource
+from eddyline.sql.sets import distinct_span, refuse_distinct, refuse_nested_distinct
 from eddyline.sql.subqueries import (
     FromEntry,
     all_of,
@@ -81,19 +81,12 @@ def bind_query(
 
 
 def plain_select(query: syntax.AnyQuery) -> syntax.QueryNode:
-    """The query, if it is a SELECT of all its rows. Raises NotBuiltError for UNION ALL and SELECT DISTINCT."""
+    """The query, if it is one SELECT. Raises NotBuiltError for UNION ALL."""
     if isinstance(query, syntax.UnionNode):
         raise NotBuiltError(
             "UNION ALL is not built in this version",
             span=query.span,
             hint="Register one query for each part.",
-        )
-    if query.is_distinct:
-        raise NotBuiltError(
-            "SELECT DISTINCT is not built in this version",
-            span=Span(query.span.start, query.projection[0].span.end),
-            hint="Every matching row is a result. An alert with per = 'sym' and cooldown = '1 hour' is sent once for each sym "
-            "(docs/alerts.md).",
         )
     return query
 
@@ -144,7 +137,9 @@ class _TextBinder:
         query = plain_select(self._parsed.root)
         around = Binder(Scope(()), self._constants, self._functions)
         bound = self._select(query, {}, Scope(()), around)
-        bound = replace(bound, functions=tuple(sorted(around.used_functions.items())))
+        functions = tuple(sorted(around.used_functions.items()))
+        bound = replace(bound, functions=functions, distinct=distinct_span(query))
+        refuse_distinct(bound)
         names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
         if len(bound.inputs) > 1:
             return with_aliases(bound, names)
@@ -193,6 +188,7 @@ class _TextBinder:
                 )
             own.add(name)
             bound = self._nested(node.query, found, Scope(()), around)
+            refuse_nested_distinct(plain_select(node.query))
             labels = {each.alias: self._labels[each.alias] for each in bound.inputs}
             found[name] = _Cte(bound, labels, node.columns)
             query_entry(node.span, node.name, node.columns, bound)  # its mistakes, also if nothing reads it
@@ -219,6 +215,7 @@ class _TextBinder:
             )
         if node.query is not None:
             inner = Scope((), beside=beside)
+            refuse_nested_distinct(plain_select(node.query))
             return self._merged(node, self._nested(node.query, ctes, inner, around), ())
         if cte is not None:
             return self._merged(node, self._own_copy(cte), cte.columns)

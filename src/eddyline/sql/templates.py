@@ -43,6 +43,7 @@ from eddyline.sql.literals import string_value
 from eddyline.sql.normalisation import normalise
 from eddyline.sql.parse import ParsedText, parse_query
 from eddyline.sql.select import Streams, StreamTable, bind_query
+from eddyline.sql.sets import is_table
 from eddyline.stream_properties import window_of
 from eddyline.time_properties import time_format, time_unit
 
@@ -397,6 +398,7 @@ class Shapes:
             bound.having,
             bound.qualify,
             bound.functions,
+            is_distinct=bound.distinct is not None,
         )
 
     def _keep(
@@ -437,7 +439,8 @@ def _is_current(entry: _Entry, streams: Streams, functions: KnownFunctions | Non
             now is None or now.name != stream.name or not now.schema.equals(stream.schema)
         ):
             return False
-        if entry.shape.join is not None and now is not stream and not _joins_alike(now, stream):
+        is_told_apart = entry.shape.join is not None or entry.shape.is_distinct
+        if is_told_apart and now is not stream and not _joins_alike(now, stream):
             return False
     for name, version in entry.shape.functions:
         function = functions.get(name) if functions is not None else None
@@ -447,12 +450,19 @@ def _is_current(entry: _Entry, streams: Streams, functions: KnownFunctions | Non
 
 
 def _joins_alike(a: Stream, b: Stream) -> bool:
-    """Whether a join would be bound to both in the same way, given that they have the same columns."""
+    """Whether a join, or DISTINCT, would be bound to both in the same way, given that they have the same columns."""
     return _joined_by(a) == _joined_by(b)
 
 
 def _joined_by(stream: Stream) -> tuple[object, ...]:
-    return stream.time, time_unit(stream), time_format(stream), stream.key, window_of(stream)
+    return (
+        stream.time,
+        time_unit(stream),
+        time_format(stream),
+        stream.key,
+        window_of(stream),
+        is_table(stream),
+    )
 
 
 def _check_parameters(parsed: ParsedText[syntax.AnyQuery], params: Mapping[str, pa.DataType]) -> None:

@@ -1,0 +1,56 @@
+"""Which queries over tables have results that are counted (multiplicities.py), and which of them have to be counted anew."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eddyline.batch import QueryIds
+from eddyline.model import FIRST_BODY, StreamPlan, ViewRelation
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRelations:
+    """The counted queries and bodies of a version, by table in lower case."""
+
+    plans: Mapping[str, StreamPlan] = field(default_factory=dict)  # of all tables
+    ids: Mapping[str, QueryIds] = field(default_factory=dict)
+    # the bodies of views that are tables, by the relation they are over: each with its view
+    bodies: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
+
+    def all_ids(self) -> set[int]:
+        return {query_id for ids in self.ids.values() for query_id in ids.tolist()}
+
+    def missing(self, known: Container[int], answered: Mapping[str, QueryIds]) -> frozenset[int]:
+        """Those that have no counts, and do not get them with a first answer; `answered` are the ids that get one."""
+        return frozenset(
+            query_id
+            for name, ids in self.ids.items()
+            for query_id in ids[(ids >= FIRST_BODY) | ~np.isin(ids, answered[name])].tolist()
+            if query_id not in known
+        )
+
+    def uncounted(self, relation: str, missing: AbstractSet[int]) -> QueryIds:
+        """The ids of a relation that have to see the rows it has: those that are missing, and bodies below them."""
+        if not missing:
+            return np.empty(0, np.int32)
+        own = [each for each in self.ids.get(relation, ()) if each in missing]
+        below = [
+            body_id
+            for body_id, view in self.bodies.get(relation, ())
+            if len(self.uncounted(view, missing)) and body_id not in own
+        ]
+        return np.array(sorted([*own, *below]), np.int32)
+
+
+def counted_relations(plans: Mapping[str, StreamPlan], views: Iterable[ViewRelation]) -> CountedRelations:
+    """`plans` are those of all tables, by name in lower case."""
+    bodies: dict[str, list[tuple[int, str]]] = {}
+    for view in views:
+        for feed in view.feeds if view.is_table else ():
+            bodies.setdefault(feed.source, []).append((feed.body_id, view.name))
+    counted = {name: plan.counted_ids for name, plan in plans.items() if len(plan.counted_ids)}
+    return CountedRelations(plans, counted, bodies)

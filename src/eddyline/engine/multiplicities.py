@@ -1,0 +1,229 @@
+"""How often each result of a query occurs, where results are a set: SELECT DISTINCT, and semi joins of tables.
+
+A result appears with its first occurrence and leaves with its last one; what happens between is not told. Of SELECT DISTINCT the
+rows with the same values are occurrences of one result; of a semi join the matches of one row. A result is told with the row of
+one of its occurrences.
+
+before    changes of a round    after    results
+0         +A                    1        +A
+1         +A +A                 3        none
+3         -A -A                 1        none
+1         -A                    0        -A
+2         -A +A                 2        none; of a semi join, if the row itself is another one now: -A +A, an update
+
+Counts are not stored. Before the first round that knows a query, which has had its first answer in an earlier life, they are made
+of the tables as they are then; those of a new query are made of its first answer. What a round counts is kept apart until it
+commits.
+
+Invariant: after a round, a count is the number of current rows, or combinations of rows, in which the result occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.batch import PartMatches, QueryIds
+from eddyline.engine.join_visibility import narrowed
+from eddyline.filters import DeadPairs, FilterOutput
+from eddyline.operators import Derived
+from eddyline.types import is_floating, is_nested, python_values
+
+PAIR_BYTES = 200  # about what a count takes, with the values it is of
+
+_NAN = "NaN"  # equals itself, unlike the number
+
+_Place = tuple[int, int]  # a part, and a pair in it
+_Result = tuple[int, Hashable]  # a query, and what tells its results apart
+
+
+@dataclass(slots=True)
+class _Occurrences:
+    """The changes of a round in which a result occurs."""
+
+    n: int = 0  # that appear, less those that leave
+    first_to_leave: _Place | None = None
+    first_to_appear: _Place | None = None
+    is_replaced: bool = False  # the row that the result shows is another one now
+
+    def add(self, sign: int, place: _Place, *, is_new: bool) -> None:
+        self.n += 1 if sign > 0 else -1
+        if sign > 0:
+            self.first_to_appear = self.first_to_appear or place
+            self.is_replaced |= is_new
+        else:
+            self.first_to_leave = self.first_to_leave or place
+
+    def results(self, before: int, after: int) -> list[_Place]:
+        """The pairs that are told, given how often the result occurred and does now."""
+        leaves = before and (self.is_replaced or not after)
+        appears = after and (self.is_replaced or not before)
+        found = [self.first_to_leave if leaves else None, self.first_to_appear if appears else None]
+        return [place for place in found if place is not None]
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Counts of one query that are not committed; `before` are those it goes on from."""
+
+    before: Mapping[Hashable, int]
+    changed: dict[Hashable, int] = field(default_factory=dict)
+
+    def get(self, identity: Hashable) -> int:
+        count = self.changed.get(identity)
+        return self.before.get(identity, 0) if count is None else count
+
+
+class Multiplicities:
+    """The counts of all queries and bodies of views of one place, by id."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, dict[Hashable, int]] = {}
+        self._changes: dict[int, _Counts] = {}  # of the running round
+        self._answers: dict[int, _Counts] = {}  # first answers of the running round, counted from nothing
+
+    def __contains__(self, query_id: object) -> bool:
+        return query_id in self._counts
+
+    def n_results(self, query_id: int) -> int:
+        """How many results a query has now."""
+        return len(self._counts.get(query_id, ()))
+
+    @property
+    def n_counts(self) -> int:
+        return sum(map(len, self._counts.values()))
+
+    @property
+    def nbytes(self) -> int:
+        return PAIR_BYTES * self.n_counts
+
+    # ----------------------------------------------------------------------------------------- rounds
+
+    def keep(self, query_ids: AbstractSet[int]) -> None:
+        """Forget all queries but these."""
+        self._counts = {each: counts for each, counts in self._counts.items() if each in query_ids}
+
+    def begin(self, uncounted: Iterable[int], answered: Iterable[int]) -> None:
+        """A round begins: it first counts what is `uncounted`, and gives first answers to those that are `answered`."""
+        self._changes = {each: _Counts({}) for each in uncounted}
+        self._answers = {each: _Counts({}) for each in answered}
+
+    def commit(self) -> None:
+        for query_id, counts in self._changes.items():
+            if counts.before is not self._counts.get(query_id):
+                self._counts[query_id] = {}
+            known = self._counts[query_id]
+            for identity, n in counts.changed.items():
+                if n:
+                    known[identity] = n
+                else:
+                    known.pop(identity, None)
+        for query_id, counts in self._answers.items():
+            self._counts[query_id] = counts.changed
+        self._changes, self._answers = {}, {}
+
+    def rollback(self) -> None:
+        self._changes, self._answers = {}, {}
+
+    # ----------------------------------------------------------------------------------------- results
+
+    def results(self, output: FilterOutput, counted_ids: QueryIds, derived: Derived) -> FilterOutput:
+        """The matches, those of counted queries only where a result appears or leaves."""
+        mine = narrowed(output, lambda _, ids: np.isin(ids, counted_ids))
+        others = narrowed(output, lambda _, ids: ~np.isin(ids, counted_ids))
+        parts = mine.all_parts()
+        chosen: list[list[int]] = [[] for _ in parts]
+        for (query_id, identity), occurrences in _occurrences(parts, derived).items():
+            counts = self._counts_of(query_id, derived)
+            before = counts.get(identity)
+            # what was in error when it appeared is not counted, and may match when it leaves
+            after = counts.changed[identity] = max(0, before + occurrences.n)
+            for part, pair in occurrences.results(before, after):
+                chosen[part].append(pair)
+        told = [part.take(np.array(sorted(p))) for part, p in zip(parts, chosen, strict=True) if p]
+        dead = output.dead_pairs if derived.shown is None else self._dead_pairs(output.dead_pairs, derived)
+        return replace(others, parts=(*others.parts, *told), dead_pairs=dead)
+
+    def _counts_of(self, query_id: int, derived: Derived) -> _Counts:
+        if derived.is_answer:
+            return self._answers.setdefault(query_id, _Counts({}))
+        counts = self._changes.get(query_id)
+        if counts is None:
+            counts = self._changes[query_id] = _Counts(self._counts[query_id])
+        return counts
+
+    def _dead_pairs(self, dead: DeadPairs, derived: Derived) -> DeadPairs:
+        """The errors of a semi join: one for a row that has no match."""
+        assert derived.shown is not None
+        identities = identities_of(derived.shown.keys)
+        first: dict[_Result, int] = {}
+        for pair, (row, query_id) in enumerate(zip(dead.rows.tolist(), dead.query_ids.tolist(), strict=True)):
+            if not self._counts_of(query_id, derived).get(identities[row]):
+                first.setdefault((query_id, identities[row]), pair)
+        pairs = np.array(list(first.values()), np.int64)
+        return DeadPairs(dead.rows[pairs], dead.query_ids[pairs], tuple(dead.failures[k] for k in pairs))
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"queries": len(self._counts), "counts": self.n_counts, "nbytes": self.nbytes}
+
+    def check(self) -> None:
+        """Assert that only what occurs has a count. Between rounds."""
+        for query_id, counts in self._counts.items():
+            assert all(n > 0 for n in counts.values()), f"query {query_id}: {counts}"
+
+
+def _occurrences(parts: Sequence[PartMatches], derived: Derived) -> dict[_Result, _Occurrences]:
+    """What occurs in the matches, by result, in the order of the matches."""
+    found: dict[_Result, _Occurrences] = {}
+    shown = None if derived.shown is None else identities_of(derived.shown.keys)
+    is_new = np.zeros(len(derived.batch), bool) if derived.shown is None else derived.shown.is_new
+    for number, part in enumerate(parts):
+        rows = part.rows
+        is_distinct = part.segment.shape.is_distinct
+        if is_distinct:
+            identities = identities_of(part.project(np.arange(len(part))))
+        else:
+            assert shown is not None, f"{part.segment.shape.key!r} has no key to be counted by"
+            identities = [shown[row] for row in rows.tolist()]
+        is_replaced = np.zeros(len(rows), bool) if is_distinct else is_new[rows]
+        columns = part.query_ids.tolist(), identities, part.signs.tolist(), is_replaced.tolist()
+        for pair, (query_id, identity, sign, replaced) in enumerate(zip(*columns, strict=True)):
+            occurrences = found.get((query_id, identity))
+            if occurrences is None:
+                occurrences = found[query_id, identity] = _Occurrences()
+            occurrences.add(sign, (number, pair), is_new=replaced)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ values
+
+
+def identities_of(rows: pa.RecordBatch) -> list[Hashable]:
+    """The values of each row, equal where SQL groups them together: NULL with NULL, NaN with NaN, -0.0 with 0.0."""
+    return list(zip(*(_hashable_values(column) for column in rows.columns), strict=True))
+
+
+def _hashable_values(column: pa.Array) -> list[Hashable]:
+    t = column.type
+    if pa.types.is_timestamp(t) or pa.types.is_duration(t):  # Python has no years before 1 or after 9999
+        return list(column.view(pa.int64()).to_pylist())
+    if pa.types.is_date32(t):
+        return list(column.view(pa.int32()).to_pylist())
+    values = python_values(column)
+    return [_hashable(value) for value in values] if is_floating(t) or is_nested(t) else values
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, float):
+        return _NAN if value != value else value
+    if isinstance(value, dict):
+        return tuple(_hashable(each) for each in value.values())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_hashable, value))
+    known: Hashable = value
+    return known

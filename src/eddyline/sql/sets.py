@@ -1,0 +1,88 @@
+"""Queries whose results are a set: SELECT DISTINCT, and semi joins of tables.
+
+A result is there as long as something it occurs in is, so occurrences are counted (engine/multiplicities.py). That takes rows
+that leave as well as appear, and conditions that say of a row that leaves what they said when it appeared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from eddyline.errors import NotBuiltError, Span, TypeMismatchError, UnsupportedError
+from eddyline.expressions import is_volatile
+from eddyline.model import TABLE_VIEW, Expression, Stream, UserCall
+from eddyline.sql import syntax
+from eddyline.sql.bound_query import BoundQuery, expressions_of
+from eddyline.types import type_name
+
+
+def is_table(stream: Stream) -> bool:
+    """Whether the rows of a relation leave as well as appear."""
+    return stream.is_keyed or stream.source == TABLE_VIEW
+
+
+def distinct_span(query: syntax.QueryNode) -> Span | None:
+    """Where a query says DISTINCT; None if it does not."""
+    return Span(query.span.start, query.projection[0].span.end) if query.is_distinct else None
+
+
+def refuse_nested_distinct(query: syntax.QueryNode) -> None:
+    """Refuse DISTINCT in a query of FROM or WITH, which becomes part of the query around it."""
+    if query.is_distinct:
+        raise NotBuiltError(
+            "SELECT DISTINCT in a subquery is not built in this version",
+            span=distinct_span(query),
+            hint="Register it as a view (CREATE VIEW a AS SELECT DISTINCT …), and read the view: FROM a.",
+        )
+
+
+def refuse_distinct(bound: BoundQuery) -> None:
+    """Refuse SELECT DISTINCT where rows never leave, where values have no equality, or where they change by themselves."""
+    if bound.distinct is None:
+        return
+    streams = [each for each in bound.streams if not is_table(each)]
+    if streams:
+        name = streams[0].name
+        raise UnsupportedError(
+            f"SELECT DISTINCT is not supported over {name}, which has no key",
+            span=bound.distinct,
+            detail=f"Rows of {name} never leave, so every value would have to be kept for ever.",
+            hint=f"Declare a key for {name}: DISTINCT is then over the latest row of each key. Or use an alert: with per = 'sym' "
+            "and cooldown = '1 hour' it is sent once for each sym (docs/alerts.md).",
+        )
+    for column in bound.projection:
+        if _has_map(column.expression.type):
+            raise TypeMismatchError(
+                f"SELECT DISTINCT does not take {column.name}, which is {type_name(column.expression.type)}",
+                span=bound.distinct,
+                detail="Maps have no equality.",
+                hint="Select the keys or values that matter: map_keys(m), or m['a'].",
+            )
+    refuse_volatile(tuple(expressions_of(bound)), "SELECT DISTINCT")
+
+
+def refuse_volatile(expressions: Sequence[Expression], where: str) -> None:
+    """Refuse what may say something else of a row when it leaves than when it appeared."""
+    for e in expressions:
+        if not is_volatile(e):
+            continue
+        calls = (n for n in e.walk() if isinstance(n, UserCall) and not n.is_deterministic)
+        call = next(calls, None)
+        raise UnsupportedError(
+            "now() and the like cannot stand in " + where
+            if call is None
+            else f"{call.function} is not deterministic and cannot stand in {where}",
+            span=e.span if call is None else call.span,
+            detail="Occurrences are counted: of a row that leaves, the query must say what it said when the row appeared.",
+            hint="Compare with a constant or a column."
+            if call is None
+            else "Declare the function deterministic.",
+        )
+
+
+def _has_map(t: pa.DataType) -> bool:
+    if pa.types.is_map(t):
+        return True
+    return any(_has_map(t.field(k).type) for k in range(t.num_fields))
