@@ -161,9 +161,13 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class ShownRows:
-    """What a semi join of tables shows, by row: the keys of its rows, and whether one of them came in this round."""
+    """What a semi join of tables shows, by row: the keys of its rows, and whether one of them came in this round.
+
+    Rows of one group have the same keys. They are one behind the other, those that leave first.
+    """
 
     keys: pa.RecordBatch
+    group: Numbers
     is_new: Mask
 
 

@@ -28,6 +28,11 @@ QUERIES = {
     "some": "SELECT DISTINCT k FROM a WHERE x > 3",
     "computed": "SELECT DISTINCT x % 3 AS rest FROM a",
     "joined": "SELECT DISTINCT a.k, b.y FROM a JOIN b ON a.k = b.k AND a.x < b.y",
+    "matched": "SELECT id, x FROM a WHERE k IN (SELECT k FROM b WHERE y > 2)",
+    "narrow": "SELECT a.id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.y > a.x) AND a.x < 8",
+    "own": "SELECT p.id, p.x FROM a p WHERE EXISTS (SELECT 1 FROM a q WHERE q.k = p.k AND q.x > p.x)",
+    "both": "SELECT DISTINCT x FROM a WHERE k IN (SELECT k FROM b) AND id IN (SELECT y FROM b)",
+    "of matched": "SELECT DISTINCT x FROM matched WHERE id < 6",
     "large": "SELECT id, k, x FROM a WHERE x > 2",
     "of large": "SELECT DISTINCT k FROM large WHERE x < 9",
     "pairs": "SELECT DISTINCT k, x FROM large",
@@ -96,7 +101,7 @@ def found(engine: eddyline.Engine, name: str) -> Counter:
     return folded((result.change, tuple(result.values())) for result in results)
 
 
-@pytest.mark.parametrize(("seed", "place"), enumerate(PLACES))
+@pytest.mark.parametrize(("seed", "place"), list(enumerate(PLACES)))
 def test_the_changes_of_a_set_lead_to_what_another_engine_finds_in_the_tables(tmp_path, place, seed):
     life, waiting = Life(seed), list(QUERIES)
     engine = opened(tmp_path, place)

@@ -461,17 +461,24 @@ def test_a_left_semi_join_by_less_than_the_whole_key_hides_the_rows_of_its_right
             "LEFT SEMI JOIN looks up a table; news has no key",
         ),
         (
-            "SELECT q.sym FROM quotes q LEFT SEMI JOIN watches w ON q.id = w.id",
-            "LEFT SEMI JOIN needs a stream without a key on its left",
-        ),
-        (
             "SELECT q.bid FROM trades t LEFT SEMI JOIN quotes q ON t.sym = q.sym",
             "results have no columns of q: LEFT SEMI JOIN keeps rows of t that have a match",
         ),
     ],
 )
-def test_a_left_semi_join_is_refused_unless_rows_of_a_stream_look_up_a_table(text: str, problem: str) -> None:
+def test_a_left_semi_join_is_refused_unless_it_looks_up_a_table(text: str, problem: str) -> None:
     assert refusal(text).problem == problem
+
+
+def test_a_left_semi_join_of_tables_is_counted_also_where_it_looks_up_a_whole_key() -> None:
+    for text in (
+        "SELECT q.sym FROM quotes q LEFT SEMI JOIN watches w ON q.id = w.id",
+        "SELECT q.sym FROM quotes q LEFT SEMI JOIN watches w ON q.sym = w.sym",
+    ):
+        join = shape_of(text).join
+        assert join is not None
+        assert join.signature.is_counted
+        assert join.signature.hidden_places == {1}
 
 
 # ------------------------------------------------------------------------------------------------ USING

@@ -185,8 +185,6 @@ def test_a_column_that_is_never_null_is_null_where_an_outer_join_finds_no_match(
          "(SELECT sym, 1 AS c FROM marks) x ON x.c = 1 AND upper(t.sym) <=> x.sym"),
         ("SELECT sym FROM trades t WHERE EXISTS (SELECT 1 FROM news n WHERE n.sym = t.sym)",
          "EXISTS looks up a table; news has no key", "news n"),
-        ("SELECT sym FROM quotes t WHERE sym IN (SELECT sym FROM marks)",
-         "IN (SELECT …) needs a stream without a key in FROM", "marks"),
         ("SELECT sym FROM quotes t WHERE NOT EXISTS (SELECT 1 FROM marks m WHERE m.sym = t.sym)",
          "NOT EXISTS of two tables is not built in this version", "marks m"),
         ("SELECT q.sym FROM quotes q LEFT ANTI JOIN marks m ON m.sym = q.sym",

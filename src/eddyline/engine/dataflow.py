@@ -43,7 +43,7 @@ from eddyline.engine.join_visibility import (
 from eddyline.engine.letters import pair_letter
 from eddyline.engine.multiplicities import Multiplicities
 from eddyline.engine.round_output import RoundOutput
-from eddyline.engine.update_images import images_in, with_images
+from eddyline.engine.update_images import grouped_images_in, images_in, with_images, with_images_in
 from eddyline.engine.view_rows import ViewRows, together
 from eddyline.filters import FilterOutput, FilterStage, StageCounters
 from eddyline.model import Round, Signature, StreamPlan
@@ -53,6 +53,7 @@ from eddyline.operators import (
     Derived,
     DerivedNumbers,
     Mask,
+    Numbers,
     Operator,
     OperatorInput,
     RoundProgress,
@@ -199,6 +200,8 @@ class Walk:
         if derived is None or not derived.is_recount:
             if derived is not None and derived.preimages is not None:
                 output = with_images(output, derived.preimages)
+            elif derived is not None and derived.shown is not None:
+                output = with_images_in(output, derived.shown.group)
             record = _record(batch, output, before, filters.counters, time.thread_time() - cpu)
             self._output.add_output(name, output, record, self._round.number)
             self._hand_out(name, relation, batch, output)
@@ -240,9 +243,7 @@ class Walk:
         ids = place.unanswered(name) if found.view.is_table else None
         if ids is None or (below is not None and below.is_answer):
             return replace(derived, only=ids)
-        images = None
-        if below is not None and below.preimages is not None and not found.is_distinct:
-            images = images_in(found.batch, bodies.batch, below.preimages)
+        images = None if found.is_distinct else _images(found.batch, bodies.batch, below)
         return replace(derived, without=queries_of(ids), preimages=images)
 
     def _order_rows(self, relation: Relation, derived: Derived, output: FilterOutput) -> None:
@@ -288,6 +289,14 @@ class Walk:
                     wanted[operator_input] = wanted_mask(
                         self._place, operator_input, arrived.batch, self._round
                     )
+
+
+def _images(batch: TupleBatch, source: TupleBatch, below: Derived | None) -> Numbers | None:
+    """Which rows of a view are preimages; `source` and `below` are what it is made of."""
+    if below is None or below.shown is None:
+        preimages = None if below is None else below.preimages
+        return None if preimages is None else images_in(batch, source, preimages)
+    return grouped_images_in(batch, source, below.shown.group)
 
 
 def wanted_mask(place: FlowPlace, operator_input: OperatorInput, batch: TupleBatch, round_: Round) -> Mask:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from eddyline.batch import QueryIds, TupleBatch, concatenated
 from eddyline.engine.join_plans import BOTH, MATCH
@@ -39,11 +40,13 @@ from eddyline.operators import (
     ArrivedRows,
     Derived,
     DerivedNumbers,
+    Numbers,
     OperatorInput,
     PossiblePartners,
     Repeated,
     RoundProgress,
     Share,
+    ShownRows,
     StatelessOperator,
     Unmatched,
     WantedMasks,
@@ -118,7 +121,9 @@ class Joins:
     def _answer(self, answer: FirstAnswer, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         if len(answer.rows.batch):
             for joined in self.stage.answer(answer.signature, answer.rows, progress, round_):
-                yield Derived(answer.signature.name.lower(), joined.batch, phase=1, only=answer.query_ids)
+                name, signature = answer.signature.name.lower(), answer.signature.signature
+                shown = self._shown_rows(joined.batch, signature) if signature.is_counted else None
+                yield Derived(name, joined.batch, phase=1, only=answer.query_ids, shown=shown)
 
     def push(
         self,
@@ -154,34 +159,55 @@ class Joins:
                 answer.signature.name: queries_of(answer.query_ids) for answer in self._first_answers()
             }
             for name, joined_rows in table_changes.items():
-                yield self._net(name, joined_rows, newcomers.get(name))
+                yield self._net(name, joined_rows, newcomers.get(name), round_)
 
-    def _net(self, name: str, joined_rows: list[JoinedRows], newcomers: QueryIds | None) -> Derived:
+    def _net(
+        self, name: str, joined_rows: list[JoinedRows], newcomers: QueryIds | None, round_: Round
+    ) -> Derived:
         """What remains of the changes of a join of tables, whose rows are identified by the keys of its inputs."""
         batch = concatenated([each.batch for each in joined_rows])
         versions = np.concatenate([each.version for each in joined_rows])
         components = batch.components
         assert components is not None, name
         signature = self._plan.by_name[name].signature
-        owners = [
-            self.stage.tables[entry.stream.lower()].owners(
-                components[:, signature.component_columns(place)[0]]
-            )
-            for place, entry in enumerate(signature.inputs)
-        ]
-        _, identity = np.unique(np.stack(owners, axis=1), axis=0, return_inverse=True)
-        net = net_changes(
-            identity.reshape(-1), batch.sign
-        )  # by the change that made a row, which is its latest
-        numbered = replace(batch.take(net.rows), arrival=np.sort(batch.arrival[net.rows]))
-        return Derived(
-            name.lower(),
-            numbered,
-            phase=1,
-            versions=versions[net.rows],
-            without=newcomers,
-            preimages=net.preimages,
-        )
+        owners = self._owners(batch, signature)
+        net = net_changes(_groups(owners), batch.sign)  # by the change that made a row, which is its latest
+        rows = net.rows
+        if signature.is_counted:
+            places = [at for at in range(len(signature)) if at not in signature.hidden_places]
+            rows = rows[np.lexsort((batch.sign[rows], _groups(owners[rows][:, places])))]
+        numbered = replace(batch.take(rows), arrival=np.sort(batch.arrival[rows]))
+        derived = Derived(name.lower(), numbered, phase=1, versions=versions[rows], without=newcomers)
+        if signature.is_counted:
+            return replace(derived, shown=self._shown_rows(numbered, signature, round_.first_arrival))
+        return replace(derived, preimages=net.preimages)
+
+    def _owners(self, batch: TupleBatch, signature: Signature) -> Numbers:
+        """For each row the numbers of the keys of its inputs, which are tables."""
+        assert batch.components is not None, signature.name
+        tables = [self.stage.tables[entry.stream.lower()] for entry in signature.inputs]
+        columns = [batch.components[:, signature.component_columns(at)[0]] for at in range(len(signature))]
+        found = [table.owners(column) for table, column in zip(tables, columns, strict=True)]
+        return np.stack(found, axis=1)
+
+    def _shown_rows(
+        self, batch: TupleBatch, signature: Signature, first_arrival: int | None = None
+    ) -> ShownRows:
+        """What a semi join of tables shows. Rows from `first_arrival` on are new; None: none are."""
+        components, shown_columns = batch.components, signature.shown_columns
+        assert components is not None, signature.name
+        assert shown_columns is not None, signature.name
+        arrays: list[pa.Array] = []
+        for place, entry in enumerate(signature.inputs):
+            if entry.is_shown:
+                table = self.stage.tables[entry.stream.lower()]
+                rows = table.rows_by_arrival(components[:, signature.component_columns(place)[0]])
+                arrays += table.take(rows, table.key)
+        keys = pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
+        shown = np.array([at for at in range(len(signature)) if at not in signature.hidden_places])
+        newest = components[:, shown_columns].max(axis=1, initial=0)
+        is_new = np.zeros(len(batch), dtype=bool) if first_arrival is None else newest >= first_arrival
+        return ShownRows(keys, _groups(self._owners(batch, signature)[:, shown]), is_new)
 
     def advance(
         self, progress: RoundProgress, round_: Round, signatures: frozenset[str] | None = None
@@ -302,6 +328,13 @@ class JoinLevel(StatelessOperator):
 
     def events(self) -> list[Event]:
         return self._joins.events()
+
+
+def _groups(numbers: Numbers) -> Numbers:
+    """Rows with the same numbers have the same group; groups are numbered in the order of their first rows."""
+    _, first, inverse = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
+    found: Numbers = np.argsort(np.argsort(first))[inverse.reshape(-1)]
+    return found
 
 
 def _repeated(batch: TupleBatch, signature: Signature) -> Repeated | None:

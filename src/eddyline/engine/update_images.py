@@ -23,11 +23,26 @@ Words = npt.NDArray[np.uint64]
 
 def with_images(output: FilterOutput, preimages: Numbers) -> FilterOutput:
     """The matches with both images where a query has both. The row after each of `preimages` takes its place."""
-    if not len(preimages) or not output.n_matches:
+    if not len(preimages):
+        return output
+    place_of = np.full(
+        len(output.batch), -1, np.int64
+    )  # by row: of the first image of the update it belongs to
+    place_of[preimages] = place_of[preimages + 1] = preimages
+    return _with_images(output, preimages, place_of)
+
+
+def with_images_in(output: FilterOutput, group: Numbers) -> FilterOutput:
+    """The same where a row that leaves and one that appears have a group, given by row, and a query has at most one of each."""
+    assert not output.hits, "the matches of counted results are parts"
+    return _with_images(output, np.empty(0, np.int64), group)
+
+
+def _with_images(output: FilterOutput, preimages: Numbers, place_of: Numbers) -> FilterOutput:
+    """`place_of` says of each row which update it may belong to, -1: to none."""
+    if not output.n_matches:
         return output
     n_rows = len(output.batch)
-    place_of = np.full(n_rows, -1, np.int64)  # by row: of the first image of the update it belongs to
-    place_of[preimages] = place_of[preimages + 1] = preimages
     updates = [_updates(hits, preimages, place_of) for hits in output.hits]
     part_rows = [np.empty(0, np.int64), *(part.rows for part in output.parts)]
     is_apart = [np.full(len(part), part.segment.shape.is_distinct) for part in output.parts]
@@ -66,6 +81,12 @@ def images_in(batch: TupleBatch, source: TupleBatch, preimages: Numbers) -> Numb
     is_preimage[preimages] = True
     rows = np.searchsorted(source.arrival, batch.arrival)
     return np.flatnonzero(is_preimage[rows[:-1]] & (np.diff(rows) == 1))
+
+
+def grouped_images_in(batch: TupleBatch, source: TupleBatch, group: Numbers) -> Numbers:
+    """The same where rows of one group in the batch below are images of one another."""
+    of = group[np.searchsorted(source.arrival, batch.arrival)]
+    return np.flatnonzero((of[:-1] == of[1:]) & (batch.sign[:-1] < 0) & (batch.sign[1:] > 0))
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,11 @@ class Signature:
         return range(first, first + self.inputs[place].n_components)
 
     @property
+    def hidden_places(self) -> frozenset[int]:
+        """The inputs that are only asked for a match."""
+        return frozenset(place for place, entry in enumerate(self.inputs) if not entry.is_shown)
+
+    @property
     def shown_columns(self) -> tuple[int, ...] | None:
         """Which components tell results apart; None: all of them."""
         if all(entry.is_shown for entry in self.inputs):

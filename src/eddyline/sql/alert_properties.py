@@ -91,8 +91,9 @@ def _key_columns(shape: Shape, keys: tuple[tuple[str, ...], ...]) -> tuple[str, 
         each.expression.name: each.name for each in shape.projection if isinstance(each.expression, Column)
     }
     found: dict[str, None] = {}
+    hidden = set() if shape.join is None else shape.join.signature.hidden_places
     for place, key_columns in enumerate(keys):
-        for column in key_columns:
+        for column in () if place in hidden else key_columns:
             name = column if shape.join is None else joined_name(place, column)
             candidates = [shown[each] for each in sorted(equal.get(name, {name})) if each in shown]
             if not candidates:

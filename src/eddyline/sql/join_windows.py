@@ -227,9 +227,11 @@ def _bare(e: Expression) -> str | None:
 def hidden_places(entries: Sequence[JoinEntry], keys: Sequence[JoinKey]) -> frozenset[int]:
     """The inputs of LEFT SEMI JOIN of which several rows may match. One looked up by its whole key is a JOIN without columns.
 
-    Raises UnsupportedError unless rows of a stream look up tables, and so have all their matches when they come.
+    Between tables it is one in any case: a row that it looks up may change while the result does not.
+    Raises UnsupportedError unless tables are looked up: a row of a stream then has all its matches when it comes.
     """
     found: set[int] = set()
+    are_tables = all(entry.stream.is_keyed for entry in entries)
     for at, entry in enumerate(entries):
         if entry.input.join != "left semi":
             continue
@@ -242,17 +244,8 @@ def hidden_places(entries: Sequence[JoinEntry], keys: Sequence[JoinKey]) -> froz
                 hint=f"Declare a key for {stream.name}. Or write JOIN: each match is a result. With per and cooldown an alert "
                 "of a JOIN comes once.",
             )
-        if all(other.stream.is_keyed for other in entries):
-            raise UnsupportedError(
-                f"{words} needs a stream without a key on its left"
-                if not entry.input.written
-                else f"{words} needs a stream without a key in FROM",
-                span=span,
-                detail=f"Rows of {entries[0].stream.name} would come and go with those of {stream.name}.",
-                hint="Write JOIN, and name the columns: its results are the changes.",
-            )
         equated = {_distinct(key.side(at)) for key in keys if at in (key.left, key.right)}
-        if not equated.issuperset(stream.key):
+        if are_tables or not equated.issuperset(stream.key):
             found.add(at)
     return frozenset(found)
 

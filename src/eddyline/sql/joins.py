@@ -40,7 +40,7 @@ from eddyline.model import (
     Variable,
     joined_name,
 )
-from eddyline.sql.bound_query import BoundQuery
+from eddyline.sql.bound_query import BoundQuery, expressions_of
 from eddyline.sql.event_time_bounds import EventTimes, Reach, TimeBound, TimeDifference, reach_of
 from eddyline.sql.join_windows import (
     JoinEntry,
@@ -51,6 +51,7 @@ from eddyline.sql.join_windows import (
 )
 from eddyline.sql.lexer import Token
 from eddyline.sql.normalisation import normalise
+from eddyline.sql.sets import refuse_volatile
 from eddyline.time_properties import UNIT_US, time_unit
 from eddyline.types import BOOLEAN, type_name
 
@@ -99,6 +100,9 @@ def joined_shape(
         refuse_undecided(entries, retained.roles, reach)
         _refuse_unrepeatable(remaining_clauses, bound.inputs)
     signature = _signature(entries, retained.roles, hidden, keys, outer)
+    if signature.is_counted:
+        words = next(entries[at].input.join_words for at in sorted(hidden))
+        refuse_volatile(tuple(expressions_of(bound)), f"{words} of tables")
     condition = normalised([bound.where]) if outer else matching
     # Of an outer join's left only WHERE can leave out rows, of its right only ON.
     local = tuple(
