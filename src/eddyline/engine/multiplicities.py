@@ -31,8 +31,8 @@ import pyarrow as pa
 from eddyline.batch import PartMatches, QueryIds
 from eddyline.engine.join_visibility import narrowed
 from eddyline.filters import DeadPairs, FilterOutput
-from eddyline.operators import Derived
-from eddyline.types import is_floating, is_nested, python_values
+from eddyline.operators import Derived, Mask, Numbers
+from eddyline.types import MONTHS, is_floating, is_nested, python_values
 
 PAIR_BYTES = 200  # about what a count takes, with the values it is of
 
@@ -50,14 +50,6 @@ class _Occurrences:
     first_to_leave: _Place | None = None
     first_to_appear: _Place | None = None
     is_replaced: bool = False  # the row that the result shows is another one now
-
-    def add(self, sign: int, place: _Place, *, is_new: bool) -> None:
-        self.n += 1 if sign > 0 else -1
-        if sign > 0:
-            self.first_to_appear = self.first_to_appear or place
-            self.is_replaced |= is_new
-        else:
-            self.first_to_leave = self.first_to_leave or place
 
     def results(self, before: int, after: int) -> list[_Place]:
         """The pairs that are told, given how often the result occurred and does now."""
@@ -180,24 +172,73 @@ class Multiplicities:
 def _occurrences(parts: Sequence[PartMatches], derived: Derived) -> dict[_Result, _Occurrences]:
     """What occurs in the matches, by result, in the order of the matches."""
     found: dict[_Result, _Occurrences] = {}
-    shown = None if derived.shown is None else identities_of(derived.shown.keys)
-    is_new = np.zeros(len(derived.batch), bool) if derived.shown is None else derived.shown.is_new
     for number, part in enumerate(parts):
-        rows = part.rows
-        is_distinct = part.segment.shape.is_distinct
-        if is_distinct:
-            identities = identities_of(part.project(np.arange(len(part))))
-        else:
-            assert shown is not None, f"{part.segment.shape.key!r} has no key to be counted by"
-            identities = [shown[row] for row in rows.tolist()]
-        is_replaced = np.zeros(len(rows), bool) if is_distinct else is_new[rows]
-        columns = part.query_ids.tolist(), identities, part.signs.tolist(), is_replaced.tolist()
-        for pair, (query_id, identity, sign, replaced) in enumerate(zip(*columns, strict=True)):
-            occurrences = found.get((query_id, identity))
-            if occurrences is None:
-                occurrences = found[query_id, identity] = _Occurrences()
-            occurrences.add(sign, (number, pair), is_new=replaced)
+        groups = _groups(part, derived)
+        signs = np.sign(part.signs).astype(np.int64)
+        n = np.bincount(groups.of, weights=signs).astype(np.int64).tolist()
+        leaving, appearing = (_first_pairs(groups.of, signs == sign) for sign in (-1, 1))
+        query_ids = part.query_ids[groups.first].tolist()
+        for group in np.argsort(groups.first).tolist():
+            result = query_ids[group], groups.identities[group]
+            known = found.setdefault(result, _Occurrences())
+            known.n += n[group]
+            known.is_replaced |= bool(groups.is_new[group])
+            if group in leaving:
+                known.first_to_leave = known.first_to_leave or (number, leaving[group])
+            if group in appearing:
+                known.first_to_appear = known.first_to_appear or (number, appearing[group])
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The pairs of a part that are of one query and have the same identity; one identity may have several groups."""
+
+    of: Numbers  # by pair
+    first: Numbers  # by group: its first pair
+    identities: list[Hashable]  # by group
+    is_new: Mask  # by group: whether something that appears in it came in this round
+
+
+def _groups(part: PartMatches, derived: Derived) -> _Groups:
+    pairs, shown = np.arange(len(part)), derived.shown
+    is_new = np.zeros(len(part), dtype=bool)
+    if part.segment.shape.is_distinct:
+        codes = [_codes(column) for column in part.project(pairs).columns]
+    else:
+        assert shown is not None, f"{part.segment.shape.key!r} has no key to be counted by"
+        codes = [shown.group[part.rows]]
+        is_new = shown.is_new[part.rows] & (part.signs > 0)
+    of = part.positions
+    for each in codes or [np.zeros(len(part), np.int64)]:
+        _, first, of = np.unique(
+            of * (each.max(initial=0) + 2) + each, return_index=True, return_inverse=True
+        )
+    if part.segment.shape.is_distinct:
+        identities = identities_of(part.project(first))
+    else:
+        assert shown is not None
+        identities = identities_of(shown.keys.take(pa.array(part.rows[first])))
+    return _Groups(of, first, identities, np.bincount(of, weights=is_new) > 0)
+
+
+def _codes(column: pa.Array) -> Numbers:
+    """A number from -1 on for each value, by which equal values may differ, but different ones do not agree."""
+    if is_nested(column.type) or column.type == MONTHS:
+        numbers: dict[Hashable, int] = {}
+        return np.array(
+            [numbers.setdefault(each, len(numbers)) for each in _hashable_values(column)], np.int64
+        )
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    codes: Numbers = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _first_pairs(of: Numbers, mask: Mask) -> dict[int, int]:
+    """The first pair in the mask of each group that has one."""
+    pairs = np.flatnonzero(mask)
+    groups, first = np.unique(of[pairs], return_index=True)
+    return dict(zip(groups.tolist(), pairs[first].tolist(), strict=True))
 
 
 # ------------------------------------------------------------------------------------------------ values
