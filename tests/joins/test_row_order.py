@@ -15,7 +15,11 @@ from eddyline.joins.joined_rows import JoinedRows, in_order
 from eddyline.joins.row_order import lineage_order
 
 Row = tuple[int, int, int]  # the arrival numbers of its components
-rows_of_joins = st.lists(st.tuples(*[st.integers(1, 4)] * 3), max_size=30)
+# workers count rows of the round from 1 << 61 on
+small, large = st.integers(1, 4), st.sampled_from([1, 2, 1 << 61, (1 << 61) + 1])
+rows_of_joins = st.lists(st.tuples(*[small] * 3), max_size=30) | st.lists(
+    st.tuples(*[large] * 3), max_size=30
+)
 
 
 @given(rows_of_joins)

@@ -15,6 +15,7 @@ what is learned changes speed, never results. A row of a view has the number of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,22 +54,26 @@ class DerivedOrder:
             return
         assert components is not None, f"rows of {relation} have no lineage"
         group = 2 if phase else int(not is_for_workers)
-        latest = np.zeros(len(rows), np.int64) if phase else components[rows].max(axis=1)
+        latest = np.zeros(len(rows), np.int64)
+        if not phase:  # column by column: of a few numbers each row, `max` takes several times as long
+            latest = np.maximum.reduce([column[rows] for column in components.T])
         self._entries.append(_Entry(group, relation, output.batch.arrival[rows], latest))
 
     def numbered(self, first: int) -> DerivedRows:
         """The numbers of all rows, from `first` on."""
         if not self._entries:
             return DerivedRows(np.empty(0, np.int64), np.empty(0, np.int64))
-        by_relation = sorted(self._entries, key=lambda entry: (entry.group, entry.relation))
-        provisional = np.concatenate([entry.provisional for entry in by_relation])
-        group = np.repeat(
-            [entry.group for entry in by_relation], [len(entry.latest) for entry in by_relation]
-        )
-        order = np.lexsort((np.concatenate([entry.latest for entry in by_relation]), group))
-        in_order = provisional[order]
-        by_provisional = np.argsort(in_order)
-        return DerivedRows(in_order[by_provisional], first + by_provisional)
+        entries = sorted(self._entries, key=lambda entry: (entry.group, entry.relation))
+        provisional = np.concatenate([entry.provisional for entry in entries])
+        numbers = np.empty(len(provisional), np.int64)
+        end = 0
+        for _, of_group in itertools.groupby(entries, key=lambda entry: entry.group):
+            latest = np.concatenate([entry.latest for entry in of_group])
+            begin, end = end, end + len(latest)
+            # the rows of each relation are in order, and stable sorts merge what is
+            numbers[begin + np.argsort(latest, kind="stable")] = np.arange(first + begin, first + end)
+        as_derived = np.argsort(provisional, kind="stable")
+        return DerivedRows(provisional[as_derived], numbers[as_derived])
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,10 @@ class JoinedRows:
             None if self.at_end is None else self.at_end[rows],
         )
 
+    def until(self, end: int) -> JoinedRows:
+        """The rows before this position."""
+        return self if end == len(self) else self.take(np.arange(end))
+
     def numbered(self, numbers: Numbers) -> JoinedRows:
         return replace(self, batch=replace(self.batch, arrival=numbers))
 
@@ -68,9 +72,7 @@ def in_order(origins: Sequence[Iterator[JoinedRows]]) -> Iterator[JoinedRows]:
     while len(waiting) > 1:
         until = min(int(found.latest[-1]) for found, _ in waiting)
         ends = [int(np.searchsorted(found.latest, until, side="right")) for found, _ in waiting]
-        yield _merged(
-            [found.take(np.arange(end)) for (found, _), end in zip(waiting, ends, strict=True) if end]
-        )
+        yield _merged([found.until(end) for (found, _), end in zip(waiting, ends, strict=True) if end])
         rest: list[tuple[JoinedRows, Iterator[JoinedRows]]] = []
         for (found, origin), end in zip(waiting, ends, strict=True):
             left = found.take(np.arange(end, len(found))) if end < len(found) else next(origin, None)

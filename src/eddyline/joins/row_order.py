@@ -6,9 +6,13 @@ has no part in it.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from eddyline.operators import Numbers
+
+LARGEST = np.iinfo(np.int64).max
 
 
 def lineage_order(latest: Numbers, components: Numbers) -> Numbers | None:
@@ -17,7 +21,31 @@ def lineage_order(latest: Numbers, components: Numbers) -> Numbers | None:
     Rows alike stay in the order they have.
     """
     columns = [latest, *components.T]
-    return np.lexsort(columns[::-1]) if _is_unordered(columns) else None
+    return _order(columns) if _is_unordered(columns) else None
+
+
+def _order(columns: list[Numbers]) -> Numbers:
+    """The order of rows by columns, the first one first. They are almost in order, most often, which stable sorts make use of."""
+    packed = _packed(columns)
+    if packed is not None:
+        return np.argsort(packed, kind="stable")
+    order = np.argsort(columns[-1], kind="stable")
+    for column in reversed(columns[:-1]):  # on such rows several times as fast as lexsort
+        order = order[np.argsort(column[order], kind="stable")]
+    return order
+
+
+def _packed(columns: list[Numbers]) -> Numbers | None:
+    """All columns as one number each row, which compares alike; None if there is none so large."""
+    lows = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
+    if math.prod(spans) > LARGEST:
+        return None
+    packed = columns[0] - lows[0]
+    for column, low, span in zip(columns[1:], lows[1:], spans[1:], strict=True):
+        packed *= span
+        packed += column - low
+    return packed
 
 
 def _is_unordered(columns: list[Numbers]) -> bool:

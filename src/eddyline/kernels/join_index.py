@@ -189,7 +189,8 @@ def find_pairs(
     n_found: int,
 ) -> tuple[int, int]:
     """Write, behind those already found, the pairs of a place in `codes`, from `begin` on, and a row less `first` that has that
-    code. Returns how many are there now, and the place where room ran out: the pairs of those before it are complete.
+    code, the oldest first. Returns how many are there now, and the place where room ran out: the pairs of those before it are
+    complete.
     """
     n_segments, none_null, all_held = len(segments), len(is_null) == 0, len(is_held) == 0
     starts = np.empty((_BLOCK, n_segments), np.int64)
@@ -228,7 +229,7 @@ def find_pairs(
                             probes[n_found], rows[n_found] = block + k, row - first
                             n_found += 1
                     there = _int64_at(address, 2 * at + 2)
-            at = lists[k]
+            at, oldest = lists[k], n_found
             while at != NO_PAIR:
                 if ring[2 * at] == code:
                     row = ring[2 * at + 1]
@@ -238,6 +239,10 @@ def find_pairs(
                         probes[n_found], rows[n_found] = block + k, row - first
                         n_found += 1
                 at = int(behind[at])
+            newest = n_found - 1
+            while oldest < newest:  # lists have the newest first
+                rows[oldest], rows[newest] = rows[newest], rows[oldest]
+                oldest, newest = oldest + 1, newest - 1
     return n_found, len(codes)
 
 
