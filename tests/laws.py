@@ -1,5 +1,7 @@
 """Laws every way of running the same history must obey. Each takes a history, runs it in two ways, and compares what came out.
 
+These are about queries over one stream; those of joins, tables and views, in every place, are in `operator_laws.py`.
+
 What came out of an engine is its *outcome*: for every query the rows it was told, by arrival number, and the error of every
 (row, query) pair that could not be decided.
 """
