@@ -295,11 +295,18 @@ def test_distinct_in_a_query_that_is_only_asked_for_a_match_changes_nothing(engi
     assert changes(seen) == [("insert", 7)]
 
 
-def test_a_receipt_of_a_distinct_result_is_refused_by_name(tmp_path):
+def test_receipts_of_results_that_are_counted_have_a_row_in_which_they_occur(tmp_path):
     with eddyline.open(tmp_path / "home") as engine:
-        engine.stream("shops", "id INT, city STRING, size INT", key="id")
-        cities = engine.query(CITIES)
-        engine.push("shops", [(1, "Ulm", 1)])
-        (result,) = cities.results()
-        with pytest.raises(NotBuiltError, match="a receipt of a result of SELECT DISTINCT is not built"):
-            engine.receipt(result)
+        engine.sql("""
+            CREATE TABLE shops (id INT PRIMARY KEY, city STRING, size INT);
+            CREATE TABLE days (id INT PRIMARY KEY, city STRING)
+        """)
+        engine.query("SELECT DISTINCT city FROM shops", name="cities")
+        engine.query("SELECT city FROM cities", name="reader")
+        engine.query("SELECT id FROM shops WHERE city IN (SELECT city FROM days)", name="opened")
+        engine.push("shops", [(1, "Ulm", 1), (2, "Ulm", 1)])
+        engine.push("days", [(5, "Ulm"), (6, "Ulm")])
+        for name, keys in (("cities", [1]), ("reader", [1]), ("opened", [2, 5])):
+            receipt = engine.receipt(engine.get(name).latest()[-1])
+            assert receipt.is_intact
+            assert [row["row"]["id"] for row in receipt["rows"]] == keys, name

@@ -205,9 +205,9 @@ def test_rows_of_joins_over_views_are_those_of_streams_in_the_order_of_the_text(
     found = {name: based_on(one(engine, name)) for name in ("deep", "diamond", "self", "recent ab")}
     assert found == {
         "deep": [("a", "a", 3), ("b", "b", 1)],
-        "diamond": [("a", "a", 2), ("v_b", "b", 1), ("b", "b", 4)],
+        "diamond": [("a", "a", 3), ("v_b", "b", 1), ("b", "b", 4)],
         "self": [("o", "a", 2), ("p", "a", 3)],
-        "recent ab": [("a", "a", 2), ("r_b", "b", 1), ("b", "b", 4)],
+        "recent ab": [("a", "a", 3), ("r_b", "b", 1), ("b", "b", 4)],
     }
     assert one(engine, "deep")["format"] == 2
     latest, *_ = one(engine, "recent ab")["rows"]

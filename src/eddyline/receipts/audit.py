@@ -330,9 +330,6 @@ class Audit:
             if any(view.state is QueryState.SUSPENDED for view in written.views):
                 self._skip("a query that reads a suspended view")
                 continue
-            if any(each.shape.is_counted for each in written.queries):
-                self._skip("a query whose results are counted")
-                continue
             undecided = [letters.get(each.id, np.empty(0, np.int64)) for each in written.queries]
             yield _Chosen(query, written, *_results_of(parts, query, written), np.concatenate(undecided))
 
