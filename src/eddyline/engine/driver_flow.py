@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,17 @@ from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_operator import FirstAnswer, JoinLevel, Joins
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
-from eddyline.engine.join_visibility import FirstVersions, first_versions
+from eddyline.engine.join_visibility import first_versions
 from eddyline.engine.multiplicities import Multiplicities
+from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow
 from eddyline.engine.tables import PlannedTables, Tables, horizons
-from eddyline.engine.view_plans import NO_VIEWS, PlannedViews, planned_views
+from eddyline.engine.view_plans import PlannedViews, planned_views
 from eddyline.engine.view_rows import ViewRows, view_rows
-from eddyline.engine.view_tasks import TaskViews
 from eddyline.engine.window_files import WindowFiles, stored_rows
 from eddyline.events import Event
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
-from eddyline.joins import JoinPlan, KeyedTable, ProbeCounters
+from eddyline.joins import KeyedTable, ProbeCounters
 from eddyline.model import (
     DEFAULT_CHOICES,
     ExecutionChoices,
@@ -49,57 +49,7 @@ from eddyline.model import (
     StreamProgress,
     ViewRelation,
 )
-from eddyline.operators import DerivedNumbers, Mask, Operator, OperatorInput, RoundProgress
-
-NO_TABLES = PlannedTables({}, {})
-NO_COUNTS = CountedRelations()
-
-
-@dataclass(frozen=True, eq=False)
-class PlannedFlow:
-    """What a round does about operators: joins, and tables."""
-
-    joins: JoinPlan
-    plans: dict[str, StreamPlan]  # of the signatures' relations, by name
-    streams: dict[str, Stream]  # by name in lower case, all that some signature reads
-    progress: dict[str, StreamProgress]
-    first_versions: dict[str, FirstVersions]  # by signature
-    groups: list[frozenset[str]]  # streams that joins connect
-    incarnations: dict[str, int]  # how often a stream of a name was dropped
-    # by derived relation, in lower case: its signature, and the variant of the plan of its queries
-    derived_relations: dict[str, tuple[str, str | None]]
-    views: PlannedViews = NO_VIEWS
-    silent_views: frozenset[int] = (
-        frozenset()
-    )  # queries of views that are paused, so that only readers get rows
-    tables: PlannedTables = NO_TABLES
-    choices: ExecutionChoices = DEFAULT_CHOICES
-    counted: CountedRelations = NO_COUNTS
-
-    @property
-    def before(self) -> RoundProgress:
-        """The progress of relations before the round."""
-        return self.views.with_watermarks(round_progress(self.progress))
-
-    def after(self, progress: Mapping[str, StreamProgress]) -> RoundProgress:
-        """That after the round, given what it moved."""
-        moved = {name: progress.get(name, at) for name, at in self.progress.items()}
-        return self.views.with_watermarks(round_progress(moved))
-
-    def task_views(self, name: str) -> TaskViews | None:
-        """The views over a stream whose rows tasks find; None if there are none."""
-        if name not in self.views.sources:
-            return None
-        feeds = [(view, feed) for view in self.views.ordered for feed in view.feeds if feed.source == name]
-        return TaskViews(
-            {feed.body_id: view.stream.name for view, feed in feeds},
-            {feed.body_id: feed.query_id for _, feed in feeds if feed.query_id in self.silent_views},
-        )
-
-    def with_partners(self, names: list[str]) -> list[str]:
-        """These streams and all they are joined with."""
-        partners = [sorted(group) for group in self.groups if group & set(names)]
-        return list(dict.fromkeys([*names, *(name for group in partners for name in group)]))
+from eddyline.operators import DerivedNumbers, Mask, Operator, OperatorInput
 
 
 class DriverFlow:
@@ -505,14 +455,6 @@ class DriverFlow:
         self.joins.close()
         for filters in (*self._filters.values(), *self._inner_filters.values()):
             filters.close()
-
-
-def round_progress(progress: Mapping[str, StreamProgress]) -> RoundProgress:
-    """Rows that counted, late ones left out, and watermarks: what is still to come of a stream is bounded by its own."""
-    return RoundProgress(
-        {name: at.n_rows - at.n_late for name, at in progress.items()},
-        {name: at.watermark_us for name, at in progress.items()},
-    )
 
 
 def _all_same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.engine.driver_flow import PlannedFlow
 from eddyline.engine.join_replica import ReplicaPlan
 from eddyline.engine.plan_files import PlanFiles, PlanNames
+from eddyline.engine.planned_flow import PlannedFlow
 from eddyline.engine.round_work import Planned
 from eddyline.engine.rounds import RoundEngine
 from eddyline.functions import UserFunction

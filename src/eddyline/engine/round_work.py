@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import ListedFile, ReadInput
-from eddyline.engine.driver_flow import PlannedFlow
 from eddyline.engine.event_time import LaneTimes
+from eddyline.engine.planned_flow import PlannedFlow
 from eddyline.engine.round_output import RoundOutput
 from eddyline.filters import FilterOutput
 from eddyline.hit_matches import HitMatches
