@@ -22,8 +22,8 @@ export function lineagePicture(lineage, name) {
     x: 1 + x * (WIDTH + GAP),
     y: (tallest - column.length) * ROW / 2 + y * ROW + (ROW - HEIGHT) / 2,
   })));
-  const nodes = columns.flat();
-  const links = nodes.flatMap((node) => node.from.map((from) => link(places.get(from), places.get(node.key))));
+  const nodes = columns.flat().filter((node) => !node.isPassed);
+  const links = nodes.flatMap((node) => node.from.map((from) => link([from, ...passages(from, node, columns), node.key].map((key) => places.get(key)))));
   const words = nodes.map((node) => `${node.kind} ${node.label}`).join(", ");
   return h("figure", { class: "lineage" },
     h("figcaption", { class: "small soft" }, "Where its rows come from"),
@@ -49,14 +49,32 @@ function layers(lineage, name) {
   lineage.read_by.slice(0, SHOWN_READERS).forEach((reader) => add(`out ${reader.id}`, { label: reader.name, kind: "rule", id: reader.id, from: ["own"], level: own.level + 1 }));
   const nMore = lineage.n_readers - Math.min(lineage.read_by.length, SHOWN_READERS);
   if (nMore > 0) add("more", { label: `${nMore} more`, kind: "rules", from: ["own"], level: own.level + 1 });
+  for (const node of nodes.values()) { // what reads nothing stands beside its first reader
+    const readers = [...nodes.values()].filter((each) => each.from.includes(node.key));
+    if (!node.from.length && readers.length) node.level = Math.min(...readers.map((each) => each.level)) - 1;
+  }
   const columns = [];
   for (const node of nodes.values()) (columns[node.level] ??= []).push(node);
+  for (const node of nodes.values()) {
+    for (const from of node.from) {
+      for (let level = nodes.get(from).level + 1; level < node.level; level += 1) columns[level].push({ key: passage(from, node.key, level), isPassed: true });
+    }
+  }
   return columns;
+}
+
+/** Where a link crosses a column between those of its ends: a place of its own, so that it does not run behind a box. */
+function passage(from, to, level) {
+  return `${from} to ${to} at ${level}`;
+}
+
+function passages(from, node, columns) {
+  return columns.flatMap((column, level) => column.filter((each) => each.key === passage(from, node.key, level)).map((each) => each.key));
 }
 
 function box(node, { x, y }) {
   const label = node.label.length > MOST_LETTERS ? `${node.label.slice(0, MOST_LETTERS - 1)}…` : node.label;
-  const drawn = svg("g", { class: `lineage-node ${node.kind.replace(" ", "-")}` },
+  const drawn = svg("g", { class: `lineage-node is-${node.kind.replace(" ", "-")}` },
     svg("title", null, node.title ? `${node.label}: ${node.title}` : node.label),
     svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 6 }),
     svg("text", { x: x + 10, y: y + 14, class: "lineage-kind" }, node.kind),
@@ -65,7 +83,12 @@ function box(node, { x, y }) {
   return node.id ? svg("a", { href: `#/rules/q${node.id}` }, drawn) : drawn;
 }
 
-function link(from, to) {
-  const [x1, y1, x2, y2] = [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
-  return svg("path", { class: "lineage-link", d: `M${x1},${y1} C${x1 + GAP / 2},${y1} ${x2 - GAP / 2},${y2} ${x2},${y2}` });
+/** A line through places: from the right of one to the left of the next, and straight across those in between. */
+function link(places) {
+  const middle = (place) => place.y + HEIGHT / 2;
+  const curves = places.slice(1).map((to, k) => {
+    const [x1, y1, x2, y2] = [places[k].x + WIDTH, middle(places[k]), to.x, middle(to)];
+    return `L${x1},${y1} C${x1 + GAP / 2},${y1} ${x2 - GAP / 2},${y2} ${x2},${y2}`;
+  });
+  return svg("path", { class: "lineage-link", d: `M${places[0].x + WIDTH},${middle(places[0])} ${curves.join(" ")}` });
 }
