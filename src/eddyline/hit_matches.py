@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.batch import (
     BitmapHits,
@@ -22,9 +24,10 @@ from eddyline.batch import (
     narrowed_segment,
     projected_columns,
 )
-from eddyline.model import FIRST_BODY, Segment, StreamPlan
+from eddyline.model import Segment, StreamPlan
 
 Hits = ListHits | BitmapHits
+MOST_PLACES = 1 << 26  # of arrays by id; ids of bodies and branches lie further from those of queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,7 @@ def parts_by_segment(batch: TupleBatch, plan: StreamPlan, hits: ListHits) -> Ite
         return
     distinct = distinct_ids(hits.ids)
     found = list(_segments_of(plan, distinct))
-    first = _first_id(distinct)
-    ids, distinct = _counted_from(first, hits.ids), _counted_from(first, distinct)
+    ids, distinct = _near_zero(hits.ids, distinct)
     position_of = np.empty(int(distinct[-1]) + 1, np.int64)  # by id; what lies between the ids is never read
     for _, mine, positions in found:
         position_of[distinct[mine]] = positions
@@ -91,20 +93,22 @@ def parts_by_segment(batch: TupleBatch, plan: StreamPlan, hits: ListHits) -> Ite
 
 def distinct_ids(ids: QueryIds) -> QueryIds:
     """Each id once, ascending."""
-    first = _first_id(ids)
-    counted = _counted_from(first, ids)
-    is_there = np.zeros(int(counted.max(initial=0)) + 1, dtype=bool)
-    is_there[counted] = True
-    return np.flatnonzero(is_there).astype(np.int32) + np.int32(first)
+    if not len(ids):
+        return np.empty(0, np.int32)
+    first, last = int(ids.min()), int(ids.max())
+    if last - first >= MOST_PLACES:
+        return np.unique(ids)
+    is_there = np.zeros(last + 1 - first, dtype=bool)
+    is_there[ids - np.int32(first)] = True
+    return (np.flatnonzero(is_there) + first).astype(np.int32)
 
 
-def _first_id(ids: QueryIds) -> int:
-    """From where on arrays by id count: bodies of views have no queries among them, and their ids begin far above."""
-    return FIRST_BODY if ids.min(initial=FIRST_BODY) >= FIRST_BODY and len(ids) else 0
-
-
-def _counted_from(first: int, ids: QueryIds) -> QueryIds:
-    return ids - np.int32(first) if first else ids
+def _near_zero(ids: QueryIds, distinct: QueryIds) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The ids, and the distinct ones, as numbers that an array has places for."""
+    first, last = distinct[0], distinct[-1]
+    if int(last) - int(first) < MOST_PLACES:
+        return ids - first, distinct - first
+    return np.searchsorted(distinct, ids), np.arange(len(distinct))
 
 
 def _place_of(plan: StreamPlan, query_id: int) -> tuple[Segment, int]:

@@ -140,10 +140,16 @@ class Derived:
     )
     unmatched: Unmatched | None = None  # of an outer join: what decides whether a row has no partner
     repeated: Repeated | None = None  # of a semi join: which rows are one result
-    is_of_view: bool = False  # its rows have the numbers of those they were made of
+    is_numbered: bool = False  # its rows are those of a view, and have the numbers of those they were made of
+    path: str = ""  # of a view: from which relation its rows come, and through which branches of unions
     at_end: Mask | None = None  # rows that only the end of the round decided; None: there are none
     shown: ShownRows | None = None  # of a semi join of tables: whose matches are counted
     is_recount: bool = False  # the rows are there to be counted alone, and no results
+
+    @property
+    def origin(self) -> str:
+        """Its relation; of a view also from where the rows come: those of one origin are derived in one order."""
+        return self.path or self.relation
 
     @property
     def is_answer(self) -> bool:

@@ -124,7 +124,7 @@ def test_nothing_matched():
     assert [each.tolist() for each in output.pairs()] == [[0, 0, 0, 0], []]
     assert list(output.all_matches()) == list(output.all_parts()) == []
     assert output.query_ids().tolist() == []
-    assert output.part_of(1) is None
+    assert output.parts_of(1) == []
     assert output.only([]).n_matches == 0
 
 
@@ -149,8 +149,7 @@ def test_a_query_that_moved_is_found_where_it_stands_now():
     output = FilterOutput(ROWS, moved, (list_hits(3, [(1, 2)]),))
     (late,) = output.late_parts()
     assert late.segment is moved.segments[1]
-    found = output.part_of(2)
-    assert found is not None
+    (found,) = output.parts_of(2)
     assert found.segment is moved.segments[1]
 
 
@@ -159,15 +158,14 @@ def test_a_match_of_a_query_that_does_not_stand_is_our_fault():
     with pytest.raises(AssertionError, match="1 queries of s matched, 0 are in its plan"):
         list(output.late_parts())
     with pytest.raises(AssertionError, match="query 4 is not active on s in version 7"):
-        output.part_of(4)
+        output.parts_of(4)
 
 
 def test_results_of_one_query_come_in_the_order_of_rows_also_from_several_parts():
     computing = segment([8, 9], projection=COMPUTED)
     plan = StreamPlan("s", 7, (computing,))
     parts = (part(ROWS, computing, [(2, 9), (2, 8)]), part(ROWS, computing, [(1, 9), (0, 9)]))
-    found = FilterOutput(ROWS, plan, (), parts).part_of(9)
-    assert found is not None
+    (found,) = FilterOutput(ROWS, plan, (), parts).parts_of(9)
     assert found.arrivals.tolist() == [1000, 1001, 1002]
     assert [row["twice"] for row in found.project(np.arange(3)).to_pylist()] == [0, 20, 40]
 
@@ -268,11 +266,11 @@ def test_the_part_of_a_query_has_its_pairs_and_no_others(case):
     for row, query_id in sorted(case.pairs):
         expected[query_id].append(row)
     for query_id in range(1, 301):
-        found = case.output.part_of(query_id)
+        parts = case.output.parts_of(query_id)
         if query_id not in expected:
-            assert found is None
+            assert parts == []
             continue
-        assert found is not None
+        (found,) = parts
         assert found.rows.tolist() == expected[query_id]
         assert found.query_ids.tolist() == [query_id] * len(found)
         is_computed = query_id in case.computing
@@ -286,9 +284,7 @@ def test_only_some_queries_can_be_looked_at(case, wanted):
     only = case.output.only(sorted(wanted))
     assert sorted(pairs_of(only)) == sorted(pair for pair in case.pairs if pair[1] in wanted)
     for query_id in only.query_ids().tolist():
-        mine, whole = only.part_of(query_id), case.output.part_of(query_id)
-        assert mine is not None
-        assert whole is not None
+        (mine,), (whole,) = only.parts_of(query_id), case.output.parts_of(query_id)
         assert mine.rows.tolist() == whole.rows.tolist()
         assert mine.project(np.arange(len(mine))).equals(whole.project(np.arange(len(whole))))
 

@@ -260,7 +260,8 @@ def test_needed_columns_are_known() -> None:
 def bound_query(text: str) -> BoundQuery:
     parsed = parse_query(text)
     constants = LiteralConstants(parsed.constants, "UTC")
-    return bind_query(parsed, StreamTable({"trades": TRADES, "news": NEWS}), constants, None)
+    (bound,) = bind_query(parsed, StreamTable({"trades": TRADES, "news": NEWS}), constants, None)
+    return bound
 
 
 def test_a_join_binds_its_inputs_and_condition() -> None:

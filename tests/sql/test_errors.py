@@ -357,7 +357,7 @@ _LATEST = "A standing query has no end. Read the newest results with latest(n)."
             "SELECT sym FROM trades UNION SELECT sym FROM news",
             "UNION is not supported",
             "UNION",
-            "Register one query for each part.",
+            "Write UNION ALL: every row of each part is a result.",
         ),
         (
             "SELECT sym FROM trades EXCEPT SELECT sym FROM news",

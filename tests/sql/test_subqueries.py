@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline import types
-from eddyline.errors import EddylineError, NotBuiltError
+from eddyline.errors import EddylineError
 from eddyline.model import Shape, Stream
 from eddyline.sql import Shapes, render
 from eddyline.sql.parse import parse_query
@@ -189,8 +189,6 @@ def test_a_column_that_is_never_null_is_null_where_an_outer_join_finds_no_match(
          "NOT EXISTS of two tables is not built in this version", "marks m"),
         ("SELECT q.sym FROM quotes q LEFT ANTI JOIN marks m ON m.sym = q.sym",
          "LEFT ANTI JOIN of two tables is not built in this version", "marks m ON m.sym = q.sym"),
-        ("SELECT sym FROM (SELECT sym FROM trades UNION ALL SELECT sym FROM news) x",
-         "UNION ALL is not built in this version", "UNION ALL"),
         ("SELECT sym FROM (SELECT DISTINCT sym FROM trades) x",
          "SELECT DISTINCT in a subquery is not built in this version", "SELECT DISTINCT sym"),
         ("SELECT sym FROM (SELECT sym FROM trades", "expected ) for the ( at line 1, column 17, found the end of the text", ""),
@@ -223,11 +221,6 @@ def test_union_all_and_distinct_are_read_with_their_places() -> None:
     (cte,) = root.ctes
     assert isinstance(cte.query, QueryNode)
     assert cte.query.is_distinct
-
-
-def test_union_all_is_refused_as_not_built() -> None:
-    with pytest.raises(NotBuiltError, match=r"^UNION ALL is not built in this version"):
-        shape_of("SELECT sym FROM trades UNION ALL SELECT sym FROM news")
 
 
 def test_distinct_is_refused_over_a_stream_and_taken_over_a_table() -> None:

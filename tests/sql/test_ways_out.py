@@ -20,8 +20,14 @@ DECLARED = """
 NEAR = "n.ts BETWEEN t.ts AND t.ts + INTERVAL 10 MINUTES"
 # a text that is refused, what its hint says, and that way in full
 WAYS: list[tuple[str, str, list[str]]] = [
-    ("SELECT sym FROM trades UNION ALL SELECT sym FROM news", "one query for each part",
-     ["SELECT sym FROM trades", "SELECT sym FROM news"]),
+    ("SELECT sym FROM trades UNION SELECT sym FROM news", "UNION ALL",
+     ["SELECT sym FROM trades UNION ALL SELECT sym FROM news"]),
+    ("SELECT sym FROM quotes UNION ALL SELECT sym FROM news", "one query for each kind",
+     ["SELECT sym FROM quotes", "SELECT sym FROM news"]),
+    ("SELECT sym FROM trades UNION ALL SELECT price FROM trades", "CAST(… AS STRING)",
+     ["SELECT sym FROM trades UNION ALL SELECT CAST(price AS STRING) FROM trades"]),
+    ("SELECT sym FROM trades UNION ALL SELECT sym, qty FROM trades", "NULL can stand for one that a part does not have",
+     ["SELECT sym, NULL AS qty FROM trades UNION ALL SELECT sym, qty FROM trades"]),
     ("SELECT sym FROM trades WHERE qty > 1 INTERSECT SELECT sym FROM trades WHERE price > 1", "with AND",
      ["SELECT sym FROM trades WHERE qty > 1 AND price > 1"]),
     ("SELECT sym FROM trades EXCEPT SELECT sym FROM news", "LEFT ANTI JOIN",

@@ -74,8 +74,8 @@ class Matches:
     def to_arrow(self, query: Query | str | int) -> pa.Table:
         """The result rows of one query in this round."""
         handle = self._engine.get(query)
-        parts = [output.part_of(handle.id) for output in self._outputs().values()]
-        batches = [part.project(np.arange(len(part))) for part in parts if part is not None]
+        parts = [part for output in self._outputs().values() for part in output.parts_of(handle.id)]
+        batches = [part.project(np.arange(len(part))) for part in parts]
         return pa.Table.from_batches(batches, batches[0].schema if batches else handle.schema)
 
     def queries(self) -> list[Query]:

@@ -21,7 +21,7 @@ from eddyline.errors import EddylineError, PropertyError, SchemaError
 from eddyline.explain import Explanation, condition_texts, explain, why_join, why_not_join
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot, why, why_not
-from eddyline.model import AtomKind, QueryState, Round, iso_time
+from eddyline.model import AtomKind, QueryState, Round, Shape, iso_time
 from eddyline.notebook import html_table
 from eddyline.receipts import record_written_out
 from eddyline.rules import output_warnings
@@ -229,7 +229,7 @@ class Query:
         A query that reads views is asked about rows of the streams below them.
         """
         with self._rounds.lock:
-            record = record_written_out(self._rounds, self._record())
+            record = record_written_out(self._rounds, self._record(), "why")
             if isinstance(row, Result) and (record.shape.join is not None or record.view_texts):
                 row = rows_of_receipt(record, self._engine.receipt(row))
             found = why_of(self._rounds, record, row)
@@ -238,7 +238,7 @@ class Query:
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest."""
         with self._rounds.lock:
-            record = record_written_out(self._rounds, self._record())
+            record = record_written_out(self._rounds, self._record(), "why_not")
             notes = [*_warnings_of(self._rounds, record), *_sees_no_rows(self._rounds, record)]
             since = f"version {record.version_from}, {iso_time(record.registered_us, timespec='seconds')}"
             if record.shape.join is not None:
@@ -275,19 +275,28 @@ class Query:
 def _warnings_of(rounds: RoundEngine, record: QueryRecord) -> list[str]:
     if record.state is QueryState.SUSPENDED:  # it may be so because its constants cannot be computed
         return []
-    frame = Frame(1, {}, list(record.constants), rounds.context())
-    for clause in record.shape.condition.clauses:
+    branches = record.shape.all_branches
+    found: list[str] = []
+    for number, branch in enumerate(branches, 1):
+        who = "this query" if len(branches) == 1 else f"part {number} of this query"
+        found += _branch_warnings(rounds, who, branch, record.constants)
+    return found
+
+
+def _branch_warnings(rounds: RoundEngine, who: str, shape: Shape, constants: Sequence[Any]) -> list[str]:
+    frame = Frame(1, {}, list(constants), rounds.context())
+    for clause in shape.condition.clauses:
         if all(a.kind is AtomKind.CONSTANT and not is_volatile(a.condition) for a in clause.atoms):
             truths = [frame.array(evaluate(atom.condition, frame))[0].as_py() for atom in clause.atoms]
             if not any(truth is True for truth in truths):
-                return ["this query can never match: a condition on constants alone is not true"]
-    for never in record.shape.condition.never:
+                return [f"{who} can never match: a condition on constants alone is not true"]
+    for never in shape.condition.never:
         if frame.array(evaluate(never, frame))[0].as_py() is True:
-            return ["this query can never match: its conditions contradict each other"]
-    if not record.shape.condition.clauses and record.shape.join is None:
-        return ["this query matches every row"]
+            return [f"{who} can never match: its conditions contradict each other"]
+    if not shape.condition.clauses and shape.join is None:
+        return [f"{who} matches every row"]
     with rounds.lock:
-        return list(output_warnings(rounds, record.shape, record.constants))
+        return list(output_warnings(rounds, shape, constants))
 
 
 def _sees_no_rows(rounds: RoundEngine, record: QueryRecord) -> list[str]:

@@ -133,7 +133,7 @@ class QueryResults:
         yield n_dropped
 
     def _take(self, pieces: list[Piece]) -> None:
-        found = [result for piece in pieces for result in self._results(piece)]
+        found = self._in_order(pieces)
         self._waiting.extend(found)
         self._n_since += len(found)
 
@@ -153,7 +153,7 @@ class QueryResults:
 
     def latest(self, n: int) -> Results:
         """The newest results, oldest first, read or not."""
-        return Results(result for piece in self._newest(n) for result in self._results(piece))
+        return Results(self._in_order(self._newest(n)))
 
     def after(self, cursor: str, timeout: float | None) -> Results:
         """What came after a cursor and is still kept, oldest first."""
@@ -282,6 +282,12 @@ class QueryResults:
 
     def _results(self, piece: Piece) -> Iterator[Result]:
         return self.as_results(*piece)
+
+    def _in_order(self, pieces: list[Piece]) -> list[Result]:
+        """The results of pieces by round and number: parts of a union have pieces of their own."""
+        found = [result for piece in pieces for result in self._results(piece)]
+        found.sort(key=lambda result: (result.round_number, result.arrival))
+        return found
 
     def as_results(
         self, round_number: int, version: int, part: PartMatches | StoredPart, pairs: Positions

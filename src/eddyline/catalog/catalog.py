@@ -188,8 +188,9 @@ class Catalog:
     def _users(self, stream_key: str) -> Iterator[tuple[str, Shape]]:
         for query_id in self.queries.ids():
             registration = self.queries.registration(query_id)
-            if any(name.lower() == stream_key for name in registration.shape.streams):
-                yield registration.name(query_id), registration.shape
+            for branch in registration.shape.all_branches:
+                if any(entry.stream.lower() == stream_key for entry in branch.inputs):
+                    yield registration.name(query_id), branch
 
     # ----------------------------------------------------------------------------------------- queries
 
@@ -431,7 +432,8 @@ class Catalog:
     def later_generations(self, stream: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Ids, ascending, and generations of the queries on a stream that are past their first, as of now."""
         ids = np.array(self.queries.past_first_generation(self.version), np.int32)
-        segments = self.plan(stream).segments
-        active_ids = np.concatenate([np.empty(0, np.int32), *(segment.ids for segment in segments)])
+        plan = self.plan(stream)
+        segments = (*plan.segments, *plan.branches)
+        active_ids = np.concatenate([np.empty(0, np.int32), *(segment.query_ids for segment in segments)])
         ids = ids[np.isin(ids, active_ids)] if len(ids) else ids
         return ids, self.queries.generations_at(ids, self.version)

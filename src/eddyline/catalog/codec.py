@@ -9,6 +9,7 @@ import datetime
 import decimal
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -220,12 +221,20 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
         "functions": [list(function) for function in shape.functions],
         **({} if shape.join is None else {"join": _join_to(shape.join, spans)}),
         **({"distinct": True} if shape.is_distinct else {}),
+        **(
+            {"branches": [_shape_body(each, spans=spans) for each in shape.branches]}
+            if shape.branches
+            else {}
+        ),
     }
 
 
 @deep
 def shape_from(stored: str) -> Shape:
-    s = json.loads(stored)
+    return _shape_of(json.loads(stored))
+
+
+def _shape_of(s: dict[str, Any]) -> Shape:
     return Shape(
         key=s["key"],
         inputs=tuple(_input_from(entry) for entry in s["inputs"]),
@@ -238,6 +247,7 @@ def shape_from(stored: str) -> Shape:
         functions=tuple((name, version) for name, version in s["functions"]),
         join=_join_from(s["join"]) if "join" in s else None,
         is_distinct=s.get("distinct", False),
+        branches=tuple(replace(_shape_of(each), branch=k) for k, each in enumerate(s.get("branches", ()), 1)),
     )
 
 

@@ -191,7 +191,7 @@ class RegisteredQueries:
         if found is None:
             found = np.zeros(len(segment), np.int64)
             for at in np.flatnonzero(segment.is_live):
-                found[at] = self.version_from(int(segment.ids[at]))
+                found[at] = self.version_from(int(segment.query_ids[at]))
             segment.cache["first versions"] = found
         known: npt.NDArray[np.int64] = found
         return known

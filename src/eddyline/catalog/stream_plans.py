@@ -2,6 +2,9 @@
 
 A relation is a stream, the rows of a join, or a view. The bodies of views that other queries read are in plans as well, apart
 from the queries (`views.py`).
+
+A union is in the family of its shape, and so in the plan of the relation of its first branch. Its other branches are in plans of
+their relations, under ids of their own: segments with the constants and the masks of those of the family.
 """
 
 from __future__ import annotations
@@ -10,11 +13,22 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from eddyline.catalog.families import QueryFamily
-from eddyline.model import FIRST_BODY, PlanChanges, Shape, Signature, StreamPlan, ascending
+from eddyline.model import (
+    FIRST_BODY,
+    FIRST_BRANCH,
+    PlanChanges,
+    Segment,
+    Shape,
+    Signature,
+    StreamPlan,
+    ascending,
+)
 
 CHANGES_KEPT = 20_000  # per stream, then the newer half; an index further behind is built anew
+IDS_KEPT = 1_000  # of branches, for queries that left
 
 
 class StreamPlans:
@@ -35,6 +49,9 @@ class StreamPlans:
         )
         self._bodies: dict[str, dict[Shape, QueryFamily]] = {}  # relation -> bodies of views over it
         self._body_versions: dict[int, int] = {}  # from which on each body sees rows
+        self._branches: dict[str, dict[Shape, Shape]] = {}  # relation -> branches of unions, and their unions
+        self._branch_ids: dict[Shape, dict[int, int]] = {}  # by branch: the ids it has for queries
+        self._next_branch = FIRST_BRANCH
         self._signatures: dict[str, Signature] = {}  # of the active joins, by the stream of their rows
         self._plans: dict[str, StreamPlan] = {}
         self._changes: dict[str, PlanChanges] = {}  # by stream
@@ -60,9 +77,59 @@ class StreamPlans:
         for segment in bodies:
             known = [self._body_versions.get(body_id, 0) for body_id in segment.ids.tolist()]
             segment.cache["first versions"] = np.array(known, np.int64)
+        branches = [
+            self._branch_segment(branch, segment)
+            for branch, union in self._branches.get(key, {}).items()
+            for segment in self.families[union].segments()
+        ]
         changes = self._changes.setdefault(key, PlanChanges(version))
-        plan = self._plans[key] = StreamPlan(name, version, tuple(segments), changes, tuple(bodies))
+        plan = self._plans[key] = StreamPlan(
+            name, version, tuple(segments), changes, tuple(bodies), tuple(branches)
+        )
         return plan
+
+    def _branch_segment(self, branch: Shape, segment: Segment) -> Segment:
+        """The queries of a segment of a union in one of its branches."""
+        known = segment.cache.get(branch.key)
+        if known is None:
+            ids = self._ids_in(branch, segment.ids)
+            order = np.argsort(ids, kind="stable")
+            is_ordered = bool((order[1:] > order[:-1]).all())
+            slots = segment.slots if is_ordered else tuple(s.take(pa.array(order)) for s in segment.slots)
+            known = segment.cache[branch.key] = order, ids[order], slots, segment.ids[order], {}
+        order, ids, slots, queries, cache = known
+        return Segment(branch, ids, slots, segment.is_live[order], cache, queries)
+
+    def _ids_in(
+        self, branch: Shape, query_ids: Sequence[int] | npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.int32]:
+        """The ids that a branch has for queries; new ones for those it did not have yet."""
+        known = self._branch_ids.setdefault(branch, {})
+        ids = query_ids.tolist() if isinstance(query_ids, np.ndarray) else query_ids
+        for query_id in ids:
+            if query_id not in known:
+                known[query_id] = self._next_branch
+                self._next_branch += 1
+        return np.fromiter((known[query_id] for query_id in ids), np.int32, len(ids))
+
+    def _forget_dropped(self, branch: Shape, family: QueryFamily) -> None:
+        """Let go of the ids of queries that left, once they are more than those that are there."""
+        known = self._branch_ids[branch]
+        if len(known) > 2 * len(family) + IDS_KEPT:
+            self._branch_ids[branch] = {query_id: known[query_id] for query_id in family.ids()}
+
+    def branch_id(self, branch: Shape, query_id: int) -> int:
+        """The id that a branch of a union has for a query; 0 if the query does not run."""
+        return self._branch_ids.get(branch, {}).get(query_id, 0)
+
+    def query_of(self, branch_id: int) -> int:
+        """The query that has a branch of this id; 0 if it was dropped."""
+        known = (item for ids in self._branch_ids.values() for item in ids.items())
+        return next((query_id for query_id, found in known if found == branch_id), 0)
+
+    def unions_on(self, key: str) -> dict[Shape, Shape]:
+        """The branches of unions that are on a relation, besides first ones, each with its union."""
+        return self._branches.get(key, {})
 
     def signatures(self) -> tuple[Signature, ...]:
         """What the active joins have in common, each once."""
@@ -78,13 +145,16 @@ class StreamPlans:
         if family is None:
             family = self.families[shape] = QueryFamily(shape)
             self.shapes_of.setdefault(shape.stream.lower(), {})[shape] = None
+            for branch in shape.branches:
+                self._branches.setdefault(branch.stream.lower(), {})[branch] = shape
             self._begin_reading(shape)
         return family
 
     def _begin_reading(self, shape: Shape) -> None:
         """A family of a shape begins, of queries or of bodies."""
-        if shape.join is not None:
-            self._signatures.setdefault(shape.stream.lower(), shape.join.signature)
+        for branch in shape.all_branches:
+            if branch.join is not None:
+                self._signatures.setdefault(branch.stream.lower(), branch.join.signature)
         for name in map(str.lower, shape.streams):
             self.is_read_anew |= name not in self.reads
             self.reads.setdefault(name, {})[shape] = None
@@ -99,8 +169,10 @@ class StreamPlans:
             if not self.reads[name]:
                 del self.reads[name]
                 self.is_read_anew = True
-        if not self.shapes_of.get(key) and not self._bodies.get(key):
-            self._signatures.pop(key, None)
+        for branch in shape.all_branches:
+            key = branch.stream.lower()
+            if not any(known.get(key) for known in (self.shapes_of, self._bodies, self._branches)):
+                self._signatures.pop(key, None)
 
     def add_body(
         self, shape: Shape, body_id: int, constants: Sequence[object], first_version: int, version: int
@@ -130,9 +202,15 @@ class StreamPlans:
     def touch(self, shape: Shape, ids: Sequence[int] | npt.NDArray[np.int32], version: int) -> None:
         """The plan of the shape's stream is no longer current, because of these queries; a family without queries goes."""
         self._note(shape, ids, version)
+        for branch in shape.branches:
+            self._note(branch, self._ids_in(branch, ids), version)
+            self._forget_dropped(branch, self.families[shape])
         if not len(self.families[shape]):
             del self.families[shape]
             self.shapes_of[shape.stream.lower()].pop(shape, None)
+            for branch in shape.branches:
+                del self._branches[branch.stream.lower()][branch]
+                self._branch_ids.pop(branch, None)
             self._end_reading(shape)
 
     def _note(self, shape: Shape, ids: Sequence[int] | npt.NDArray[np.int32], version: int) -> None:

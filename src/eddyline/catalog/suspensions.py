@@ -13,10 +13,11 @@ def suspend(catalog: Catalog, stream: str, missing: Mapping[str, str], now_us: i
 
     `missing` says of each column why it is not there. Returns the ids of the queries, by column.
     """
-    needs = {
-        shape: [column for column in missing if column in shape.columns]
-        for shape in catalog.plans.shapes_of.get(stream.lower(), {})
-    }
+    shapes = [(shape, shape) for shape in catalog.plans.shapes_of.get(stream.lower(), {})]
+    needs: dict[Shape, list[str]] = {}
+    for branch, shape in (*shapes, *catalog.plans.unions_on(stream.lower()).items()):
+        lacking = [column for column in missing if column in branch.columns]
+        needs[shape] = list(dict.fromkeys([*needs.get(shape, ()), *lacking]))
     whys = {
         shape: "; ".join(missing[column] for column in columns) for shape, columns in needs.items() if columns
     }

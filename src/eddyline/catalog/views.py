@@ -20,6 +20,7 @@ from eddyline.catalog.stream_plans import StreamPlans
 from eddyline.errors import QueryStateError
 from eddyline.model import (
     FIRST_BODY,
+    FIRST_BRANCH,
     TABLE_VIEW,
     VIEW,
     Column,
@@ -154,9 +155,11 @@ class Views:
                 )
 
     def query_of(self, body_id: int) -> int:
-        """The query whose body has this id; the id itself if it is a query's."""
+        """The query whose body or branch has this id; the id itself if it is a query's."""
         if body_id < FIRST_BODY:
             return body_id
+        if body_id >= FIRST_BRANCH:
+            return self._plans.query_of(body_id)
         feeds = (feed for body in self._bodies.values() for feed in body.relation.feeds)
         return next((feed.query_id for feed in feeds if feed.body_id == body_id), 0)
 
@@ -212,13 +215,14 @@ class Views:
             return
         registration = self._queries.registration(query_id)
         constants = [value.as_py() for value in self._constants_of(query_id, registration.shape)]
-        feed = ViewFeed(self._next_id, query_id, registration.shape)
-        self._next_id += 1
-        relation = ViewRelation(view.stream, (feed,), view.is_table, view.time_bounds)
+        ids = range(self._next_id, self._next_id + len(view.feeds))
+        feeds = tuple(ViewFeed(i, query_id, feed.shape) for i, feed in zip(ids, view.feeds, strict=True))
+        self._next_id = ids.stop
+        relation = ViewRelation(view.stream, feeds, view.is_table, view.time_bounds)
         self._bodies[name] = _Body(registration, relation)
-        self._plans.add_body(
-            registration.shape, feed.body_id, constants, self._queries.version_from(query_id), version
-        )
+        first = self._queries.version_from(query_id)
+        for feed in feeds:
+            self._plans.add_body(feed.shape, feed.body_id, constants, first, version)
 
     def _end(self, name: str, version: int) -> None:
         for feed in self._bodies.pop(name).relation.feeds:
@@ -288,37 +292,60 @@ def owners_and_names(relation: str) -> Iterator[tuple[str, str]]:
 def view_relation(
     name: str, query_id: int, shape: Shape, input_of: Callable[[str], tuple[Stream, bool]]
 ) -> ViewRelation:
-    """The relation that a query is to its readers. It has a time if it passes on that of an input as it is."""
-    inputs = [input_of(entry.stream) for entry in shape.inputs]
-    if shape.join is None:
-        is_table = inputs[0][1]
-    else:
-        is_table = all(entry.role.is_table for entry in shape.join.signature.inputs)
-    time, properties, bounds = _time(shape, [stream for stream, _ in inputs])
+    """The relation that a query is to its readers. It has a time if it passes on that of an input as it is.
+
+    A union has one if all of its branches pass one on in the same column. Its rows have one more component: their branch.
+    """
+    branches = shape.all_branches
+    inputs = [[input_of(entry.stream) for entry in branch.inputs] for branch in branches]
+    time, properties, bounds = _union_time(branches, [[stream for stream, _ in each] for each in inputs])
+    is_table = all(_is_table(branch, each) for branch, each in zip(branches, inputs, strict=True))
+    n_components = max(sum(stream.n_components for stream, _ in each) for each in inputs)
     stream = Stream(
         name,
         shape.output,
         time=time,
         source=TABLE_VIEW if is_table else VIEW,
         properties=properties,
-        n_components=sum(each.n_components for each, _ in inputs),
+        n_components=n_components + (len(branches) > 1),
+        is_union=len(branches) > 1 or (shape.join is None and inputs[0][0][0].is_union),
     )
-    return ViewRelation(stream, (ViewFeed(0, query_id, shape),), is_table, bounds)
+    feeds = tuple(ViewFeed(0, query_id, branch) for branch in branches)
+    return ViewRelation(stream, feeds, is_table, bounds)
+
+
+def _is_table(shape: Shape, inputs: list[tuple[Stream, bool]]) -> bool:
+    if shape.join is None:
+        return inputs[0][1]
+    return all(entry.role.is_table for entry in shape.join.signature.inputs)
+
+
+_Time = tuple[str | None, tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]]
+_NO_TIME: _Time = None, (), ()
+
+
+def _union_time(branches: Sequence[Shape], streams: list[list[Stream]]) -> _Time:
+    """The time column of a view, how it is read, and what its watermark follows."""
+    for place, projected in enumerate(branches[0].projection):
+        times = [_time(each, place, of) for each, of in zip(branches, streams, strict=True)]
+        found = [time for time in times if time is not None]
+        if len(found) == len(branches) and all(properties == found[0][0] for properties, _ in found):
+            return projected.name, found[0][0], tuple(bound for _, bounds in found for bound in bounds)
+    return _NO_TIME
 
 
 def _time(
-    shape: Shape, streams: list[Stream]
-) -> tuple[str | None, tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]]:
-    """The time column of a view, how it is read, and what its watermark follows."""
-    for projected in shape.projection:
-        for place, stream in enumerate(streams):
-            if stream.time is None or not _is_column(projected.expression, shape, place, stream.time):
-                continue
-            bounds = _time_bounds(shape, place)
-            if bounds is not None:
-                properties = tuple(pair for pair in stream.properties if pair[0] in TIME_PROPERTIES)
-                return projected.name, properties, bounds
-    return None, (), ()
+    shape: Shape, column: int, streams: list[Stream]
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]] | None:
+    """Of a column of a view that is the time of an input: how it is read, and what its watermark follows."""
+    expression = shape.projection[column].expression
+    for place, stream in enumerate(streams):
+        if stream.time is None or not _is_column(expression, shape, place, stream.time):
+            continue
+        bounds = _time_bounds(shape, place)
+        if bounds is not None:
+            return tuple(pair for pair in stream.properties if pair[0] in TIME_PROPERTIES), bounds
+    return None
 
 
 def _is_column(expression: object, shape: Shape, place: int, name: str) -> bool:

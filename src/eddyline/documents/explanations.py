@@ -36,21 +36,14 @@ class Explanation:
         if f["suspended"] is not None:
             lines.append(f"  suspended  {suspended_text(f['suspended'])}")
         lines += [f"  {line}" for line in self.text.strip().splitlines()]
-        if f["join"] is None:
-            lines.append(f"  stream     {f['stream']}")
-        else:
-            lines += query_join_lines(f["join"])
+        branches = f.get("branches") or []
+        lines += [] if branches else _input_lines_of(f)
         lines += _lineage_lines(f["lineage"])
         lines.append(f"  shape      shared by {f['n_sharing']} quer{'y' if f['n_sharing'] == 1 else 'ies'}")
-        for condition in f["conditions"] or []:
-            meaning = condition["structure"] or _MEANING[condition["served_by"]]
-            if condition["filter"] is not None:
-                meaning = filter_words(condition["filter"])
-            lines.append(f"  {condition['served_by']:10s} {condition['text']}   ({meaning})")
-        if not f["conditions"]:
-            lines.append(f"  filters    none: {_every(f['join'])}")
-        if f["index"] is not None:
-            lines.append(f"  served by  {structure_text(f['index'])}")
+        lines += [] if branches else _condition_lines(f)
+        for number, branch in enumerate(branches, 1):
+            lines.append(f"  part {number}")
+            lines += [f"  {line}" for line in (*_input_lines_of(branch), *_condition_lines(branch))]
         lines.append("  gives      " + ", ".join(f"{c['name']} {c['type']}" for c in f["columns"]))
         if f.get("n_counted") is not None:
             lines.append(f"  counted    each result once, while it occurs: {f['n_counted']:,} now")
@@ -68,6 +61,28 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _input_lines_of(facts: dict[str, Any]) -> list[str]:
+    """What a query, or a part of a union, reads."""
+    if facts["join"] is None:
+        return [f"  stream     {facts['stream']}"]
+    return list(query_join_lines(facts["join"]))
+
+
+def _condition_lines(facts: dict[str, Any]) -> list[str]:
+    """Who decides the conditions of a query, or of a part of a union."""
+    lines = []
+    for condition in facts["conditions"] or []:
+        meaning = condition["structure"] or _MEANING[condition["served_by"]]
+        if condition["filter"] is not None:
+            meaning = filter_words(condition["filter"])
+        lines.append(f"  {condition['served_by']:10s} {condition['text']}   ({meaning})")
+    if not facts["conditions"]:
+        lines.append(f"  filters    none: {_every(facts['join'])}")
+    if facts["index"] is not None:
+        lines.append(f"  served by  {structure_text(facts['index'])}")
+    return lines
 
 
 def _lineage_lines(lineage: dict[str, Any]) -> list[str]:

@@ -61,8 +61,7 @@ class Callbacks:
         for output in outputs.values():
             subscribed = output.only(list(self._by_query))
             for query_id in subscribed.query_ids().tolist():
-                part_of = subscribed.part_of(query_id)
-                if part_of is not None:
+                for part_of in subscribed.parts_of(query_id):
                     self._call(query_id, round_, part_of, name_of, on_fault)
 
     def _call(

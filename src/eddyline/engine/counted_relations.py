@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eddyline.batch import QueryIds
-from eddyline.model import FIRST_BODY, StreamPlan, ViewRelation
+from eddyline.engine.join_visibility import is_body
+from eddyline.model import StreamPlan, ViewRelation
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class CountedRelations:
         return frozenset(
             query_id
             for name, ids in self.ids.items()
-            for query_id in ids[(ids >= FIRST_BODY) | ~np.isin(ids, answered[name])].tolist()
+            for query_id in ids[is_body(ids) | ~np.isin(ids, answered[name])].tolist()
             if query_id not in known
         )
 

@@ -12,7 +12,8 @@ operator hands on what it wants (join_tasks.py); a worker with rows that were ha
 
 At the end, derived rows get their numbers (derived_order.py), and only then results over them leave the walk.
 
-Wherever rows meet filters, those that match the body of a view are rows of that view, and go on in the same way (view_rows.py).
+Wherever rows meet filters, those that match the body of a view are rows of that view, and go on in the same way (view_rows.py);
+those that match a branch of a union are results of its query (branches.py).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from typing import Protocol
 import numpy as np
 
 from eddyline.batch import QueryIds, TupleBatch
-from eddyline.engine.derived_order import DerivedOrder, batches_of, is_provisional
+from eddyline.engine.branches import under_queries, without_branches
+from eddyline.engine.derived_order import OF_ARRIVALS, DerivedOrder, batches_of, group_of, is_provisional
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_visibility import (
@@ -111,6 +113,7 @@ class Arrivals:
 
     batches: dict[str, TupleBatch] = field(default_factory=dict)  # for the filters of their relation
     rows: dict[str, ArrivedRows] = field(default_factory=dict)  # for operators
+    views: list[ViewRows] = field(default_factory=list)  # that tasks found
     wanted: WantedMasks = field(default_factory=dict)  # as far as it is known; the rest is found out here
 
 
@@ -140,6 +143,7 @@ class Walk:
     ) -> None:
         """Walk; `before` and `after` are the progress of streams before and after the round, None where time decides nothing."""
         place, round_ = self._place, self._round
+        self._numbers = numbers
         self._arrived = {name: [rows] for name, rows in arrivals.rows.items()}
         self._order = DerivedOrder()
         self._unnumbered: list[tuple[str, Relation, FilterOutput]] = []
@@ -149,6 +153,8 @@ class Walk:
                 self._take(derived)
         for name, batch in arrivals.batches.items():
             self._filter(name, place.relation(name), batch)
+        for found in arrivals.views:
+            self._take_view(found, found.feed.source, None, None)
         for operator in place.operators:
             rows = {name: together(pieces) for name, pieces in self._arrived.items()}
             self._find_wanted(operator, rows, wanted)
@@ -204,28 +210,47 @@ class Walk:
                 output = with_images_in(output, derived.shown.group)
             record = _record(batch, output, before, filters.counters, time.thread_time() - cpu)
             self._output.add_output(name, output, record, self._round.number)
-            self._hand_out(name, relation, batch, output)
+            self._hand_out(name, relation, output, derived)
         self._output.events += filters.events()
         self._output.events += filter_events(batch.stream, filters.decisions(), filters.router.keys)
         if bodies is not None:
             self._feed_views(name, bodies, derived)
 
-    def _hand_out(self, name: str, relation: Relation, batch: TupleBatch, output: FilterOutput) -> None:
-        """Let results go, those over derived rows once these have numbers."""
-        if not is_provisional(batch):
+    def _hand_out(self, name: str, relation: Relation, output: FilterOutput, derived: Derived | None) -> None:
+        """Let results go, those over derived rows and of further branches of unions once these have numbers."""
+        is_unnumbered = is_provisional(output.batch)
+        output, branches = under_queries(output, relation.plan, self._numbers)
+        for made in branches:
+            group, origin = OF_ARRIVALS, name
+            if derived is not None:
+                group = group_of(derived.phase, is_for_workers=relation.is_for_workers)
+                origin = derived.origin
+            self._order.add_branch(group, origin, made)
+        if not is_unnumbered and not branches:
             self._keep(name, relation, output)
         elif output.n_matches:
             self._unnumbered.append((name, relation, output))
 
     def _feed_views(self, name: str, bodies: FilterOutput, below: Derived | None) -> None:
         """What bodies found are rows of their views: they meet filters there, and are there for operators above."""
-        place, is_new = self._place, below is None or below.only is None
         if below is None or not below.is_recount:
             self._add_body_letters(bodies)
-        for found in place.view_rows(name, bodies, None if below is None else below.at_end):
-            self._take(self._view_derived(found, bodies, below))
-            if found.arrived is not None and is_new:
-                self._arrived.setdefault(found.view.name, []).append(found.arrived)
+        origin = name if below is None else below.origin
+        for found in self._place.view_rows(name, bodies, None if below is None else below.at_end):
+            self._take_view(found, origin, bodies.batch, below)
+
+    def _take_view(
+        self, found: ViewRows, origin: str, source: TupleBatch | None, below: Derived | None
+    ) -> None:
+        """Rows of a view, made of those of `source`, which come from this origin."""
+        derived = self._view_derived(found, source, below)
+        if found.has_own_numbers:
+            numbers = self._numbers.take(len(found.batch))
+            derived = replace(derived, batch=replace(found.batch, arrival=numbers), is_numbered=False)
+        path = f"{found.view.name} {found.feed.shape.branch:02} of {origin}"
+        self._take(replace(derived, phase=0 if below is None else below.phase, path=path))
+        if found.arrived is not None and (below is None or below.only is None):
+            self._arrived.setdefault(found.view.name, []).append(found.arrived)
 
     def _add_body_letters(self, bodies: FilterOutput) -> None:
         for at, body_id in enumerate(bodies.dead_pairs.query_ids.tolist()):
@@ -234,22 +259,25 @@ class Walk:
                 letter = pair_letter(bodies, at, self._round.number)
                 self._output.add_letters([replace(letter, query_id=query_id)])
 
-    def _view_derived(self, found: ViewRows, bodies: FilterOutput, below: Derived | None) -> Derived:
+    def _view_derived(self, found: ViewRows, source: TupleBatch | None, below: Derived | None) -> Derived:
         """The rows of a view, for those of its readers that are meant."""
         place, name = self._place, found.view.name
-        derived = Derived(name, found.batch, is_of_view=True, at_end=found.at_end)
+        derived = Derived(name, found.batch, is_numbered=True, at_end=found.at_end)
         if below is not None and below.is_recount:
             return replace(derived, only=place.uncounted(name), is_recount=True)
         ids = place.unanswered(name) if found.view.is_table else None
         if ids is None or (below is not None and below.is_answer):
             return replace(derived, only=ids)
-        images = None if found.is_distinct else _images(found.batch, bodies.batch, below)
+        images = None
+        if source is not None and not found.feed.shape.is_distinct:  # else a row is nothing but its values
+            images = _images(found.batch, source, below)
         return replace(derived, without=queries_of(ids), preimages=images)
 
     def _order_rows(self, relation: Relation, derived: Derived, output: FilterOutput) -> None:
-        """Take note of the rows that get numbers: those of views have them from the rows they were made of."""
-        if is_provisional(derived.batch) and not derived.is_of_view and not derived.is_recount:
-            self._order.add(derived.relation, derived.phase, output, is_for_workers=relation.is_for_workers)
+        """Take note of the rows that get numbers: those of views have them from the rows they were made of, as a rule."""
+        if is_provisional(derived.batch) and not derived.is_numbered and not derived.is_recount:
+            taken = without_branches(output, relation.plan)
+            self._order.add(derived.origin, derived.phase, taken, is_for_workers=relation.is_for_workers)
 
     def _seen(self, relation: Relation, derived: Derived, output: FilterOutput) -> FilterOutput:
         """What of it the queries see."""

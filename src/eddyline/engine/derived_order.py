@@ -2,15 +2,20 @@
 
 While a round is walked, derived rows have provisional numbers. At the end they are put in order, and numbered:
 
-  1. rows of joins that workers may take on, by their latest component. A task has rows that follow each other, so what it derives
-     comes before all that the next one does;
-  2. other rows that rows of the round made, by their latest component;
-  3. what the end of the round decided: changes of tables, first answers, rows without a partner.
+  1. results of further branches of unions over rows that arrived, by these rows;
+  2. rows of joins that workers may take on, by their latest component;
+  3. other rows that rows of the round made, by their latest component;
+  4. what the end of the round decided: changes of tables, first answers, rows without a partner.
 
-Where that leaves a tie, by relation, then by lineage, which is the order in which an operator derives rows of one relation.
+Where that leaves a tie, by relation, then by branch, then by lineage, which is the order in which an operator derives rows of one
+relation. A task has rows that follow each other, so what it derives comes before all that the next one does.
+
+Results of further branches over derived rows are in the group of these rows. Rows of a view have the numbers of the rows they
+were made of, and take none. Those of the further branches of a union that is read as a view are derived rows of group 3 or 4, and
+so are results of further branches over rows of views.
 
 A row that no query and no view takes has no number: how many combinations are looked at depends on what was learned so far, and
-what is learned changes speed, never results. A row of a view has the number of the row it was made of.
+what is learned changes speed, never results.
 """
 
 from __future__ import annotations
@@ -22,11 +27,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eddyline.batch import TupleBatch
+from eddyline.engine.branches import BranchRows
 from eddyline.engine.round_output import RoundOutput
 from eddyline.filters import FilterOutput
 from eddyline.operators import FIRST_PROVISIONAL, Numbers
 
 NO_NUMBER = 0  # of a row that is in no result
+OF_ARRIVALS, FOR_WORKERS, OTHERS, AT_END = range(4)  # the groups, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,8 @@ class _Entry:
     """Rows of one relation that get numbers, in order."""
 
     group: int
-    relation: str
+    origin: str  # their relation
+    branch: int  # of a union, whose results they are; 0: they are rows of the relation
     provisional: Numbers  # ascending
     latest: Numbers
 
@@ -45,25 +53,34 @@ class DerivedOrder:
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
 
-    def add(self, relation: str, phase: int, output: FilterOutput, *, is_for_workers: bool) -> None:
+    def add(self, origin: str, phase: int, output: FilterOutput, *, is_for_workers: bool) -> None:
         """Take the rows of a batch that a query or view takes, or is in error on; those of a relation and phase come in order."""
         is_taken = np.diff(output.offsets) > 0
         is_taken[output.dead_pairs.rows] = True
         rows, components = np.flatnonzero(is_taken), output.batch.components
         if not len(rows):
             return
-        assert components is not None, f"rows of {relation} have no lineage"
-        group = 2 if phase else int(not is_for_workers)
-        latest = np.zeros(len(rows), np.int64)
-        if not phase:  # column by column: of a few numbers each row, `max` takes several times as long
-            latest = np.maximum.reduce([column[rows] for column in components.T])
-        self._entries.append(_Entry(group, relation, output.batch.arrival[rows], latest))
+        assert components is not None, f"rows of {origin} have no lineage"
+        group = group_of(phase, is_for_workers=is_for_workers)
+        self._add(group, origin, 0, output.batch.arrival[rows], [column[rows] for column in components.T])
+
+    def add_branch(self, group: int, origin: str, made: BranchRows) -> None:
+        """Take what queries match in a further branch of theirs, over rows of this origin."""
+        self._add(group, origin, made.branch, made.provisional, list(made.components.T))
+
+    def _add(
+        self, group: int, origin: str, branch: int, provisional: Numbers, components: list[Numbers]
+    ) -> None:
+        latest = np.zeros(len(provisional), np.int64)
+        if group != AT_END:  # column by column: of a few numbers each row, `max` takes several times as long
+            latest = np.maximum.reduce(components)
+        self._entries.append(_Entry(group, origin, branch, provisional, latest))
 
     def numbered(self, first: int) -> DerivedRows:
         """The numbers of all rows, from `first` on."""
         if not self._entries:
             return DerivedRows(np.empty(0, np.int64), np.empty(0, np.int64))
-        entries = sorted(self._entries, key=lambda entry: (entry.group, entry.relation))
+        entries = sorted(self._entries, key=lambda entry: (entry.group, entry.origin, entry.branch))
         provisional = np.concatenate([entry.provisional for entry in entries])
         numbers = np.empty(len(provisional), np.int64)
         end = 0
@@ -105,6 +122,13 @@ class DerivedRows:
             return np.full(len(provisional), NO_NUMBER, np.int64)
         places = np.minimum(np.searchsorted(self.provisional, provisional), len(self) - 1)
         return np.where(self.provisional[places] == provisional, self.numbers[places], NO_NUMBER)
+
+
+def group_of(phase: int, *, is_for_workers: bool) -> int:
+    """In which group derived rows are, given their phase, and whether they are of a join that workers may take on."""
+    if phase:
+        return AT_END
+    return FOR_WORKERS if is_for_workers else OTHERS
 
 
 def is_provisional(batch: TupleBatch) -> bool:

@@ -52,6 +52,7 @@ from eddyline.kernels import compile_if_cold, warm_up
 from eddyline.model import (
     DEFAULT_CHOICES,
     FIRST_BODY,
+    FIRST_BRANCH,
     FIRST_DERIVED,
     Message,
     Round,
@@ -363,7 +364,7 @@ class EngineState:
         with self.round_lock, self.lock:
             self.check_open()
             whys = {self.catalog.views.query_of(i): why for i, why in error.whys.items()}
-            views = [self.catalog.views.query_of(i) for i in error.whys if i >= FIRST_BODY]
+            views = [self.catalog.views.query_of(i) for i in error.whys if FIRST_BODY <= i < FIRST_BRANCH]
             ids = suspend_queries(self.catalog, whys, self.now_us(), views=views)
             if not ids:  # they were dropped, paused or suspended since the round was planned
                 return

@@ -187,16 +187,16 @@ class DerivedPlans:
 
     def _plan(self, plan: StreamPlan, variant: str) -> StreamPlan:
         changes = _DerivedChanges(plan.changes, variant, self)
-        segments, bodies = (
+        segments, bodies, branches = (
             tuple(self._segment(segment, variant) for segment in each)
-            for each in (plan.segments, plan.bodies)
+            for each in (plan.segments, plan.bodies, plan.branches)
         )
-        return StreamPlan(f"{plan.stream}/{variant}", plan.version, segments, changes, bodies)
+        return StreamPlan(f"{plan.stream}/{variant}", plan.version, segments, changes, bodies, branches)
 
     def _segment(self, segment: Segment, variant: str) -> Segment:
         cache: dict[str, Any] = segment.cache.setdefault(variant, {})
         shape = self.shape(segment.shape, variant)
-        return Segment(shape, segment.ids, segment.slots, segment.is_live, cache)
+        return Segment(shape, segment.ids, segment.slots, segment.is_live, cache, segment.queries)
 
     def shape(self, shape: Shape, variant: str) -> Shape:
         """The same object for the same shape."""

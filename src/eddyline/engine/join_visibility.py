@@ -17,7 +17,7 @@ from eddyline.batch import ListHits, PartMatches, QueryIds
 from eddyline.catalog import Catalog
 from eddyline.expressions import Failure
 from eddyline.filters import DeadPairs, FilterOutput, merged_hits
-from eddyline.model import FIRST_BODY, StreamPlan
+from eddyline.model import FIRST_BODY, FIRST_BRANCH, StreamPlan
 from eddyline.operators import Repeated
 
 Mask = npt.NDArray[np.bool_]
@@ -106,17 +106,23 @@ def once(output: FilterOutput, repeated: Repeated) -> FilterOutput:
     return narrowed(output, lambda rows, ids: np.isin(pair_numbers(rows, ids), kept))
 
 
+def is_body(ids: QueryIds) -> Mask:
+    """Which ids are those of bodies of views."""
+    found: Mask = (ids >= FIRST_BODY) & (ids < FIRST_BRANCH)
+    return found
+
+
 def queries_of(ids: QueryIds) -> QueryIds:
     """Those of these ids that are no bodies of views."""
-    return ids[ids < FIRST_BODY]
+    return ids[~is_body(ids)]
 
 
 def queries_and_bodies(output: FilterOutput, plan: StreamPlan) -> tuple[FilterOutput, FilterOutput | None]:
-    """What queries match, and what bodies of views do; None if there are no such bodies."""
+    """What queries match, in all their branches, and what bodies of views do; None if there are no such bodies."""
     if not plan.bodies:
-        return output, None
-    queries = narrowed(output, lambda _, ids: ids < FIRST_BODY)
-    return replace(queries, plan=plan), narrowed(output, lambda _, ids: ids >= FIRST_BODY)
+        return (replace(output, plan=plan.with_branches) if plan.branches else output), None
+    queries = narrowed(output, lambda _, ids: ~is_body(ids))
+    return replace(queries, plan=plan.with_branches), narrowed(output, lambda _, ids: is_body(ids))
 
 
 def without(output: FilterOutput, ids: QueryIds) -> FilterOutput:

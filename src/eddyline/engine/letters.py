@@ -43,7 +43,7 @@ def pair_letter(output: FilterOutput, at: int, round_number: int) -> DeadLetter:
         values,
         failure.error,
         failure.message,
-        query_id,
+        int(output.plan.queries_of(dead.query_ids[at : at + 1])[0]),
         arrival=int(batch.arrival[row]),
     )
 

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from eddyline.catalog import codec
 from eddyline.expressions import Context
@@ -151,18 +152,33 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Segment):
-            return Segment, (obj.shape, obj.ids, obj.slots, obj.is_live)
+            return _segment, (obj.shape, obj.ids, obj.slots, obj.is_live, obj.queries)
         if isinstance(obj, StreamPlan):
-            return _plan, (obj.stream, obj.version, obj.segments, obj.bodies)
+            return _plan, (obj.stream, obj.version, obj.segments, obj.bodies, obj.branches)
         assert not isinstance(obj, PlanChanges), "a plan is written without its history"
         return NotImplemented
 
 
+def _segment(
+    shape: Shape,
+    ids: npt.NDArray[np.int32],
+    slots: tuple[pa.Array, ...],
+    is_live: npt.NDArray[np.bool_],
+    queries: npt.NDArray[np.int32] | None,
+) -> Segment:
+    """A segment of which nothing is derived yet."""
+    return Segment(shape, ids, slots, is_live, queries=queries)
+
+
 def _plan(
-    stream: str, version: int, segments: tuple[Segment, ...], bodies: tuple[Segment, ...]
+    stream: str,
+    version: int,
+    segments: tuple[Segment, ...],
+    bodies: tuple[Segment, ...],
+    branches: tuple[Segment, ...],
 ) -> StreamPlan:
     """A plan without its history."""
-    return StreamPlan(stream, version, segments, bodies=bodies)
+    return StreamPlan(stream, version, segments, bodies=bodies, branches=branches)
 
 
 def _shared_objects(plan: StreamPlan) -> list[Any]:

@@ -57,6 +57,7 @@ class PlannedFlow:
         return TaskViews(
             {feed.body_id: view.stream.name for view, feed in feeds},
             {feed.body_id: feed.query_id for _, feed in feeds if feed.query_id in self.silent_views},
+            {feed.body_id: feed.shape.branch for view, feed in feeds if view.is_union},
         )
 
     def with_partners(self, names: list[str]) -> list[str]:

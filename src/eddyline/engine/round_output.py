@@ -46,7 +46,8 @@ class RoundOutput:
         n_dead = len(dead.rows)
         n_older = max(0, n_dead - self.most_letters)
         self.n_dead += n_older
-        for failure, query_id in zip(dead.failures[:n_older], dead.query_ids[:n_older].tolist(), strict=True):
+        older = output.plan.queries_of(dead.query_ids[:n_older]).tolist()
+        for failure, query_id in zip(dead.failures[:n_older], older, strict=True):
             self.more_dead[failure.error, query_id] += 1
         self.add_letters([pair_letter(output, at, round_number) for at in range(n_older, n_dead)])
 

@@ -190,7 +190,8 @@ def _forms(plan: SignaturePlan, queries: StreamPlan) -> list[tuple[int, int, Rul
     streams = [at for at, entry in enumerate(signature.inputs) if not entry.role.is_table]
     if len(streams) != 1:
         return []
-    shapes = [shape for shape, segments in queries.by_shape.items() if any(s.n_live for s in segments)]
+    by_shape = queries.with_bodies.by_shape
+    shapes = [shape for shape, segments in by_shape.items() if any(s.n_live for s in segments)]
     common = _common([shape.condition.clauses for shape in shapes])
     found = []
     for place, entry in enumerate(signature.inputs):

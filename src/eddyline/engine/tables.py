@@ -25,11 +25,10 @@ import pyarrow as pa
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import Catalog, ListedFile, in_order
 from eddyline.engine.durable import Durable
-from eddyline.engine.join_visibility import FirstVersions, first_versions, queries_of
+from eddyline.engine.join_visibility import FirstVersions, first_versions, is_body, queries_of
 from eddyline.engine.letters import null_key_letters
 from eddyline.joins import Deltas, Evaluate, KeyedTable, TableChanges, net_changes
 from eddyline.model import (
-    FIRST_BODY,
     NO_TIME,
     DeadLetter,
     Role,
@@ -141,7 +140,7 @@ class Tables(StatelessOperator):
         if name not in planned.newcomers:
             return np.empty(0, np.int32)
         _, first = planned.newcomers[name]
-        ids = first.ids[(first.versions > self._answered) & (first.ids < FIRST_BODY)]
+        ids = first.ids[(first.versions > self._answered) & ~is_body(first.ids)]
         bodies = [
             feed.body_id
             for view in planned.views.get(name, ())

@@ -23,7 +23,6 @@ from eddyline.engine.letters import misfit_letters
 from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.round_work import Planned, Work
 from eddyline.engine.tasks import Task, TaskResult
-from eddyline.engine.view_rows import arrived_view_rows
 from eddyline.engine.view_tasks import shared_view_rows
 from eddyline.events import RoundMeasured
 from eddyline.model import Round, Stream
@@ -166,11 +165,15 @@ class TaskOutcomes:
         found = shared_rows(
             self._durable.store, wanted.tasks, wanted.ends, wanted.inputs, planned.flow.joins.schemas
         )
-        found.batches = shared_view_rows(self._durable.store, self._view_files(round_))
-        for name, batch in found.batches.items():
-            if name in planned.flow.joins.inputs:
-                view = planned.flow.views.by_name[name]
-                found.rows[name] = arrived_view_rows(view, batch, self._durable.time_zone)
+        found.views = list(
+            shared_view_rows(
+                self._durable.store,
+                self._view_files(round_),
+                planned.flow.views.by_name,
+                planned.flow.joins.inputs.__contains__,
+                self._durable.time_zone,
+            )
+        )
         return found
 
     def _view_files(self, round_: Round) -> Iterator[tuple[StoredFile, int]]:
@@ -245,6 +248,13 @@ class TaskOutcomes:
             work.files.append(listed)
             if kind == OUTBOX:
                 matches += self._durable.new_parts(listed)
+        if result.derived is not None:
+            file, first_derived = result.derived, round_.first_derived + work.output.n_derived
+            listed = ListedFile(
+                file.name, OUTBOX, round_.number, file.nbytes, file.checksum, first_derived, first
+            )
+            work.files.append(listed)
+            matches += self._durable.new_parts(listed)
         work.matches = matches
         work.n_late += result.n_late
         work.output.merge(result.output, round_, first)
@@ -270,7 +280,9 @@ class TaskOutcomes:
 
     def discard(self) -> None:
         """Remove what the tasks wrote, unless it was committed after all."""
-        names = [file.name for result in (*self.results, *self.joined) for _, file in result.files]
+        results = (*self.results, *self.joined)
+        names = [file.name for result in results for _, file in result.files]
+        names += [result.derived.name for result in results if result.derived is not None]
         self._durable.remove_unlisted(names)
         self.forget_wanted()
 

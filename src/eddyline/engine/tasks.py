@@ -29,7 +29,7 @@ from eddyline.engine.view_rows import ViewRows
 from eddyline.engine.view_tasks import HandedOnViews, TaskViews
 from eddyline.errors import IndexBuildError, StoreError
 from eddyline.filters import FilterOutput
-from eddyline.model import Round
+from eddyline.model import FIRST_ORDINAL, Round
 from eddyline.operators import DerivedNumbers, Mask, Operator, OperatorInput, RoundProgress, arrived_rows
 from eddyline.routing import Routing, RoutingOptions, WalkRecord, combined_record
 from eddyline.sources import (
@@ -105,6 +105,9 @@ class TaskResult:
     wanted: StoredFile | None = None  # rows for joins
     n_wanted: int = 0  # how many of them
     view_rows: StoredFile | None = None  # rows of views over the stream
+    derived: StoredFile | None = (
+        None  # results numbered like derived rows: those of further branches of unions
+    )
     n_counted: int = 0  # rows that are not late
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -163,7 +166,7 @@ def _run_filters(task: Task) -> TaskResult:
 def _run_probe(task: ProbeTask) -> TaskResult:
     """Join a share of the rows of a round."""
     began, cpu = time.perf_counter(), time.process_time()
-    written = _WrittenOutput(Store(Path(task.store), task.epoch))
+    written = _WrittenOutput(Store(Path(task.store), task.epoch), is_of_arrivals=False)
     try:
         result = TaskResult(walk_share(task, written.keep))
         result.files = written.finish(result.output)
@@ -176,19 +179,33 @@ def _run_probe(task: ProbeTask) -> TaskResult:
 
 
 class _WrittenOutput:
-    """What a task made, on its way to the store."""
+    """What a task made, on its way to the store.
 
-    def __init__(self, store: Store) -> None:
+    Of rows that arrived (`is_of_arrivals`), results of further branches of unions are in a file of their own: they are numbered
+    like derived rows, and their components count from FIRST_ORDINAL on.
+    """
+
+    def __init__(self, store: Store, *, is_of_arrivals: bool) -> None:
         self._store = store
+        self._is_of_arrivals = is_of_arrivals
         self._outbox: NewFile | None = None
+        self._derived: NewFile | None = None
 
     def keep(self, name: str, relation: Relation, output: FilterOutput) -> None:
         """Write what queries match."""
-        if output.n_matches:
-            assert relation.generations_of is not None, name
-            self._outbox = self._outbox or self._store.create(OUTBOX)
-            parts = [stored_part(part, relation.generations_of) for part in output.all_parts()]
-            write_parts(self._outbox, parts)  # type: ignore[arg-type]
+        generations_of = relation.generations_of
+        if not output.n_matches:
+            return
+        assert generations_of is not None, name
+        for part in output.all_parts():
+            stored = stored_part(part, generations_of)
+            if not self._is_of_arrivals or stored.components is None:
+                self._outbox = self._outbox or self._store.create(OUTBOX)
+                write_parts(self._outbox, [stored])  # type: ignore[arg-type]
+            else:
+                stored = replace(stored, components=stored.components + FIRST_ORDINAL)
+                self._derived = self._derived or self._store.create(OUTBOX)
+                write_parts(self._derived, [stored])  # type: ignore[arg-type]
 
     def finish(self, output: RoundOutput) -> list[tuple[str, StoredFile]]:
         """The files of it, by kind."""
@@ -204,9 +221,15 @@ class _WrittenOutput:
             files.append((DEAD_LETTERS, file))
         return files
 
+    def finish_derived(self) -> StoredFile | None:
+        """The file of results that are numbered like derived rows, if there are any."""
+        derived, self._derived = self._derived, None
+        return None if derived is None else derived.finish()
+
     def discard(self) -> None:
-        if self._outbox is not None:
-            self._outbox.discard()
+        for file in (self._outbox, self._derived):
+            if file is not None:
+                file.discard()
 
 
 def _first_recent(task: Task) -> int:
@@ -296,7 +319,7 @@ class _Work:
         self._task = task
         self._ready = ready
         self._store = Store(Path(task.store), task.epoch)
-        self._written = _WrittenOutput(self._store)
+        self._written = _WrittenOutput(self._store, is_of_arrivals=True)
         self._flow = _TaskFlow(task, ready)
         self._result = TaskResult()
         self._parts: list[_Part] = []
@@ -369,7 +392,7 @@ class _Work:
         if task.joins is not None:
             arrivals.rows[stream.name.lower()] = arrived_rows(batch, times, result.n_counted)
         walk = Walk(self._flow, self._round, result.output, self._written.keep)
-        walk.run(arrivals, DerivedNumbers(0), RoundProgress({}, {}), None)
+        walk.run(arrivals, DerivedNumbers(result.output.n_derived), RoundProgress({}, {}), None)
         self._flow.calls.forget({})
         result.n_counted += n - int(np.count_nonzero(is_late))
         result.times.add(times, lanes)
@@ -412,6 +435,7 @@ class _Work:
         """Flush what was written."""
         result, flow = self._result, self._flow
         result.files = self._written.finish(result.output)
+        result.derived = self._written.finish_derived()
         if flow.handed_on is not None:
             result.wanted, result.n_wanted = flow.handed_on.finish(self._store), flow.handed_on.n_rows
         if flow.views is not None:
@@ -431,7 +455,8 @@ class _Work:
             StoreError
         ):  # an opening clears what is left; what went wrong is the error to report
             files = [file for _, file in self._result.files]
-            files += [file for file in (self._result.wanted, self._result.view_rows) if file is not None]
+            others = (self._result.wanted, self._result.view_rows, self._result.derived)
+            files += [file for file in others if file is not None]
             self._store.remove(file.name for file in files)
 
 

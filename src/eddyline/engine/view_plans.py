@@ -41,7 +41,8 @@ class PlannedViews:
         """Views of which several rows may have the arrival number of one row."""
         found: set[str] = set()
         for view in self.ordered:
-            if any(feed.shape.join is not None or feed.source in found for feed in view.feeds):
+            of_several = (feed.shape.join is not None or feed.source in found for feed in view.feeds)
+            if view.is_union or any(of_several):
                 found.add(view.name)
         return frozenset(found)
 

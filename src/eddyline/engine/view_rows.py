@@ -3,12 +3,15 @@
 A row of a view has the number of the row it was made of: an arrival number, or, of joins and tables, one of its own. Operators
 above the view get it at the arrival number of its latest component; a row that only the end of the round decides, such as one
 without a partner, after all rows of the round.
+
+A row of a union has the branch it comes from as its last component. Rows of all branches but the first get numbers of their own
+from the walk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,19 +19,24 @@ import pyarrow as pa
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.engine.event_time import event_times
 from eddyline.filters import FilterOutput
-from eddyline.model import END_OF_ARRIVALS, ROW, ViewRelation
+from eddyline.model import END_OF_ARRIVALS, ROW, ViewFeed, ViewRelation, branch_mark
 from eddyline.operators import ArrivedRows, Mask, Numbers, times_of
 
 
 @dataclass(frozen=True, slots=True)
 class ViewRows:
-    """Rows of a view, for the filters of its readers and, if operators read it, for them."""
+    """Rows of one branch of a view, for the filters of its readers and, if operators read it, for them."""
 
     view: ViewRelation
+    feed: ViewFeed
     batch: TupleBatch
     arrived: ArrivedRows | None
     at_end: Mask | None  # of `batch`: which rows the end of the round decided; None: none
-    is_distinct: bool = False  # a row is nothing but its values: another one does not take its place
+
+    @property
+    def has_own_numbers(self) -> bool:
+        """Whether the rows get numbers of their own, since another branch has those of the rows below."""
+        return self.feed.shape.branch > 0
 
 
 def view_rows(
@@ -43,10 +51,11 @@ def view_rows(
         bodies, {body_id: view.stream.name for body_id, view in views.items()}
     ):
         view = views[body_id]
+        feed = next(each for each in view.feeds if each.body_id == body_id)
         mine = None if at_end is None else at_end[np.searchsorted(bodies.batch.arrival, batch.arrival)]
+        batch = with_branch(batch, view, feed.shape.branch)
         arrived = arrived_view_rows(view, batch, time_zone, mine) if is_operator_input(view.name) else None
-        is_distinct = any(feed.shape.is_distinct for feed in view.feeds if feed.body_id == body_id)
-        yield ViewRows(view, batch, arrived, mine, is_distinct)
+        yield ViewRows(view, feed, batch, arrived, mine)
 
 
 def body_batches(bodies: FilterOutput, names: Mapping[int, str]) -> Iterator[tuple[int, TupleBatch]]:
@@ -71,6 +80,17 @@ def _batch(name: str, part: PartMatches, pairs: Numbers) -> TupleBatch:
         source.is_late[rows],
         None if components is None else components[pairs],
     )
+
+
+def with_branch(batch: TupleBatch, view: ViewRelation, branch: int) -> TupleBatch:
+    """Rows of a branch; of a union with all its components: those of branches that have fewer than others are no row."""
+    if not view.is_union:
+        return batch
+    own = batch.arrival[:, None] if batch.components is None else batch.components
+    components = np.zeros((len(batch), view.stream.n_components), np.int64)
+    components[:, : own.shape[1]] = own
+    components[:, -1] = branch_mark(branch)
+    return replace(batch, components=components)
 
 
 def arrived_view_rows(

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from eddyline.batch import TupleBatch
+from eddyline.batch import TupleBatch, concatenated
 from eddyline.engine.join_tasks import WANTED
-from eddyline.engine.view_rows import body_batches
+from eddyline.engine.view_rows import ViewRows, arrived_view_rows, body_batches, with_branch
 from eddyline.filters import FilterOutput
+from eddyline.model import ViewRelation
 from eddyline.storage import Store, StoredFile, WindowBlock, read_windows, write_windows
 
 
 @dataclass(frozen=True, slots=True)
 class TaskViews:
-    """The views over a stream, by the ids of their bodies; of those that are paused also the query."""
+    """The views over a stream, by the ids of their bodies; of those that are paused also the query, of unions the branch."""
 
     names: Mapping[int, str]
     silent: Mapping[int, int]
+    branches: Mapping[int, int]
 
 
 class HandedOnViews:
@@ -31,12 +32,13 @@ class HandedOnViews:
         self._blocks: list[WindowBlock] = []
 
     def take(self, bodies: FilterOutput) -> None:
-        for _, batch in body_batches(bodies, self.views.names):
+        for body_id, batch in body_batches(bodies, self.views.names):
             nothing = np.zeros(len(batch), np.int64)
+            branch = nothing + self.views.branches.get(body_id, 0)
             is_late = batch.is_late.astype(np.uint64)[:, None]
             self._blocks.append(
                 WindowBlock(
-                    batch.stream, batch.rows, batch.arrival, nothing, nothing, nothing, nothing, is_late, ()
+                    batch.stream, batch.rows, batch.arrival, branch, nothing, nothing, nothing, is_late, ()
                 )
             )
 
@@ -45,9 +47,18 @@ class HandedOnViews:
         return store.put(WANTED, lambda file: write_windows(file, self._blocks)) if self._blocks else None
 
 
-def shared_view_rows(store: Store, files: Iterable[tuple[StoredFile, int]]) -> dict[str, TupleBatch]:
-    """Rows of views, by name in lower case, that tasks found; with each file the arrival number of the task's first row."""
-    found: dict[str, list[TupleBatch]] = {}
+def shared_view_rows(
+    store: Store,
+    files: Iterable[tuple[StoredFile, int]],
+    views: Mapping[str, ViewRelation],
+    is_operator_input: Callable[[str], bool],
+    time_zone: str,
+) -> Iterator[ViewRows]:
+    """Rows of views, given by name in lower case, that tasks found; with each file the arrival number of the task's first row.
+
+    Those of each branch of a union are apart, and ascend.
+    """
+    found: dict[tuple[str, int], list[TupleBatch]] = {}
     for file, first in files:
         for block in read_windows(store.read(file, is_new=True)):
             batch = TupleBatch(
@@ -57,15 +68,10 @@ def shared_view_rows(store: Store, files: Iterable[tuple[StoredFile, int]]) -> d
                 np.ones(len(block.arrival), np.int8),
                 block.wants[:, 0] != 0,
             )
-            found.setdefault(block.stream.lower(), []).append(batch)
-    return {name: _concatenated(batches) for name, batches in found.items()}
-
-
-def _concatenated(batches: list[TupleBatch]) -> TupleBatch:
-    return TupleBatch(
-        batches[0].stream,
-        pa.concat_batches([each.rows for each in batches]),
-        np.concatenate([each.arrival for each in batches]),
-        np.concatenate([each.sign for each in batches]),
-        np.concatenate([each.is_late for each in batches]),
-    )
+            found.setdefault((block.stream.lower(), int(block.position[0])), []).append(batch)
+    for (name, branch), batches in sorted(found.items(), key=lambda item: item[0]):
+        view = views[name]
+        feed = next(each for each in view.feeds if each.shape.branch == branch)
+        batch = with_branch(concatenated(batches), view, branch)
+        arrived = arrived_view_rows(view, batch, time_zone) if is_operator_input(name) else None
+        yield ViewRows(view, feed, batch, arrived, None)

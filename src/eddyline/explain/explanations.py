@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -47,8 +48,57 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
     shape = record.shape
     segments = _segments(rounds, shape)
     n_sharing = sum(segment.n_live for segment in segments if segment.shape is shape)
+    results = rounds.results
+    facts = {
+        "id": record.id,
+        "state": record.state.value,
+        "suspended": suspended(record),
+        "version": record.version_from,
+        "generation": record.generation,
+        "stream": stream_words(shape),
+        "streams": list(streams_of(shape)),
+        "lineage": lineage(rounds, record),
+        "n_sharing": n_sharing,
+        **_decided(rounds, record, record.id),
+        "branches": [_branch(rounds, record, each) for each in shape.all_branches] if shape.branches else [],
+        "columns": [{"name": f.name, "type": type_name(f.type)} for f in record.shape.output],
+        "functions": [
+            _function_facts(rounds, record.id, name, version) for name, version in record.shape.functions
+        ],
+        "n_counted": _n_counted(rounds, record),
+        "n_results": results.n_produced_by(record.id),
+        "n_kept": results.n_retained_of(record.id),
+        "n_dropped": 0 if rounds.durable is not None else results.n_dropped_of(record.id),
+        "n_dead": rounds.dead_letters.by_query[record.id],
+        "warnings": warnings,
+    }
+    return Explanation(record.name, record.text, facts)
+
+
+def _n_counted(rounds: RoundEngine, record: QueryRecord) -> int | None:
+    """How many results a query has now whose occurrences are counted, in all its parts; None if none are."""
+    counted = [each for each in record.shape.all_branches if each.is_counted]
+    ids = [_own_id(rounds, record, branch) for branch in counted]
+    return sum(map(rounds.flow.counts.n_results, ids)) if ids else None
+
+
+def _own_id(rounds: RoundEngine, record: QueryRecord, branch: Shape) -> int:
+    """The id that a query has in one of its branches."""
+    return rounds.catalog.plans.branch_id(branch, record.id) if branch.branch else record.id
+
+
+def _branch(rounds: RoundEngine, record: QueryRecord, branch: Shape) -> dict[str, Any]:
+    """One of the branches of a union."""
+    read = replace(branch, branches=())
+    decided = _decided(rounds, replace(record, shape=branch), _own_id(rounds, record, branch))
+    return {"stream": stream_words(read), "streams": list(streams_of(read)), **decided}
+
+
+def _decided(rounds: RoundEngine, record: QueryRecord, own_id: int) -> dict[str, Any]:
+    """How rows are joined and decided for a query, or for one branch of it, which has this id."""
+    shape = record.shape
     texts = condition_texts(record)
-    placed = _rendered(rounds.placed(shape.stream, record.id), shape)
+    placed = _rendered(rounds.placed(shape.stream, own_id), shape)
     filters = clause_filters(rounds, record)
     conditions: list[dict[str, Any]] = []
     for clause, text, filter_ in zip(record.shape.condition.clauses, texts, filters, strict=True):
@@ -65,32 +115,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
                 "filter": filter_,
             }
         )
-    results = rounds.results
-    facts = {
-        "id": record.id,
-        "state": record.state.value,
-        "suspended": suspended(record),
-        "version": record.version_from,
-        "generation": record.generation,
-        "stream": stream_words(shape),
-        "streams": list(streams_of(shape)),
-        "join": _join(rounds, record),
-        "lineage": lineage(rounds, record),
-        "n_sharing": n_sharing,
-        "index": placed,
-        "conditions": conditions,
-        "columns": [{"name": f.name, "type": type_name(f.type)} for f in record.shape.output],
-        "functions": [
-            _function_facts(rounds, record.id, name, version) for name, version in record.shape.functions
-        ],
-        "n_counted": rounds.flow.counts.n_results(record.id) if shape.is_counted else None,
-        "n_results": results.n_produced_by(record.id),
-        "n_kept": results.n_retained_of(record.id),
-        "n_dropped": 0 if rounds.durable is not None else results.n_dropped_of(record.id),
-        "n_dead": rounds.dead_letters.by_query[record.id],
-        "warnings": warnings,
-    }
-    return Explanation(record.name, record.text, facts)
+    return {"join": _join(rounds, record), "index": placed, "conditions": conditions}
 
 
 def _join(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any] | None:

@@ -141,7 +141,7 @@ def filter_facts(
 
 def has_filters(rounds: RoundEngine, signature: Signature) -> bool:
     """Whether a join has expensive conditions."""
-    shapes = rounds.catalog.plan(signature.name).by_shape
+    shapes = rounds.catalog.plan(signature.name).with_branches.by_shape
     return any(is_dear(clause) for shape in shapes for clause in shape.condition.clauses)
 
 
@@ -213,8 +213,8 @@ def _filters_in_use(view: _StageView, needed: _Needed) -> list[int]:
 
 
 def _is_live(plan: StreamPlan, record: QueryRecord) -> bool:
-    places = ((segment, segment.position(record.id)) for segment in plan.by_shape.get(record.shape, ()))
-    return any(at is not None and bool(segment.is_live[at]) for segment, at in places)
+    segments = plan.with_branches.by_shape.get(record.shape, ())
+    return any((segment.query_ids[segment.is_live] == record.id).any() for segment in segments)
 
 
 def _alone_in_a_segment(record: QueryRecord) -> Segment:
@@ -244,13 +244,13 @@ def _counted(pool: FilterPool, plan: StreamPlan, own: Ids | None) -> _Needed:
     n_queries: dict[str, int] = {}
     n_with_filters = 0
     owned: set[str] = set()
-    for segment in plan.segments:
+    for segment in plan.with_branches.segments:
         columns = pool.of(segment).filters if segment.n_live else ()
         if not columns:
             continue
         live = segment.is_live
         n_with_filters += int(np.count_nonzero(live))
-        mine = live if own is None else live & np.isin(segment.ids, own)
+        mine = live if own is None else live & np.isin(segment.query_ids, own)
         stacked = np.sort(np.stack(columns), axis=0)
         is_new = np.ones(stacked.shape, bool)  # one query may have a filter twice
         is_new[1:] = stacked[1:] != stacked[:-1]

@@ -80,7 +80,8 @@ def _found_by(signatures: Iterable[Signature], name: str) -> list[str]:
 
 
 def _is_read_by(plan: StreamPlan, own: Ids) -> bool:
-    return any(np.isin(segment.ids[segment.is_live], own).any() for segment in plan.segments)
+    segments = plan.with_branches.segments
+    return any(np.isin(segment.query_ids[segment.is_live], own).any() for segment in segments)
 
 
 # --------------------------------------------------------------------------------------------- streams
@@ -133,7 +134,7 @@ def _sharing(rounds: RoundEngine, name: str) -> list[Signature]:
 def _signature_facts(rounds: RoundEngine, signature: Signature) -> dict[str, Any]:
     plan = rounds.catalog.plan(signature.name)
     names = input_names(signature)
-    live = [segment for segment in plan.segments if segment.n_live]
+    live = [segment for segment in plan.with_branches.segments if segment.n_live]
     return {
         "name": signature.name,
         "words": signature_words(signature),

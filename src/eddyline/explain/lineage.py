@@ -7,6 +7,7 @@ from typing import Any
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.model import Shape
+from eddyline.sql import streams_of
 
 SHOWN_READERS = 20
 
@@ -27,7 +28,7 @@ def inputs_of(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
     """The relations a query reads, each once, in the order of its text."""
     catalog = rounds.catalog
     found: list[dict[str, Any]] = []
-    for name in dict.fromkeys(shape.inputs[place].stream for place in shape.written_order):
+    for name in streams_of(shape):
         stream = catalog.find_stream(name)
         view = catalog.views.find(name) if stream is None else None
         if stream is not None:

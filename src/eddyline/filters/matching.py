@@ -88,24 +88,26 @@ class FilterOutput:
         yield from parts_by_segment(self.batch, self.plan, merged_hits(len(self.batch), self.hits))
 
     def all_parts(self) -> list[PartMatches]:
-        """All matches by segment, in the order of the plan, ready to be projected."""
+        """All matches by segment, in the order of the plan, ready to be projected; branches of unions come last."""
         places = {id(segment): place for place, segment in enumerate(self.plan.segments)}
-        return sorted([*self.late_parts(), *self.parts], key=lambda part: places[id(part.segment)])
+        parts = [*self.late_parts(), *self.parts]
+        return sorted(parts, key=lambda part: places.get(id(part.segment), len(places)))
 
-    def part_of(self, query_id: int) -> PartMatches | None:
-        """The matches of one query, rows ascending, ready to be projected; None if there are none."""
+    def parts_of(self, query_id: int) -> list[PartMatches]:
+        """The matches of one query, rows ascending, ready to be projected: those of each branch of a union apart."""
         found: list[PartMatches] = []
         for hits in self.hits:
             rows = hits.rows_of(query_id)
             if len(rows):
                 found.append(HitMatches(self.batch, self.plan, hits).part_of(query_id, rows))
         for part in self.parts:
-            position = part.segment.position(query_id)
-            if position is not None:
-                pairs = np.flatnonzero(part.positions == position)
-                if len(pairs):
-                    found.append(part.take(pairs))
-        return _joined_parts(found) if found else None
+            pairs = np.flatnonzero(part.query_ids == query_id)
+            if len(pairs):
+                found.append(part.take(pairs))
+        by_segment: dict[int, list[PartMatches]] = {}
+        for part in found:
+            by_segment.setdefault(id(part.segment), []).append(part)
+        return [_joined_parts(parts) for parts in by_segment.values()]
 
     def only(self, query_ids: Sequence[int]) -> FilterOutput:
         """The matches of these queries alone, as small as they are."""

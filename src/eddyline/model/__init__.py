@@ -44,12 +44,12 @@ from eddyline.model.joins import (
     Signature,
     joined_name,
 )
-from eddyline.model.plans import FIRST_BODY, PlanChanges, Segment, StreamPlan, ascending
+from eddyline.model.plans import FIRST_BODY, FIRST_BRANCH, PlanChanges, Segment, StreamPlan, ascending
 from eddyline.model.queries import Properties, QueryState, is_alert
 from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, FIRST_ORDINAL, NO_TIME, Round
 from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, Window
 from eddyline.model.streams import LaneProgress, Stream, StreamProgress
-from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation, ViewText
+from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation, ViewText, branch_mark
 
 __all__ = [
     "AGE",
@@ -57,6 +57,7 @@ __all__ = [
     "DEFAULT_CHOICES",
     "END_OF_ARRIVALS",
     "FIRST_BODY",
+    "FIRST_BRANCH",
     "FIRST_DERIVED",
     "FIRST_ORDINAL",
     "LAMBDA",
@@ -107,6 +108,7 @@ __all__ = [
     "ViewText",
     "Window",
     "ascending",
+    "branch_mark",
     "is_alert",
     "iso_text",
     "iso_time",

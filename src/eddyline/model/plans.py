@@ -15,6 +15,7 @@ from eddyline.model.expressions import UserCall
 from eddyline.model.shapes import Shape
 
 FIRST_BODY = 1 << 30  # ids of bodies of views begin here, those of queries stay below
+FIRST_BRANCH = FIRST_BODY + (1 << 29)  # and those of the further branches of unions here
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +29,9 @@ class Segment:
     cache: dict[str, Any] = field(
         default_factory=dict
     )  # what stages derive from ids and slots; never from is_live
+    queries: npt.NDArray[np.int32] | None = (
+        None  # of a branch of unions: the query that each of the ids is of
+    )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -42,6 +46,19 @@ class Segment:
         if "columns" not in self.cache:
             self.cache["columns"] = self.shape.columns
         found: frozenset[str] = self.cache["columns"]
+        return found
+
+    @property
+    def query_ids(self) -> npt.NDArray[np.int32]:
+        """The queries: whose ids these are, or whose branches."""
+        return self.ids if self.queries is None else self.queries
+
+    @property
+    def under_queries(self) -> Segment:
+        """Of a branch: the same under the ids of its queries, which need not ascend."""
+        if "under queries" not in self.cache:
+            self.cache["under queries"] = Segment(self.shape, self.query_ids, self.slots, self.is_live)
+        found: Segment = self.cache["under queries"]
         return found
 
     @property
@@ -105,24 +122,58 @@ class PlanChanges:
 
 @dataclass(frozen=True, eq=False)
 class StreamPlan:
-    """The active queries of one stream as of one version, and the bodies of views over it that other queries read."""
+    """The active queries of one stream as of one version, and the bodies of views over it that other queries read.
+
+    A union is a query on the stream of its first branch; its other branches are apart, on theirs.
+    """
 
     stream: str
     version: int
     segments: tuple[Segment, ...]
     changes: PlanChanges = field(default_factory=PlanChanges)
     bodies: tuple[Segment, ...] = ()  # their ids are FIRST_BODY and above
+    branches: tuple[Segment, ...] = ()  # of unions, all but the first of each: from FIRST_BRANCH on
 
     @property
     def n_queries(self) -> int:
-        return sum(segment.n_live for segment in self.segments)
+        """How many queries have it as their stream, or as that of one of their branches."""
+        if not self.branches:
+            return sum(segment.n_live for segment in self.segments)
+        live = [segment.query_ids[segment.is_live] for segment in (*self.segments, *self.branches)]
+        return len(ascending(np.concatenate(live)))
 
     @cached_property
     def with_bodies(self) -> StreamPlan:
-        """Queries and bodies alike: what one predicate index holds."""
-        if not self.bodies:
+        """Queries, branches and bodies alike: what one predicate index holds."""
+        if not self.bodies and not self.branches:
             return self
-        return StreamPlan(self.stream, self.version, (*self.segments, *self.bodies), self.changes)
+        segments = (*self.segments, *self.branches, *self.bodies)
+        return StreamPlan(self.stream, self.version, segments, self.changes)
+
+    @cached_property
+    def with_branches(self) -> StreamPlan:
+        """Queries and branches alike, without bodies."""
+        return StreamPlan(self.stream, self.version, (*self.segments, *self.branches), self.changes)
+
+    @cached_property
+    def _queries_of_branches(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The ids of branches, ascending, and the query of each."""
+        nothing = np.empty(0, np.int32)
+        branches = [each for each in (*self.segments, *self.branches) if each.queries is not None]
+        ids = np.concatenate([nothing, *(segment.ids for segment in branches)])
+        queries = np.concatenate([nothing, *(segment.query_ids for segment in branches)])
+        order = np.argsort(ids, kind="stable")
+        return ids[order], queries[order]
+
+    def queries_of(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """These ids, with those of queries in place of those of their branches."""
+        is_branch = ids >= FIRST_BRANCH
+        if not is_branch.any():
+            return ids
+        known, queries = self._queries_of_branches
+        found = ids.copy()
+        found[is_branch] = queries[np.searchsorted(known, ids[is_branch])]
+        return found
 
     @cached_property
     def by_shape(self) -> dict[Shape, list[Segment]]:
@@ -134,12 +185,12 @@ class StreamPlan:
 
     @cached_property
     def counted_ids(self) -> npt.NDArray[np.int32]:
-        """The queries and bodies whose results are counted, ascending."""
-        counted = (s for s in (*self.segments, *self.bodies) if s.shape.is_counted)
+        """The queries, branches and bodies whose results are counted, ascending."""
+        counted = (s for s in self.with_bodies.segments if s.shape.is_counted)
         return np.sort(np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in counted)]))
 
     @cached_property
     def columns(self) -> frozenset[str]:
         """Columns of the stream that some query or body needs."""
-        segments = (*self.segments, *self.bodies)
+        segments = self.with_bodies.segments
         return frozenset().union(*(segment.columns for segment in segments if segment.n_live))

@@ -76,16 +76,25 @@ class Shape:
     functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
     join: Join | None = None  # several inputs: in the order of its signature
     is_distinct: bool = False  # equal rows are one result
+    # UNION ALL: the shapes of its other parts, over the same slots; everything else here is of the first
+    branches: tuple[Shape, ...] = ()
+    branch: int = 0  # its place among the branches of a union
+
+    @property
+    def all_branches(self) -> tuple[Shape, ...]:
+        """The plain queries that it is the union of; itself alone, if it is one."""
+        return (self, *self.branches)
 
     @property
     def stream(self) -> str:
-        """The stream its queries read; of a join, that of its rows."""
+        """The stream its queries read; of a join, that of its rows; of a union, that of its first branch."""
         return self.inputs[0].stream if self.join is None else self.join.signature.name
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The declared streams it reads, each once."""
-        return tuple(dict.fromkeys(entry.stream for entry in self.inputs))
+        """The relations it reads, in all branches, each once."""
+        inputs = (entry for branch in self.all_branches for entry in branch.inputs)
+        return tuple(dict.fromkeys(entry.stream for entry in inputs))
 
     @property
     def is_counted(self) -> bool:

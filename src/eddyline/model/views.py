@@ -19,9 +19,14 @@ class ViewText:
     end: int
 
 
+def branch_mark(branch: int) -> int:
+    """What tells rows of one branch of a union from those of others; no row has it for a number."""
+    return -1 - branch
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewFeed:
-    """A query whose results are rows of a view: its body."""
+    """A query whose results are rows of a view: its body. A union has one for each of its branches."""
 
     body_id: int
     query_id: int  # whose text it is, and who gets the dead letters of its rows
@@ -42,6 +47,11 @@ class ViewRelation:
     is_table: bool  # its rows come and go; otherwise they only come
     # what its watermark follows: relations in lower case, and by how much its times may lie below theirs
     time_bounds: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_union(self) -> bool:
+        """Whether its rows come from several branches; the last component of each says from which (`branch_mark`)."""
+        return len(self.feeds) > 1
 
     @property
     def query_ids(self) -> tuple[int, ...]:

@@ -323,7 +323,7 @@ class Audit:
                 continue  # one that has come since, say
             try:
                 with self._rounds.lock:
-                    written = written_out(self._rounds, query, committed.round.version)
+                    written = written_out(self._rounds, query, committed.round.version, "an audit")
             except (NotBuiltError, ProofError, ReceiptError) as error:
                 self._skip(error.problem)
                 continue

@@ -71,10 +71,10 @@ class WrittenOut:
 # --------------------------------------------------------------------------------------------- as it was, as it is
 
 
-def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> WrittenOut:
-    """A query of a home with the views it read at a version. The lock is held.
+def written_out(rounds: RoundEngine, query: StoredQuery, version: int, what: str) -> WrittenOut:
+    """A query of a home with the views it read at a version. The lock is held. `what` says what it is needed for.
 
-    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out.
+    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out, and for unions.
     """
     database = home_of(rounds).database
     streams = {stream.name.lower(): stream for stream in database.streams.at(version)}
@@ -100,15 +100,16 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
             )
         return found
 
-    return _Expansion(query, find_stream, find_view).written_out()
+    return _Expansion(query, find_stream, find_view, what).written_out()
 
 
-def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
+def record_written_out(rounds: RoundEngine, record: QueryRecord, what: str) -> QueryRecord:
     """A query, registered or not, as one over declared streams; itself if it reads no view. The lock is held.
 
-    Raises NotBuiltError if what it asks through views is not built as one query.
+    Raises NotBuiltError if what it asks through views is not built as one query, and for unions: `what` is not built of these.
     """
     catalog = rounds.catalog
+    _refuse_union(record, record, what)
     if all(catalog.find_stream(name) is not None for name in record.shape.streams):
         return record
 
@@ -117,7 +118,7 @@ def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
         assert view is not None, f"{record.name} reads {relation}, which is neither a stream nor a view"
         return catalog.record(view.feeds[0].query_id)
 
-    written = _Expansion(record, catalog.find_stream, find_view).written_out()
+    written = _Expansion(record, catalog.find_stream, find_view, what).written_out()
     shape, constants = _bound(rounds, record.name, written.text, written.params)
     return replace(record, text=written.text, shape=shape, constants=constants, view_texts=written.view_texts)
 
@@ -208,8 +209,11 @@ class _Expansion:
         query: AnyQuery,
         find_stream: Callable[[str], Stream | None],
         find_view: Callable[[str], AnyQuery],
+        what: str,
     ) -> None:
+        _refuse_union(query, query, what)
         self._query = query
+        self._what = what
         self._find_stream = find_stream
         self._find_view = find_view
         self._views: dict[str, AnyQuery] = {}
@@ -233,6 +237,7 @@ class _Expansion:
         found = self._views.get(relation)
         if found is None:
             found = self._views[relation] = self._find_view(relation)
+            _refuse_union(self._query, found, self._what)
         return found
 
     def _inputs(
@@ -317,6 +322,21 @@ class _Expansion:
                 new += "_"
             names[name], self._params[new] = new, value
         return names
+
+
+def _refuse_union(query: AnyQuery, read: AnyQuery, what: str) -> None:
+    """Refuse what is only built for queries without UNION ALL; `read` is the query itself, or a view that it reads."""
+    if not read.shape.branches:
+        return
+    if read is query:
+        raise NotBuiltError(
+            f"{what} of a query with UNION ALL is not built in this version",
+            hint="Ask about one part: register it as a query of its own, or try its text.",
+        )
+    raise NotBuiltError(
+        f"{what} of a query that reads a view with UNION ALL ({read.name}) is not built in this version",
+        hint="Ask about a query that reads one part: register the part as a view, or write it in FROM.",
+    )
 
 
 def _edited(text: str, edits: Sequence[tuple[int, int, _Piece]]) -> _Piece:

@@ -107,7 +107,7 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             hint="[engine.retention] sets how long earlier versions are retained (docs/pipeline.md).",
         )
     with rounds.lock:
-        written = written_out(rounds, query, round_.version)
+        written = written_out(rounds, query, round_.version, "a receipt")
     _refuse_rows_that_left(query, part)
     body = {
         "format": JOIN_FORMAT if written.is_composed else FORMAT,

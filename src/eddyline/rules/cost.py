@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +26,16 @@ def cost_class(shape: Shape) -> str:
     function           a function of the user is called, likewise
     matches everything no condition at all: every row is a result
 
-    That rows of streams are joined is no part of it.
+    That rows of streams are joined is no part of it. A union takes what the worst of its parts does.
     """
+    classes = [_cost_class(branch) for branch in shape.all_branches]
+    return max(classes, key=_WORSE.index)
+
+
+_WORSE = ("index", "residual", "function", "matches everything")
+
+
+def _cost_class(shape: Shape) -> str:
     if not shape.condition.clauses:
         return "matches everything" if shape.join is None else "index"
     kinds = {atom.kind for clause in shape.condition.clauses for atom in clause.atoms}
@@ -37,6 +46,13 @@ def cost_class(shape: Shape) -> str:
 
 def rule_warnings(shape: Shape, constants: Sequence[Any] | None, context: Context) -> Iterator[str]:
     """What is probably not meant. Without `constants` only what holds for every query of the shape."""
+    branches = shape.all_branches
+    for number, branch in enumerate(branches, 1):
+        part = "" if len(branches) == 1 else f"part {number} "
+        yield from (f"{part}{warning}" for warning in _branch_warnings(branch, constants, context))
+
+
+def _branch_warnings(shape: Shape, constants: Sequence[Any] | None, context: Context) -> Iterator[str]:
     clauses = shape.condition.clauses
     if not clauses:
         if shape.join is None:
@@ -55,7 +71,8 @@ def rule_warnings(shape: Shape, constants: Sequence[Any] | None, context: Contex
 
 
 def _read(shape: Shape) -> str:
-    return stream_words(shape) if shape.join is None else f"the join of {stream_words(shape)}"
+    words = stream_words(replace(shape, branches=()))
+    return words if shape.join is None else f"the join of {words}"
 
 
 def _can_never_match(shape: Shape, constants: Sequence[Any], context: Context) -> bool:

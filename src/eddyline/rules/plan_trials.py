@@ -32,7 +32,11 @@ def try_plan(
     n_tried = 0
     for at, change in enumerate(plan.queries):
         remaining_s = until - clock()
-        if change.kind == "unchanged" or not {each.lower() for each in change.shape.streams} <= known:
+        if (
+            change.kind == "unchanged"
+            or change.shape.branches
+            or not {each.lower() for each in change.shape.streams} <= known
+        ):
             continue
         if n_tried == PLAN_RULES or remaining_s <= 0:
             return
@@ -41,7 +45,9 @@ def try_plan(
         plan.queries[at] = replace(change, tried=tried)
         n_tried += 1
     for table in plan.tables:
-        if until > clock() and table.rows.shape.join is None and table.rows.shape.stream.lower() in known:
+        shape = table.rows.shape
+        is_plain = shape.join is None and not shape.branches
+        if until > clock() and is_plain and shape.stream.lower() in known:
             table.tried = _try_table(rounds, table, until, clock)
 
 

@@ -31,7 +31,7 @@ from eddyline.errors import (
 )
 from eddyline.expressions import Context, Frame, can_cast, convert, evaluate
 from eddyline.functions import FunctionRegistry
-from eddyline.model import AtomKind, Shape
+from eddyline.model import AtomKind, Condition, Shape
 from eddyline.sql import Shapes, Streams, over_a_limit, parameter_names
 from eddyline.types import BIGINT, DOUBLE, NULL, STRING, canonical, is_floating, is_integer, type_name
 
@@ -158,13 +158,18 @@ def never_matching(rows: Rows, context: Context) -> int:
     if not len(rows):
         return 0
     frame = Frame(len(rows), {}, rows.slots, context)
-    never = np.zeros(len(rows), dtype=bool)
-    for expression in rows.shape.condition.never:
+    conditions = [branch.condition for branch in rows.shape.all_branches]
+    return int(np.logical_and.reduce([_never(frame, each, len(rows)) for each in conditions]).sum())
+
+
+def _never(frame: Frame, condition: Condition, n: int) -> npt.NDArray[np.bool_]:
+    never = np.zeros(n, dtype=bool)
+    for expression in condition.never:
         never |= _truth(frame, expression)
-    for clause in rows.shape.condition.clauses:
+    for clause in condition.clauses:
         if all(atom.kind is AtomKind.CONSTANT for atom in clause.atoms):
             never |= ~np.logical_or.reduce([_truth(frame, atom.condition) for atom in clause.atoms])
-    return int(never.sum())
+    return never
 
 
 def _truth(frame: Frame, expression: Any) -> npt.NDArray[np.bool_]:

@@ -39,7 +39,7 @@ def standing_queries(catalog: Catalog, ids: Iterable[int]) -> Iterator[NamedQuer
 
 
 def _facts(each: NamedQueries) -> Iterator[QueryFacts]:
-    joins = () if each.shape.join is None else each.shape.streams
+    joins = each.shape.streams if each.shape.join is not None or each.shape.branches else ()
     for name in each.names:
         yield QueryFacts(name, stream_words(each.shape), each.properties.deliver, joins=joins)
 

@@ -409,7 +409,7 @@ class KnownQueries:
             if len(self._announced_sinks) < MOST_ANNOUNCED:
                 self._announced_sinks.add((name, sink))
                 self._rounds.announce(SinkUnknown(self._rounds.last_round, name, sink))
-        joins = () if shape.join is None else shape.streams
+        joins = shape.streams if shape.join is not None or shape.branches else ()
         resolves = (
             stated.resolve_us is not None or table_keys(shape, self._rounds.catalog.table_key) is not None
         )

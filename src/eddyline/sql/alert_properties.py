@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eddyline.errors import PropertyError, UnknownNameError, did_you_mean
+from eddyline.errors import NotBuiltError, PropertyError, UnknownNameError, did_you_mean
 from eddyline.model import Column, Properties, Shape, joined_name
 from eddyline.sql.message_templates import message_template
 from eddyline.sql.view_properties import FIELDS
@@ -46,6 +46,16 @@ def check_alert_properties(properties: Properties, shape: Shape | None, table_ke
 
 def table_keys(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...] | None:
     """The keys of the tables that a query is over, one for each of its inputs; None if some of its rows never leave."""
+    found: list[tuple[str, ...]] = []
+    for branch in shape.all_branches:
+        keys = _keys_of_branch(branch, table_key)
+        if keys is None:
+            return None
+        found += keys
+    return tuple(found)
+
+
+def _keys_of_branch(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...] | None:
     if shape.join is not None and not shape.join.signature.is_of_tables:
         return None
     keys = [table_key(entry.stream) for entry in shape.inputs]
@@ -53,11 +63,34 @@ def table_keys(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...]
     return found if found and len(found) == len(keys) else None
 
 
+def refuse_mixed(shape: Shape, table_key: TableKey) -> None:
+    """Refuse a union of tables and of streams: rows of some of its parts leave, those of others never do."""
+    if not shape.branches:
+        return
+    branches = shape.all_branches
+    is_table = [_keys_of_branch(each, table_key) is not None for each in branches]
+    if any(is_table) and not all(is_table):
+        table, stream = (branches[is_table.index(kind)] for kind in (True, False))
+        raise NotBuiltError(
+            "UNION ALL of tables and streams is not built in this version",
+            span=branches[is_table.index(not is_table[0])].inputs[0].span,
+            detail=f"Rows of {_read_by(table)} appear and leave, those of {_read_by(stream)} only appear.",
+            hint="Register one query for each kind.",
+        )
+
+
+def _read_by(branch: Shape) -> str:
+    return ", ".join(dict.fromkeys(entry.stream for entry in branch.inputs))
+
+
 def per_columns(properties: Properties, shape: Shape, table_key: TableKey) -> tuple[str, ...]:
     """The columns of the result that `per` names, whatever its case, as the result spells them.
 
     Without `per`, those of the keys of the tables that the query is over, if the result has all of them; of SELECT DISTINCT all.
+    Parts of a union may have rows of the same key.
     """
+    if not properties.per and shape.branches:
+        return ()
     if not properties.per:
         keys = table_keys(shape, table_key) or ()
         if shape.is_distinct:

@@ -37,7 +37,8 @@ QUERIES_AT_ONCE = 1 << 14
 
 @lru_cache(maxsize=4096)
 def _calls(shape: Shape) -> tuple[Call, ...]:
-    return tuple(dict.fromkeys(part for each in shape.expressions() for part in constant_calls(each)))
+    expressions = (each for branch in shape.all_branches for each in branch.expressions())
+    return tuple(dict.fromkeys(part for each in expressions for part in constant_calls(each)))
 
 
 def slots_of(shape: Shape, values: Sequence[Any]) -> list[pa.Array]:

@@ -41,7 +41,8 @@ _JOINED = re.compile(r"`(\d)\.((?:[^`]|``)+)`")  # a column of a signature's row
 
 def streams_of(shape: Shape) -> tuple[str, ...]:
     """The declared streams a query reads, each once, as they stand in its text."""
-    return tuple(dict.fromkeys(shape.inputs[place].stream for place in shape.written_order))
+    places = ((branch, place) for branch in shape.all_branches for place in branch.written_order)
+    return tuple(dict.fromkeys(branch.inputs[place].stream for branch, place in places))
 
 
 def stream_words(shape: Shape) -> str:

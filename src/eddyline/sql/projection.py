@@ -18,9 +18,13 @@ from eddyline.sql.scope import Scope, ScopeColumn
 
 
 def projected_columns(
-    parsed: ParsedText[syntax.AnyQuery], query: syntax.QueryNode, binder: Binder
+    parsed: ParsedText[syntax.AnyQuery], query: syntax.QueryNode, binder: Binder, part: int | None = None
 ) -> tuple[ProjectedColumn, ...]:
-    """The columns of SELECT; `query` is one of the queries of the text."""
+    """The columns of SELECT; `query` is one of the queries of the text.
+
+    Which `part` of a union it is, if it is one: then another may say what type NULL has, and the first what columns are called.
+    """
+    is_named = part is None or part == 0
     binder.clause, binder.allows_aggregates, binder.allows_windows = "SELECT", True, True
     projected: list[ProjectedColumn] = []
     names: dict[str, str] = {}
@@ -31,17 +35,17 @@ def projected_columns(
             name = (
                 node.alias
                 or _column_name(node.expression)
-                or _text_name(parsed, node.expression.span, binder.constants)
+                or (_text_name(parsed, node.expression.span, binder.constants) if is_named else "")
             )
             new = [ProjectedColumn(name, binder.bind(node.expression))]
         for column in new:
-            if column.name.lower() in names:
+            if column.name.lower() in names and is_named:
                 raise AmbiguousNameError(
                     f"two columns of the result are called {column.name}",
                     span=node.span,
                     hint="Name one of them with AS, or leave it out with * EXCEPT (…).",
                 )
-            if column.expression.type == types.NULL:
+            if column.expression.type == types.NULL and part is None:
                 raise TypeMismatchError(
                     f"column {column.name} has no type",
                     span=node.span,

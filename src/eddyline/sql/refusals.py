@@ -50,7 +50,7 @@ _REFUSED_CLAUSES = {
     "LIMIT": ("LIMIT", _NO_END),
     "FETCH": ("FETCH", _NO_END),
     "OFFSET": ("OFFSET", _NO_END),
-    "UNION": ("UNION", "Register one query for each part."),
+    "UNION": ("UNION", "Write UNION ALL: every row of each part is a result."),
     "INTERSECT": (
         "INTERSECT",
         "Of one stream, join the conditions with AND; of two, write a JOIN (docs/joins.md).",

@@ -6,26 +6,26 @@ query around them, and a name of one of their columns stands for what the column
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import count
 from typing import Protocol
 
 from eddyline.errors import (
     AmbiguousNameError,
-    NotBuiltError,
+    Span,
     TypeMismatchError,
     UnknownNameError,
     UnsupportedError,
     did_you_mean,
 )
-from eddyline.expressions import call
-from eddyline.model import Expression, Input, Stream, Window
+from eddyline.model import Expression, Input, Stream
 from eddyline.sql import syntax
 from eddyline.sql.bind import Binder, KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, with_aliases
 from eddyline.sql.constant_types import Constants
+from eddyline.sql.from_entries import check_aliases, merged_scope, using_condition, written_window
 from eddyline.sql.parse import ParsedText
 from eddyline.sql.projection import (
     check_grouped,
@@ -34,8 +34,8 @@ from eddyline.sql.projection import (
     has_aggregate,
     projected_columns,
 )
-from eddyline.sql.scope import Scope, ScopeColumn, ScopeSource
-from eddyline.sql.sets import distinct_span, refuse_distinct, refuse_nested_distinct
+from eddyline.sql.scope import Scope, ScopeSource
+from eddyline.sql.sets import distinct_span, refuse_distinct, refuse_distinct_union, refuse_nested_distinct
 from eddyline.sql.subqueries import (
     FromEntry,
     all_of,
@@ -48,6 +48,15 @@ from eddyline.sql.subqueries import (
     refuse_unrepeatable_calls,
 )
 from eddyline.sql.unbuilt import refuse_groups
+from eddyline.sql.unions import (
+    Choices,
+    UnionColumn,
+    as_part,
+    refuse_in_where,
+    refuse_undivided,
+    union_columns,
+)
+from eddyline.sql.unions import refuse_too_many as refuse_many_branches
 
 
 class Streams(Protocol):
@@ -75,29 +84,22 @@ def bind_query(
     streams: Streams,
     constants: Constants,
     functions: KnownFunctions | None,
-) -> BoundQuery:
-    """Names and types of a whole text. Raises what the binder raises."""
+) -> tuple[BoundQuery, ...]:
+    """Names and types of a whole text: of each of the queries that it is the union of. Raises what the binder raises."""
     return _TextBinder(parsed, streams, constants, functions).whole()
-
-
-def plain_select(query: syntax.AnyQuery) -> syntax.QueryNode:
-    """The query, if it is one SELECT. Raises NotBuiltError for UNION ALL."""
-    if isinstance(query, syntax.UnionNode):
-        raise NotBuiltError(
-            "UNION ALL is not built in this version",
-            span=query.span,
-            hint="Register one query for each part.",
-        )
-    return query
 
 
 @dataclass(slots=True)
 class _Cte:
-    """A query of WITH, bound once. Each further entry of FROM that reads it has inputs of its own."""
+    """A query of WITH, bound once. Each further entry of FROM that reads it has inputs of its own.
+
+    One with UNION ALL is bound for each entry that reads it, with the queries of WITH that it sees: each reads a part of its own.
+    """
 
     bound: BoundQuery
     labels: Mapping[str, tuple[str, ...]]
     columns: tuple[str, ...]
+    union: tuple[syntax.AnyQuery, Mapping[str, _Cte]] | None = None
     is_read: bool = False
 
 
@@ -132,13 +134,21 @@ class _TextBinder:
         self._functions = functions
         self._numbers = count(1)
         self._labels: dict[str, tuple[str, ...]] = {}
+        self._choices = Choices()
+        self._columns_of: dict[int, tuple[UnionColumn, ...]] = {}  # by id of the node of a union
 
-    def whole(self) -> BoundQuery:
-        query = plain_select(self._parsed.root)
+    def whole(self) -> tuple[BoundQuery, ...]:
         around = Binder(Scope(()), self._constants, self._functions)
-        bound = self._select(query, {}, Scope(()), around)
+        branches = [self._branch(around)]
+        while self._choices.advance():
+            branches.append(self._branch(around))
+            refuse_many_branches(len(branches), self._parsed.root.span)
         functions = tuple(sorted(around.used_functions.items()))
-        bound = replace(bound, functions=functions, distinct=distinct_span(query))
+        return tuple(replace(branch, functions=functions) for branch in branches)
+
+    def _branch(self, around: Binder) -> BoundQuery:
+        """The text with one part of each union."""
+        bound = self._query(self._parsed.root, {}, Scope(()), around)
         refuse_distinct(bound)
         names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
         if len(bound.inputs) > 1:
@@ -147,14 +157,66 @@ class _TextBinder:
         bound = with_aliases(bound, {number: ""})
         return replace(bound, inputs=(replace(bound.inputs[0], alias=names[number]),))
 
+    def _query(
+        self,
+        node: syntax.AnyQuery,
+        ctes: Mapping[str, _Cte],
+        scope: Scope,
+        around: Binder,
+        part: int | None = None,
+    ) -> BoundQuery:
+        """A SELECT, or a part of a union; `part` says which part of another one it is."""
+        if isinstance(node, syntax.QueryNode):
+            n_unions = self._choices.n_met
+            bound = self._select(node, ctes, scope, around, part)
+            if part is not None or self._choices.n_met:
+                refuse_groups(bound)
+            if self._choices.n_met > n_unions:
+                refuse_distinct_union(node)
+            return replace(bound, distinct=distinct_span(node))
+        ctes = self._with_ctes(node, ctes, around)
+        columns = self._union_columns(node, ctes, scope, around, part)
+        at = self._choices.take(len(node.branches))
+        return as_part(self._query(node.branches[at], ctes, scope, around, at), columns)
+
+    def _union_columns(
+        self,
+        node: syntax.UnionNode,
+        ctes: Mapping[str, _Cte],
+        scope: Scope,
+        around: Binder,
+        part: int | None,
+    ) -> tuple[UnionColumn, ...]:
+        """The columns of a union, which are the same whichever part is bound."""
+        found = self._columns_of.get(id(node))
+        if found is None:
+            with self._looking(around):
+                places = enumerate(node.branches)
+                parts = [self._query(each, ctes, scope, around, at) for at, each in places]
+            found = self._columns_of[id(node)] = union_columns(node, parts, is_inner=part is not None)
+        return found
+
+    @contextmanager
+    def _looking(self, around: Binder) -> Iterator[None]:
+        """Binding what will be bound again, to see what it is."""
+        n_predicates = around.n_predicates
+        with self._choices.silent():
+            yield
+        around.n_predicates = n_predicates
+
     def _select(
-        self, query: syntax.QueryNode, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
+        self,
+        query: syntax.QueryNode,
+        ctes: Mapping[str, _Cte],
+        scope: Scope,
+        around: Binder,
+        part: int | None = None,
     ) -> BoundQuery:
         """A SELECT; `scope` says what it sees and does not see of the queries around it."""
         ctes = self._with_ctes(query, ctes, around)
-        _check_aliases(query.inputs)
+        check_aliases(query.inputs)
         beside = scope.beside.union(node.alias.lower() for node in query.inputs)
-        entries = [self._entry(node, ctes, around, beside) for node in query.inputs]
+        entries = self._entries(query.inputs, ctes, around, beside)
         binder = Binder(scope, self._constants, self._functions, around)
         joined = self._joined(query.inputs, entries, binder)
         plain, nested = _split_where(query.where)
@@ -162,7 +224,7 @@ class _TextBinder:
         for node in nested:
             self._add_nested(node, ctes, binder, joined)
         refuse_unrepeatable_calls(entries, len(joined.inputs))
-        projection = projected_columns(self._parsed, query, binder)
+        projection = projected_columns(self._parsed, query, binder, part)
         group_by = grouping(query, binder, projection)
         having, qualify = conditions_on_results(query, binder, projection)
         if group_by or having is not None or any(has_aggregate(p.expression) for p in projection):
@@ -173,7 +235,7 @@ class _TextBinder:
         return BoundQuery(inputs, streams, projection, where, group_by, having, qualify, ())
 
     def _with_ctes(
-        self, query: syntax.QueryNode, known: Mapping[str, _Cte], around: Binder
+        self, query: syntax.AnyQuery, known: Mapping[str, _Cte], around: Binder
     ) -> Mapping[str, _Cte]:
         """The queries that names in FROM may mean: each of WITH sees those before it."""
         found = dict(known)
@@ -187,21 +249,44 @@ class _TextBinder:
                     hint="Give one another name.",
                 )
             own.add(name)
-            bound = self._nested(node.query, found, Scope(()), around)
-            refuse_nested_distinct(plain_select(node.query))
+            n_unions, n_predicates = self._choices.n_met, around.n_predicates
+            with self._choices.silent():
+                bound = self._nested(node.query, found, Scope(()), around)
+            refuse_nested_distinct(node.query)
             labels = {each.alias: self._labels[each.alias] for each in bound.inputs}
             found[name] = _Cte(bound, labels, node.columns)
+            if self._choices.n_met > n_unions:
+                found[name].union = node.query, dict(found)
+                around.n_predicates = n_predicates
             query_entry(node.span, node.name, node.columns, bound)  # its mistakes, also if nothing reads it
         return found
 
     def _nested(
         self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
     ) -> BoundQuery:
-        bound = self._select(plain_select(node), ctes, scope, around)
+        bound = self._query(node, ctes, scope, around)
         refuse_groups(bound)
         return bound
 
     # ---------------------------------------------------------------- FROM
+
+    def _entries(
+        self,
+        nodes: Sequence[syntax.InputNode],
+        ctes: Mapping[str, _Cte],
+        around: Binder,
+        beside: frozenset[str],
+    ) -> list[FromEntry]:
+        """The entries of FROM. A union may stand where the query is the union of what it is over each part."""
+        entries: list[FromEntry] = []
+        unions: dict[int, Span] = {}
+        for place, node in enumerate(nodes):
+            n_unions = self._choices.n_met
+            entries.append(self._entry(node, ctes, around, beside))
+            if self._choices.n_met > n_unions:
+                unions[place] = node.span
+        refuse_undivided(nodes, unions)
+        return entries
 
     def _entry(
         self, node: syntax.InputNode, ctes: Mapping[str, _Cte], around: Binder, beside: frozenset[str]
@@ -215,14 +300,14 @@ class _TextBinder:
             )
         if node.query is not None:
             inner = Scope((), beside=beside)
-            refuse_nested_distinct(plain_select(node.query))
+            refuse_nested_distinct(node.query)
             return self._merged(node, self._nested(node.query, ctes, inner, around), ())
         if cte is not None:
-            return self._merged(node, self._own_copy(cte), cte.columns)
+            return self._merged(node, self._own_copy(cte, around), cte.columns)
         stream = self._stream(node)
         number = str(next(self._numbers))
         self._labels[number] = (node.alias,)
-        window = None if node.recent is None else _window(node.recent, self._constants)
+        window = None if node.recent is None else written_window(node.recent, self._constants)
         entry = Input(number, stream.name, window, span=node.span)
         source = ScopeSource(node.alias, stream.name, stream.schema, number)
         return FromEntry(node.span, (entry,), (stream,), None, source).with_names(node.columns)
@@ -234,8 +319,11 @@ class _TextBinder:
                 self._labels[each.alias] = (node.alias, *(() if is_alone else self._labels[each.alias]))
         return query_entry(node.span, node.alias, columns, bound).with_names(node.columns)
 
-    def _own_copy(self, cte: _Cte) -> BoundQuery:
+    def _own_copy(self, cte: _Cte, around: Binder) -> BoundQuery:
         """The query of WITH for one more entry that reads it."""
+        if cte.union is not None:
+            query, ctes = cte.union
+            return self._nested(query, ctes, Scope(()), around)
         if not cte.is_read:
             cte.is_read = True
             return cte.bound
@@ -267,8 +355,8 @@ class _TextBinder:
             binder.scope = replace(scope, sources=(*scope.sources, source))
             on = None if node.on is None else binder.condition(node.on, "ON")
             if node.using:
-                on, pairs = _using_condition(node, left, Scope((source,)), binder)
-                binder.scope = _merged_scope(binder.scope, pairs)
+                on, pairs = using_condition(node, left, Scope((source,)), binder)
+                binder.scope = merged_scope(binder.scope, pairs)
             first, *others = entry.inputs
             if node.join == "right":  # its other side is what may find no match
                 on = all_of([part for part in (on, *joined.conditions) if part is not None])
@@ -311,7 +399,10 @@ class _TextBinder:
         written = (
             "IN (SELECT …)" if isinstance(test, syntax.InQuery) else "NOT EXISTS" if is_negated else "EXISTS"
         )
+        n_unions = self._choices.n_met
         bound = self._nested(test.query, ctes, Scope((), outer=binder.scope), binder)
+        if self._choices.n_met > n_unions:
+            refuse_in_where(written, test.span)
         entry = query_entry(test.span, "", (), bound)
         refuse_several_inputs(written, entry)
         conditions = [] if entry.where is None else [entry.where]
@@ -350,51 +441,3 @@ def _is_nested(node: syntax.Node) -> bool:
     is_negation = isinstance(node, syntax.Unary) and node.operator == "not"
     tested = node.operand if is_negation and isinstance(node, syntax.Unary) else node
     return isinstance(tested, (syntax.Exists, syntax.InQuery))
-
-
-def _check_aliases(nodes: Sequence[syntax.InputNode]) -> None:
-    aliases: set[str] = set()
-    for node in nodes:
-        if node.alias.lower() in aliases:
-            other = f"{node.stream} AS other" if node.stream else "(SELECT …) AS other"
-            raise AmbiguousNameError(
-                f"two inputs are called {node.alias}",
-                span=node.span,
-                hint=f"Give one another name: {other}.",
-            )
-        if node.alias:
-            aliases.add(node.alias.lower())
-
-
-def _using_condition(
-    node: syntax.InputNode, left: Scope, right: Scope, binder: Binder
-) -> tuple[Expression, list[tuple[ScopeColumn, ScopeColumn]]]:
-    """The condition that USING is; for each of its columns the one that its name stands for, and the one that it hides."""
-    tests, pairs = [], []
-    for name, span in node.using:
-        sides = left.column([name], span), right.column([name], span)
-        tests.append(call("=", sides, span=span))
-        columns = left.find([name], span)[0], right.find([name], span)[0]
-        pairs.append(columns[::-1] if node.join == "right" else columns)  # the other one may be NULL
-    return tests[0] if len(tests) == 1 else call("and", tests, span=node.span), pairs
-
-
-def _merged_scope(scope: Scope, pairs: Sequence[tuple[ScopeColumn, ScopeColumn]]) -> Scope:
-    merged = scope.merged_columns.union(hidden.identity for _, hidden in pairs)
-    leading = [shown for shown, _ in pairs]
-    others = (column for column in scope.leading if column not in leading)
-    return replace(scope, merged_columns=merged, leading=(*leading, *others))
-
-
-def _window(node: syntax.Node, constants: Constants) -> Window:
-    hint = "Write recent(stream, 100) for rows, or recent(stream, INTERVAL 10 MINUTES)."
-    if not isinstance(node, syntax.ConstantNode):
-        raise UnsupportedError("recent takes a constant", span=node.span, hint=hint)
-    amount = constants.literal_value(node.number)
-    if isinstance(amount, timedelta) and amount > timedelta(0):
-        return Window(duration_us=amount // timedelta(microseconds=1))
-    if isinstance(amount, int) and amount > 0:
-        return Window(n_rows=amount)
-    raise TypeMismatchError(
-        "recent takes a positive number of rows or an interval", span=node.span, hint=hint
-    )

@@ -28,13 +28,27 @@ def distinct_span(query: syntax.QueryNode) -> Span | None:
     return Span(query.span.start, query.projection[0].span.end) if query.is_distinct else None
 
 
-def refuse_nested_distinct(query: syntax.QueryNode) -> None:
+def refuse_nested_distinct(query: syntax.AnyQuery) -> None:
     """Refuse DISTINCT in a query of FROM or WITH, which becomes part of the query around it."""
-    if query.is_distinct:
+    if isinstance(query, syntax.UnionNode):
+        for part in query.branches:
+            refuse_nested_distinct(part)
+    elif query.is_distinct:
         raise NotBuiltError(
             "SELECT DISTINCT in a subquery is not built in this version",
             span=distinct_span(query),
             hint="Register it as a view (CREATE VIEW a AS SELECT DISTINCT …), and read the view: FROM a.",
+        )
+
+
+def refuse_distinct_union(query: syntax.QueryNode) -> None:
+    """Refuse SELECT DISTINCT of a query that reads a union: a result may leave one part while it appears in another."""
+    if query.is_distinct:
+        raise NotBuiltError(
+            "SELECT DISTINCT over UNION ALL is not built in this version",
+            span=distinct_span(query),
+            detail="Occurrences are counted in each part by itself.",
+            hint="Write SELECT DISTINCT in each part, or register a query for each.",
         )
 
 
@@ -51,6 +65,14 @@ def refuse_distinct(bound: BoundQuery) -> None:
             detail=f"Rows of {name} never leave, so every value would have to be kept for ever.",
             hint=f"Declare a key for {name}: DISTINCT is then over the latest row of each key. Or use an alert: with per = 'sym' "
             "and cooldown = '1 hour' it is sent once for each sym (docs/alerts.md).",
+        )
+    unions = [each.name for each in bound.streams if each.is_union]
+    if unions:
+        raise NotBuiltError(
+            f"SELECT DISTINCT over {unions[0]}, a view with UNION ALL, is not built in this version",
+            span=bound.distinct,
+            detail="Occurrences are counted in each part by itself.",
+            hint="Register a view for each part, and read these.",
         )
     for column in bound.projection:
         if _has_map(column.expression.type):

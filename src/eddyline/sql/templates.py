@@ -367,10 +367,14 @@ class Shapes:
             try:
                 budget = Budget(CONSTANT_BYTES + WRITTEN_SHARE * len(text))
                 with deep_recursion(), constants_within(budget):
-                    bound = bind_query(parsed, streams, constants, functions)
+                    branches = bind_query(parsed, streams, constants, functions)
                     if not constants.pins:
-                        bound = with_slots(bound, constants.keep(slots_in(bound)))
-                        shape = self._shape(bound, constants, parsed.tokens)
+                        renumbered = constants.keep(set[int]().union(*map(slots_in, branches)))
+                        first, *others = (
+                            self._shape(with_slots(branch, renumbered), constants, parsed.tokens)
+                            for branch in branches
+                        )
+                        shape = replace(first, branches=tuple(others))
                         break
             except NeedsLiteral as needs:
                 constants.pin(needs.slots)
@@ -378,7 +382,8 @@ class Shapes:
                     constants.pin_all()
             pinned |= constants.pins
         self.bound += 1
-        return self._keep(key, parsed, pinned, constants, shape, bound.streams)
+        read = tuple(stream for branch in branches for stream in branch.streams)
+        return self._keep(key, parsed, pinned, constants, shape, read)
 
     def _shape(self, bound: BoundQuery, constants: SlotConstants, tokens: Sequence[Token]) -> Shape:
         if len(bound.inputs) > 1:
@@ -421,7 +426,7 @@ class Shapes:
         )
         parts = tuple(part for part, _, _ in read)
         decided = [str(part) for part in parts if part is not None]
-        entry = _Entry(replace(shape, key="; ".join([str(key), *decided])), streams, slots)
+        entry = _Entry(_with_key(shape, "; ".join([str(key), *decided])), streams, slots)
         family = self._families.setdefault(key, [])
         signature = (frozenset(pinned), tuple(sorted((n, str(t)) for n, t in learned.compared_types.items())))
         rules = next((r for r in family if r.signature == signature), None)
@@ -432,14 +437,19 @@ class Shapes:
         return entry, [(t, value) for _, t, value in read]
 
 
+def _with_key(shape: Shape, key: str) -> Shape:
+    branches = (replace(each, key=f"{key}; branch {k}", branch=k) for k, each in enumerate(shape.branches, 1))
+    return replace(shape, key=key, branches=tuple(branches))
+
+
 def _is_current(entry: _Entry, streams: Streams, functions: KnownFunctions | None) -> bool:
+    is_told_apart = any(branch.join is not None or branch.is_distinct for branch in entry.shape.all_branches)
     for stream in entry.streams:
         now = streams.find_stream(stream.name)
         if now is not stream and (
             now is None or now.name != stream.name or not now.schema.equals(stream.schema)
         ):
             return False
-        is_told_apart = entry.shape.join is not None or entry.shape.is_distinct
         if is_told_apart and now is not stream and not _joins_alike(now, stream):
             return False
     for name, version in entry.shape.functions:

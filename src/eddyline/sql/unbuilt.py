@@ -5,7 +5,7 @@ from __future__ import annotations
 from eddyline.errors import NotBuiltError, Span
 from eddyline.model import Aggregate, Over, Properties, Shape, Stream
 from eddyline.sql.aggregates import WAY_OUT
-from eddyline.sql.alert_properties import TableKey, check_alert_properties
+from eddyline.sql.alert_properties import TableKey, check_alert_properties, refuse_mixed
 from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.view_properties import FIELDS
 from eddyline.stream_properties import checked_join_properties
@@ -43,7 +43,9 @@ def refuse_unbuilt(
         if properties is not None:
             _check_properties(properties)
         if shape is not None:
-            _check_shape(shape)
+            for branch in shape.all_branches:
+                _check_shape(branch)
+            refuse_mixed(shape, table_key)
         if properties is not None:
             check_alert_properties(properties, shape, table_key)
     except NotBuiltError as error:

@@ -393,20 +393,27 @@ function filterWords(filter, stream) {
 }
 
 function costParts(explained, rule) {
-  const { index, conditions = [], functions = [], n_sharing: nSharing } = explained;
+  const { index, functions = [], n_sharing: nSharing } = explained;
   const others = Math.max(0, (nSharing ?? 1) - 1);
   return [
     h("p", null, h("b", null, sentence(rule.cost)), h("span", { class: "soft" }, `: ${COSTS[rule.cost] ?? ""}.`)),
     facts([
       ["share of the work", rule.cost_share === null ? "not measured yet" : percent(rule.cost_share)],
-      ...(explained.join ? joinFacts(explained.join) : []),
+      ...(explained.join && !explained.branches?.length ? joinFacts(explained.join) : []),
       ["same shape", others ? `${plural(others, "other rule")}: parsed, bound and stored once` : "no other rule"],
       index ? ["served by", `${index.kind}${index.attributes.length ? ` on ${index.attributes.join(", ")}` : ""}, ${index.n_queries > 1 ? `with ${plural(index.n_queries - 1, "other rule")}` : "for this rule alone"}`] : null,
       index?.n_rows ? ["that takes", `${took(index.ns_per_row / 1e9)} a row, for all of them`] : null,
       index?.n_rows ? ["matches a row", short(index.hits_per_row)] : null,
       ...functions.map((f) => [`calls ${f.name}`, `${plural(f.n_calls, "call")} on ${plural(f.n_rows, "row")}, ${took(f.seconds)}${f.n_failed ? `, ${whole(f.n_failed)} failed` : ""} · version ${f.version}`]),
     ]),
-    conditions.length ? h("ul", { class: "served", "aria-label": "How each condition is evaluated" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), h("span", null, line(c.text), c.filter ? filterWords(c.filter, explained.join ? null : explained.stream) : null)))) : null,
+    explained.branches?.length
+      ? explained.branches.map((part, k) => [h("h3", null, `Part ${k + 1}: ${part.stream}`), part.join ? facts(joinFacts(part.join)) : null, servedList(part)])
+      : servedList(explained),
   ];
+}
+
+function servedList({ conditions = [], join, stream }) {
+  if (!conditions.length) return null;
+  return h("ul", { class: "served", "aria-label": "How each condition is evaluated" }, conditions.map((c) => h("li", { title: c.structure ?? "" }, h("span", { class: `served-by ${c.served_by}` }, SERVED[c.served_by] ?? c.served_by), h("span", null, line(c.text), c.filter ? filterWords(c.filter, join ? null : stream) : null))));
 }
 
