@@ -189,7 +189,7 @@ class DriverFlow:
         if planned is not None:
             self.calls.shared_numbers = planned.views.shared_numbers
             self._levels = tuple(
-                JoinLevel(self.joins, names, is_first=level == 0)
+                JoinLevel(self.joins, names, planned.views.unfinished(level), is_first=level == 0)
                 for level, names in enumerate(planned.views.join_levels)
             )
             self._build(planned)

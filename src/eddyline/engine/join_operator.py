@@ -296,13 +296,17 @@ class Joins:
 class JoinLevel(StatelessOperator):
     """The joins whose inputs are complete at one level, as an operator of the walk."""
 
-    def __init__(self, joins: Joins, signatures: frozenset[str], *, is_first: bool) -> None:
+    def __init__(
+        self, joins: Joins, signatures: frozenset[str], unfinished: frozenset[str], *, is_first: bool
+    ) -> None:
+        """Rows of views that are `unfinished` are left to a later level: more of them are to come."""
         self._joins = joins
         self._signatures = signatures
+        self._unfinished = unfinished
         self._is_first = is_first
 
     def inputs(self, relation: str) -> list[OperatorInput]:
-        return self._joins.inputs(relation)
+        return [] if relation in self._unfinished else self._joins.inputs(relation)
 
     def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         return self._joins.recounted(progress, round_) if self._is_first else iter(())
@@ -318,7 +322,8 @@ class JoinLevel(StatelessOperator):
         round_: Round,
         share: Share,
     ) -> Iterator[Derived]:
-        return self._joins.push(arrived, wanted, progress, round_, share, self._signatures)
+        finished = {name: rows for name, rows in arrived.items() if name not in self._unfinished}
+        return self._joins.push(finished, wanted, progress, round_, share, self._signatures)
 
     def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         return self._joins.advance(progress, round_, self._signatures)

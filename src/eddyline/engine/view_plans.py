@@ -21,6 +21,8 @@ class PlannedViews:
     )  # by view: the plan of the queries that read it
     # signatures, by how many joins there are below their inputs: each level after the rows of the one before
     join_levels: tuple[frozenset[str], ...] = (frozenset(),)
+    # views, by the level before which all of their rows are there; those of a union may come from several levels
+    view_levels: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def by_name(self) -> Mapping[str, ViewRelation]:
@@ -45,6 +47,10 @@ class PlannedViews:
             if view.is_union or any(of_several):
                 found.add(view.name)
         return frozenset(found)
+
+    def unfinished(self, level: int) -> frozenset[str]:
+        """The views that get more rows from this level of joins, or from a later one."""
+        return frozenset(name for name, at in self.view_levels.items() if at > level)
 
     def leaves_to_workers(self, signature: Signature) -> bool:
         """Whether workers may take on a join: rows of declared streams look for partners in it.
@@ -79,12 +85,13 @@ def planned_views(
 ) -> PlannedViews:
     """The views of a version, and in which order joins come."""
     ordered = tuple(in_order(views))
-    return PlannedViews(ordered, readers, _join_levels(ordered, signatures))
+    return PlannedViews(ordered, readers, *_levels(ordered, signatures))
 
 
-def _join_levels(
+def _levels(
     views: Sequence[ViewRelation], signatures: Sequence[Signature]
-) -> tuple[frozenset[str], ...]:
+) -> tuple[tuple[frozenset[str], ...], dict[str, int]]:
+    """The signatures of each level of joins, and how many levels there are below each view."""
     by_view = {view.name: view for view in views}
     by_signature = {signature.name.lower(): signature for signature in signatures}
     known: dict[str, int] = {}
@@ -101,7 +108,8 @@ def _join_levels(
         return known[relation]
 
     levels = [level(name) - 1 for name in by_signature]
-    return tuple(
+    join_levels = (
         frozenset(each.name for each, at in zip(by_signature.values(), levels, strict=True) if at == number)
         for number in range(max(levels, default=0) + 1)
     )
+    return tuple(join_levels), {name: level(name) for name in by_view}
