@@ -76,7 +76,11 @@ class Matches:
         handle = self._engine.get(query)
         parts = [part for output in self._outputs().values() for part in output.parts_of(handle.id)]
         batches = [part.project(np.arange(len(part))) for part in parts]
-        return pa.Table.from_batches(batches, batches[0].schema if batches else handle.schema)
+        found = pa.Table.from_batches(batches, batches[0].schema if batches else handle.schema)
+        if len(parts) > 1:  # of a union
+            numbers = np.concatenate([part.arrivals for part in parts])
+            found = found.take(pa.array(np.argsort(numbers, kind="stable")))
+        return found
 
     def queries(self) -> list[Query]:
         """The queries that matched something."""

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import CHANGES, PartMatches, Positions, change_names
-from eddyline.delivery import Result, Results
+from eddyline.delivery import Result, Results, newest_pairs
 from eddyline.engine import Durable, RoundEngine
 from eddyline.errors import ClosedError, PropertyError, QueryStateError, ResultsDroppedWarning, SchemaError
 from eddyline.storage import OUTBOX, StoredPart
@@ -185,11 +185,15 @@ class QueryResults:
             pieces = self._stored_pieces(0 if after is None else _place(after)[0])
         place = None if after is None else _place(after)
         tables = []
-        for round_number, version, part, pairs in pieces:
-            if place is not None and round_number == place[0]:
-                pairs = pairs[part.arrivals[pairs] > place[1]]
-            if len(pairs):
-                tables.append(self._table(round_number, version, part, pairs, marks=marks))
+        for round_number, of_round in itertools.groupby(pieces, key=lambda piece: piece[0]):
+            found, numbers = [], [np.empty(0, np.int64)]
+            for _, version, part, pairs in of_round:
+                if place is not None and round_number == place[0]:
+                    pairs = pairs[part.arrivals[pairs] > place[1]]
+                if len(pairs):
+                    found.append(self._table(round_number, version, part, pairs, marks=marks))
+                    numbers.append(part.arrivals[pairs])
+            tables += found if len(found) < 2 else [_in_order_of(np.concatenate(numbers), found)]
         with self._rounds.lock:
             schema = self._rounds.catalog.record(self._id).shape.output
         expected = pa.schema([*(MARKS if marks else ()), *schema])
@@ -223,12 +227,13 @@ class QueryResults:
                 return pieces
             files = durable.rounds.files.all(OUTBOX)
         found: list[Piece] = []
-        for file in reversed(files):
-            for part in reversed(durable.parts(file)):
-                pairs = self._mine(part)[-n:] if n else np.empty(0, np.int64)
-                if len(pairs):
-                    found.append((file.round_number, 0, part, pairs))
-                    n -= len(pairs)
+        for number, of_round in itertools.groupby(reversed(files), key=lambda file: file.round_number):
+            parts = [part for file in of_round for part in durable.parts(file)]
+            pairs = [self._mine(part) for part in parts]
+            kept = newest_pairs([part.arrivals[p] for part, p in zip(parts, pairs, strict=True)], n)
+            newest = zip(parts, pairs, kept, strict=True)
+            found += [(number, 0, part, p[k]) for part, p, k in newest if len(k)]
+            n -= sum(map(len, kept))
             if n <= 0:
                 break
         return found[::-1]
@@ -340,6 +345,11 @@ class QueryResults:
         if isinstance(part, StoredPart):
             return int(part.generations[pairs[0]])
         return self._rounds.catalog.queries.generation_at(self._id, version)
+
+
+def _in_order_of(numbers: Positions, tables: list[pa.Table]) -> pa.Table:
+    """The results of one round by their numbers: parts of a union have tables of their own."""
+    return pa.concat_tables(tables).take(pa.array(np.argsort(numbers, kind="stable")))
 
 
 def _levels_to_caller() -> int:

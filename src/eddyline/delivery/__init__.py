@@ -14,7 +14,7 @@ from eddyline.delivery.alerts import (
     due_us,
     row_changes,
 )
-from eddyline.delivery.result_log import ResultEntry, ResultLog
+from eddyline.delivery.result_log import ResultEntry, ResultLog, newest_pairs
 from eddyline.delivery.silences import silenced_messages, unsent_messages
 from eddyline.delivery.sinks import (
     FILE_FORMATS,
@@ -80,6 +80,7 @@ __all__ = [
     "is_known_private",
     "json_lines",
     "jsonable",
+    "newest_pairs",
     "result_batch",
     "row_changes",
     "silenced_messages",

@@ -11,8 +11,9 @@ newer bitmaps. The results of a query that no newer bitmap has become a list.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, TypeAlias
@@ -81,6 +82,11 @@ class ResultEntry:
             return np.searchsorted(matches.hits.offsets, places, side="right") - 1
         pairs = self._places(query_id)
         return pairs[np.argsort(matches.arrivals[pairs], kind="stable")]
+
+    def arrivals(self, pairs: Positions) -> Positions:
+        """The numbers of results that `pairs_of` gives."""
+        matches = self.matches
+        return (matches.batch.arrival if isinstance(matches, HitMatches) else matches.arrivals)[pairs]
 
     def part(self, query_id: int, pairs: Positions) -> tuple[PartMatches | StoredPart, Positions]:
         """Matches that can be projected, and which of them are these pairs of a query."""
@@ -227,17 +233,20 @@ class ResultLog:
     def read(
         self, query_id: int, *, since: int = 0, newest: int | None = None
     ) -> Iterator[tuple[ResultEntry, PartMatches | StoredPart, Positions]]:
-        """Results of a query from entry `since` on, oldest first, at most the `newest` ones.
+        """Results of a query from entry `since` on, rounds oldest first, at most the `newest` ones.
 
         They come as matches that can be projected, and which of them are meant.
         """
         found: list[tuple[ResultEntry, Positions]] = []
-        for entry, pairs in self._readable(query_id, since):
+        readable = self._readable(query_id, since)
+        for _, of_round in itertools.groupby(readable, key=lambda item: item[0].round_number):
+            pieces = list(of_round)
             if newest is not None:
-                pairs = pairs[max(0, len(pairs) - newest) :]
-                newest -= len(pairs)
-            if len(pairs):
-                found.append((entry, pairs))
+                numbers = [entry.arrivals(pairs) for entry, pairs in pieces]
+                kept = newest_pairs(numbers, newest)
+                pieces = [(entry, pairs[k]) for (entry, pairs), k in zip(pieces, kept, strict=True)]
+                newest -= sum(map(len, kept))
+            found += [(entry, pairs) for entry, pairs in pieces if len(pairs)]
             if newest == 0:
                 break
         for entry, pairs in reversed(found):
@@ -545,3 +554,14 @@ def _plan_bytes(matches: Matches) -> int:
         return 0
     segments = matches.plan.segments if isinstance(matches, HitMatches) else (matches.segment,)
     return sum(segment.nbytes + SEGMENT_BYTES for segment in segments)
+
+
+def newest_pairs(numbers: Sequence[Positions], n: int) -> list[Positions]:
+    """Which of the results of one round are its newest `n`: in each of its pieces, given by the numbers of their results."""
+    total = sum(map(len, numbers))
+    if n >= total:
+        return [np.arange(len(each)) for each in numbers]
+    if n == 0:
+        return [np.empty(0, np.int64) for _ in numbers]
+    oldest = np.partition(np.concatenate(numbers), total - n)[total - n]  # that is still among them
+    return [np.flatnonzero(each >= oldest) for each in numbers]
