@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline
+from eddyline.filters import FilterStage
+from eddyline.model import FIRST_DERIVED
 from tests.on_workers import through_tasks
 
 pytestmark = pytest.mark.thorough
@@ -56,6 +58,32 @@ CROSSED = {
     "bids": "SELECT sym, bid FROM quotes WHERE bid > 2",
     "unmatched": "SELECT t.sym, t.price, n.score FROM trades t LEFT JOIN news n "
     "ON t.sym = n.sym AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES",
+}
+# of these, a row is a result of several parts; parts are over streams, tables, views, and joins, of which workers take on some
+UNIONS = {
+    "of streams": "SELECT sym, price FROM trades WHERE price > 2 UNION ALL SELECT sym, score FROM news "
+    "UNION ALL SELECT sym, -price FROM trades WHERE size < 3 UNION ALL SELECT sym, -score FROM news WHERE score > 1",
+    "from a join": "SELECT t.price AS p, n.score FROM recent(trades, 6) t JOIN recent(news, 6) n ON t.sym = n.sym "
+    "UNION ALL SELECT price, size FROM trades WHERE size > 1 "
+    "UNION ALL SELECT t.price + 100, n.score FROM recent(trades, 6) t JOIN recent(news, 6) n ON t.sym = n.sym WHERE n.score > 2",
+    "in error": "SELECT price AS p FROM trades WHERE 10 / size > 3 UNION ALL SELECT 12 / score FROM news "
+    "UNION ALL SELECT t.price FROM recent(trades, 4) t JOIN recent(news, 5) n ON t.sym = n.sym WHERE 1 / (t.size - n.score) < 1",
+    "united": "SELECT sym, price AS v, ts FROM trades WHERE size > 0 UNION ALL SELECT sym, score, ts FROM news "
+    "UNION ALL SELECT sym, -price, ts FROM trades UNION ALL SELECT t.sym, n.score + 100, t.ts FROM trades t JOIN news n "
+    "ON t.sym = n.sym AND t.size < n.score AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES",
+    "of a union": "SELECT sym, v FROM united WHERE v < 50",
+    "above it": "SELECT sym, v FROM `of a union` WHERE v > -5",
+    "twice of a union": "SELECT v FROM united WHERE v > 0 UNION ALL SELECT v FROM united WHERE v < 5 "
+    "UNION ALL SELECT v FROM `above it` UNION ALL SELECT v FROM `above it`",
+    "joined union": "SELECT u.v, n.score FROM united u JOIN news n "
+    "ON u.sym = n.sym AND u.ts BETWEEN n.ts AND n.ts + INTERVAL 1 MINUTE UNION ALL SELECT v, 0 FROM united",
+    "alone": "SELECT t.sym, n.score FROM trades t LEFT JOIN news n "
+    "ON t.sym = n.sym AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES UNION ALL SELECT sym, size FROM trades "
+    "UNION ALL SELECT t.sym, n.score FROM trades t LEFT JOIN news n "
+    "ON t.sym = n.sym AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES",
+    "of tables": "SELECT sym, bid FROM quotes WHERE bid > 2 UNION ALL SELECT DISTINCT 'x', bid FROM quotes "
+    "UNION ALL SELECT sym, -bid FROM quotes WHERE bid < 8",
+    "of a table union": "SELECT bid FROM `of tables` WHERE bid <> 5 UNION ALL SELECT bid + 1 FROM `of tables`",
 }
 
 
@@ -210,11 +238,13 @@ def test_what_comes_of_a_script_is_the_same_in_every_place(places, place, asked)
 # --------------------------------------------------------------------------------------------- numbers and order
 
 
-def lived_numbers(folder: Path, place: str, *, restarts: bool, **options: Any) -> Any:
-    """The numbers that a life of queries that cross comes to; with a restart in its middle, if so."""
+def lived_numbers(
+    folder: Path, place: str, queries: dict[str, str] = CROSSED, *, restarts: bool, **options: Any
+) -> Any:
+    """The numbers that a life of queries comes to; with a restart in its middle, if so."""
     script = [*with_quotes(rounds())]
     half = len(script) // 2
-    with opened(folder, place, CROSSED, results_per_query=10_000, **options) as engine:
+    with opened(folder, place, queries, results_per_query=10_000, **options) as engine:
         for rows in script[:half]:
             engine.push(rows)
         if not restarts:
@@ -267,11 +297,57 @@ def test_derived_rows_have_the_same_numbers_in_every_place(
     assert dead == expected_dead
 
 
-def test_results_of_a_query_are_read_in_the_order_of_their_numbers(plain_numbers):
-    found, _ = plain_numbers
-    for results_of_query in found.values():
-        places = [(round_number, arrival) for round_number, arrival, *_ in results_of_query]
-        assert places == sorted(places)
+@pytest.fixture(scope="module")
+def plain_union_numbers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain")
+    return lived_numbers(folder, PLACES[0], UNIONS, restarts=False, routing="fixed")
+
+
+@pytest.mark.parametrize(
+    ("place", "seed", "restarts"),
+    [("in process", 1, True), ("in tasks", 2, False), ("workers join", 3, False), ("workers join", 4, True)],
+)
+def test_results_of_unions_have_the_same_numbers_in_every_place(
+    tmp_path, plain_union_numbers, place, seed, restarts
+):
+    found, dead = lived_numbers(tmp_path, place, UNIONS, restarts=restarts, routing="random", seed=seed)
+    expected, expected_dead = plain_union_numbers
+    assert all(len(each) > 20 for each in expected.values()), {
+        name: len(each) for name, each in expected.items()
+    }
+    assert found == expected
+    assert len({arrival >= FIRST_DERIVED for name, arrival, _ in expected_dead if name == "in error"}) == 2
+    assert [each[:2] for each in dead] == [
+        each[:2] for each in expected_dead
+    ]  # a restart writes times as text
+
+
+def test_results_of_unions_have_the_same_numbers_however_tasks_cut_rows(
+    tmp_path, plain_union_numbers, monkeypatch
+):
+    monkeypatch.setattr(FilterStage, "rows_at_once", lambda self: 2)
+    with opened(tmp_path, PLACES[0], UNIONS, results_per_query=10_000) as engine:
+        through_tasks(engine, n_pieces=5, most_tasks=2, join_from_rows=1)  # a task has several references
+        for rows in with_quotes(rounds()):
+            engine.push(rows)
+        assert numbers(engine)[0] == plain_union_numbers[0]
+
+
+def test_results_of_a_query_are_read_in_the_order_of_their_numbers(plain_numbers, plain_union_numbers):
+    for found, _ in (plain_numbers, plain_union_numbers):
+        for results_of_query in found.values():
+            places = [(round_number, arrival) for round_number, arrival, *_ in results_of_query]
+            assert places == sorted(set(places))
+
+
+def test_results_of_further_parts_over_streams_are_numbered_first_by_row_and_part(plain_union_numbers):
+    found, _ = plain_union_numbers
+    parts = ("of streams", "from a join")
+    rows = [(number, *each[:2], name) for name in parts for number, *each in found[name]]
+    for _, of_round in itertools.groupby(sorted(rows), key=lambda row: row[0]):
+        derived = [(arrivals, name) for _, arrival, arrivals, name in of_round if arrival >= FIRST_DERIVED]
+        latest = [(len(arrivals) > 1, max(arrivals)) for arrivals, _ in derived]
+        assert latest == sorted(latest)
 
 
 @pytest.mark.parametrize("names", [("both ways", "with itself", "of three"), ("viewed", "joined view")])
@@ -314,9 +390,13 @@ def cut(rows: list[Any], sizes: tuple[int, ...]) -> Iterator[dict[str, list[dict
         at += size
 
 
-def order_of_results(sizes: tuple[int, ...]) -> dict[str, list[Any]]:
-    queries = {name: text for name, text in CROSSED.items() if "quotes" not in text and name != "unmatched"}
-    queries |= {"met": QUERIES["met"]}
+def order_of_results(
+    sizes: tuple[int, ...], queries: dict[str, str] = CROSSED | {"met": QUERIES["met"]}
+) -> dict[str, list[Any]]:
+    decided_later = ("unmatched", "alone", "of a table union")
+    queries = {
+        name: text for name, text in queries.items() if "quotes" not in text and name not in decided_later
+    }
     with opened(None, PLACES[0], queries, results_per_query=100_000) as engine:
         for rows in cut(one_stream_of_rows(), sizes):
             engine.push(rows)
@@ -332,3 +412,13 @@ def one_by_one():
 def test_results_have_one_order_however_rows_are_cut_into_rounds(one_by_one, sizes):
     assert all(one_by_one.values())
     assert order_of_results(sizes) == one_by_one
+
+
+@pytest.mark.parametrize("sizes", [AT_ONCE, (1, 9, 2, 30)], ids=str)
+def test_unions_have_the_same_results_however_rows_are_cut_into_rounds(sizes):
+    """Within a round, results of the first part come first; so their order is that of the cut."""
+    expected, found = (order_of_results(each, UNIONS) for each in (ONE_BY_ONE, sizes))
+    assert all(len(each) > 20 for each in expected.values())
+    assert {name: sorted(each) for name, each in found.items()} == {
+        name: sorted(each) for name, each in expected.items()
+    }

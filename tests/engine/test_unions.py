@@ -280,6 +280,26 @@ def test_results_of_a_round_are_in_the_order_of_their_numbers(tmp_path):
             assert [each.arrivals for each in found] == [(2,), (1,), (1,), (4,), (3,), (3,)]
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_the_newest_results_are_those_with_the_highest_numbers(tmp_path, place):
+    with opened(tmp_path, place) as engine:
+        query = engine.query(
+            f"SELECT a.x FROM a JOIN b ON a.k = b.k AND {WITHIN} UNION ALL SELECT x FROM a UNION ALL SELECT -y FROM b"
+        )
+        for at in (0, 60):
+            now = START + datetime.timedelta(seconds=at)
+            a = [{"k": 1, "x": x, "ts": now} for x in (3, 4)]
+            engine.push({"a": a, "b": [{"k": 1, "y": 5, "ts": now}]})
+        expected = [3, 4, -5, 3, 4] * 2
+        for n in range(11):
+            assert [each["x"] for each in query.latest(n)] == expected[10 - n :]
+            assert query.to_arrow(newest=n)["x"].to_pylist() == expected[10 - n :]
+        third = query.latest(10)[2]
+        assert query.to_arrow(after=third.cursor)["x"].to_pylist() == expected[3:]
+    with opened(tmp_path, place) as engine:
+        assert [each["x"] for each in engine.queries()[0].latest(4)] == expected[6:]
+
+
 def test_what_a_push_returns_has_every_part_of_a_union():
     engine = streams()
     query = engine.query(BOTH)
@@ -390,6 +410,62 @@ def test_an_alert_over_a_union_of_tables_resolves_when_the_last_part_has_no_row(
     assert list(engine.alerts("q")) == []
 
 
+def test_each_part_that_is_distinct_is_counted_by_itself(tmp_path):
+    text = "SELECT DISTINCT v FROM s UNION ALL SELECT v FROM t UNION ALL SELECT DISTINCT v + 1 FROM t"
+    with tables(home=tmp_path / "home") as engine:
+        query = engine.query(text, name="q")
+        engine.push({"s": [{"k": 1, "v": 5}, {"k": 2, "v": 5}], "t": [{"k": 1, "v": 4}, {"k": 2, "v": 4}]})
+        assert changes(query) == [("insert", 4), ("insert", 4), ("insert", 5), ("insert", 5)]
+        assert query.explain().as_dict()["n_counted"] == 2
+        engine.push({"s": [{"k": 1, "v": 6}], "t": [{"k": 1, "v": 7}]})
+        assert changes(query) == [
+            ("insert", 6),
+            ("insert", 8),
+            ("update_postimage", 7),
+            ("update_preimage", 4),
+        ]
+    with eddyline.open(tmp_path / "home") as engine:  # counts are made anew
+        query = engine.get("q")
+        query.results()
+        engine.push({"s": [{"k": 1, "v": 5}], "t": [{"k": 2, "v": 7}]})
+        assert changes(query) == [
+            ("delete", 5),
+            ("delete", 6),
+            ("update_postimage", 7),
+            ("update_preimage", 4),
+        ]
+
+
+def test_parts_that_are_semi_joins_of_tables_count_their_matches():
+    engine = tables()
+    exists = "EXISTS (SELECT 1 FROM t WHERE t.v = s.v)"
+    query = engine.query(f"SELECT k FROM s WHERE v > 8 UNION ALL SELECT k + 100 FROM s WHERE {exists}")
+    plain = engine.query(f"SELECT k + 100 AS k FROM s WHERE {exists}")
+    engine.push({"s": [{"k": 1, "v": 5}, {"k": 2, "v": 9}], "t": [{"k": 1, "v": 5}, {"k": 2, "v": 5}]})
+    assert (changes(query), changes(plain)) == ([("insert", 2), ("insert", 101)], [("insert", 101)])
+    engine.push("t", [{"k": 1, "v": 9}])
+    assert (changes(query), changes(plain)) == ([("insert", 102)], [("insert", 102)])
+    engine.push("t", [{"k": 2, "v": 0}])
+    assert (changes(query), changes(plain)) == ([("delete", 101)], [("delete", 101)])
+
+
+def test_a_view_with_distinct_parts_can_be_read_and_distinct_over_it_is_refused():
+    engine = tables()
+    engine.query("SELECT DISTINCT v FROM s UNION ALL SELECT v FROM t WHERE v > 3", name="u")
+    reader = engine.query("SELECT v FROM u WHERE v > 1", name="reader")
+    engine.push({"s": [{"k": 1, "v": 5}, {"k": 2, "v": 5}], "t": [{"k": 1, "v": 5}]})
+    assert changes(reader) == [("insert", 5), ("insert", 5)]
+    engine.push("s", [{"k": 1, "v": 0}])
+    assert changes(reader) == []
+    engine.push("s", [{"k": 2, "v": 2}])
+    assert changes(reader) == [("delete", 5), ("insert", 2)]
+    for view in ("u", "reader"):
+        with pytest.raises(
+            NotBuiltError, match=f"SELECT DISTINCT over {view}, a view with UNION ALL, is not built"
+        ):
+            engine.query(f"SELECT DISTINCT v FROM {view}")
+
+
 def test_a_union_of_a_table_and_a_stream_is_refused():
     engine = tables()
     engine.sql("CREATE TABLE a (k INT)")
@@ -434,6 +510,30 @@ def test_readers_of_a_union_see_the_rows_of_all_its_parts(tmp_path):
                 numbers = [each.arrival for each in read.latest(10_000)]
                 assert len(set(numbers)) == len(numbers)
             assert exists.n_results == joined.n_results
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_union_of_streams_and_joins_is_joined_with_the_rows_of_all_its_parts(tmp_path, place):
+    later = "BETWEEN u.ts AND u.ts + INTERVAL 3 SECONDS"
+    parts = [
+        "SELECT k, x AS v, ts FROM a WHERE x > 4",
+        f"SELECT a.k, a.x + b.y AS v, a.ts FROM a JOIN b ON a.k = b.k AND {WITHIN}",
+        "SELECT k, -y AS v, ts FROM b",
+    ]
+    with opened(tmp_path, place) as engine:
+        engine.query(" UNION ALL ".join(parts), name="u")
+        joined = engine.query(f"SELECT u.v, b.y FROM u JOIN b ON u.k = b.k AND b.ts {later}")
+        expected = []
+        for k, part in enumerate(parts):
+            engine.query(part, name=f"part {k}")
+            text = f"SELECT u.v, b.y FROM `part {k}` u JOIN b ON u.k = b.k AND b.ts {later}"
+            expected.append(engine.query(text))
+        rng = random.Random(6)
+        for at in range(12):
+            push(engine, rng, at)
+        wanted = Counter((r.round_number, *r.values()) for each in expected for r in each.latest(10_000))
+        assert Counter((r.round_number, *r.values()) for r in joined.latest(10_000)) == wanted
+        assert all(each.n_results > 10 for each in expected)
 
 
 def test_a_view_that_is_a_union_stands_where_a_union_cannot():
@@ -511,6 +611,32 @@ def test_what_is_not_built_for_unions_is_refused_by_name(tmp_path):
         ):
             with pytest.raises(NotBuiltError, match=f"^{what} of a query with UNION ALL is not built"):
                 ask()
+
+
+def test_what_is_not_built_for_unions_is_refused_through_views(tmp_path):
+    with streams(home=tmp_path / "home") as engine:
+        engine.start_audit("100 %")
+        engine.query("SELECT k, x AS v FROM a UNION ALL SELECT k, y FROM b", name="u")
+        engine.query("SELECT v FROM u WHERE v > 1", name="reader")
+        query = engine.query("SELECT v FROM reader", name="above")
+        engine.push("a", [{"k": 1, "x": 3}])
+        result = query.latest(1)[0]
+        for ask, what in (
+            (lambda: query.why({"x": 3}), "why"),
+            (query.why_not, "why_not"),
+            (lambda: engine.try_query("SELECT v FROM u"), "a trial"),
+            (lambda: engine.receipt(result), "a receipt"),
+        ):
+            problem = f"^{what} of a query that reads a view with UNION ALL \\(u\\) is not built"
+            with pytest.raises(NotBuiltError, match=problem):
+                ask()
+        engine.finish_audit()
+        skipped = engine.counters().audit.skipped
+        assert skipped["an audit of a query with UNION ALL is not built in this version"] == 1
+        assert (
+            skipped["an audit of a query that reads a view with UNION ALL (u) is not built in this version"]
+            == 2
+        )
 
 
 # --------------------------------------------------------------------------------------------- joins with a table of rules
