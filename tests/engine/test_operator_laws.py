@@ -41,6 +41,11 @@ VIEWS = {
     "ar": "SELECT a.k, a.x, a.ts, r.id FROM a JOIN rules r ON a.k = r.k AND a.x BETWEEN r.low AND r.high",
     "known": "SELECT a.k, a.x, a.ts FROM a WHERE k IN (SELECT k FROM q)",
     "alone": f"SELECT a.k, a.x, b.y FROM a LEFT JOIN b ON a.k = b.k AND b.ts {NEAR('a')}",
+    "either": (
+        "SELECT k, x, ts FROM a WHERE x % 3 > 0 UNION ALL SELECT k, y, ts FROM b "
+        "UNION ALL SELECT k, -x, ts FROM a WHERE k = 1"
+    ),
+    "qorp": "SELECT id, k, n FROM q WHERE n % 3 > 0 UNION ALL SELECT id, k, m FROM p",
     "dq": "SELECT DISTINCT k, n % 2 AS odd FROM q",
     "qk": "SELECT id, k, n FROM q WHERE k IN (SELECT k FROM p)",
     "never": f"SELECT a.k, a.x FROM a LEFT ANTI JOIN b ON a.k = b.k AND b.ts {NEAR('a')}",
@@ -91,6 +96,16 @@ OPERATORS = {
     "view over distinct": Operator("SELECT k FROM dq WHERE odd = 0", is_of_tables=True),
     "distinct over a view": Operator("SELECT DISTINCT k FROM vq WHERE n % 3 > 0", is_of_tables=True),
     "view over a semi join of tables": Operator("SELECT id, n FROM qk WHERE n % 3 > 0", is_of_tables=True),
+    "union": Operator("SELECT x FROM a WHERE x % 3 > 0 UNION ALL SELECT y FROM b UNION ALL SELECT -x FROM a WHERE k = 1"),
+    "union with a join": Operator(
+        f"SELECT x FROM a WHERE x % 3 > 0 UNION ALL SELECT a.x + b.y FROM a JOIN b ON a.k = b.k AND a.ts {NEAR('b')}"
+    ),
+    "union of tables": Operator(
+        "SELECT id, n FROM q WHERE n % 3 > 0 UNION ALL SELECT id, m FROM p", is_of_tables=True
+    ),
+    "view over a union": Operator("SELECT x FROM either WHERE k < 3", reads_one=True),
+    "view over a union of tables": Operator("SELECT id, n FROM qorp WHERE k < 3", is_of_tables=True),
+    "join over a union": Operator(f"SELECT v.x, b.y FROM either v JOIN b ON v.k = b.k AND b.ts {NEAR('v')}"),
     "view": Operator("SELECT x FROM va WHERE k < 3", reads_one=True),
     "view over a view": Operator("SELECT x FROM vva WHERE k < 3", reads_one=True),
     "view over a join": Operator("SELECT x, y FROM ab WHERE x % 2 = 0", reads_one=True),
@@ -160,6 +175,12 @@ WRITTEN_OUT = {
     "view over an anti join": f"SELECT a.x FROM a LEFT ANTI JOIN b ON a.k = b.k AND b.ts {NEAR('a')} WHERE a.k < 3",
     "view over a semi join": "SELECT x FROM a WHERE k < 3 AND k IN (SELECT k FROM q)",
     "view over a table join": "SELECT a.x, q.n FROM a JOIN q ON a.k = q.k WHERE a.k < 3",
+    "view over a union": (
+        "SELECT x FROM a WHERE x % 3 > 0 AND k < 3 UNION ALL SELECT y FROM b WHERE k < 3 UNION ALL SELECT -x FROM a WHERE k = 1"
+    ),
+    "view over a union of tables": (
+        "SELECT id, n FROM q WHERE n % 3 > 0 AND k < 3 UNION ALL SELECT id, m FROM p WHERE k < 3"
+    ),
     "distinct over a view": "SELECT DISTINCT k FROM q WHERE n % 4 > 0 AND n % 3 > 0",
     "view over a semi join of tables": "SELECT id, n FROM q WHERE k IN (SELECT k FROM p) AND n % 3 > 0",
     "diamond": f"SELECT a.x, b.y, c.y AS z FROM {AB} JOIN b c ON c.k = b.k AND c.ts {NEAR('b')}",
