@@ -403,7 +403,10 @@ def keeping(tmp_path):
         engine.close()
 
 
-NOT_JUDGED = {"the judge stops at an error"}  # where a condition that is settled beats an error
+NOT_JUDGED = {
+    "the judge stops at an error",  # where a condition that is settled beats an error
+    "an audit of a query with UNION ALL is not built in this version",  # test_unions_on_spark.py compares those with Spark
+}
 
 
 @pytest.mark.thorough
