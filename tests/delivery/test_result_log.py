@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.batch import BitmapHits, ListHits, PartMatches, Positions, TupleBatch
-from eddyline.delivery import ResultLog
+from eddyline.delivery import ResultLog, newest_pairs
 from eddyline.delivery.result_log import ENTRY_BYTES, SCANS_BEFORE_SORT
 from eddyline.hit_matches import HitMatches
 from eddyline.model import (
@@ -378,3 +378,12 @@ def test_readers_see_the_newest_of_what_is_kept_and_all_is_counted(rounds, per_q
             assert found == everything
         assert log.has_lost(query_id, 1) == (found != everything)
         assert found == sorted(set(found) & set(everything))
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(0, [[], []]), (1, [[], [1]]), (2, [[2], [1]]), (3, [[1, 2], [1]]), (9, [[0, 1, 2], [0, 1]])],
+)
+def test_the_newest_results_of_a_round_are_chosen_over_all_its_pieces(n, expected):
+    numbers = [np.array([2, 5, 7]), np.array([3, 9])]
+    assert [each.tolist() for each in newest_pairs(numbers, n)] == expected

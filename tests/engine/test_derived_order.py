@@ -8,8 +8,9 @@ import pytest
 
 import eddyline
 from eddyline.batch import ListHits, TupleBatch
+from eddyline.engine.branches import BranchRows
 from eddyline.engine.dataflow import Arrivals
-from eddyline.engine.derived_order import DerivedOrder, batches_of, is_provisional
+from eddyline.engine.derived_order import OF_ARRIVALS, DerivedOrder, batches_of, group_of, is_provisional
 from eddyline.engine.join_shares import share_bounds
 from eddyline.engine.round_output import RoundOutput
 from eddyline.filters import FilterOutput
@@ -57,6 +58,35 @@ def test_what_workers_may_derive_comes_first_and_what_the_end_of_the_round_decid
     order.add("outer", 0, outputs[1], is_for_workers=False)
     order.add("inner", 0, outputs[2], is_for_workers=True)
     assert numbers_of(order, outputs) == [[102, 103], [101], [100]]
+
+
+def test_results_of_further_branches_over_rows_that_arrived_come_first_by_row_then_by_branch() -> None:
+    order, given = DerivedOrder(), DerivedNumbers(100)
+    joined = derived(given, [(1, 3)])
+    order.add("joined", 0, joined, is_for_workers=True)
+    of = {}
+    for name, branch, rows in (("b", 1, [7, 8]), ("a", 2, [3, 5]), ("a", 1, [5])):
+        made = BranchRows(branch, given.take(len(rows)), np.array(rows)[:, None])
+        of.update(
+            ((row, branch), number) for row, number in zip(rows, made.provisional.tolist(), strict=True)
+        )
+        order.add_branch(OF_ARRIVALS, name, made)
+    found = order.numbered(100)
+    by_provisional = dict(zip(found.provisional.tolist(), found.numbers.tolist(), strict=True))
+    in_order = sorted(of, key=lambda result: by_provisional[of[result]])
+    assert in_order == [(3, 2), (5, 1), (5, 2), (7, 1), (8, 1)]
+    assert numbers_of(order, [joined]) == [[105]]
+
+
+def test_a_branch_over_derived_rows_follows_them_where_the_latest_row_is_the_same() -> None:
+    order, given = DerivedOrder(), DerivedNumbers(100)
+    output = derived(given, [(1, 4), (2, 4), (1, 6)])
+    made = BranchRows(1, given.take(2), np.array([(2, 4), (1, 6)]))
+    order.add_branch(group_of(0, is_for_workers=True), "joined", made)
+    order.add("joined", 0, output, is_for_workers=True)
+    found = order.numbered(100)
+    assert found.numbers[np.searchsorted(found.provisional, made.provisional)].tolist() == [102, 104]
+    assert numbers_of(order, [output]) == [[100, 101, 103]]
 
 
 def test_a_row_that_no_query_takes_has_no_number_and_takes_none() -> None:

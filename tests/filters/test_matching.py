@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from eddyline.batch import ListHits, PartMatches, TupleBatch
 from eddyline.filters import FilterOutput
-from eddyline.hit_matches import HitMatches
+from eddyline.hit_matches import HitMatches, distinct_ids
 from eddyline.model import (
+    FIRST_BODY,
+    FIRST_BRANCH,
     Call,
     Column,
     Condition,
@@ -307,3 +309,18 @@ def test_narrowed_lists_show_what_they_showed_before(case, data):
             for query_id, expected in shown.items():
                 rows = narrow.hits.rows_of(query_id)
                 assert narrow.part_of(query_id, rows).project(np.arange(len(rows))).to_pylist() == expected
+
+
+def test_matches_of_queries_and_of_bodies_far_above_them_are_found_by_segment():
+    """Arrays by id would be as long as the gap between the ids."""
+    ids = np.array([2, FIRST_BRANCH + 1, 1, FIRST_BODY + 3, 2], np.int32)
+    assert distinct_ids(ids).tolist() == [1, 2, FIRST_BODY + 3, FIRST_BRANCH + 1]
+    assert distinct_ids(ids[:0]).tolist() == []
+    segments = (segment([1, 2]), segment([FIRST_BODY + 3]), segment([FIRST_BRANCH, FIRST_BRANCH + 1]))
+    hits = ListHits(np.array([0, 3, 5]), ids)
+    found = FilterOutput(batch(2), StreamPlan("s", 1, segments), (hits,)).all_parts()
+    assert [list(zip(part.rows.tolist(), part.query_ids.tolist(), strict=True)) for part in found] == [
+        [(0, 2), (0, 1), (1, 2)],
+        [(1, FIRST_BODY + 3)],
+        [(0, FIRST_BRANCH + 1)],
+    ]
