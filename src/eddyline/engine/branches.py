@@ -41,7 +41,7 @@ def under_queries(
 ) -> tuple[FilterOutput, list[BranchRows]]:
     """What queries match, and what their further branches do, all under the ids of the queries; and the rows of these."""
     if not plan.branches:
-        return replace(output, plan=plan), []
+        return (output if output.plan is plan else replace(output, plan=plan)), []
     queries = narrowed(output, lambda _, ids: ids < FIRST_BODY)
     by_place: dict[int, list[PartMatches]] = {}
     for part in narrowed(output, lambda _, ids: ids >= FIRST_BODY).all_parts():

@@ -44,6 +44,8 @@ class RoundOutput:
         self._add_record(relation, record)
         dead = output.dead_pairs
         n_dead = len(dead.rows)
+        if not n_dead:
+            return
         n_older = max(0, n_dead - self.most_letters)
         self.n_dead += n_older
         older = output.plan.queries_of(dead.query_ids[:n_older]).tolist()

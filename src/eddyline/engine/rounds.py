@@ -109,7 +109,7 @@ class RoundEngine(EngineState):
             if known is not None:
                 return replace(known, is_repeat=True)
             if inputs:  # a tick makes room rather than takes it
-                self.memory.check(sum(each.rows.nbytes for each in inputs.values()))
+                self.memory.check([each.rows for each in inputs.values()])
             began = time.perf_counter()
             self.at_step("1 plan")
             planned = self.plan(inputs, now_us)

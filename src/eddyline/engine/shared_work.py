@@ -131,7 +131,7 @@ class SharedRounds:
                 known = None if token is None else rounds.by_token(token)
                 if known is not None:
                     return replace(known, is_repeat=True)
-                rounds.memory.check(0)  # the rows are elsewhere
+                rounds.memory.check(())  # the rows are elsewhere
                 rounds.at_step("1 plan")
                 planned = rounds.plan(inputs, now_us)
                 keyed = [name for name, stream in planned.streams.items() if stream.is_keyed]

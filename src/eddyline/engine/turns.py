@@ -12,11 +12,10 @@ A thread takes its turn before the round lock.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from eddyline.errors import GroupBusyError
@@ -37,7 +36,17 @@ class _Turn:
     streams: frozenset[str]
     is_alone: bool
     thread: int
-    gate: threading.Event = field(default_factory=threading.Event)  # set once it is given
+    is_given: bool = False
+    gate: threading.Event | None = None  # of one that has to wait; set once it is given
+
+    def give(self) -> None:
+        self.is_given = True
+        if self.gate is not None:
+            self.gate.set()
+
+    def wait(self) -> None:
+        if self.gate is not None:
+            self.gate.wait()
 
 
 class Turns:
@@ -58,11 +67,14 @@ class Turns:
             return work()  # if the group has grown, the turn around this one is taken anew
         group = names.union(*(each for each in self._groups if each & names))
         while True:
+            turn = self._asked(group, is_alone)
             try:
-                with self._given(group, is_alone):
-                    return work()
+                turn.wait()
+                return work()
             except GroupGrown as grown:
                 group = names | grown.streams
+            finally:
+                self._end(turn)
 
     def check(self, streams: Iterable[str], groups: Sequence[frozenset[str]]) -> None:
         """A round over these streams is planned, and these are the groups. Raises GroupGrown if its turn lacks some."""
@@ -76,7 +88,7 @@ class Turns:
         """The streams that rounds of other threads have alone."""
         me = threading.get_ident()
         with self._guard:
-            given = [turn.streams for turn in self._turns if turn.is_alone and turn.gate.is_set()]
+            given = [turn.streams for turn in self._turns if turn.is_alone and turn.is_given]
             mine = [turn.streams for turn in self._turns if turn.thread == me]
         return frozenset().union(*given).difference(*mine)
 
@@ -90,40 +102,42 @@ class Turns:
     def n_waiting(self) -> int:
         """How many threads wait for their turn."""
         with self._guard:
-            return sum(not turn.gate.is_set() for turn in self._turns)
+            return sum(not turn.is_given for turn in self._turns)
 
     def _own_streams(self) -> frozenset[str]:
+        if not self._turns:  # those of this thread are put there and taken away by it alone
+            return frozenset()
         me = threading.get_ident()
         with self._guard:
             return frozenset().union(*(turn.streams for turn in self._turns if turn.thread == me))
 
-    @contextlib.contextmanager
-    def _given(self, streams: frozenset[str], is_alone: bool) -> Iterator[None]:
+    def _asked(self, streams: frozenset[str], is_alone: bool) -> _Turn:
         turn = _Turn(streams, is_alone, threading.get_ident())
         with self._guard:
             if any(each.thread == turn.thread for each in self._turns):
                 self._give_within(turn)
             self._turns.append(turn)
             self._give()
-        try:
-            turn.gate.wait()
-            yield
-        finally:
-            with self._guard:
-                self._turns.remove(turn)
-                self._give()
+            if not turn.is_given:
+                turn.gate = threading.Event()
+        return turn
+
+    def _end(self, turn: _Turn) -> None:
+        with self._guard:
+            self._turns.remove(turn)
+            self._give()
 
     def _give_within(self, turn: _Turn) -> None:
         """Give a turn to a thread that has one. It must not wait: the round it would wait for may need what the thread holds."""
         for each in self._turns:
-            if each.thread != turn.thread and each.gate.is_set() and _exclude(turn, each):
+            if each.thread != turn.thread and each.is_given and _exclude(turn, each):
                 names = ", ".join(sorted(turn.streams & each.streams))
                 raise GroupBusyError(
                     f"a callback cannot push to {names} now",
                     detail="Workers are at work on a round of it, and the push cannot wait for them within another round.",
                     hint="Give the callback a queue (queue=...): it then has a thread of its own, which waits.",
                 )
-        turn.gate.set()
+        turn.give()
 
     def _give(self) -> None:
         """Give turns to all that need not wait any more."""
@@ -131,7 +145,7 @@ class Turns:
         shared: set[str] = set()
         for turn in self._turns:
             if not (turn.streams & alone or (turn.is_alone and turn.streams & shared)):
-                turn.gate.set()
+                turn.give()
             (alone if turn.is_alone else shared).update(turn.streams)
 
 
