@@ -139,6 +139,14 @@ def test_a_greedy_samples_less_once_it_knows():
     assert order.sample(2000) <= 5
 
 
+def test_a_window_is_filled_only_where_the_order_is_in_doubt():
+    clear, doubtful = (ProbeOrder(STAR, "a_greedy", seed=1) for _ in range(2))
+    run(clear, [matches(seed, 2000, 1, 0.01, 1, 1) for seed in range(60)])
+    run(doubtful, [matches(seed, 2000, 1, 0.01, 0.3, 1) for seed in range(60)])
+    assert 300 <= clear.snapshot()["sampled_rows"] < 600
+    assert doubtful.snapshot()["sampled_rows"] > 900
+
+
 def test_batches_of_few_rows_are_sampled_now_and_then():
     order = ProbeOrder(STAR, "a_greedy", seed=3)
     n_sampled = [order.sample(4) for _ in range(1000)]

@@ -45,6 +45,16 @@ def test_sampling_is_dense_until_rows_have_come_then_fills_the_window_then_is_sp
     assert rates == [DENSE, FILLING, FILLING, STEADY]
 
 
+def test_where_the_first_rows_leave_no_doubt_sampling_is_sparse_at_once_until_the_next_drift():
+    detector = ChangeDetector(1, window_rows=1000, dense_rows=300)
+    clear = [detector.observe(observed([1000], [500], n_profiled=n, is_clear=True)).rate for n in (299, 1)]
+    assert clear == [DENSE, STEADY]
+    doubtful = [
+        detector.observe(observed([1000], [passed], n_profiled=300)).rate for passed in (900, 900, 900)
+    ]
+    assert doubtful == [DENSE, FILLING, FILLING]
+
+
 def test_a_share_that_moves_is_a_drift_and_old_rows_are_to_be_forgotten():
     detector = settled(2)
     advice = detector.observe(observed([1000, 1000], [500, 800]))

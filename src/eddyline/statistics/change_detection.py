@@ -3,7 +3,8 @@
 Every batch tells for free how many rows each filter was run on and how many it passed. That share is compared with what it was,
 at the same place only: a filter meets other rows when other filters stand before it. A share that moved by more than chance
 allows, or a cost that moved by half, is a drift. After a drift of shares the sampled rows of before say nothing any more:
-forget them, sample densely until enough new ones have come to judge by, then less until the window is filled, then sparsely.
+forget them, sample densely until enough new ones have come to judge by, then less until the window is filled, then sparsely;
+sparsely at once where these rows leave no doubt.
 
 Sparse sampling goes on for ever, since a filter that few rows reach may change unseen. A drift of costs alone leaves the
 sampled rows right as they are, and an order is judged again with the next batch; it is announced and nothing is forgotten.
@@ -56,6 +57,7 @@ class BatchObservation:
     n_profiled: int = 0  # sampled rows that the profile window kept
     extra_s: float = 0.0  # expected on a sampled row, beyond what any row takes; 0: not known, no budget
     useful_s: float = 0.0  # on a row
+    is_clear: bool = False  # the sampled rows leave no doubt about the order
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,11 @@ class ChangeDetector:
         self._budget = _Budget()
         self._rate: float | None = None  # of the batch that is out
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether enough is known, so that few rows are sampled."""
+        return self.phase is DetectionPhase.STEADY
+
     def rate_for(self, n_rows: int) -> float:
         """At which rate to sample a batch of so many rows; never more than the window holds."""
         rate = self._budget.affordable(self.phase.value, n_rows)
@@ -134,7 +141,8 @@ class ChangeDetector:
             self._n_profiled += observation.n_profiled
             if self.phase is DetectionPhase.DENSE and self._n_profiled >= self.dense_rows:
                 self.phase = DetectionPhase.FILLING
-            if self.phase is DetectionPhase.FILLING and self._n_profiled >= self.window_rows:
+            is_enough = observation.is_clear or self._n_profiled >= self.window_rows
+            if self.phase is DetectionPhase.FILLING and is_enough:
                 self.phase = DetectionPhase.STEADY
         rate = self.phase.value if self._rate is None else self._rate
         self._budget.settle(observation, rate, self.window_rows)
