@@ -99,7 +99,7 @@ class Life:
     def push(self, rows: Rows) -> None:
         self.engine.push(rows)
         self.engine.rounds.flow.joins.check()
-        for table in self.engine.rounds.flow.tables.tables.values():
+        for table in self.engine.rounds.flow.joins.stage.tables.values():
             table.check()
 
     def fail(self, rows: Rows) -> None:
@@ -131,7 +131,7 @@ class Life:
         }
         dead = sorted((d.arrival or 0, d.query or "", d.error) for d in self.engine.dead_letters())
         n_stored = {name: stem.n_rows for name, stem in flow.joins.stage.stems.items()}
-        n_stored |= {name: len(table.current()) for name, table in flow.tables.tables.items()}
+        n_stored |= {name: len(table.current()) for name, table in flow.joins.stage.tables.items()}
         return Outcome(results, dead, n_stored)
 
     def end(self) -> Outcome:

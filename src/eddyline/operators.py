@@ -1,8 +1,8 @@
 """What every operator is: rows of some relations in, rows of derived relations out, with state that belongs to rounds.
 
 A relation has rows that queries are registered on: a stream, or a table whose changes have signs. Base relations are declared;
-derived ones are made by operators: joins, tables of keyed streams. One walk calls them all (engine/dataflow.py), in the driver,
-in tasks and in workers that hold state.
+derived ones are made by operators: joins, tables of keyed streams, views that joins look up. One walk calls them all
+(engine/dataflow.py), in the driver, in tasks and in workers that hold state.
 
   recounted  tables as they are before the round, for queries whose results are not counted yet
   push       the rows of all inputs at once, and which of them are wanted
@@ -14,7 +14,7 @@ What a round builds belongs to the round until it commits; after a rollback noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +32,7 @@ FIRST_PROVISIONAL = (
     1 << 62
 )  # derived rows are counted from here until the end of the walk, above every other number
 OperatorInput = tuple[str, int]  # a derived relation, and the place of one of its inputs
+Identity = Callable[[Numbers], pa.Array]  # of a table: what tells rows apart, given their places in a batch
 WantedMasks = Mapping[OperatorInput, Mask]  # which of the rows that arrived some query needs, by input
 
 
@@ -144,7 +145,10 @@ class Derived:
     path: str = ""  # of a view: from which relation its rows come, and through which branches of unions
     at_end: Mask | None = None  # rows that only the end of the round decided; None: there are none
     shown: ShownRows | None = None  # of a semi join of tables: whose matches are counted
-    is_recount: bool = False  # the rows are there to be counted alone, and no results
+    is_recount: bool = False  # the rows are there to be counted or kept, and are no results
+    is_unchanged: bool = False  # only what they are made of is another row now: nothing of it is a result
+    is_filtered: bool = False  # its queries have had the rows, which are for operators alone
+    identity: Identity | None = None  # of a table
 
     @property
     def origin(self) -> str:
@@ -155,6 +159,10 @@ class Derived:
     def is_answer(self) -> bool:
         """Whether the rows are not new, only some queries are."""
         return self.only is not None and not self.is_recount
+
+    @property
+    def gives_results(self) -> bool:
+        return not self.is_recount and not self.is_unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +209,11 @@ class Operator(Protocol):
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         """The inputs that read a relation."""
 
-    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
-        """Its tables as they are before the round, for queries whose results are not counted yet."""
+    def recounted(
+        self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
+    ) -> Iterator[Derived]:
+        """Its tables as they are before the round, for queries whose results are not counted yet, and for views that are not kept
+        yet; `rows` are those of views as operators before this one have found them."""
 
     def push(
         self,
@@ -233,7 +244,9 @@ class StatelessOperator:
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         return ()
 
-    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+    def recounted(
+        self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
+    ) -> Iterator[Derived]:
         return iter(())
 
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:

@@ -48,6 +48,7 @@ VIEWS = {
     "qorp": "SELECT id, k, n FROM q WHERE n % 3 > 0 UNION ALL SELECT id, k, m FROM p",
     "dq": "SELECT DISTINCT k, n % 2 AS odd FROM q",
     "qk": "SELECT id, k, n FROM q WHERE k IN (SELECT k FROM p)",
+    "vqvp": "SELECT v.k, v.n, p.m FROM vq v JOIN p ON v.k = p.k AND p.m <> v.n",
     "never": f"SELECT a.k, a.x FROM a LEFT ANTI JOIN b ON a.k = b.k AND b.ts {NEAR('a')}",
 }
 
@@ -61,6 +62,8 @@ class Operator:
     reads_one: bool = False  # a single view: a late query gets what the view finds from then on
     cut_matters: str = ""  # why what remains depends on the cut into rounds
 
+
+BEFORE = "a row meets the rows that a view over tables had before its round"
 
 OPERATORS = {
     "selection": Operator("SELECT k, x FROM a WHERE x % 3 > 0", reads_one=True),
@@ -156,6 +159,44 @@ OPERATORS = {
         "SELECT v.x, v.y, q.n FROM alone v JOIN q ON q.k = v.k",
         cut_matters="a row that time decides finds the table as it is at the end of that round",
     ),
+    "join of a table with a view": Operator("SELECT v.id, v.n, p.m FROM vq v JOIN p ON v.k = p.k", is_of_tables=True),
+    "join of a table with a view over it": Operator("SELECT v.id, q.id AS qid FROM vq v JOIN q ON v.k = q.k", is_of_tables=True),
+    "self-join of a view over a table": Operator(
+        "SELECT v.id, w.id AS wid FROM vq v JOIN vq w ON v.k = w.k", is_of_tables=True
+    ),
+    "join of views over tables": Operator("SELECT v.id, w.pid, w.n FROM vvq v JOIN qp w ON v.k = w.k", is_of_tables=True),
+    "join of a table with a view over distinct": Operator("SELECT d.odd, p.m FROM dq d JOIN p ON d.k = p.k", is_of_tables=True),
+    "join of a table with a view over a semi join": Operator("SELECT v.id, p.m FROM qk v JOIN p ON v.k = p.k", is_of_tables=True),
+    "join of a table with a union of tables": Operator("SELECT v.n, p.id FROM qorp v JOIN p ON v.k = p.k", is_of_tables=True),
+    "semi join of a table with a view": Operator("SELECT id, m FROM p WHERE k IN (SELECT k FROM vq)", is_of_tables=True),
+    "semi join of a view with a view": Operator(
+        "SELECT v.id, v.n FROM qk v WHERE EXISTS (SELECT 1 FROM qorp w WHERE w.k = v.k AND w.n > v.n)", is_of_tables=True
+    ),
+    "distinct of a join with views": Operator(
+        "SELECT DISTINCT v.k, w.n % 3 AS r FROM vq v JOIN qorp w ON v.k = w.k", is_of_tables=True
+    ),
+    "view over a join with a view": Operator("SELECT n, m FROM vqvp WHERE m % 3 > 0", is_of_tables=True),
+    "join over a join with a view": Operator("SELECT v.n, v.m, q.id FROM vqvp v JOIN q ON v.k = q.k", is_of_tables=True),
+    "join of a stream with a view over a table": Operator("SELECT a.x, v.n FROM a JOIN vq v ON a.k = v.k", cut_matters=BEFORE),
+    "join of a stream with a view over distinct": Operator("SELECT a.x, d.odd FROM a JOIN dq d ON a.k = d.k", cut_matters=BEFORE),
+    "join of a stream with a union of tables": Operator("SELECT a.x, v.n FROM a JOIN qorp v ON a.k = v.k", cut_matters=BEFORE),
+    "join of a stream with a view and a table": Operator(
+        "SELECT a.x, v.m, q.n FROM a JOIN vqvp v ON a.k = v.k JOIN q ON q.k = a.k", cut_matters=BEFORE
+    ),
+    "left join of a view over tables": Operator(
+        "SELECT a.x, v.m FROM a LEFT JOIN qp v ON a.k = v.k AND v.n < a.x", cut_matters=BEFORE
+    ),
+    "anti join of a view over tables": Operator("SELECT a.x FROM a LEFT ANTI JOIN qk v ON a.k = v.k", cut_matters=BEFORE),
+    "semi join of a view over tables": Operator(
+        "SELECT x FROM a WHERE k IN (SELECT k FROM dq WHERE odd = 0)", cut_matters=BEFORE
+    ),
+    "window join with a view over a table": Operator(
+        f"SELECT a.x, b.y, v.id FROM a JOIN b ON a.k = b.k AND a.ts {NEAR('b')} JOIN vq v ON v.k = b.k", cut_matters=BEFORE
+    ),
+    "join of views over streams and tables": Operator("SELECT o.x, v.n FROM ab o JOIN vq v ON o.k = v.k", cut_matters=BEFORE),
+    "join of a view over a left join with one over a table": Operator(
+        "SELECT o.x, v.n FROM alone o JOIN vq v ON o.k = v.k", cut_matters=BEFORE
+    ),
 }  # fmt: skip
 
 
@@ -203,6 +244,23 @@ WRITTEN_OUT = {
         f"ON v.k = w.k AND w.ts {NEAR('v')}"
     ),
     "semi join over a view": "SELECT x FROM a WHERE x % 3 > 0 AND k IN (SELECT k FROM q)",
+    "join of a table with a view": "SELECT q.id, q.n, p.m FROM q JOIN p ON q.k = p.k WHERE q.n % 4 > 0",
+    "join of a table with a view over it": "SELECT o.id, q.id AS qid FROM q o JOIN q ON o.k = q.k WHERE o.n % 4 > 0",
+    "self-join of a view over a table": (
+        "SELECT v.id, w.id AS wid FROM q v JOIN q w ON v.k = w.k WHERE v.n % 4 > 0 AND w.n % 4 > 0"
+    ),
+    "join of views over tables": (
+        "SELECT v.id, p.id AS pid, q.n FROM q v JOIN q ON v.k = q.k JOIN p ON q.k = p.k WHERE v.n % 4 > 0 AND v.k < 3"
+    ),
+    "semi join of a table with a view": "SELECT id, m FROM p WHERE k IN (SELECT k FROM q WHERE n % 4 > 0)",
+    "join over a join with a view": (
+        "SELECT v.n, p.m, q.id FROM q v JOIN p ON v.k = p.k AND p.m <> v.n JOIN q ON v.k = q.k WHERE v.n % 4 > 0"
+    ),
+    "join of a stream with a view over a table": "SELECT a.x, q.n FROM a JOIN q ON a.k = q.k WHERE q.n % 4 > 0",
+    "anti join of a view over tables": "SELECT a.x FROM a LEFT ANTI JOIN qp v ON a.k = v.k",
+    "window join with a view over a table": (
+        f"SELECT a.x, b.y, q.id FROM {AB} JOIN q ON q.k = b.k WHERE q.n % 4 > 0"
+    ),
     "semi join over a view over a join": (
         f"SELECT a.x, b.y FROM {AB} WHERE EXISTS (SELECT 1 FROM q WHERE q.k = a.k AND q.n < a.x)"
     ),

@@ -309,6 +309,8 @@ def view_relation(
         properties=properties,
         n_components=n_components + (len(branches) > 1),
         is_union=len(branches) > 1 or (shape.join is None and inputs[0][0][0].is_union),
+        is_volatile=any(branch.is_volatile for branch in branches)
+        or any(stream.is_volatile for each in inputs for stream, _ in each),
     )
     feeds = tuple(ViewFeed(0, query_id, branch) for branch in branches)
     return ViewRelation(stream, feeds, is_table, bounds)

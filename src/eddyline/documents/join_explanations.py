@@ -15,6 +15,7 @@ _ROLES = {  # the values of eddyline.model.Role
     "current": "new rows only",
     "table": "the latest row of each key",
     "as of": "the row of each key at a time",
+    "view": "the rows of a view over tables",
 }
 
 

@@ -34,17 +34,37 @@ class CountedRelations:
             if query_id not in known
         )
 
-    def uncounted(self, relation: str, missing: AbstractSet[int]) -> QueryIds:
-        """The ids of a relation that have to see the rows it has: those that are missing, and bodies below them."""
-        if not missing:
+    def with_bodies_below(self, missing: AbstractSet[int], unfilled: AbstractSet[str]) -> frozenset[int]:
+        """These, and all counted bodies below them and below views that are to be filled: they are counted anew, to give their
+        rows again."""
+        if not missing and not unfilled:
+            return frozenset()
+        counted = self.all_ids()
+        needed = {
+            body_id
+            for bodies in self.bodies.values()
+            for body_id, view in bodies
+            if body_id in counted and self._is_needed(view, missing, unfilled)
+        }
+        return frozenset(missing | needed)
+
+    def uncounted(
+        self, relation: str, missing: AbstractSet[int], unfilled: AbstractSet[str] = frozenset()
+    ) -> QueryIds:
+        """The ids of a relation that have to see the rows it has: those that are missing, and bodies below them and below views
+        that are to be filled."""
+        if not missing and not unfilled:
             return np.empty(0, np.int32)
         own = [each for each in self.ids.get(relation, ()) if each in missing]
         below = [
             body_id
             for body_id, view in self.bodies.get(relation, ())
-            if len(self.uncounted(view, missing)) and body_id not in own
+            if body_id not in own and self._is_needed(view, missing, unfilled)
         ]
         return np.array(sorted([*own, *below]), np.int32)
+
+    def _is_needed(self, view: str, missing: AbstractSet[int], unfilled: AbstractSet[str]) -> bool:
+        return view in unfilled or len(self.uncounted(view, missing, unfilled)) > 0
 
 
 def counted_relations(plans: Mapping[str, StreamPlan], views: Iterable[ViewRelation]) -> CountedRelations:

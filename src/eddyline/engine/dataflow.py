@@ -4,7 +4,8 @@ This is the only place that walks. The driver calls it with all rows of a round;
 operator hands on what it wants (join_tasks.py); a worker with rows that were handed on, and its share of the work
 (join_replica.py). Which place it is decides nothing but speed.
 
-  1. where results are counted that were not counted yet, the tables as they are pass by (multiplicities.py);
+  1. where results are counted that were not counted yet, or views are kept that were not, the tables as they are pass by
+     (multiplicities.py, view_tables.py);
   2. the rows of each base relation meet the filters of its queries;
   3. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
      the operators after it; then it gives the first answers of queries that are new to its tables, and learns how far time has
@@ -94,8 +95,8 @@ class FlowPlace(Protocol):
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         """What is asked of rows of an input alone; None: all of them are wanted."""
 
-    def view_rows(self, name: str, bodies: FilterOutput, at_end: Mask | None) -> Iterator[ViewRows]:
-        """The rows of views that bodies have found on a relation; which of its rows the end of the round decided."""
+    def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
+        """The rows of views that bodies have found on a relation; `below` are its rows, if they did not arrive."""
 
     def query_of(self, body_id: int) -> int | None:
         """The view whose body this is, if it gives no results of its own now."""
@@ -145,11 +146,13 @@ class Walk:
         place, round_ = self._place, self._round
         self._numbers = numbers
         self._arrived = {name: [rows] for name, rows in arrivals.rows.items()}
+        self._recounted: dict[str, list[ArrivedRows]] = {}
         self._order = DerivedOrder()
         self._unnumbered: list[tuple[str, Relation, FilterOutput]] = []
         wanted = dict(arrivals.wanted)
         for operator in place.operators:
-            for derived in operator.recounted(before, round_):
+            current = {name: together(pieces) for name, pieces in self._recounted.items()}
+            for derived in operator.recounted(current, before, round_):
                 self._take(derived)
         for name, batch in arrivals.batches.items():
             self._filter(name, place.relation(name), batch)
@@ -160,7 +163,8 @@ class Walk:
             self._find_wanted(operator, rows, wanted)
             derived_rows: dict[str, ArrivedRows] = {}
             for derived in operator.push(rows, wanted, before, round_, share):
-                self._take(derived)
+                if not derived.is_filtered:
+                    self._take(derived)
                 if derived.arrived is not None:
                     derived_rows[derived.relation] = derived.arrived
             self._arrived |= {name: [rows] for name, rows in derived_rows.items()}
@@ -203,7 +207,7 @@ class Walk:
                 output = relation.counts.results(output, relation.plan.counted_ids, derived)
             self._order_rows(relation, derived, output)
         output, bodies = queries_and_bodies(output, relation.plan)
-        if derived is None or not derived.is_recount:
+        if derived is None or derived.gives_results:
             if derived is not None and derived.preimages is not None:
                 output = with_images(output, derived.preimages)
             elif derived is not None and derived.shown is not None:
@@ -233,10 +237,10 @@ class Walk:
 
     def _feed_views(self, name: str, bodies: FilterOutput, below: Derived | None) -> None:
         """What bodies found are rows of their views: they meet filters there, and are there for operators above."""
-        if below is None or not below.is_recount:
+        if below is None or below.gives_results:
             self._add_body_letters(bodies)
         origin = name if below is None else below.origin
-        for found in self._place.view_rows(name, bodies, None if below is None else below.at_end):
+        for found in self._place.view_rows(name, bodies, below):
             self._take_view(found, origin, bodies.batch, below)
 
     def _take_view(
@@ -249,8 +253,10 @@ class Walk:
             derived = replace(derived, batch=replace(found.batch, arrival=numbers), is_numbered=False)
         path = f"{found.view.name} {found.feed.shape.branch:02} of {origin}"
         self._take(replace(derived, phase=0 if below is None else below.phase, path=path))
-        if found.arrived is not None and (below is None or below.only is None):
-            self._arrived.setdefault(found.view.name, []).append(found.arrived)
+        if found.arrived is not None:
+            is_recount = below is not None and below.is_recount
+            pieces = self._recounted if is_recount else self._arrived
+            pieces.setdefault(found.view.name, []).append(found.arrived)
 
     def _add_body_letters(self, bodies: FilterOutput) -> None:
         for at, body_id in enumerate(bodies.dead_pairs.query_ids.tolist()):
@@ -262,12 +268,14 @@ class Walk:
     def _view_derived(self, found: ViewRows, source: TupleBatch | None, below: Derived | None) -> Derived:
         """The rows of a view, for those of its readers that are meant."""
         place, name = self._place, found.view.name
-        derived = Derived(name, found.batch, is_numbered=True, at_end=found.at_end)
+        derived = Derived(name, found.batch, is_numbered=True, at_end=found.at_end, identity=found.identity)
         if below is not None and below.is_recount:
             return replace(derived, only=place.uncounted(name), is_recount=True)
         ids = place.unanswered(name) if found.view.is_table else None
         if ids is None or (below is not None and below.is_answer):
             return replace(derived, only=ids)
+        if below is not None and below.is_unchanged:
+            return replace(derived, without=queries_of(ids), is_unchanged=True)
         images = None
         if source is not None and not found.feed.shape.is_distinct:  # else a row is nothing but its values
             images = _images(found.batch, source, below)
@@ -275,7 +283,7 @@ class Walk:
 
     def _order_rows(self, relation: Relation, derived: Derived, output: FilterOutput) -> None:
         """Take note of the rows that get numbers: those of views have them from the rows they were made of, as a rule."""
-        if is_provisional(derived.batch) and not derived.is_numbered and not derived.is_recount:
+        if is_provisional(derived.batch) and not derived.is_numbered and derived.gives_results:
             taken = without_branches(output, relation.plan)
             self._order.add(derived.origin, derived.phase, taken, is_for_workers=relation.is_for_workers)
 

@@ -10,10 +10,11 @@ abort     what was built is undone
 from __future__ import annotations
 
 import functools
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.view_plans import PlannedViews, planned_views
 from eddyline.engine.view_rows import ViewRows, view_rows
+from eddyline.engine.view_tables import ViewTableLevel, ViewTables
 from eddyline.engine.window_files import WindowFiles, stored_rows
 from eddyline.events import Event
 from eddyline.expressions import Context
@@ -42,6 +44,7 @@ from eddyline.model import (
     DEFAULT_CHOICES,
     ExecutionChoices,
     QueryState,
+    Role,
     Round,
     Signature,
     Stream,
@@ -49,7 +52,7 @@ from eddyline.model import (
     StreamProgress,
     ViewRelation,
 )
-from eddyline.operators import DerivedNumbers, Mask, Operator, OperatorInput
+from eddyline.operators import Derived, DerivedNumbers, Operator, OperatorInput
 
 
 class DriverFlow:
@@ -69,9 +72,10 @@ class DriverFlow:
         self._context = context
         self._new_filters = new_filters
         tables: dict[str, KeyedTable] = {}
+        self.view_tables = ViewTables(lambda key, rows: self.joins.stage.evaluate(key, rows))
         self.joins = Joins(
             context,
-            tables,
+            ChainMap(tables, cast(dict[str, KeyedTable], self.view_tables.tables)),
             new_filters,
             policy=policy,
             seed=seed,
@@ -94,7 +98,7 @@ class DriverFlow:
         self._built_views: frozenset[str] = frozenset()  # those that had readers then
         self._plans: Mapping[str, StreamPlan] = {}  # of the running round: those of base relations
         self._planned: PlannedFlow | None = None  # of the running round
-        self._levels: tuple[JoinLevel, ...] = ()  # of the running round
+        self._levels: tuple[Operator, ...] = ()  # of the running round
         self._counted: tuple[tuple[object, ...], CountedRelations] = (), CountedRelations()
         self._known_counts: CountedRelations | None = None  # all of these are counted
         self._missing: frozenset[int] = frozenset()  # queries that the running round has to count first
@@ -189,10 +193,17 @@ class DriverFlow:
         if planned is not None:
             self.calls.shared_numbers = planned.views.shared_numbers
             self._levels = tuple(
-                JoinLevel(self.joins, names, planned.views.unfinished(level), is_first=level == 0)
+                operator
                 for level, names in enumerate(planned.views.join_levels)
+                for operator in (
+                    ViewTableLevel(
+                        self.view_tables, planned.kept_views.keys() & planned.views.complete_before(level)
+                    ),
+                    JoinLevel(self.joins, names, planned.views.unfinished(level)),
+                )
             )
             self._build(planned)
+            self.view_tables.begin(planned.kept_views.keys())
             self.tables.begin(planned.tables, numbers)
             self.joins.begin(planned.joins, numbers)
             self._begin_counts(planned)
@@ -204,6 +215,7 @@ class DriverFlow:
         self._missing = frozenset()
         if counted is not self._known_counts:
             self._missing = counted.missing(self.counts, answered)
+        self._missing = counted.with_bodies_below(self._missing, self.view_tables.missing)
         both = ((ids, answered[name]) for name, ids in counted.ids.items())
         self.counts.begin(
             self._missing, {each for ids, now in both for each in np.intersect1d(ids, now).tolist()}
@@ -220,6 +232,7 @@ class DriverFlow:
         self.tables.forget(renewed)
         self._built_incarnations = planned.incarnations
         self.tables.fit(planned.tables)
+        self.view_tables.fit(planned.kept_views, planned.joins.schemas)
         dropped = stage.plan.by_name.keys() - planned.plans.keys()
         self.joins.build(planned.joins, planned.plans)
         for name in dropped:
@@ -241,7 +254,9 @@ class DriverFlow:
             ids = asking(name)
             if len(ids):
                 signature = planned.joins.by_name[name]
-                rows = self.tables.current_rows(signature.signature.inputs[0].stream.lower())
+                first = signature.signature.inputs[0]
+                holder = self.view_tables if first.role is Role.VIEW else self.tables
+                rows = functools.partial(holder.current_rows, first.stream.lower())
                 answers.append(FirstAnswer(signature, ids, rows))
         return answers
 
@@ -285,11 +300,11 @@ class DriverFlow:
             return None
         return self._with_plan(Relation(self._variants.of(plan, variant), self._inner(signature, variant)))
 
-    def view_rows(self, name: str, bodies: FilterOutput, at_end: Mask | None) -> Iterator[ViewRows]:
+    def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         planned = self._planned
         assert planned is not None, f"bodies of views over {name}"
-        views, is_input = planned.views.by_body, planned.joins.inputs.__contains__
-        return view_rows(bodies, views, is_input, self._context.time_zone, at_end)
+        views, is_input = planned.views, planned.joins.inputs.__contains__
+        return view_rows(bodies, views.by_body, is_input, views.lasting, self._context.time_zone, below)
 
     def query_of(self, body_id: int) -> int | None:
         assert self._planned is not None
@@ -302,7 +317,7 @@ class DriverFlow:
 
     def uncounted(self, relation: str) -> QueryIds:
         assert self._planned is not None
-        return self._planned.counted.uncounted(relation.lower(), self._missing)
+        return self._planned.counted.uncounted(relation.lower(), self._missing, self.view_tables.missing)
 
     def _variant(self, planned: PlannedFlow, plan: StreamPlan, place: int) -> str:
         """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
@@ -389,6 +404,7 @@ class DriverFlow:
         own = {name: at.watermark_us for name, at in progress.items()}
         signatures = [each.signature for each in planned.joins.signatures]
         self.tables.commit(round_, horizons(signatures, after.watermarks_us, own))
+        self.view_tables.commit()
         self.counts.commit()
         if planned.counted is not self._known_counts:
             self.counts.keep(planned.counted.all_ids())
@@ -408,6 +424,7 @@ class DriverFlow:
     def rollback(self) -> None:
         self.joins.rollback()
         self.tables.rollback()
+        self.view_tables.rollback()
         self.counts.rollback()
         if self._window_files is not None:
             self._window_files.rollback()

@@ -201,7 +201,7 @@ class EngineState:
 
     def _holders(self) -> list[Holder]:
         """What holds memory. Rounds may change it meanwhile: these are estimates."""
-        stems, tables = self.flow.joins.stage.stems, self.flow.tables.tables
+        stems, tables, views = self.flow.joins.stage.stems, self.flow.tables.tables, self.flow.view_tables
         results, remembered = self.results.nbytes, self.tokens.nbytes
         return [
             Holder("results kept in memory", results, "lower result_bytes"),
@@ -217,6 +217,12 @@ class EngineState:
             *(
                 Holder(f"table {name}", table.nbytes, "delete rows of tables that no query needs")
                 for name, table in list(tables.items())
+            ),
+            *(
+                Holder(
+                    f"rows of view {name} that joins look up", table.nbytes, "narrow what the view selects"
+                )
+                for name, table in list(views.tables.items())
             ),
             Holder("counts of results", self.flow.counts.nbytes, "drop queries with DISTINCT or EXISTS"),
             *(

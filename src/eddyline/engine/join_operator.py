@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import QueryIds, TupleBatch, concatenated
+from eddyline.engine.identities import encoded
 from eddyline.engine.join_plans import BOTH, MATCH
 from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.letters import key_letters
@@ -40,6 +41,7 @@ from eddyline.operators import (
     ArrivedRows,
     Derived,
     DerivedNumbers,
+    Identity,
     Numbers,
     OperatorInput,
     PossiblePartners,
@@ -56,11 +58,11 @@ from eddyline.sql import input_names, signature_words
 
 @dataclass(frozen=True, slots=True)
 class FirstAnswer:
-    """Queries that are to see a join of tables as it is now, and the rows of its first input."""
+    """Queries that are to see a join of tables as it is now, and what has the rows of its first input."""
 
     signature: SignaturePlan
     query_ids: QueryIds
-    rows: ArrivedRows
+    current_rows: Callable[[], ArrivedRows]
 
 
 class Joins:
@@ -69,7 +71,7 @@ class Joins:
     def __init__(
         self,
         context: Context,
-        tables: dict[str, KeyedTable],
+        tables: Mapping[str, KeyedTable],
         new_filters: Callable[[], FilterStage],
         *,
         policy: str = "auto",
@@ -109,21 +111,41 @@ class Joins:
     def inputs(self, relation: str) -> list[OperatorInput]:
         return [(each.name, place) for each, place in self._plan.inputs.get(relation, ())]
 
-    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+    def recounted(
+        self,
+        rows: Mapping[str, ArrivedRows],
+        progress: RoundProgress,
+        round_: Round,
+        signatures: frozenset[str] | None = None,
+    ) -> Iterator[Derived]:
         for recount in self._recounts():
-            for derived in self._answer(recount, progress, round_):
-                yield replace(derived, is_recount=True)
+            if signatures is None or recount.signature.name in signatures:
+                for derived in self._answer(recount, progress, round_):
+                    yield replace(derived, is_recount=True)
 
-    def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+    def current(
+        self, progress: RoundProgress, round_: Round, signatures: frozenset[str] | None = None
+    ) -> Iterator[Derived]:
         for answer in self._first_answers():
-            yield from self._answer(answer, progress, round_)
+            if signatures is None or answer.signature.name in signatures:
+                yield from self._answer(answer, progress, round_)
 
     def _answer(self, answer: FirstAnswer, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
-        if len(answer.rows.batch):
-            for joined in self.stage.answer(answer.signature, answer.rows, progress, round_):
+        rows = answer.current_rows()
+        if len(rows.batch):
+            for joined in self.stage.answer(answer.signature, rows, progress, round_):
                 name, signature = answer.signature.name.lower(), answer.signature.signature
-                shown = self._shown_rows(joined.batch, signature) if signature.is_counted else None
-                yield Derived(name, joined.batch, phase=1, only=answer.query_ids, shown=shown)
+                numbers = joined.table_numbers
+                assert numbers is not None, name
+                shown = self._shown_rows(joined.batch, numbers, signature) if signature.is_counted else None
+                yield Derived(
+                    name,
+                    joined.batch,
+                    phase=1,
+                    only=answer.query_ids,
+                    shown=shown,
+                    identity=self._identity(signature, numbers),
+                )
 
     def push(
         self,
@@ -167,47 +189,67 @@ class Joins:
         """What remains of the changes of a join of tables, whose rows are identified by the keys of its inputs."""
         batch = concatenated([each.batch for each in joined_rows])
         versions = np.concatenate([each.version for each in joined_rows])
-        components = batch.components
-        assert components is not None, name
+        numbers = np.concatenate(
+            [each.table_numbers for each in joined_rows if each.table_numbers is not None]
+        )
         signature = self._plan.by_name[name].signature
-        owners = self._owners(batch, signature)
+        owners = self._owners(numbers, signature)
         net = net_changes(_groups(owners), batch.sign)  # by the change that made a row, which is its latest
         rows = net.rows
         if signature.is_counted:
             places = [at for at in range(len(signature)) if at not in signature.hidden_places]
             rows = rows[np.lexsort((batch.sign[rows], _groups(owners[rows][:, places])))]
         numbered = replace(batch.take(rows), arrival=np.sort(batch.arrival[rows]))
-        derived = Derived(name.lower(), numbered, phase=1, versions=versions[rows], without=newcomers)
+        derived = Derived(
+            name.lower(),
+            numbered,
+            phase=1,
+            versions=versions[rows],
+            without=newcomers,
+            identity=self._identity(signature, numbers[rows]),
+        )
         if signature.is_counted:
-            return replace(derived, shown=self._shown_rows(numbered, signature, round_.first_arrival))
+            shown = self._shown_rows(numbered, numbers[rows], signature, round_.first_arrival)
+            return replace(derived, shown=shown)
         return replace(derived, preimages=net.preimages)
 
-    def _owners(self, batch: TupleBatch, signature: Signature) -> Numbers:
-        """For each row the numbers of the keys of its inputs, which are tables."""
-        assert batch.components is not None, signature.name
+    def _owners(self, numbers: Numbers, signature: Signature) -> Numbers:
+        """For each row the numbers of the keys of its inputs, given those it has in these tables."""
         tables = [self.stage.tables[entry.stream.lower()] for entry in signature.inputs]
-        columns = [batch.components[:, signature.component_columns(at)[0]] for at in range(len(signature))]
-        found = [table.owners(column) for table, column in zip(tables, columns, strict=True)]
-        return np.stack(found, axis=1)
+        return np.stack([table.owners(numbers[:, at]) for at, table in enumerate(tables)], axis=1)
+
+    def _keys(self, numbers: Numbers, signature: Signature) -> list[list[pa.Array]]:
+        """The keys of the tables whose rows are shown, for rows with these numbers in them."""
+        found = []
+        for place, entry in enumerate(signature.inputs):
+            if entry.is_shown:
+                table = self.stage.tables[entry.stream.lower()]
+                found.append(table.take(table.rows_by_arrival(numbers[:, place]), table.key))
+        return found
+
+    def _identity(self, signature: Signature, numbers: Numbers) -> Identity:
+        """What tells apart the rows of a join of tables, which have these numbers there."""
+        return lambda places: encoded(
+            [key for keys in self._keys(numbers[places], signature) for key in keys]
+        )
 
     def _shown_rows(
-        self, batch: TupleBatch, signature: Signature, first_arrival: int | None = None
+        self,
+        batch: TupleBatch,
+        numbers: Numbers,
+        signature: Signature,
+        first_arrival: int | None = None,
     ) -> ShownRows:
         """What a semi join of tables shows. Rows from `first_arrival` on are new; None: none are."""
         components, shown_columns = batch.components, signature.shown_columns
         assert components is not None, signature.name
         assert shown_columns is not None, signature.name
-        arrays: list[pa.Array] = []
-        for place, entry in enumerate(signature.inputs):
-            if entry.is_shown:
-                table = self.stage.tables[entry.stream.lower()]
-                rows = table.rows_by_arrival(components[:, signature.component_columns(place)[0]])
-                arrays += table.take(rows, table.key)
+        arrays = [key for keys in self._keys(numbers, signature) for key in keys]
         keys = pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
         shown = np.array([at for at in range(len(signature)) if at not in signature.hidden_places])
         newest = components[:, shown_columns].max(axis=1, initial=0)
         is_new = np.zeros(len(batch), dtype=bool) if first_arrival is None else newest >= first_arrival
-        return ShownRows(keys, _groups(self._owners(batch, signature)[:, shown]), is_new)
+        return ShownRows(keys, _groups(self._owners(numbers, signature)[:, shown]), is_new)
 
     def advance(
         self, progress: RoundProgress, round_: Round, signatures: frozenset[str] | None = None
@@ -296,23 +338,22 @@ class Joins:
 class JoinLevel(StatelessOperator):
     """The joins whose inputs are complete at one level, as an operator of the walk."""
 
-    def __init__(
-        self, joins: Joins, signatures: frozenset[str], unfinished: frozenset[str], *, is_first: bool
-    ) -> None:
+    def __init__(self, joins: Joins, signatures: frozenset[str], unfinished: frozenset[str]) -> None:
         """Rows of views that are `unfinished` are left to a later level: more of them are to come."""
         self._joins = joins
         self._signatures = signatures
         self._unfinished = unfinished
-        self._is_first = is_first
 
     def inputs(self, relation: str) -> list[OperatorInput]:
         return [] if relation in self._unfinished else self._joins.inputs(relation)
 
-    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
-        return self._joins.recounted(progress, round_) if self._is_first else iter(())
+    def recounted(
+        self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
+    ) -> Iterator[Derived]:
+        return self._joins.recounted(rows, progress, round_, self._signatures)
 
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
-        return self._joins.current(progress, round_) if self._is_first else iter(())
+        return self._joins.current(progress, round_, self._signatures)
 
     def push(
         self,

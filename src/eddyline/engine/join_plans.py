@@ -20,7 +20,9 @@ from eddyline.joins import JoinPlan, Need, RangeKey, SignaturePlan, range_keys
 from eddyline.model import (
     AGE,
     BEHIND,
+    IDENTITY,
     OLDER,
+    TABLE_VIEW,
     Condition,
     Input,
     Join,
@@ -33,6 +35,7 @@ from eddyline.model import (
     Stream,
     StreamPlan,
 )
+from eddyline.types import BINARY
 
 WINDOW_MARKS = (BEHIND, AGE, OLDER)
 
@@ -59,9 +62,12 @@ def join_plan(
 
 
 def relation_schema(stream: Stream) -> pa.Schema:
-    """The columns that operators get of a relation: those of a view, and where its rows come from."""
-    lineage = JoinInput(stream.name, n_components=stream.n_components).lineage_columns
-    return pa.schema([*stream.schema, *(pa.field(name, pa.int64()) for name in lineage)])
+    """The columns that operators get of a relation: those of a view, where its rows come from and, if it is over tables, what
+    tells them apart."""
+    is_kept = stream.source == TABLE_VIEW
+    entry = JoinInput(stream.name, Role.VIEW if is_kept else Role.WINDOW, stream.n_components)
+    lineage = [pa.field(name, pa.int64()) for name in entry.lineage_columns]
+    return pa.schema([*stream.schema, *lineage, *([pa.field(IDENTITY, BINARY)] if is_kept else [])])
 
 
 def signature_plan(
@@ -103,7 +109,7 @@ def _ranges(signature: Signature, shapes: Sequence[Shape]) -> tuple[RangeKey, ..
 def _needs_one(signature: Signature, shapes: Iterable[Shape]) -> bool:
     """Whether any one row of a table is enough to refute a row of input 0: no query says more of a match than the key."""
     roles = [entry.role for entry in signature.inputs]
-    if signature.outer != "left anti" or roles[0].is_table or roles[1] is not Role.TABLE:
+    if signature.outer != "left anti" or roles[0].is_table or roles[1] not in (Role.TABLE, Role.VIEW):
         return False
     conditions = [shape.join.on for shape in shapes if shape.join is not None]
     return not any(on.clauses or on.never for on in conditions)

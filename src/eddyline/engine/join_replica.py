@@ -36,7 +36,7 @@ from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins import JoinPlan, JoinStage, KeyedTable, TableChanges
 from eddyline.model import Round, Stream
 from eddyline.nesting import deep_recursion
-from eddyline.operators import DerivedNumbers, Mask, Operator, OperatorInput, RoundProgress, Share
+from eddyline.operators import Derived, DerivedNumbers, Operator, OperatorInput, RoundProgress, Share
 from eddyline.routing import Routing, RoutingOptions, combined_record
 from eddyline.storage import Store, StoredFile, WindowBlock, read_table, read_windows
 
@@ -107,7 +107,7 @@ class _Replica:
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         raise AssertionError(f"rows of {operator_input} come with what is wanted of them")
 
-    def view_rows(self, name: str, bodies: FilterOutput, at_end: Mask | None) -> Iterator[ViewRows]:
+    def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         raise AssertionError(f"views over {name} are in the driver")
 
     def query_of(self, body_id: int) -> int | None:

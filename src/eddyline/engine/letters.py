@@ -17,7 +17,7 @@ from eddyline.engine.join_plans import WINDOW_MARKS
 from eddyline.expressions import Failure
 from eddyline.filters import FilterOutput
 from eddyline.joins import JoinPlan
-from eddyline.model import DeadLetter, Expression, Shape, Stream, StreamPlan
+from eddyline.model import END_OF_ARRIVALS, DeadLetter, Expression, Shape, Stream, StreamPlan
 from eddyline.operators import ArrivedRows, Numbers, WantedMasks
 from eddyline.sources import Misfit
 from eddyline.types import python_rows
@@ -89,7 +89,9 @@ def _row_letter(
 ) -> DeadLetter:
     """A letter of a row that no query is named in."""
     arrival = int(batch.arrival[row])
-    return DeadLetter(round_number, stream, _row(batch, row), error, message, arrival=arrival)
+    is_own = arrival < END_OF_ARRIVALS  # not that of a row which only the end of the round decided
+    values = {name: value for name, value in _row(batch, row).items() if not name.startswith("#")}
+    return DeadLetter(round_number, stream, values, error, message, arrival=arrival if is_own else None)
 
 
 def _row(batch: TupleBatch, row: int) -> dict[str, Any]:

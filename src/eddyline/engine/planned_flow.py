@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from eddyline.engine.counted_relations import CountedRelations
 from eddyline.engine.join_visibility import FirstVersions
@@ -11,7 +12,14 @@ from eddyline.engine.tables import PlannedTables
 from eddyline.engine.view_plans import NO_VIEWS, PlannedViews
 from eddyline.engine.view_tasks import TaskViews
 from eddyline.joins import JoinPlan
-from eddyline.model import DEFAULT_CHOICES, ExecutionChoices, Stream, StreamPlan, StreamProgress
+from eddyline.model import (
+    DEFAULT_CHOICES,
+    ExecutionChoices,
+    Stream,
+    StreamPlan,
+    StreamProgress,
+    ViewRelation,
+)
 from eddyline.operators import RoundProgress
 
 NO_TABLES = PlannedTables({}, {})
@@ -48,6 +56,12 @@ class PlannedFlow:
         """That after the round, given what it moved."""
         moved = {name: progress.get(name, at) for name, at in self.progress.items()}
         return self.views.with_watermarks(round_progress(moved))
+
+    @cached_property
+    def kept_views(self) -> Mapping[str, ViewRelation]:
+        """The views over tables that joins look up."""
+        views = self.views.by_name
+        return {name: views[name] for name in self.joins.view_names if name in views}
 
     def task_views(self, name: str) -> TaskViews | None:
         """The views over a stream whose rows tasks find; None if there are none."""

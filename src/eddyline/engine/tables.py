@@ -25,9 +25,10 @@ import pyarrow as pa
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import Catalog, ListedFile, in_order
 from eddyline.engine.durable import Durable
+from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import FirstVersions, first_versions, is_body, queries_of
 from eddyline.engine.letters import null_key_letters
-from eddyline.joins import Deltas, Evaluate, KeyedTable, TableChanges, net_changes
+from eddyline.joins import Deltas, Evaluate, KeyedTable, NetChanges, TableChanges, net_changes
 from eddyline.model import (
     NO_TIME,
     DeadLetter,
@@ -42,6 +43,8 @@ from eddyline.operators import (
     ArrivedRows,
     Derived,
     DerivedNumbers,
+    Identity,
+    Numbers,
     RoundProgress,
     Share,
     StatelessOperator,
@@ -172,14 +175,17 @@ class Tables(StatelessOperator):
         """A round begins."""
         self._planned, self._numbers, self._letters = planned, numbers, []
 
-    def recounted(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+    def recounted(
+        self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
+    ) -> Iterator[Derived]:
         for name in self._planned.streams:
             ids = self._uncounted(name)
             if len(ids):
                 batch = self.current_rows(name).batch
                 if len(batch):
-                    rows = replace(batch, components=batch.arrival[:, None])
-                    yield Derived(name, rows, only=ids, is_recount=True)
+                    made_of = replace(batch, components=batch.arrival[:, None])
+                    identity = self._identity(name, batch)
+                    yield Derived(name, made_of, only=ids, is_recount=True, identity=identity)
 
     def current(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         for name in self._planned.streams:
@@ -187,7 +193,8 @@ class Tables(StatelessOperator):
             if len(ids):
                 batch = self.current_rows(name).batch
                 if len(batch):
-                    yield Derived(name, self._numbered(batch), phase=1, only=ids)
+                    identity = self._identity(name, batch)
+                    yield Derived(name, self._numbered(batch), phase=1, only=ids, identity=identity)
 
     def push(
         self,
@@ -207,12 +214,34 @@ class Tables(StatelessOperator):
                     stream.name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool)
                 )
                 above = ArrivedRows(changed, deltas.time_us, np.zeros(n, np.int64))
-                net = net_changes(self.tables[name].owners(deltas.arrival), deltas.sign, deltas.rows)
+                owners = self.tables[name].owners(deltas.arrival)
+                net = net_changes(owners, deltas.sign, deltas.rows)
                 remaining = self._numbered(changed.take(net.rows))
                 without = queries_of(self.unanswered(self._planned, name))
                 yield Derived(
-                    name, remaining, phase=1, without=without, preimages=net.preimages, arrived=above
+                    name,
+                    remaining,
+                    phase=1,
+                    without=without,
+                    preimages=net.preimages,
+                    arrived=above,
+                    identity=self._identity(name, remaining),
                 )
+                yield from self._returned(name, changed, owners, net, without)
+
+    def _returned(
+        self, name: str, changed: TupleBatch, owners: Numbers, net: NetChanges, without: QueryIds
+    ) -> Iterator[Derived]:
+        """Rows that left and are there again as they were: views that are kept name the ones there are now."""
+        if len(net.rows) < len(changed):
+            places = np.setdiff1d(net_changes(owners, changed.sign).rows, net.rows)
+            if len(places):
+                rows = self._numbered(changed.take(places))
+                identity = self._identity(name, rows)
+                yield Derived(name, rows, without=without, is_unchanged=True, identity=identity)
+
+    def _identity(self, name: str, batch: TupleBatch) -> Identity:
+        return of_columns(batch.rows, self._planned.streams[name].key)
 
     def _apply(self, name: str, rows: ArrivedRows, round_: Round) -> Deltas:
         """Make the changes that rows bring; gives what they changed."""

@@ -30,7 +30,7 @@ from eddyline.engine.view_tasks import HandedOnViews, TaskViews
 from eddyline.errors import IndexBuildError, StoreError
 from eddyline.filters import FilterOutput
 from eddyline.model import FIRST_ORDINAL, Round
-from eddyline.operators import DerivedNumbers, Mask, Operator, OperatorInput, RoundProgress, arrived_rows
+from eddyline.operators import Derived, DerivedNumbers, Operator, OperatorInput, RoundProgress, arrived_rows
 from eddyline.routing import Routing, RoutingOptions, WalkRecord, combined_record
 from eddyline.sources import (
     MOST_IGNORED,
@@ -285,7 +285,7 @@ class _TaskFlow:
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         return self._inputs[operator_input]
 
-    def view_rows(self, name: str, bodies: FilterOutput, at_end: Mask | None) -> Iterator[ViewRows]:
+    def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         assert self.views is not None, f"bodies of views over {name}"
         self.views.take(bodies)
         return iter(())

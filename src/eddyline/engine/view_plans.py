@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from eddyline.catalog import in_order, watermark_us
+from eddyline.engine.identities import lasting_components
 from eddyline.model import Signature, StreamPlan, ViewRelation
-from eddyline.operators import RoundProgress
+from eddyline.operators import Mask, RoundProgress
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +47,26 @@ class PlannedViews:
         found: set[str] = set()
         for view in self.ordered:
             of_several = (feed.shape.join is not None or feed.source in found for feed in view.feeds)
-            if view.is_union or any(of_several):
+            if view.is_union or view.is_table or any(of_several):
                 found.add(view.name)
         return frozenset(found)
+
+    @cached_property
+    def lasting(self) -> Mapping[int, Mask]:
+        """By body: which components of its rows stay the same as long as a row is there; also that of the branch of a union."""
+        found: dict[int, Mask] = {}
+        for view in self.ordered:
+            for feed in view.feeds:
+                mask = np.zeros(view.stream.n_components, dtype=bool)
+                of_shape = lasting_components(feed.shape, self.by_name)
+                mask[: len(of_shape)] = of_shape
+                mask[-1] |= view.is_union
+                found[feed.body_id] = mask
+        return found
+
+    def complete_before(self, level: int) -> frozenset[str]:
+        """The views all of whose rows are there before this level of joins, and not before an earlier one."""
+        return frozenset(name for name, at in self.view_levels.items() if at == level)
 
     def unfinished(self, level: int) -> frozenset[str]:
         """The views that get more rows from this level of joins, or from a later one."""

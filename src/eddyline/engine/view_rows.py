@@ -18,9 +18,11 @@ import pyarrow as pa
 
 from eddyline.batch import PartMatches, TupleBatch
 from eddyline.engine.event_time import event_times
+from eddyline.engine.identities import at_rows, in_branch, of_columns
+from eddyline.engine.view_tables import kept_rows
 from eddyline.filters import FilterOutput
 from eddyline.model import END_OF_ARRIVALS, ROW, ViewFeed, ViewRelation, branch_mark
-from eddyline.operators import ArrivedRows, Mask, Numbers, times_of
+from eddyline.operators import ArrivedRows, Derived, Identity, Mask, Numbers, times_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class ViewRows:
     batch: TupleBatch
     arrived: ArrivedRows | None
     at_end: Mask | None  # of `batch`: which rows the end of the round decided; None: none
+    identity: Identity | None = None  # of a table
 
     @property
     def has_own_numbers(self) -> bool:
@@ -43,19 +46,44 @@ def view_rows(
     bodies: FilterOutput,
     views: Mapping[int, ViewRelation],
     is_operator_input: Callable[[str], bool],
+    lasting: Mapping[int, Mask],
     time_zone: str,
-    at_end: Mask | None,
+    below: Derived | None,
 ) -> Iterator[ViewRows]:
-    """What bodies, by their ids, matched; `at_end` are rows of theirs that the end of the round decided."""
+    """What bodies matched; `below` says what rows they matched, if these did not arrive.
+
+    Views and `lasting`, which says which components of rows last as long as these do, are by the ids of bodies.
+    """
     for body_id, batch in body_batches(
         bodies, {body_id: view.stream.name for body_id, view in views.items()}
     ):
         view = views[body_id]
         feed = next(each for each in view.feeds if each.body_id == body_id)
-        mine = None if at_end is None else at_end[np.searchsorted(bodies.batch.arrival, batch.arrival)]
+        at_end, identity = None, None
+        if below is not None:
+            rows = np.searchsorted(bodies.batch.arrival, batch.arrival)
+            at_end = None if below.at_end is None else below.at_end[rows]
+            identity = _identity(view, feed, batch, rows, below) if view.is_table else None
         batch = with_branch(batch, view, feed.shape.branch)
-        arrived = arrived_view_rows(view, batch, time_zone, mine) if is_operator_input(view.name) else None
-        yield ViewRows(view, feed, batch, arrived, mine)
+        arrived = None
+        if is_operator_input(view.name) and (below is None or not below.is_answer):
+            if identity is None:
+                arrived = arrived_view_rows(view, batch, time_zone, at_end)
+            else:
+                arrived = kept_rows(batch, identity(np.arange(len(batch))), lasting[body_id])
+        yield ViewRows(view, feed, batch, arrived, at_end, identity)
+
+
+def _identity(
+    view: ViewRelation, feed: ViewFeed, batch: TupleBatch, rows: Numbers, below: Derived
+) -> Identity:
+    """What tells apart the rows of a view over tables, made of these rows of the batch below."""
+    if feed.shape.is_distinct:
+        found = of_columns(batch.rows, batch.rows.schema.names)
+    else:
+        assert below.identity is not None, f"rows of {below.relation} have no identity"
+        found = at_rows(below.identity, rows)
+    return in_branch(found, feed.shape.branch) if view.is_union else found
 
 
 def body_batches(bodies: FilterOutput, names: Mapping[int, str]) -> Iterator[tuple[int, TupleBatch]]:

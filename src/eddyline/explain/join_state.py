@@ -33,7 +33,7 @@ from eddyline.sql import (
 
 HISTORY_POINTS = 240  # of sizes; when there are more, every second one goes
 FIRST_SPACING_US = 1_000_000  # of round time, between two of them
-_STORED_ROLES = (Role.WINDOW, Role.TABLE, Role.AS_OF)
+_STORED_ROLES = (Role.WINDOW, Role.TABLE, Role.AS_OF, Role.VIEW)
 _COUNTED = ("n_drivers", "n_probes", "n_shared", "n_looked_at", "n_matches", "n_combinations")
 
 
@@ -103,7 +103,7 @@ def _stream_facts(rounds: RoundEngine, name: str, held: Mapping[str, Any] | None
         "rows": 0,
         "nbytes": 0,
         **(held or {}),
-        "kind": "table" if rounds.catalog.relation(name).is_keyed else "window",
+        "kind": "table" if table is not None or rounds.catalog.relation(name).is_keyed else "window",
         "keys": len(keys),
         "found_by": [", ".join(render(part) for part in key) for key in keys],
         "n_signatures": len(sharing),

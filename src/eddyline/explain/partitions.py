@@ -7,9 +7,9 @@ from eddyline.engine import RoundEngine, is_idle_lane
 
 
 def partitions_of(rounds: RoundEngine, stream: str) -> list[Partition]:
-    """The partitions that have brought rows, the one furthest behind first. The lock is held."""
-    declared, progress = rounds.catalog.stream(stream), rounds.progress.get(stream.lower())
-    if progress is None:
+    """The partitions that have brought rows, the one furthest behind first; a view has none. The lock is held."""
+    declared, progress = rounds.catalog.find_stream(stream), rounds.progress.get(stream.lower())
+    if declared is None or progress is None:
         return []
     now_us = rounds.last_now_us
     watched_us = rounds.event_clock.watched_us(stream.lower())

@@ -3,8 +3,8 @@
 `JoinStage` (stage.py) runs a round; what several signatures probe first is probed once (shared_probes.py). `StoredWindows`
 (windows.py) holds a SteM for each stream, with the rows that later ones may meet (stem.py: found by key, or by a range:
 ordered_index.py; stem_rows.py: stored; row_numbers.py: numbered). `KeyedTable` (table.py) holds a keyed stream: its columns
-(table_rows.py), versions (version_chains.py) and indexes (table_look_ups.py). net_changes.py says what
-remains of the changes of a round. Keys are compared by codes (keys.py).
+(table_rows.py), versions (version_chains.py) and indexes (table_look_ups.py); `ViewTable` (view_table.py) a view over tables.
+net_changes.py says what remains of the changes of a round. Keys are compared by codes (keys.py).
 """
 
 from eddyline.joins.join_tree import can_drive
@@ -27,6 +27,7 @@ from eddyline.joins.stem_rows import StoredRows
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.table_changes import Deltas, TableChanges
 from eddyline.joins.version_chains import ALWAYS
+from eddyline.joins.view_table import ViewTable
 
 __all__ = [
     "ALWAYS",
@@ -51,6 +52,7 @@ __all__ = [
     "TableChanges",
     "TablePartner",
     "UndecidedRows",
+    "ViewTable",
     "can_drive",
     "net_changes",
     "range_keys",

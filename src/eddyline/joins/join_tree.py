@@ -107,8 +107,8 @@ def can_drive(signature: Signature, place: int) -> bool:
     roles = [entry.role for entry in signature.inputs]
     if any(role is Role.CURRENT for at, role in enumerate(roles) if at != place):
         return False
-    if roles[place] is Role.TABLE:
-        return all(role in (Role.TABLE, Role.AS_OF) for role in roles)
+    if roles[place] in (Role.TABLE, Role.VIEW):
+        return all(role.is_table for role in roles)
     return roles[place] is not Role.AS_OF
 
 

@@ -38,6 +38,7 @@ class JoinedRows:
     driver: Numbers  # which of the rows that drove, from its origin, made it
     latest: Numbers  # the arrival number of that row
     at_end: Mask | None = None  # of rows that only the end of the round decided; None: there are none
+    table_numbers: Numbers | None = None  # of a join of tables, by input: the number of the row in its table
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -56,6 +57,7 @@ class JoinedRows:
             self.driver[rows],
             self.latest[rows],
             None if self.at_end is None else self.at_end[rows],
+            None if self.table_numbers is None else self.table_numbers[rows],
         )
 
     def until(self, end: int) -> JoinedRows:
@@ -94,6 +96,9 @@ def _merged(pieces: Sequence[JoinedRows]) -> JoinedRows:
         np.concatenate([piece.driver for piece in pieces]),
         np.concatenate([piece.latest for piece in pieces]),
         _all_at_end(pieces),
+        None
+        if pieces[0].table_numbers is None
+        else np.concatenate([piece.table_numbers for piece in pieces if piece.table_numbers is not None]),
     )
     order = lineage_order(together.latest, together.components)
     return together if order is None else together.take(order)
@@ -163,6 +168,7 @@ def joined_rows(
         driver,
         drivers.arrival[driver],
         None if at_end is None else at_end[driver],
+        _table_numbers(plan, marks) if signature.is_of_tables else None,
     )
 
 
@@ -177,7 +183,7 @@ def _marks(
     """What is known of the rows of combinations besides their columns, by input."""
     driver, inputs = found.rows[origin], plan.signature.inputs
     marks = {place: partner.marks(found.rows[place], drivers, driver) for place, partner in partners.items()}
-    marks[origin] = _own_marks(drivers, driver, round_, is_table=inputs[origin].role is Role.TABLE)
+    marks[origin] = _own_marks(drivers, driver, round_, is_table=inputs[origin].role.is_table)
     return marks
 
 
@@ -201,6 +207,16 @@ def _components(
         else:
             components += _numbers(partners[place].take(found.rows[place], own_columns))
     return np.stack(components, axis=1)
+
+
+def _table_numbers(plan: SignaturePlan, marks: Mapping[int, PartnerMarks]) -> Numbers:
+    """For each input the number with which a row stands in its table: of a view its position among the view's changes."""
+    inputs = plan.signature.inputs
+    columns = [
+        marks[place].position if entry.role is Role.VIEW else marks[place].arrival
+        for place, entry in enumerate(inputs)
+    ]
+    return np.stack(columns, axis=1)
 
 
 def unmatched_rows(plan: SignaturePlan, drivers: Drivers, schema: pa.Schema, numbers: Numbers) -> TupleBatch:

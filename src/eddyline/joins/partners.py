@@ -1,7 +1,7 @@
 """What an input holds, as partners: the window of a stream, or a table.
 
 Of a window, that is what the SteM finds less what came too late or lies in no window. Of a table, the rows as they were
-when the driver came, or as they were at its event time.
+when the driver came, or as they were at its event time; of a view over tables, as they were before the round.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from eddyline.joins.shared_probes import RememberedHop
 from eddyline.joins.stem import Evaluate, Key, ProbeMatches, Stem
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
-from eddyline.model import Column, Expression
+from eddyline.joins.view_table import ViewTable
+from eddyline.model import END_OF_ARRIVALS, Column, Expression
 from eddyline.operators import Numbers
 
 FIRST_TRIES = 4  # rows that are compared at first where one is enough; as many times more each time none of them will do
@@ -179,6 +180,26 @@ class TablePartner:
                 rows, drivers.time_us[of], drivers.arrival[of]
             )
         return PartnerMarks(self.table.arrival[rows], self.table.time_us[rows], visible_versions, none, none)
+
+
+@dataclass(slots=True)
+class ViewPartner(TablePartner):
+    """A view over tables: rows of a round find it as it was before the round.
+
+    What only the end of the round decides finds it with the changes of the round if it `meets_own`, and so do first answers.
+    """
+
+    table: ViewTable
+
+    def _probe(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
+        first = END_OF_ARRIVALS if self.meets_own else ALWAYS
+        at = np.where(drivers.arrival[of] >= first, ALWAYS, self.table.n_before)
+        return self.table.probe_at(key, values, at)
+
+    def marks(self, rows: Numbers, drivers: Drivers, of: Numbers) -> PartnerMarks:
+        """All queries see its rows. Their arrival numbers are among their columns."""
+        none, versions = np.zeros(len(rows), np.int64), np.full(len(rows), ALWAYS, np.int64)
+        return PartnerMarks(none, self.table.time_us[rows], versions, self.table.arrival[rows], none)
 
 
 def _together(found: Sequence[ProbeMatches], n_looked_at: int) -> ProbeMatches:

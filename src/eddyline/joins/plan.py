@@ -143,6 +143,12 @@ class JoinPlan:
         }
         return {stream: inputs for stream, inputs in found.items() if inputs}
 
+    @cached_property
+    def view_names(self) -> tuple[str, ...]:
+        """The views over tables that some join looks up, in lower case."""
+        inputs = (entry for plan in self.signatures for entry in plan.signature.inputs)
+        return tuple(dict.fromkeys(entry.stream.lower() for entry in inputs if entry.role is Role.VIEW))
+
     def is_probed_as_of(self, stream: str) -> bool:
         """Whether a table is looked up at event times, so that its earlier rows are needed."""
         inputs = self.inputs.get(stream, ())

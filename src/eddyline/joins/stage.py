@@ -29,7 +29,7 @@ from eddyline.expressions import Context, Failure, Frame, evaluate
 from eddyline.joins.join_tree import can_drive
 from eddyline.joins.joined_rows import Counter, JoinedRows, in_order, joined_rows, unmatched_rows
 from eddyline.joins.outer import OuterDecisions, UndecidedRows, is_decided_at_once
-from eddyline.joins.partners import TablePartner, WindowPartner
+from eddyline.joins.partners import TablePartner, ViewPartner, WindowPartner
 from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, drivers_of
 from eddyline.joins.probe_origins import ProbeOrigins
 from eddyline.joins.probing import Partner, ProbeCounters, ProbeOrigin
@@ -40,6 +40,7 @@ from eddyline.joins.shared_probes import Hop, RememberedHop, SharedProbes, first
 from eddyline.joins.stem import Stem
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
+from eddyline.joins.view_table import ViewTable
 from eddyline.joins.windows import StoredWindows
 from eddyline.model import Column, Expression, Role, Round
 from eddyline.operators import (
@@ -75,7 +76,7 @@ class JoinStage:
         self._context = context
         self.plan = JoinPlan(-1)
         self.windows = StoredWindows(self.evaluate)
-        self.tables: dict[str, KeyedTable] = {}  # by stream, in lower case; set by the caller that feeds them
+        self.tables: Mapping[str, KeyedTable] = {}  # by name in lower case; set by the caller that feeds them
         self.look_up: LookUp = _probe_it  # another way to look up a table, by signature, place and origin
         self._origins = ProbeOrigins(self.evaluate, policy, seed, clock)
         self._decisions = OuterDecisions()
@@ -229,7 +230,10 @@ class JoinStage:
         everything = drivers_of(rows, np.arange(len(rows.batch)))
         now = replace(everything, arrival=np.full(len(everything), ALWAYS, np.int64))
         for joined in self._drive(plan, 0, now, {}, progress, round_):
-            joined.components[:, 0] = everything.arrival[joined.driver]
+            assert joined.table_numbers is not None, plan.name
+            if plan.signature.inputs[0].role is not Role.VIEW:
+                numbers = everything.arrival[joined.driver]
+                joined.components[:, 0] = joined.table_numbers[:, 0] = numbers
             order = lineage_order(joined.driver, joined.components)
             yield self._numbered(joined if order is None else joined.take(order))
 
@@ -284,6 +288,11 @@ class JoinStage:
     ) -> Partner:
         entry = plan.signature.inputs[place]
         stream, own = entry.stream.lower(), meets_own(plan.signature, origin, place)
+        if entry.role is Role.VIEW:
+            view = self.tables[stream]
+            assert isinstance(view, ViewTable), stream
+            # where a stream drives, what its end decides comes after the changes of tables
+            return ViewPartner(view, self.evaluate, False, own or not plan.signature.is_of_tables, hop)
         if entry.role.is_table:
             table = TablePartner(self.tables[stream], self.evaluate, entry.role is Role.AS_OF, own, hop)
             return self.look_up(plan.name, place, origin, table) or table

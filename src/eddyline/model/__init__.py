@@ -35,6 +35,7 @@ from eddyline.model.expressions import (
 from eddyline.model.joins import (
     AGE,
     BEHIND,
+    IDENTITY,
     OLDER,
     ROW,
     Join,
@@ -60,6 +61,7 @@ __all__ = [
     "FIRST_BRANCH",
     "FIRST_DERIVED",
     "FIRST_ORDINAL",
+    "IDENTITY",
     "LAMBDA",
     "NO_TIME",
     "OLDER",

@@ -13,6 +13,7 @@ BEHIND = "#behind"  # how many rows of its stream came after it, up to the row t
 AGE = "#age"  # microseconds between the round it came in and that of the row that made the result
 OLDER = "#older"  # microseconds by which its event time is below the latest of all rows of the result
 ROW = "#row"  # with a number: the arrival number of a row that a row of a view is made of
+IDENTITY = "#identity"  # what tells rows of a view over tables apart
 
 _ALWAYS = Condition()
 
@@ -24,10 +25,13 @@ class Role(enum.Enum):
     CURRENT = "current"  # they meet what came before them and are not kept
     TABLE = "table"  # the latest row of each key, as the row that meets it finds it
     AS_OF = "as of"  # the row of each key that was the latest at the event time of the row that meets it
+    VIEW = (
+        "view"  # the rows of a view over tables, as rows of other inputs find it: as it was before the round
+    )
 
     @property
     def is_table(self) -> bool:
-        return self in (Role.TABLE, Role.AS_OF)
+        return self in (Role.TABLE, Role.AS_OF, Role.VIEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,8 @@ class JoinInput:
     @property
     def lineage_columns(self) -> tuple[str, ...]:
         """What rows of a view have besides its columns: the arrival numbers of the rows each is made of."""
-        return tuple(f"{ROW}{k}" for k in range(self.n_components)) if self.n_components > 1 else ()
+        is_counted = self.n_components > 1 or self.role is Role.VIEW
+        return tuple(f"{ROW}{k}" for k in range(self.n_components)) if is_counted else ()
 
 
 @dataclass(frozen=True, slots=True)

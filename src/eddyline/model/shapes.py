@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eddyline.errors import Span
 from eddyline.model.conditions import Condition
-from eddyline.model.expressions import Column, Expression, UserCall
+from eddyline.model.expressions import Call, Column, Expression, UserCall
 from eddyline.model.joins import Join
 
 
@@ -130,6 +130,17 @@ class Shape:
         for clause in (*self.condition.clauses, *matching):
             for atom in clause.atoms:
                 yield atom.condition
+
+    @property
+    def is_volatile(self) -> bool:
+        """Whether it may say something else of a row in another round: it asks for the time, or calls a function that is not
+        deterministic. Other calls without arguments are constants, and are computed when a text is bound."""
+        nodes = (node for e in self.expressions() for node in e.walk())
+        return any(
+            (isinstance(node, UserCall) and not node.is_deterministic)
+            or (isinstance(node, Call) and not node.arguments)
+            for node in nodes
+        )
 
     @property
     def recorded_calls(self) -> tuple[UserCall, ...]:

@@ -21,7 +21,7 @@ from eddyline.catalog import QueryRecord, StoredQuery, owners_and_names, relatio
 from eddyline.engine import RoundEngine, home_of
 from eddyline.errors import EddylineError, NotBuiltError, ReceiptError
 from eddyline.expressions import Context, Frame, cast, evaluate
-from eddyline.model import Column, Properties, QueryState, Shape, Stream, ViewText, Window
+from eddyline.model import Column, Properties, QueryState, Role, Shape, Stream, ViewText, Window
 from eddyline.proof import WrittenInput, from_json, quoted, type_from, words_of, written_inputs
 from eddyline.sql import Shapes, displayed_names
 from eddyline.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, TINYINT, is_decimal
@@ -74,7 +74,8 @@ class WrittenOut:
 def written_out(rounds: RoundEngine, query: StoredQuery, version: int, what: str) -> WrittenOut:
     """A query of a home with the views it read at a version. The lock is held. `what` says what it is needed for.
 
-    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out, and for unions.
+    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out, for unions, and
+    for joins with sets.
     """
     database = home_of(rounds).database
     streams = {stream.name.lower(): stream for stream in database.streams.at(version)}
@@ -100,7 +101,9 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int, what: str
             )
         return found
 
-    return _Expansion(query, find_stream, find_view, what).written_out()
+    expansion = _Expansion(query, find_stream, find_view, what)
+    expansion.refuse_joined_sets(query)
+    return expansion.written_out()
 
 
 def record_written_out(rounds: RoundEngine, record: QueryRecord, what: str) -> QueryRecord:
@@ -229,6 +232,24 @@ class _Expansion:
             piece = self._text(self._query, "", frozenset())
         queries = (self._query, *self._views.values())
         return WrittenOut(piece.text, self._params, inputs, queries, tuple(piece.view_texts), tuple(windows))
+
+    def refuse_joined_sets(self, query: AnyQuery) -> None:
+        """Refuse joins with views whose rows are a set: a result does not say in which rows such a row occurs."""
+        for place, entry in enumerate(query.shape.inputs):
+            if not self._is_view(entry.stream):
+                continue
+            view, join = self._view(entry.stream), query.shape.join
+            if join is not None and join.signature.inputs[place].role is Role.VIEW and self._is_set(view):
+                raise NotBuiltError(
+                    f"{self._what} of a query that joins a set ({view.name}) is not built in this version",
+                    detail="A row of SELECT DISTINCT, EXISTS or IN occurs in any number of rows. The result names none.",
+                    hint="Ask about a query that joins the tables themselves.",
+                )
+            self.refuse_joined_sets(view)
+
+    def _is_set(self, view: AnyQuery) -> bool:
+        below = (self._view(name) for name in view.shape.streams if self._is_view(name))
+        return view.shape.is_counted or any(map(self._is_set, below))
 
     def _is_view(self, relation: str) -> bool:
         return self._find_stream(relation) is None

@@ -18,7 +18,7 @@ import pyarrow as pa
 from eddyline.engine import RoundEngine, event_times
 from eddyline.expressions import Frame, evaluate
 from eddyline.joins import can_drive
-from eddyline.model import Role, Shape
+from eddyline.model import Shape
 from eddyline.sql import input_words
 
 MANY = 100  # results for a row, from which on it is reported
@@ -108,7 +108,7 @@ def _partners(
     """How many rows of one input a row of another meets, or None if that is unknown."""
     assert shape.join is not None, shape.key
     sample, entry = samples[place], shape.join.signature.inputs[place]
-    if entry.role in (Role.TABLE, Role.AS_OF):
+    if entry.role.is_table:
         return 1.0  # by its key; a table that is looked up otherwise is rare, and as large as it is
     if sample.n_seen < LEAST:
         return None

@@ -1,8 +1,8 @@
 """Which rows of each input a join keeps, and joins that would have to keep rows for ever.
 
-An input with a key is a table at its latest rows. Any other is bounded by `recent(…)`, else by event-time conditions, else by
-the window its stream was declared with. One input may have none of these if all others are tables, or windows of a count or of
-arrival time: its rows then meet what came before them, and are not kept.
+An input with a key is a table at its latest rows, and a view over tables has its current rows. Any other is bounded by
+`recent(…)`, else by event-time conditions, else by the window its stream was declared with. One input may have none of these if
+all others are tables, or windows of a count or of arrival time: its rows then meet what came before them, and are not kept.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from eddyline.model import (
 )
 from eddyline.sql.event_time_bounds import Reach, TimeBound, TimeDifference
 from eddyline.sql.normalisation import atom
+from eddyline.sql.sets import is_table
 from eddyline.stream_properties import window_of
 from eddyline.time_properties import ISO, UNIT_US, time_format, time_unit
 from eddyline.types import BIGINT, is_decimal, is_integer, is_numeric
-
-TABLES = (Role.TABLE, Role.AS_OF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class JoinEntry:
     @property
     def window(self) -> Window | None:
         """What it is bounded by apart from conditions: recent(…), or what the stream was declared with."""
-        return self.input.window or (None if self.stream.is_keyed else window_of(self.stream))
+        return self.input.window or (None if is_table(self.stream) else window_of(self.stream))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +117,14 @@ def retained_inputs(
 
 
 def _refuse_unbuilt_view(entry: JoinEntry) -> None:
-    """Refuse views that joins cannot read yet."""
+    """Refuse views that joins cannot read."""
     stream, window = entry.stream, entry.input.window
-    if stream.source == TABLE_VIEW:
-        raise NotBuiltError(
-            f"joins with {stream.name}, a view over tables, are not built in this version",
+    if stream.source == TABLE_VIEW and stream.is_volatile:
+        raise UnsupportedError(
+            f"{stream.name} cannot be joined: it asks for now(), or calls a function that is not deterministic",
             span=entry.input.span,
-            hint="Join the table itself, with the conditions of the view.",
+            detail="Its rows are kept: of a row that leaves, the view must say what it said when the row appeared.",
+            hint="Write that condition in the query, not in the view.",
         )
     if stream.source == VIEW and window is not None and window.n_rows is not None:
         raise NotBuiltError(
@@ -155,19 +155,21 @@ def _table_role(
     keys: Sequence[JoinKey],
     differences: Sequence[TimeDifference],
 ) -> Role | None:
-    """TABLE or AS_OF for a keyed stream, None for any other."""
-    stream = entry.stream
-    if stream.is_keyed and entry.input.window is not None:
+    """TABLE or AS_OF for a keyed stream, VIEW for a view over tables, None for any other."""
+    stream, is_view = entry.stream, entry.stream.source == TABLE_VIEW
+    if is_table(stream) and entry.input.window is not None:
         raise UnsupportedError(
-            f"recent does not take {stream.name}, which has a key",
+            f"recent does not take {stream.name}, {'a view over tables' if is_view else 'which has a key'}",
             span=entry.input.span,
-            detail="A keyed stream is kept at its latest rows, one for each key, however old they are.",
+            detail="A view over tables has its current rows, however old they are."
+            if is_view
+            else "A keyed stream is kept at its latest rows, one for each key, however old they are.",
             hint=f"Write {stream.name} alone.",
         )
     if entry.input.join == "asof":
         _check_as_of(at, entry, entries, keys, differences)
         return Role.AS_OF
-    return Role.TABLE if stream.is_keyed else None
+    return Role.VIEW if is_view else Role.TABLE if stream.is_keyed else None
 
 
 def _check_as_of(
@@ -178,6 +180,13 @@ def _check_as_of(
     differences: Sequence[TimeDifference],
 ) -> None:
     stream, span = entry.stream, entry.input.span
+    if stream.source == TABLE_VIEW:
+        raise UnsupportedError(
+            f"ASOF JOIN does not take {stream.name}, a view over tables",
+            span=span,
+            detail="A view has its current rows. What it had at an earlier time is not kept.",
+            hint="Write JOIN, or ASOF JOIN with the table itself and the conditions of the view.",
+        )
     if not stream.is_keyed or stream.time is None:
         missing = [
             word for word, is_there in (("key", stream.is_keyed), ("time", stream.time)) if not is_there
@@ -187,7 +196,7 @@ def _check_as_of(
             span=span,
             hint=f"Declare {stream.name} with PRIMARY KEY and TBLPROPERTIES (time='…'), or write JOIN.",
         )
-    lefts = [other for other in entries if not other.stream.is_keyed]
+    lefts = [other for other in entries if not is_table(other.stream)]
     if len(lefts) != 1 or lefts[0].stream.time is None:
         raise UnsupportedError(
             f"ASOF JOIN needs one stream without a key, and with a time at which {stream.name} is looked up",
@@ -231,12 +240,12 @@ def hidden_places(entries: Sequence[JoinEntry], keys: Sequence[JoinKey]) -> froz
     Raises UnsupportedError unless tables are looked up: a row of a stream then has all its matches when it comes.
     """
     found: set[int] = set()
-    are_tables = all(entry.stream.is_keyed for entry in entries)
+    are_tables = all(is_table(entry.stream) for entry in entries)
     for at, entry in enumerate(entries):
         if entry.input.join != "left semi":
             continue
         stream, span, words = entry.stream, entry.input.span, entry.input.join_words
-        if not stream.is_keyed:
+        if not is_table(stream):
             raise UnsupportedError(
                 f"{words} looks up a table; {stream.name} has no key",
                 span=span,
@@ -245,7 +254,7 @@ def hidden_places(entries: Sequence[JoinEntry], keys: Sequence[JoinKey]) -> froz
                 "of a JOIN comes once.",
             )
         equated = {_distinct(key.side(at)) for key in keys if at in (key.left, key.right)}
-        if are_tables or not equated.issuperset(stream.key):
+        if are_tables or not stream.is_keyed or not equated.issuperset(stream.key):
             found.add(at)
     return frozenset(found)
 
@@ -302,22 +311,25 @@ def refuse_undecided(entries: Sequence[JoinEntry], roles: Sequence[Role], reach:
     left, right = entries
     is_right = left.input.join == "right"
     join = left.input.join_words if is_right else right.input.join_words
-    if roles[0] in TABLES and roles[1] in TABLES:
+    if roles[0].is_table and roles[1].is_table:
         raise NotBuiltError(
             f"{join} of two tables is not built in this version",
             span=(left if is_right else right).input.span,
             detail=f"Rows of {left.stream.name} would come and go with those of {right.stream.name}.",
             hint="Write JOIN: its results are the changes.",
         )
-    if roles[0] in TABLES and roles[1] not in TABLES:
+    if roles[0].is_table and not roles[1].is_table:
         place, one, two = ("last", left, right) if is_right else ("first", right, left)
+        is_keyed = left.stream.is_keyed
+        kind = "which has a key" if is_keyed else "a view over tables"
+        side = f"{'left' if is_right else 'right'} side that {'has one' if is_keyed else 'is a table'} too"
         raise UnsupportedError(
-            f"{join} of {left.stream.name}, which has a key, takes a {'left' if is_right else 'right'} side that has one too",
+            f"{join} of {left.stream.name}, {kind}, takes a {side}",
             span=(left if is_right else right).input.span,
             detail=f"A row of {left.stream.name} may find a match as long as it is there.",
             hint=f"Put the stream {place}: FROM {one.stream.name} … {join} {two.stream.name}, or write JOIN.",
         )
-    if roles[1] in TABLES or roles[0] is Role.CURRENT or reach[0][1] is not None:
+    if roles[1].is_table or roles[0] is Role.CURRENT or reach[0][1] is not None:
         return
     ways = []
     if left.stream.time is not None and right.stream.time is not None:

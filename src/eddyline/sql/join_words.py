@@ -172,6 +172,8 @@ def retention_words(shape: Shape, place: int, properties_window: str | None = No
     entry, role = shape.inputs[place], join.signature.inputs[place].role
     if role is Role.TABLE:
         return "the latest row of each key, as of arrival"
+    if role is Role.VIEW:
+        return "its rows, as they were before the round"
     if role is Role.AS_OF:
         return "the row of each key that was the latest at the event time"
     if role is Role.CURRENT:
