@@ -20,6 +20,7 @@ from eddyline.batch import QueryIds, TupleBatch, concatenated
 from eddyline.engine.join_plans import BOTH, MATCH
 from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.letters import key_letters
+from eddyline.engine.outer_changes import changed_outer_joins, outer_answer, outer_changes
 from eddyline.engine.rule_tables import RuleTables
 from eddyline.events import Event, ProbesReordered
 from eddyline.expressions import Context
@@ -119,7 +120,12 @@ class Joins:
             yield from self._answer(answer, progress, round_)
 
     def _answer(self, answer: FirstAnswer, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
-        if len(answer.rows.batch):
+        if not len(answer.rows.batch):
+            return
+        if answer.signature.signature.outer:
+            for derived in outer_answer(self.stage, answer.signature, answer.rows, progress, round_):
+                yield replace(derived, only=answer.query_ids)
+        else:
             for joined in self.stage.answer(answer.signature, answer.rows, progress, round_):
                 name, signature = answer.signature.name.lower(), answer.signature.signature
                 shown = self._shown_rows(joined.batch, signature) if signature.is_counted else None
@@ -148,8 +154,12 @@ class Joins:
         if share.relations is None:  # the place that keeps state sees all rows, and others parts of them
             letters = {name: rows for name, rows in mine.items() if name in new}
             self._letters += key_letters(round_.number, self._plan, letters, wanted, self.stage.failures)
-        table_changes: dict[str, list[JoinedRows]] = {}  # of joins of tables
-        for joined in self.stage.push(mine, wanted, progress, round_, self._part(share, signatures)):
+        part = self._part(share, signatures)
+        # of joins of tables
+        table_changes: dict[str, list[JoinedRows]] = {
+            name: [] for name in changed_outer_joins(self.stage, mine, part)
+        }
+        for joined in self.stage.push(mine, wanted, progress, round_, part):
             if isinstance(joined, JoinedRows) and self._plan.by_name[joined.signature].signature.is_of_tables:
                 table_changes.setdefault(joined.signature, []).append(joined)
             else:
@@ -159,16 +169,18 @@ class Joins:
                 answer.signature.name: queries_of(answer.query_ids) for answer in self._first_answers()
             }
             for name, joined_rows in table_changes.items():
-                yield self._net(name, joined_rows, newcomers.get(name), round_)
+                derived = self._net(name, joined_rows, round_) if joined_rows else None
+                plan = self.stage.plan.by_name[name]
+                if plan.signature.outer:
+                    derived = outer_changes(
+                        self.stage, plan, joined_rows, derived, mine, wanted, progress, round_
+                    )
+                if derived is not None and len(derived.batch):
+                    yield replace(derived, without=newcomers.get(name))
 
-    def _net(
-        self, name: str, joined_rows: list[JoinedRows], newcomers: QueryIds | None, round_: Round
-    ) -> Derived:
+    def _net(self, name: str, joined_rows: list[JoinedRows], round_: Round) -> Derived:
         """What remains of the changes of a join of tables, whose rows are identified by the keys of its inputs."""
         batch = concatenated([each.batch for each in joined_rows])
-        versions = np.concatenate([each.version for each in joined_rows])
-        components = batch.components
-        assert components is not None, name
         signature = self._plan.by_name[name].signature
         owners = self._owners(batch, signature)
         net = net_changes(_groups(owners), batch.sign)  # by the change that made a row, which is its latest
@@ -177,7 +189,8 @@ class Joins:
             places = [at for at in range(len(signature)) if at not in signature.hidden_places]
             rows = rows[np.lexsort((batch.sign[rows], _groups(owners[rows][:, places])))]
         numbered = replace(batch.take(rows), arrival=np.sort(batch.arrival[rows]))
-        derived = Derived(name.lower(), numbered, phase=1, versions=versions[rows], without=newcomers)
+        versions = np.concatenate([each.version for each in joined_rows])[rows]
+        derived = Derived(name.lower(), numbered, phase=1, versions=versions)
         if signature.is_counted:
             return replace(derived, shown=self._shown_rows(numbered, signature, round_.first_arrival))
         return replace(derived, preimages=net.preimages)

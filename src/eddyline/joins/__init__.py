@@ -10,7 +10,8 @@ remains of the changes of a round. Keys are compared by codes (keys.py).
 from eddyline.joins.join_tree import can_drive
 from eddyline.joins.joined_rows import JoinedRows
 from eddyline.joins.net_changes import NetChanges, net_changes
-from eddyline.joins.outer import UndecidedRows
+from eddyline.joins.outer import DECIDED_AT_ONCE, UndecidedRows
+from eddyline.joins.outer_tables import RowsAlone, appearing, row_states
 from eddyline.joins.partners import TablePartner
 from eddyline.joins.plan import (
     Drivers,
@@ -30,6 +31,7 @@ from eddyline.joins.version_chains import ALWAYS
 
 __all__ = [
     "ALWAYS",
+    "DECIDED_AT_ONCE",
     "Deltas",
     "Drivers",
     "Evaluate",
@@ -44,6 +46,7 @@ __all__ = [
     "ProbeCounters",
     "ProbeMatches",
     "RangeKey",
+    "RowsAlone",
     "RuleForm",
     "Rules",
     "SignaturePlan",
@@ -51,9 +54,11 @@ __all__ = [
     "TableChanges",
     "TablePartner",
     "UndecidedRows",
+    "appearing",
     "can_drive",
     "net_changes",
     "range_keys",
     "range_probe",
+    "row_states",
     "rule_form",
 ]
