@@ -14,7 +14,7 @@ What a round builds belongs to the round until it commits; after a rollback noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -190,8 +190,12 @@ class Unmatched:
     """Combinations of rows of an outer join: a row for which none of them is a match for a query is a result of that query."""
 
     relation: str  # whose filters say what is a match
-    partners: Sequence[PossiblePartners]
-    reach_us: int | None  # the queries with this reach decide now; None: all
+    partners: Iterable[PossiblePartners]
+    reach_us: int | None = None  # the queries with this reach decide now; None: all
+    # of tables, whose combinations are in the same batch: which rows have to be alone, while others have to match; None: all
+    is_alone: Mask | None = None
+    # of tables: rows that leave, each before itself as one that appears; for a query with both, nothing has changed
+    unchanged: Numbers | None = None
 
 
 @dataclass(frozen=True, slots=True)

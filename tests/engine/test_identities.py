@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.engine.identities import encoded, in_branch, of_columns
+from eddyline.engine.identities import behind, encoded, in_branch, of_columns
 
 
 def identities(*columns: list[Any], types: tuple[pa.DataType, ...]) -> list[bytes]:
@@ -62,3 +62,10 @@ def test_rows_of_two_branches_differ_though_their_keys_are_equal():
     identity, places = of_columns(rows, ["id"]), np.array([1, 0])
     branches = [in_branch(identity, branch)(places).to_pylist() for branch in (0, 1)]
     assert len({*branches[0], *branches[1]}) == 4
+
+
+def test_rows_of_batches_behind_each_other_have_the_identities_of_their_batches():
+    one = of_columns(pa.record_batch({"k": [1, 2]}), ["k"])
+    two = of_columns(pa.record_batch({"k": ["a", "b", "c"]}), ["k"])
+    found = behind([(2, one), (0, one), (3, two)])(np.array([3, 0, 4, 1, 2]))
+    assert found.to_pylist() == [b"1:b", b"1:1", b"1:c", b"1:2", b"1:a"]

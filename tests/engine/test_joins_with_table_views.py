@@ -30,6 +30,8 @@ VIEWS = {
     "matched": "SELECT id, k, x FROM a WHERE k IN (SELECT k FROM b WHERE y > 2)",
     "either": "SELECT k, x AS v FROM a WHERE x > 2 UNION ALL SELECT k, y AS v FROM b WHERE y > 2",
     "twice": "SELECT k, x AS v FROM a UNION ALL SELECT k, x AS v FROM a WHERE x > 5",
+    "or_none": "SELECT a.id, a.k, a.x, b.id AS bid, b.y FROM a LEFT JOIN b ON a.k = b.k AND b.y > a.x",
+    "alone": "SELECT id, k, x FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
     "upper": "SELECT h.k, h.x, b.y FROM high h JOIN b ON h.k = b.k AND h.x < b.y",
 }
 TABLE_QUERIES = {
@@ -45,6 +47,15 @@ TABLE_QUERIES = {
     "semi": "SELECT id, y FROM b WHERE k IN (SELECT k FROM high WHERE x > 4)",
     "semi_of": "SELECT m.id, m.x FROM matched m WHERE EXISTS (SELECT 1 FROM either u WHERE u.k = m.k AND u.v > m.x)",
     "distinct": "SELECT DISTINCT h.k, b.y FROM high h JOIN b ON h.k = b.k",
+    "left_view": "SELECT b.id, h.id AS hid, h.x FROM b LEFT JOIN high h ON b.k = h.k",
+    "view_left": "SELECT h.id, b.id AS bid, b.y FROM high h LEFT JOIN b ON b.k = h.k AND b.y > 3",
+    "views_left": "SELECT p.x, p.y, h.id FROM pair p LEFT JOIN high h ON p.k = h.k AND h.x < p.x",
+    "view_anti": "SELECT q.k FROM kinds q ANTI JOIN b ON q.k = b.k",
+    "anti_view": "SELECT a.id FROM a WHERE NOT EXISTS (SELECT 1 FROM either u WHERE u.k = a.k AND u.v > a.x)",
+    "own_left": "SELECT p.id, q.id AS other FROM high p LEFT JOIN high q ON p.k = q.k AND q.x < p.x",
+    "of_outer": "SELECT o.id, o.bid, h.x FROM or_none o JOIN high h ON o.k = h.k",
+    "left_of_outer": "SELECT b.id, o.id AS oid, o.bid FROM b LEFT JOIN or_none o ON o.bid = b.id",
+    "of_alone": "SELECT l.id, a.id AS other FROM alone l JOIN a ON a.k = l.k",
     "no_key": "SELECT h.id, b.id AS other FROM high h JOIN b ON h.x < b.y",
 }
 STREAM_QUERIES = {
@@ -360,9 +371,6 @@ REFUSED = {
     ),
     "SELECT t.sym FROM trades t JOIN above f ON t.sym = f.sym": (
         "above cannot be joined: it asks for now(), or calls a function that is not deterministic"
-    ),
-    "SELECT h.sym FROM high h LEFT JOIN quotes q ON q.sym = h.sym": (
-        "LEFT JOIN of two tables is not built in this version"
     ),
     "SELECT h.sym FROM high h LEFT JOIN trades t ON t.sym = h.sym": (
         "LEFT JOIN of high, a view over tables, takes a right side that is a table too"

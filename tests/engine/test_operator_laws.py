@@ -49,6 +49,8 @@ VIEWS = {
     "dq": "SELECT DISTINCT k, n % 2 AS odd FROM q",
     "qk": "SELECT id, k, n FROM q WHERE k IN (SELECT k FROM p)",
     "vqvp": "SELECT v.k, v.n, p.m FROM vq v JOIN p ON v.k = p.k AND p.m <> v.n",
+    "qlp": "SELECT q.id AS qid, p.id AS pid, q.k, q.n, p.m FROM q LEFT JOIN p ON q.k = p.k AND p.m % 2 = 0",
+    "qnp": "SELECT id, k, n FROM q WHERE NOT EXISTS (SELECT 1 FROM p WHERE p.k = q.k)",
     "never": f"SELECT a.k, a.x FROM a LEFT ANTI JOIN b ON a.k = b.k AND b.ts {NEAR('a')}",
 }
 
@@ -96,6 +98,19 @@ OPERATORS = {
     "semi join of tables by a condition": Operator(
         "SELECT id, n FROM q WHERE EXISTS (SELECT 1 FROM p WHERE p.k = q.k AND p.m > q.n)", is_of_tables=True
     ),
+    "left join of tables": Operator("SELECT q.id, p.id AS pid, q.n, p.m FROM q LEFT JOIN p ON q.k = p.k", is_of_tables=True),
+    "left join of tables by a condition": Operator(
+        "SELECT q.id, p.id AS pid, p.m FROM q LEFT JOIN p ON q.k = p.k AND p.m > q.n WHERE q.n % 4 > 0", is_of_tables=True
+    ),
+    "anti join of tables": Operator("SELECT q.id, q.n FROM q LEFT ANTI JOIN p ON q.k = p.k", is_of_tables=True),
+    "anti join of a table with itself": Operator(
+        "SELECT q.id, q.n FROM q WHERE NOT EXISTS (SELECT 1 FROM q o WHERE o.k = q.k AND o.n > q.n)", is_of_tables=True
+    ),
+    "distinct of a left join of tables": Operator(
+        "SELECT DISTINCT q.k, p.m % 3 AS r FROM q LEFT JOIN p ON q.k = p.k", is_of_tables=True
+    ),
+    "view over a left join of tables": Operator("SELECT qid, n, m FROM qlp WHERE k < 3", is_of_tables=True),
+    "view over an anti join of tables": Operator("SELECT id, n FROM qnp WHERE n % 3 > 0", is_of_tables=True),
     "view over distinct": Operator("SELECT k FROM dq WHERE odd = 0", is_of_tables=True),
     "distinct over a view": Operator("SELECT DISTINCT k FROM vq WHERE n % 3 > 0", is_of_tables=True),
     "view over a semi join of tables": Operator("SELECT id, n FROM qk WHERE n % 3 > 0", is_of_tables=True),
@@ -224,6 +239,10 @@ WRITTEN_OUT = {
     ),
     "distinct over a view": "SELECT DISTINCT k FROM q WHERE n % 4 > 0 AND n % 3 > 0",
     "view over a semi join of tables": "SELECT id, n FROM q WHERE k IN (SELECT k FROM p) AND n % 3 > 0",
+    "view over a left join of tables": (
+        "SELECT q.id, q.n, p.m FROM q LEFT JOIN p ON q.k = p.k AND p.m % 2 = 0 WHERE q.k < 3"
+    ),
+    "view over an anti join of tables": "SELECT q.id, q.n FROM q LEFT ANTI JOIN p ON q.k = p.k WHERE q.n % 3 > 0",
     "diamond": f"SELECT a.x, b.y, c.y AS z FROM {AB} JOIN b c ON c.k = b.k AND c.ts {NEAR('b')}",
     "self-join of a view": (
         f"SELECT o.x, v.x AS z FROM a o JOIN a v ON o.k = v.k AND v.ts {NEAR('o')} WHERE o.x % 3 > 0 AND v.x % 3 > 0"

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.spark
 DECLARED = """
     CREATE TABLE trades (sym STRING, price DOUBLE, ts TIMESTAMP) TBLPROPERTIES (time = 'ts');
     CREATE TABLE news (sym STRING, head STRING, ts TIMESTAMP) TBLPROPERTIES (time = 'ts');
-    CREATE TABLE quotes (sym STRING PRIMARY KEY, bid DOUBLE, ts TIMESTAMP) TBLPROPERTIES (time = 'ts')
+    CREATE TABLE quotes (sym STRING PRIMARY KEY, bid DOUBLE, ts TIMESTAMP) TBLPROPERTIES (time = 'ts');
+    CREATE TABLE marks (id INT PRIMARY KEY, sym STRING, mark DOUBLE)
 """
 JOINS = {
     "event time": "SELECT t.*, n.head, length(n.head) AS n FROM trades t JOIN news n ON t.sym = n.sym "
@@ -35,6 +36,8 @@ JOINS = {
     "right": "SELECT *, sym AS s FROM recent(news, 10) n RIGHT JOIN trades t USING (sym) WHERE t.price < 100",
     "semi": "SELECT * FROM trades t LEFT SEMI JOIN quotes q ON t.sym = q.sym AND q.bid > t.price",
     "using": "SELECT sym, * EXCEPT (sym) FROM trades JOIN quotes USING (sym)",
+    "left, of tables": "SELECT q.sym, q.bid, m.mark FROM quotes q LEFT JOIN marks m ON q.sym = m.sym AND m.mark > q.bid",
+    "none, of tables": "SELECT q.sym FROM quotes q WHERE NOT EXISTS (SELECT 1 FROM marks m WHERE m.sym = q.sym)",
     "three": "SELECT t.sym, n.head, q.bid, now() AS at FROM trades t JOIN recent(news, 10) n ON t.sym = n.sym "
     "JOIN quotes q ON q.sym = n.sym",
 }
@@ -48,7 +51,8 @@ def test_spark_finds_the_same_and_no_forged_value(spark, tmp_path):
     with eddyline.open(tmp_path / "home") as engine:
         engine.sql(DECLARED)
         queries = {name: engine.query(text, name=name) for name, text in JOINS.items()}
-        engine.push("quotes", [("A", 11.0, at(0))])
+        engine.push("marks", [(1, "B", 20.0), (2, "B", 5.0)])
+        engine.push("quotes", [("A", 11.0, at(0)), ("B", 12.0, at(0))])
         engine.push("news", [("A", "merger", at(1)), ("B", "fire", at(1))])
         engine.push("trades", [("A", 9.0, at(5)), ("A", 10.0, at(6)), ("C", 7.0, at(7))])
         engine.push({"news": [("Z", "late", at(100))], "trades": [("Z", 0.0, at(100))]})

@@ -53,8 +53,6 @@ WAYS: list[tuple[str, str, list[str]]] = [
      "For OR, register one query for each part",
      ["SELECT sym FROM trades WHERE qty > 1",
       "SELECT sym FROM trades t WHERE EXISTS (SELECT 1 FROM quotes q WHERE q.sym = t.sym)"]),
-    ("SELECT q.sym FROM quotes q LEFT JOIN marks m ON q.sym = m.sym", "Write JOIN: its results are the changes",
-     ["SELECT q.sym FROM quotes q JOIN marks m ON q.sym = m.sym"]),
     ("SELECT sym FROM recent(trades, 10)", "Name the stream alone", ["SELECT sym FROM trades"]),
     ("SELECT * REPLACE (1 AS qty) FROM trades", "* EXCEPT", ["SELECT * EXCEPT (qty), 1 AS qty FROM trades"]),
     ("SELECT sym FROM trades WHERE (sym, qty) IN (('A', 1))", "one by one",

@@ -33,7 +33,7 @@ from eddyline.engine.filter_events import filter_events
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_visibility import (
     FirstVersions,
-    alone,
+    decided,
     once,
     only,
     partners,
@@ -42,6 +42,7 @@ from eddyline.engine.join_visibility import (
     visible,
     with_reach,
     without,
+    without_unchanged,
 )
 from eddyline.engine.letters import pair_letter
 from eddyline.engine.multiplicities import Multiplicities
@@ -292,28 +293,31 @@ class Walk:
         if derived.without is not None and len(derived.without):
             output = without(output, derived.without)
         if derived.only is not None:
-            return only(output, derived.only)
-        if derived.versions is None:
-            return output
-        first = relation.first_versions
-        assert first is not None, f"{derived.relation} has rows of several versions"
-        if derived.unmatched is None:
+            output = only(output, derived.only)
+        elif derived.versions is not None:
+            first = relation.first_versions
+            assert first is not None, f"{derived.relation} has rows of several versions"
             output = visible(output, derived.versions, first)
-            return output if derived.repeated is None else once(output, derived.repeated)
-        return alone(
-            output,
-            derived.versions,
-            first,
-            partners(self._matches(derived.unmatched, first)),
-            with_reach(relation.plan, derived.unmatched.reach_us),
-        )
+        if derived.unmatched is not None:
+            return self._decided(relation, derived.unmatched, output)
+        return output if derived.repeated is None else once(output, derived.repeated)
 
-    def _matches(self, unmatched: Unmatched, first: FirstVersions) -> list[tuple[FilterOutput, np.ndarray]]:
+    def _decided(self, relation: Relation, unmatched: Unmatched, output: FilterOutput) -> FilterOutput:
+        """What of it is known to have no partner, or to be one."""
+        first = relation.first_versions
+        assert first is not None, f"{unmatched.relation} is of no join"
+        asked = with_reach(relation.plan, unmatched.reach_us)
+        if asked is not None:
+            output = only(output, asked)
+        if not output.n_matches and not len(output.dead_pairs.rows):
+            return output
+        output = decided(output, partners(self._matches(unmatched, first)), unmatched.is_alone)
+        return output if unmatched.unchanged is None else without_unchanged(output, unmatched.unchanged)
+
+    def _matches(self, unmatched: Unmatched, first: FirstVersions) -> Iterator[tuple[FilterOutput, Numbers]]:
         matching = self._place.relation(unmatched.relation)
-        return [
-            (visible(matching.filters.push(each.batch, self._round), each.versions, first), each.about)
-            for each in unmatched.partners
-        ]
+        for each in unmatched.partners:
+            yield visible(matching.filters.push(each.batch, self._round), each.versions, first), each.about
 
     def _find_wanted(
         self, operator: Operator, rows: Mapping[str, ArrivedRows], wanted: dict[OperatorInput, Mask]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,6 +39,19 @@ def in_branch(identity: Identity, branch: int) -> Identity:
 def at_rows(identity: Identity, rows: Numbers) -> Identity:
     """The identities of rows of a view, made of these rows of the batch below."""
     return lambda places: identity(rows[places])
+
+
+def behind(parts: Sequence[tuple[int, Identity]]) -> Identity:
+    """The identities of rows of several batches, one behind the other, each given with its length."""
+    first = np.cumsum([0, *(n for n, _ in parts)])
+
+    def found(places: Numbers) -> pa.Array:
+        part = np.searchsorted(first, places, side="right") - 1
+        arrays = [identity(places[part == at] - first[at]) for at, (_, identity) in enumerate(parts)]
+        order = np.argsort(np.argsort(part, kind="stable"), kind="stable")
+        return pa.concat_arrays(arrays).take(pa.array(order))
+
+    return found
 
 
 def encoded(columns: Sequence[pa.Array]) -> pa.Array:

@@ -21,6 +21,7 @@ from eddyline.engine.identities import encoded
 from eddyline.engine.join_plans import BOTH, MATCH
 from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.letters import key_letters
+from eddyline.engine.outer_changes import changed_outer_joins, outer_answer, outer_changes
 from eddyline.engine.rule_tables import RuleTables
 from eddyline.events import Event, ProbesReordered
 from eddyline.expressions import Context
@@ -132,7 +133,14 @@ class Joins:
 
     def _answer(self, answer: FirstAnswer, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         rows = answer.current_rows()
-        if len(rows.batch):
+        if not len(rows.batch):
+            return
+        if answer.signature.signature.outer:
+            for derived in outer_answer(
+                self.stage, answer.signature, rows, progress, round_, self._combined_identity
+            ):
+                yield replace(derived, only=answer.query_ids)
+        else:
             for joined in self.stage.answer(answer.signature, rows, progress, round_):
                 name, signature = answer.signature.name.lower(), answer.signature.signature
                 numbers = joined.table_numbers
@@ -170,8 +178,12 @@ class Joins:
         if share.relations is None:  # the place that keeps state sees all rows, and others parts of them
             letters = {name: rows for name, rows in mine.items() if name in new}
             self._letters += key_letters(round_.number, self._plan, letters, wanted, self.stage.failures)
-        table_changes: dict[str, list[JoinedRows]] = {}  # of joins of tables
-        for joined in self.stage.push(mine, wanted, progress, round_, self._part(share, signatures)):
+        part = self._part(share, signatures)
+        # of joins of tables
+        table_changes: dict[str, list[JoinedRows]] = {
+            name: [] for name in changed_outer_joins(self.stage, mine, part)
+        }
+        for joined in self.stage.push(mine, wanted, progress, round_, part):
             if isinstance(joined, JoinedRows) and self._plan.by_name[joined.signature].signature.is_of_tables:
                 table_changes.setdefault(joined.signature, []).append(joined)
             else:
@@ -181,14 +193,18 @@ class Joins:
                 answer.signature.name: queries_of(answer.query_ids) for answer in self._first_answers()
             }
             for name, joined_rows in table_changes.items():
-                yield self._net(name, joined_rows, newcomers.get(name), round_)
+                derived = self._net(name, joined_rows, round_) if joined_rows else None
+                plan = self.stage.plan.by_name[name]
+                if plan.signature.outer:
+                    derived = outer_changes(
+                        self.stage, plan, joined_rows, derived, mine, wanted, progress, round_
+                    )
+                if derived is not None and len(derived.batch):
+                    yield replace(derived, without=newcomers.get(name))
 
-    def _net(
-        self, name: str, joined_rows: list[JoinedRows], newcomers: QueryIds | None, round_: Round
-    ) -> Derived:
+    def _net(self, name: str, joined_rows: list[JoinedRows], round_: Round) -> Derived:
         """What remains of the changes of a join of tables, whose rows are identified by the keys of its inputs."""
         batch = concatenated([each.batch for each in joined_rows])
-        versions = np.concatenate([each.version for each in joined_rows])
         numbers = np.concatenate(
             [each.table_numbers for each in joined_rows if each.table_numbers is not None]
         )
@@ -204,8 +220,7 @@ class Joins:
             name.lower(),
             numbered,
             phase=1,
-            versions=versions[rows],
-            without=newcomers,
+            versions=np.concatenate([each.version for each in joined_rows])[rows],
             identity=self._identity(signature, numbers[rows]),
         )
         if signature.is_counted:
@@ -226,6 +241,10 @@ class Joins:
                 table = self.stage.tables[entry.stream.lower()]
                 found.append(table.take(table.rows_by_arrival(numbers[:, place]), table.key))
         return found
+
+    def _combined_identity(self, joined: JoinedRows) -> Identity:
+        assert joined.table_numbers is not None, joined.signature
+        return self._identity(self._plan.by_name[joined.signature].signature, joined.table_numbers)
 
     def _identity(self, signature: Signature, numbers: Numbers) -> Identity:
         """What tells apart the rows of a join of tables, which have these numbers there."""

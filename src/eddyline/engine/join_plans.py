@@ -107,9 +107,10 @@ def _ranges(signature: Signature, shapes: Sequence[Shape]) -> tuple[RangeKey, ..
 
 
 def _needs_one(signature: Signature, shapes: Iterable[Shape]) -> bool:
-    """Whether any one row of a table is enough to refute a row of input 0: no query says more of a match than the key."""
-    roles = [entry.role for entry in signature.inputs]
-    if signature.outer != "left anti" or roles[0].is_table or roles[1] not in (Role.TABLE, Role.VIEW):
+    """Whether any one row of a table is enough to refute that a row of input 0 is alone: no query says more of a match than the
+    key. Where a stream comes to a table, each match of LEFT JOIN is needed at the same time."""
+    is_anti = signature.outer == "left anti" and signature.inputs[1].role in (Role.TABLE, Role.VIEW)
+    if not is_anti and not (signature.outer and signature.is_of_tables):
         return False
     conditions = [shape.join.on for shape in shapes if shape.join is not None]
     return not any(on.clauses or on.never for on in conditions)

@@ -7,7 +7,7 @@ another row is the same result, and, of outer joins, whether something matches i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -130,7 +130,7 @@ def without(output: FilterOutput, ids: QueryIds) -> FilterOutput:
     return narrowed(output, lambda _, found: ~np.isin(found, ids))
 
 
-def partners(found: Sequence[tuple[FilterOutput, Numbers]]) -> Partners:
+def partners(found: Iterable[tuple[FilterOutput, Numbers]]) -> Partners:
     """What makes a match, as filters decided it of combinations; beside each the rows they are about."""
     matched, unknown, failures = [np.empty(0, np.int64)], [np.empty(0, np.int64)], list[Failure]()
     for output, about in found:
@@ -145,43 +145,60 @@ def partners(found: Sequence[tuple[FilterOutput, Numbers]]) -> Partners:
     return Partners(is_matched, is_unknown[is_left], [failures[at] for at in first[is_left].tolist()])
 
 
-def alone(
-    output: FilterOutput,
-    versions: Numbers,
-    first: FirstVersions,
-    partners: Partners,
-    asked: QueryIds | None,
-) -> FilterOutput:
-    """The matches of rows for queries that are asked now (None: all) and for which nothing matches the row.
+def decided(output: FilterOutput, found: Partners, is_alone: Mask | None = None) -> FilterOutput:
+    """The matches of rows that nothing matches; of rows that are not `is_alone`, those that are matches themselves.
 
-    Where it is unknown whether something does, the pair is in error.
+    Where it is unknown what matches, the pair is in error.
     """
 
-    def is_asked(rows: Numbers, ids: QueryIds) -> Mask:
-        is_seen: Mask = versions[rows] >= first[ids]
-        return is_seen if asked is None else is_seen & np.isin(ids, asked)
+    def is_unknown(rows: Numbers, ids: QueryIds) -> Mask:
+        return np.isin(pair_numbers(rows, ids), found.is_unknown)
 
-    def is_alone(rows: Numbers, ids: QueryIds) -> Mask:
-        pairs = pair_numbers(rows, ids)
-        return (
-            is_asked(rows, ids) & ~np.isin(pairs, partners.is_matched) & ~np.isin(pairs, partners.is_unknown)
-        )
+    def is_result(rows: Numbers, ids: QueryIds) -> Mask:
+        is_matched = np.isin(pair_numbers(rows, ids), found.is_matched)
+        is_single: Mask = ~is_matched & ~is_unknown(rows, ids)
+        return is_single if is_alone is None else np.where(is_alone[rows], is_single, is_matched)
 
-    found = narrowed(output, is_alone)
-    if not len(partners.is_unknown):
-        return found
-    stuck = narrowed(
-        output, lambda rows, ids: is_asked(rows, ids) & np.isin(pair_numbers(rows, ids), partners.is_unknown)
-    )
+    results = narrowed(output, is_result)
+    if not len(found.is_unknown):
+        return results
+    stuck = narrowed(output, is_unknown)
     offsets, ids = stuck.pairs()
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    why = np.searchsorted(partners.is_unknown, pair_numbers(rows, ids)).tolist()
+    why = np.searchsorted(found.is_unknown, pair_numbers(rows, ids)).tolist()
+    unknown = DeadPairs(rows, ids, tuple(found.failures[at] for at in why))
+    parts = (results.dead_pairs, stuck.dead_pairs, unknown)
     dead = DeadPairs(
-        np.concatenate((found.dead_pairs.rows, rows)),
-        np.concatenate((found.dead_pairs.query_ids, ids)),
-        (*found.dead_pairs.failures, *(partners.failures[at] for at in why)),
+        np.concatenate([each.rows for each in parts]),
+        np.concatenate([each.query_ids for each in parts]),
+        tuple(failure for each in parts for failure in each.failures),
     )
-    return replace(found, dead_pairs=dead)
+    return replace(results, dead_pairs=dead)
+
+
+def without_unchanged(output: FilterOutput, unchanged: Numbers) -> FilterOutput:
+    """The matches without those of rows that leave, each before itself as one that appears, where a query has both.
+
+    The same of errors.
+    """
+    place_of = np.full(len(output.batch), -1, np.int64)
+    place_of[unchanged] = place_of[unchanged + 1] = unchanged
+    offsets, ids = output.pairs()
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    dead = output.dead_pairs
+    twice = np.concatenate(
+        [_twice(place_of[rows], ids), _twice(place_of[dead.rows], dead.query_ids), np.empty(0, np.int64)]
+    )
+    if not len(twice):
+        return output
+    return narrowed(output, lambda rows, ids: ~np.isin(pair_numbers(place_of[rows], ids), twice))
+
+
+def _twice(places: Numbers, ids: QueryIds) -> Numbers:
+    """The pairs of place and query that are there twice; none of those without a place."""
+    mask = places >= 0
+    numbers, counts = np.unique(pair_numbers(places[mask], ids[mask]), return_counts=True)
+    return np.asarray(numbers[counts == 2])
 
 
 def pair_numbers(rows: Numbers, ids: QueryIds) -> Numbers:

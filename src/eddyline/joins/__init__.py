@@ -10,7 +10,8 @@ net_changes.py says what remains of the changes of a round. Keys are compared by
 from eddyline.joins.join_tree import can_drive
 from eddyline.joins.joined_rows import JoinedRows
 from eddyline.joins.net_changes import NetChanges, net_changes
-from eddyline.joins.outer import UndecidedRows
+from eddyline.joins.outer import DECIDED_AT_ONCE, UndecidedRows
+from eddyline.joins.outer_tables import RowsAlone, appearing, row_states
 from eddyline.joins.partners import TablePartner
 from eddyline.joins.plan import (
     Drivers,
@@ -31,6 +32,7 @@ from eddyline.joins.view_table import ViewTable
 
 __all__ = [
     "ALWAYS",
+    "DECIDED_AT_ONCE",
     "Deltas",
     "Drivers",
     "Evaluate",
@@ -45,6 +47,7 @@ __all__ = [
     "ProbeCounters",
     "ProbeMatches",
     "RangeKey",
+    "RowsAlone",
     "RuleForm",
     "Rules",
     "SignaturePlan",
@@ -53,9 +56,11 @@ __all__ = [
     "TablePartner",
     "UndecidedRows",
     "ViewTable",
+    "appearing",
     "can_drive",
     "net_changes",
     "range_keys",
     "range_probe",
+    "row_states",
     "rule_form",
 ]

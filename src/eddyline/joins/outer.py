@@ -4,7 +4,8 @@ What matches differs from query to query, so the filters decide, not the join: `
 within the window of any query, which the filters test, and `unmatched_rows` the rows of input 0 with NULL beside them.
 
 A row is decided when it comes if all that could match it has come before: the other input is a table, or rows of input 0 only
-drive. Otherwise it is decided once the watermark of input 1 is above its event time plus the reach of the query.
+drive. Otherwise it is decided once the watermark of input 1 is above its event time plus the reach of the query. Where both
+inputs are tables, nothing is decided for good (outer_tables.py).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from eddyline.joins.retention import decided_until, reaches
 from eddyline.joins.stem import Stem
 from eddyline.model import NO_TIME, Role, Round, Signature
 from eddyline.operators import Mask, Numbers, RoundProgress
+
+DECIDED_AT_ONCE = 1 << 16  # rows of input 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,14 @@ class UndecidedRows:
 
 def is_decided_at_once(signature: Signature) -> bool:
     """Whether rows of an outer join are decided when they come."""
-    if not signature.outer:
+    if not signature.outer or signature.is_of_tables:
         return False
     return signature.inputs[1].role.is_table or signature.inputs[0].role is Role.CURRENT
+
+
+def is_decided_by_time(signature: Signature) -> bool:
+    """Whether rows of an outer join are decided when no partner can come any more."""
+    return bool(signature.outer) and not signature.is_of_tables and not is_decided_at_once(signature)
 
 
 class OuterDecisions:

@@ -88,7 +88,8 @@ class SignaturePlan:
     marks: tuple[frozenset[str], ...]  # per input
     needs: tuple[tuple[Need, ...], ...]  # per input; () for those that are not kept
     ranges: tuple[RangeKey, ...] = ()  # comparisons of two inputs that all queries have
-    needs_one: bool = False  # whichever row of input 1 has the key of a row of input 0, all queries ask only whether there is one
+    # of outer joins: whichever row of input 1 has the key of a row of input 0, that row is not alone
+    needs_one: bool = False
 
     @property
     def name(self) -> str:

@@ -6,7 +6,8 @@ stream, shared by all queries.
   1. wanted rows of all streams are built into their SteMs, before any probe;
   2. from every input that has new rows, its signature is probed (probing.py): each combination once, by its latest row;
   3. combinations become rows of the signature's own stream, which the filters of that stream decide for all queries at once;
-  4. outer joins: rows of input 0 are decided once no partner can come any more (outer.py);
+  4. outer joins: rows of input 0 are decided once no partner can come any more (outer.py); of tables, in every round in which
+     they or their partners change (outer_tables.py);
   5. rows no query can need any more are purged.
 
 What a round builds is undone by `rollback`, and stays with `commit`.
@@ -15,7 +16,7 @@ What a round builds is undone by `rollback`, and stays with `commit`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -28,7 +29,14 @@ from eddyline.batch import TupleBatch
 from eddyline.expressions import Context, Failure, Frame, evaluate
 from eddyline.joins.join_tree import can_drive
 from eddyline.joins.joined_rows import Counter, JoinedRows, in_order, joined_rows, unmatched_rows
-from eddyline.joins.outer import OuterDecisions, UndecidedRows, is_decided_at_once
+from eddyline.joins.outer import (
+    DECIDED_AT_ONCE,
+    OuterDecisions,
+    UndecidedRows,
+    is_decided_at_once,
+    is_decided_by_time,
+)
+from eddyline.joins.outer_tables import RowsAlone, RowStates, drivers_in, partners_in
 from eddyline.joins.partners import TablePartner, ViewPartner, WindowPartner
 from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, drivers_of
 from eddyline.joins.probe_origins import ProbeOrigins
@@ -53,8 +61,6 @@ from eddyline.operators import (
     Share,
     WantedMasks,
 )
-
-DECIDED_AT_ONCE = 1 << 16  # rows of an outer join
 
 LookUp = Callable[[str, int, int, TablePartner], Partner | None]
 
@@ -174,6 +180,8 @@ class JoinStage:
         shared = SharedProbes(self._shared_hops, arrivals)
         for plan in self.plan.signatures:
             at_once = is_decided_at_once(plan.signature)
+            # the rows that a match refutes are known when time decides
+            is_counted_only = plan.signature.outer == "left anti" and is_decided_by_time(plan.signature)
             origins: list[Iterator[JoinedRows]] = []
             for place, drivers in _drivers(plan, arrivals, wanted_masks, share):
                 joined = self._drive(
@@ -184,8 +192,8 @@ class JoinStage:
                     progress,
                     round_,
                     shared,
-                    # the rows that a match refutes are known when time decides
-                    is_counted_only=plan.signature.outer == "left anti" and not at_once,
+                    is_counted_only=is_counted_only,
+                    needs_one=is_counted_only or (at_once and self._needs_one(plan)),
                 )
                 if at_once:
                     yield from self._decide_at_once(plan, drivers, joined, round_)
@@ -205,9 +213,9 @@ class JoinStage:
         shared: SharedProbes | None = None,
         *,
         is_counted_only: bool = False,
+        needs_one: bool = False,
     ) -> Iterator[JoinedRows]:
         tree = self._origins.origin(plan, origin).tree
-        needs_one = is_counted_only or (plan.needs_one and self._is_planned)
         partners: dict[int, Partner] = {}
         counted: dict[int, Counter] = {}
         for place, entry in enumerate(plan.signature.inputs):
@@ -219,6 +227,10 @@ class JoinStage:
             if is_counted_only:
                 continue
             yield joined_rows(plan, origin, drivers, partners, found, counted, round_)
+
+    def _needs_one(self, plan: SignaturePlan) -> bool:
+        """Whether one partner of a row of input 0 is enough for all queries of the running round."""
+        return plan.needs_one and self._is_planned
 
     def _numbered(self, joined: JoinedRows) -> JoinedRows:
         return joined.numbered(self._numbers.take(len(joined)))
@@ -254,7 +266,7 @@ class JoinStage:
     def decide(self, progress: RoundProgress, round_: Round, share: Share = WHOLE) -> Iterator[UndecidedRows]:
         """Rows of input 0 of outer joins for which no partner can come any more; `progress` is that after the round."""
         for plan in self.plan.signatures:
-            if share.has(plan.name) and plan.signature.outer and not is_decided_at_once(plan.signature):
+            if share.has(plan.name) and is_decided_by_time(plan.signature):
                 for reach in sorted(reaches(plan)):
                     yield from self._decide(plan, reach, progress, round_)
 
@@ -272,6 +284,35 @@ class JoinStage:
             unmatched = self._unmatched_rows(plan, drivers)
             at_end = np.ones(len(some), dtype=bool)
             yield UndecidedRows(plan.name, reach, unmatched, stem.rows.version[some], matched, at_end)
+
+    def rows_alone(
+        self,
+        plan: SignaturePlan,
+        states: RowStates,
+        progress: RoundProgress,
+        round_: Round,
+        joined: Sequence[JoinedRows] | None = None,
+    ) -> RowsAlone:
+        """Rows of input 0 of an outer join of tables, with what may match them; `joined` is that, if it is known."""
+        table, other = (self.tables[entry.stream.lower()] for entry in plan.signature.inputs)
+        drivers = drivers_in(plan, table, states)
+        found: Iterable[JoinedRows] | None = joined
+        if found is None:
+            found = partners_in(
+                plan,
+                drivers,
+                states,
+                other,
+                lambda some: self._drive(
+                    plan, 0, some, {}, progress, round_, needs_one=self._needs_one(plan)
+                ),
+            )
+        if self._needs_one(plan):
+            matched = [np.empty(0, np.int64), *(each.driver for each in found)]
+            states, found = states.alone(np.concatenate(matched)), None
+            drivers = drivers_in(plan, table, states)
+        batch = unmatched_rows(plan, drivers, other.schema, self._numbers.take(len(drivers)))
+        return RowsAlone(batch, states.rows, states.preimages, states.unchanged, found)
 
     def _unmatched_rows(self, plan: SignaturePlan, drivers: Drivers) -> TupleBatch:
         schema = self.plan.schemas[plan.signature.inputs[1].stream.lower()]

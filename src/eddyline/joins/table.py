@@ -220,6 +220,10 @@ class KeyedTable:
         owners = self.versions.owner.values[rows]
         return self.versions.versions_at(owners, arrival, includes_own=includes_own) == rows
 
+    def first_change(self, first_arrival: int) -> int:
+        """The number of the first change of a round that begins with this arrival number."""
+        return first_arrival
+
     def rows_by_arrival(self, arrival: Ints) -> Ints:
         """The numbers of the rows that came with these arrival numbers, all of which are there."""
         rows = np.searchsorted(self.arrival, arrival)

@@ -57,6 +57,9 @@ class ViewTable(KeyedTable):
         self._n_changes += n
         return self.apply(TableChanges(rows, numbers, np.full(n, NO_TIME, np.int64), is_delete))
 
+    def first_change(self, first_arrival: int) -> int:
+        return self.n_before
+
     def commit(self) -> None:
         super().commit()
         self.n_before = self._n_committed = self._n_changes

@@ -97,6 +97,11 @@ class Signature:
         return frozenset(place for place, entry in enumerate(self.inputs) if not entry.is_shown)
 
     @property
+    def absent_places(self) -> frozenset[int]:
+        """The inputs of which results have no row."""
+        return self.hidden_places | ({1} if self.outer == "left anti" else set())
+
+    @property
     def shown_columns(self) -> tuple[int, ...] | None:
         """Which components tell results apart; None: all of them."""
         if all(entry.is_shown for entry in self.inputs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eddyline.errors import NotBuiltError, PropertyError, UnknownNameError, did_you_mean
-from eddyline.model import Column, Properties, Shape, joined_name
+from eddyline.model import Column, Properties, Shape, Signature, joined_name
 from eddyline.sql.message_templates import message_template
 from eddyline.sql.view_properties import FIELDS
 
@@ -114,22 +114,34 @@ def per_columns(properties: Properties, shape: Shape, table_key: TableKey) -> tu
 
 def _key_columns(shape: Shape, keys: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     """The columns of the result with the keys of its tables, or with what a join equates them with; none if one is missing."""
-    equal: dict[str, set[str]] = {}  # columns that are the same in every row
-    for key in () if shape.join is None else shape.join.signature.keys:
-        if isinstance(key.left_key, Column) and isinstance(key.right_key, Column):
-            sides = joined_name(key.left, key.left_key.name), joined_name(key.right, key.right_key.name)
-            merged = set[str]().union(*(equal.get(side, {side}) for side in sides))
-            equal.update(dict.fromkeys(merged, merged))
+    equal = {} if shape.join is None else _equal_columns(shape.join.signature)
     shown = {
         each.expression.name: each.name for each in shape.projection if isinstance(each.expression, Column)
     }
     found: dict[str, None] = {}
-    hidden = set() if shape.join is None else shape.join.signature.hidden_places
+    absent = () if shape.join is None else shape.join.signature.absent_places
     for place, key_columns in enumerate(keys):
-        for column in () if place in hidden else key_columns:
+        for column in () if place in absent else key_columns:
             name = column if shape.join is None else joined_name(place, column)
             candidates = [shown[each] for each in sorted(equal.get(name, {name})) if each in shown]
             if not candidates:
                 return ()
             found[candidates[0]] = None
     return tuple(found)
+
+
+def _equal_columns(signature: Signature) -> dict[str, set[str]]:
+    """By column of joined rows, those that tell rows apart as it does: they are the same in every row.
+
+    Of LEFT JOIN, a column of input 0 stands for one of input 1, which is NULL where nothing matches, but not the other way round.
+    """
+    equal: dict[str, set[str]] = {}
+    for key in signature.keys:
+        if isinstance(key.left_key, Column) and isinstance(key.right_key, Column):
+            sides = joined_name(key.left, key.left_key.name), joined_name(key.right, key.right_key.name)
+            if signature.outer:
+                equal.setdefault(sides[1], {sides[1]}).add(sides[0])
+                continue
+            merged = set[str]().union(*(equal.get(side, {side}) for side in sides))
+            equal.update(dict.fromkeys(merged, merged))
+    return equal

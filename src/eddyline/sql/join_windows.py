@@ -312,12 +312,7 @@ def refuse_undecided(entries: Sequence[JoinEntry], roles: Sequence[Role], reach:
     is_right = left.input.join == "right"
     join = left.input.join_words if is_right else right.input.join_words
     if roles[0].is_table and roles[1].is_table:
-        raise NotBuiltError(
-            f"{join} of two tables is not built in this version",
-            span=(left if is_right else right).input.span,
-            detail=f"Rows of {left.stream.name} would come and go with those of {right.stream.name}.",
-            hint="Write JOIN: its results are the changes.",
-        )
+        return  # it is known of the rows there are, and changes with them
     if roles[0].is_table and not roles[1].is_table:
         place, one, two = ("last", left, right) if is_right else ("first", right, left)
         is_keyed = left.stream.is_keyed

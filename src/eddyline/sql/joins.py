@@ -55,6 +55,8 @@ from eddyline.sql.sets import refuse_volatile
 from eddyline.time_properties import UNIT_US, time_unit
 from eddyline.types import BOOLEAN, type_name
 
+_OUTER = ("left", "left anti", "right")
+_MATCH_MATTERS = (*_OUTER, "left semi")  # whether there is a match, not only which
 _SIGNS = {"": "⋈", "left": "⟕", "left anti": "▷"}
 _DIGEST_BYTES = 6  # of the name; two signatures of the same streams must not get the same
 
@@ -100,8 +102,8 @@ def joined_shape(
         refuse_undecided(entries, retained.roles, reach)
         _refuse_unrepeatable(remaining_clauses, bound.inputs)
     signature = _signature(entries, retained.roles, hidden, keys, outer)
-    if signature.is_counted:
-        words = next(entries[at].input.join_words for at in sorted(hidden))
+    if signature.is_counted or (outer and signature.is_of_tables):
+        words = next(each.join_words for each in bound.inputs if each.join in _MATCH_MATTERS)
         refuse_volatile(tuple(expressions_of(bound)), f"{words} of tables")
     condition = normalised([bound.where]) if outer else matching
     # Of an outer join's left only WHERE can leave out rows, of its right only ON.
@@ -132,7 +134,7 @@ def joined_shape(
 
 def _outer(inputs: Sequence[Input]) -> str:
     """left, left anti, or nothing if only matches are results. RIGHT JOIN is LEFT JOIN with its sides exchanged."""
-    found = next((entry for entry in inputs if entry.join in ("left", "left anti", "right")), None)
+    found = next((entry for entry in inputs if entry.join in _OUTER), None)
     if found is None:
         return ""
     if len(inputs) > 2:

@@ -97,7 +97,7 @@ def refuse_volatile(expressions: Sequence[Expression], where: str) -> None:
             if call is None
             else f"{call.function} is not deterministic and cannot stand in {where}",
             span=e.span if call is None else call.span,
-            detail="Occurrences are counted: of a row that leaves, the query must say what it said when the row appeared.",
+            detail="Of a row that leaves, the query must say what it said when the row appeared.",
             hint="Compare with a constant or a column."
             if call is None
             else "Declare the function deterministic.",
