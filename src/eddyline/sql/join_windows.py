@@ -122,7 +122,7 @@ def _refuse_unbuilt_view(entry: JoinEntry) -> None:
     stream, window = entry.stream, entry.input.window
     if stream.source == TABLE_VIEW:
         raise NotBuiltError(
-            f"joins with {stream.name}, a view over tables, are not built in this version",
+            f"joins with {entry.input.label}, a view over tables, are not built in this version",
             span=entry.input.span,
             hint="Join the table itself, with the conditions of the view.",
         )
