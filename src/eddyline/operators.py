@@ -210,6 +210,8 @@ class PossiblePartners:
 class Operator(Protocol):
     """One operator in one place. The place lets it begin a round, and commits it or rolls it back."""
 
+    level: int  # of joins: once it has derived its rows, those that so many joins above each other make are there
+
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         """The inputs that read a relation."""
 
@@ -244,6 +246,8 @@ class Operator(Protocol):
 
 class StatelessOperator:
     """The obvious answers, for operators that need no more than `push`."""
+
+    level = 0
 
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         return ()

@@ -32,6 +32,8 @@ VIEWS = {
     "twice": "SELECT k, x AS v FROM a UNION ALL SELECT k, x AS v FROM a WHERE x > 5",
     "or_none": "SELECT a.id, a.k, a.x, b.id AS bid, b.y FROM a LEFT JOIN b ON a.k = b.k AND b.y > a.x",
     "alone": "SELECT id, k, x FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
+    "anyk": "SELECT DISTINCT k FROM (SELECT k, x AS v FROM a WHERE x > 4 UNION ALL SELECT k, y AS v FROM b WHERE y > 4)",
+    "united": "SELECT k, x AS v FROM a UNION SELECT k, y AS v FROM b",
     "upper": "SELECT h.k, h.x, b.y FROM high h JOIN b ON h.k = b.k AND h.x < b.y",
 }
 TABLE_QUERIES = {
@@ -56,6 +58,11 @@ TABLE_QUERIES = {
     "of_outer": "SELECT o.id, o.bid, h.x FROM or_none o JOIN high h ON o.k = h.k",
     "left_of_outer": "SELECT b.id, o.id AS oid, o.bid FROM b LEFT JOIN or_none o ON o.bid = b.id",
     "of_alone": "SELECT l.id, a.id AS other FROM alone l JOIN a ON a.k = l.k",
+    "of_any": "SELECT q.k, a.id FROM anyk q JOIN a ON q.k = a.k",
+    "left_any": "SELECT h.id, q.k FROM high h LEFT JOIN anyk q ON q.k = h.k",
+    "of_united": "SELECT u.v, b.id FROM united u JOIN b ON u.k = b.k AND u.v > b.y",
+    "subquery": "SELECT q.k, b.id FROM (SELECT DISTINCT k FROM a WHERE x > 2) q JOIN b ON q.k = b.k",
+    "left_subquery": "SELECT b.id, q.v FROM b LEFT JOIN (SELECT DISTINCT k, x % 3 AS v FROM a) q ON q.k = b.k",
     "no_key": "SELECT h.id, b.id AS other FROM high h JOIN b ON h.x < b.y",
 }
 STREAM_QUERIES = {
@@ -63,6 +70,8 @@ STREAM_QUERIES = {
     "met_pairs": "SELECT s.n, p.x, p.y FROM s JOIN pair p ON s.k = p.k WHERE p.x < s.n",
     "met_both": "SELECT s.n, u.v, h.id FROM s JOIN either u ON s.k = u.k JOIN high h ON h.k = s.k",
     "left": "SELECT s.n, w.x FROM s LEFT JOIN upper w ON s.k = w.k AND w.x > s.n",
+    "met_any": "SELECT s.n, q.k FROM s JOIN anyk q ON q.k = s.k",
+    "met_subquery": "SELECT s.n, q.v FROM s JOIN (SELECT DISTINCT k, x % 2 AS v FROM a) q ON q.k = s.k",
     "unmet": "SELECT s.n FROM s WHERE NOT EXISTS (SELECT 1 FROM kinds q WHERE q.k = s.k)",
     "found": "SELECT s.n FROM s WHERE s.k IN (SELECT k FROM twice)",
     "ranges": "SELECT s.n, m.id FROM s JOIN matched m ON s.n < m.x",
@@ -178,7 +187,7 @@ def test_joins_with_views_over_tables_are_what_another_engine_finds(tmp_path, pl
         engine.query(text, name=name)
     n_rows = 0
     for number in range(40):
-        while waiting and life.rng.random() < 0.6:
+        while waiting and life.rng.random() < 0.75:
             name = waiting.pop()
             engine.query((TABLE_QUERIES | STREAM_QUERIES)[name], name=name)
             expected[name] = Counter()

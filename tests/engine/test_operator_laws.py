@@ -47,6 +47,7 @@ VIEWS = {
     ),
     "qorp": "SELECT id, k, n FROM q WHERE n % 3 > 0 UNION ALL SELECT id, k, m FROM p",
     "dq": "SELECT DISTINCT k, n % 2 AS odd FROM q",
+    "dqorp": "SELECT k, n % 2 AS odd FROM q WHERE n % 3 > 0 UNION SELECT k, m % 2 FROM p",
     "qk": "SELECT id, k, n FROM q WHERE k IN (SELECT k FROM p)",
     "vqvp": "SELECT v.k, v.n, p.m FROM vq v JOIN p ON v.k = p.k AND p.m <> v.n",
     "qlp": "SELECT q.id AS qid, p.id AS pid, q.k, q.n, p.m FROM q LEFT JOIN p ON q.k = p.k AND p.m % 2 = 0",
@@ -113,6 +114,18 @@ OPERATORS = {
     "view over an anti join of tables": Operator("SELECT id, n FROM qnp WHERE n % 3 > 0", is_of_tables=True),
     "view over distinct": Operator("SELECT k FROM dq WHERE odd = 0", is_of_tables=True),
     "distinct over a view": Operator("SELECT DISTINCT k FROM vq WHERE n % 3 > 0", is_of_tables=True),
+    "distinct over a union": Operator(
+        "SELECT DISTINCT k FROM (SELECT k, n FROM q UNION ALL SELECT q.k, p.m FROM q JOIN p ON q.k = p.k) u WHERE n % 3 > 0",
+        is_of_tables=True,
+    ),
+    "distinct over a view that is a union": Operator("SELECT DISTINCT k FROM qorp WHERE n % 4 > 0", is_of_tables=True),
+    "view over a distinct union": Operator("SELECT k FROM dqorp WHERE odd = 0", is_of_tables=True),
+    "set in FROM": Operator("SELECT k FROM (SELECT DISTINCT k, n % 2 AS odd FROM q) d WHERE odd = 0", is_of_tables=True),
+    "set in WITH, read twice": Operator(
+        "WITH d AS (SELECT k, n % 2 AS odd FROM q WHERE n % 3 > 0 UNION SELECT k, m % 2 FROM p) "
+        "SELECT k FROM d WHERE odd = 0 UNION ALL SELECT k + 10 FROM d",
+        is_of_tables=True,
+    ),
     "view over a semi join of tables": Operator("SELECT id, n FROM qk WHERE n % 3 > 0", is_of_tables=True),
     "union": Operator("SELECT x FROM a WHERE x % 3 > 0 UNION ALL SELECT y FROM b UNION ALL SELECT -x FROM a WHERE k = 1"),
     "union with a join": Operator(
@@ -238,6 +251,13 @@ WRITTEN_OUT = {
         "SELECT id, n FROM q WHERE n % 3 > 0 AND k < 3 UNION ALL SELECT id, m FROM p WHERE k < 3"
     ),
     "distinct over a view": "SELECT DISTINCT k FROM q WHERE n % 4 > 0 AND n % 3 > 0",
+    "view over distinct": "SELECT k FROM (SELECT DISTINCT k, n % 2 AS odd FROM q) d WHERE odd = 0",
+    "distinct over a view that is a union": (
+        "SELECT DISTINCT k FROM (SELECT k, n FROM q WHERE n % 3 > 0 UNION ALL SELECT k, m FROM p) u WHERE n % 4 > 0"
+    ),
+    "view over a distinct union": (
+        "SELECT k FROM (SELECT k, n % 2 AS odd FROM q WHERE n % 3 > 0 UNION SELECT k, m % 2 FROM p) d WHERE odd = 0"
+    ),
     "view over a semi join of tables": "SELECT id, n FROM q WHERE k IN (SELECT k FROM p) AND n % 3 > 0",
     "view over a left join of tables": (
         "SELECT q.id, q.n, p.m FROM q LEFT JOIN p ON q.k = p.k AND p.m % 2 = 0 WHERE q.k < 3"

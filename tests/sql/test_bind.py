@@ -8,10 +8,10 @@ import pytest
 import eddyline
 from eddyline import types
 from eddyline.model import Call, Column, Expression, Input, Literal, Over, Stream, UserCall, Window
-from eddyline.sql import Shapes, render
+from eddyline.sql import Shapes, StreamTable, render
 from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.parse import parse_query
-from eddyline.sql.select import StreamTable, bind_query
+from eddyline.sql.select import bind_query
 from tests.scalars import LiteralConstants, scalar
 
 SCHEMA = pa.schema(
@@ -260,7 +260,11 @@ def test_needed_columns_are_known() -> None:
 def bound_query(text: str) -> BoundQuery:
     parsed = parse_query(text)
     constants = LiteralConstants(parsed.constants, "UTC")
-    (bound,) = bind_query(parsed, StreamTable({"trades": TRADES, "news": NEWS}), constants, None)
+    streams = StreamTable({"trades": TRADES, "news": NEWS})
+    (bound,), read = bind_query(
+        parsed, streams, constants, None, lambda branches: pytest.fail("no query is inside")
+    )
+    assert set(read) == set(bound.streams)
     return bound
 
 

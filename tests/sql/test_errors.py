@@ -355,9 +355,9 @@ _LATEST = "A standing query has no end. Read the newest results with latest(n)."
         ("SELECT sym FROM trades LIMIT 5", "LIMIT is not supported", "LIMIT", _LATEST),
         (
             "SELECT sym FROM trades UNION SELECT sym FROM news",
-            "UNION is not supported",
+            "UNION is not supported over trades, which has no key",
             "UNION",
-            "Write UNION ALL: every row of each part is a result.",
+            "Write UNION ALL: every row of each part is a result. Or declare a key for trades.",
         ),
         (
             "SELECT sym FROM trades EXCEPT SELECT sym FROM news",

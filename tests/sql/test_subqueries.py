@@ -188,7 +188,12 @@ def test_a_column_that_is_never_null_is_null_where_an_outer_join_finds_no_match(
         ("SELECT sym FROM quotes t WHERE NOT EXISTS (SELECT 1 FROM marks m WHERE m.sym = t.sym) AND now() IS NULL",
          "now() and the like cannot stand in NOT EXISTS of tables", "now() IS NULL"),
         ("SELECT sym FROM (SELECT DISTINCT sym FROM trades) x",
-         "SELECT DISTINCT in a subquery is not built in this version", "SELECT DISTINCT sym"),
+         "SELECT DISTINCT is not supported over trades, which has no key", "SELECT DISTINCT sym"),
+        ("SELECT t.sym FROM trades t JOIN (SELECT DISTINCT sym FROM quotes) q ON t.sym = q.sym",
+         "joins with the subquery at line 1, a view over tables, are not built in this version",
+         "SELECT DISTINCT sym FROM quotes"),
+        ("SELECT nothing FROM (SELECT DISTINCT sym FROM quotes) x", "there is no column nothing in x", "nothing"),
+        ("SELECT sym FROM (SELECT DISTINCT sym, nothing FROM quotes) x", "there is no column nothing in quotes", "nothing"),
         ("SELECT sym FROM (SELECT sym FROM trades", "expected ) for the ( at line 1, column 17, found the end of the text", ""),
     ],
 )  # fmt: skip

@@ -677,7 +677,7 @@ def test_a_misspelt_word_is_recognised(text: str, problem: str, part: str, hint:
         ("SELECT a FROM t CLUSTER BY a", "CLUSTER BY", "CLUSTER"),
         ("SELECT a FROM t LIMIT 5", "LIMIT", "LIMIT"),
         ("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", "FETCH", "FETCH"),
-        ("SELECT a FROM t UNION SELECT b FROM u", "UNION", "UNION"),
+        ("SELECT a FROM t UNION b", "UNION", "UNION"),
         ("SELECT a FROM (SELECT b FROM u INTERSECT SELECT c FROM v) x", "INTERSECT", "INTERSECT"),
         ("SELECT a FROM t EXCEPT SELECT b FROM u", "EXCEPT", "EXCEPT"),
         ("SELECT a FROM t WINDOW w AS (PARTITION BY a)", "WINDOW", "WINDOW"),

@@ -75,7 +75,6 @@ WAYS: list[tuple[str, str, list[str]]] = [
      ["SELECT t.sym FROM trades t JOIN recent(news, 9) n ON t.sym = n.sym",
       "SELECT t.sym FROM trades t LEFT SEMI JOIN quotes q ON t.sym = q.sym"]),
     ("SELECT DISTINCT sym FROM trades", "Declare a key for trades", ["SELECT DISTINCT sym FROM quotes"]),
-    ("SELECT sym FROM (SELECT DISTINCT sym FROM quotes) x", "Register it as a view", ["SELECT DISTINCT sym FROM quotes"]),
     ("SELECT q.sym FROM quotes q LEFT JOIN news n ON q.sym = n.sym", "FROM news … LEFT JOIN quotes",
      ["SELECT q.sym FROM news n LEFT JOIN quotes q ON q.sym = n.sym"]),
     ("SELECT t.sym FROM trades t ASOF JOIN marks m ON t.sym = m.sym", "or write JOIN",

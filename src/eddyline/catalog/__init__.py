@@ -47,14 +47,8 @@ from eddyline.catalog.stored_queries import StoredQuery
 from eddyline.catalog.streams import evolved_stream
 from eddyline.catalog.suspensions import suspend, suspend_callers, suspend_queries
 from eddyline.catalog.versions import RemovedVersions, RetainedRange, VersionLog
-from eddyline.catalog.views import (
-    ReadableRelations,
-    in_order,
-    owners_and_names,
-    relation_name,
-    view_relation,
-    watermark_us,
-)
+from eddyline.catalog.view_relations import in_order, view_relation, watermark_us
+from eddyline.catalog.views import ReadableRelations, owners_and_names, relation_name
 from eddyline.documents import AlertCounts
 
 __all__ = [

@@ -188,7 +188,7 @@ class Catalog:
     def _users(self, stream_key: str) -> Iterator[tuple[str, Shape]]:
         for query_id in self.queries.ids():
             registration = self.queries.registration(query_id)
-            for branch in registration.shape.all_branches:
+            for branch in registration.shape.plain_shapes():
                 if any(entry.stream.lower() == stream_key for entry in branch.inputs):
                     yield registration.name(query_id), branch
 

@@ -36,6 +36,7 @@ from eddyline.model import (
     Slot,
     SlotInfo,
     Stream,
+    UnnamedView,
     UserCall,
     Variable,
     Window,
@@ -221,6 +222,7 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
         "functions": [list(function) for function in shape.functions],
         **({} if shape.join is None else {"join": _join_to(shape.join, spans)}),
         **({"distinct": True} if shape.is_distinct else {}),
+        **({"one_set": True} if shape.is_one_set else {}),
         **(
             {"branches": [_shape_body(each, spans=spans) for each in shape.branches]}
             if shape.branches
@@ -247,6 +249,7 @@ def _shape_of(s: dict[str, Any]) -> Shape:
         functions=tuple((name, version) for name, version in s["functions"]),
         join=_join_from(s["join"]) if "join" in s else None,
         is_distinct=s.get("distinct", False),
+        is_one_set=s.get("one_set", False),
         branches=tuple(replace(_shape_of(each), branch=k) for k, each in enumerate(s.get("branches", ()), 1)),
     )
 
@@ -302,13 +305,22 @@ def _join_from(stored: dict[str, Any]) -> Join:
 def _input_to(entry: Input, spans: bool) -> list[Any]:
     window = None if entry.window is None else [entry.window.n_rows, entry.window.duration_us]
     span = _span_to(entry.span) if spans else None
-    return [entry.alias, entry.stream, window, entry.join, _optional_to(entry.on, spans), span]
+    stored = [entry.alias, entry.stream, window, entry.join, _optional_to(entry.on, spans), span]
+    if entry.view is None:
+        return stored
+    return [*stored, _shape_body(entry.view.shape, spans=spans), entry.view.words if spans else None]
 
 
 def _input_from(stored: list[Any]) -> Input:
-    alias, stream, window, join, on, span = stored
+    alias, stream, window, join, on, span, *view = stored
     return Input(
-        alias, stream, None if window is None else Window(*window), join, _optional_from(on), _span_from(span)
+        alias,
+        stream,
+        None if window is None else Window(*window),
+        join,
+        _optional_from(on),
+        _span_from(span),
+        view=UnnamedView(_shape_of(view[0]), view[1]) if view else None,
     )
 
 

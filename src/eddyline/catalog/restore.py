@@ -233,7 +233,7 @@ def _rows(template: StoredTemplate, ids: list[int]) -> list[pa.Array]:
 def _check_streams(catalog: Catalog, shapes: list[Shape], database: Database, version: int) -> None:
     """Refuse if a stream no longer has what an earlier query needs."""
     before = {stream.name.lower(): stream for stream in database.streams.at(version)}
-    branches = [branch for each in shapes for branch in each.all_branches]
+    branches = [branch for each in shapes for branch in each.plain_shapes()]
     for shape, place in [(each, at) for each in branches for at in range(len(each.inputs))]:
         stream = shape.inputs[place].stream
         old, now = before.get(stream.lower()), catalog.find_stream(stream)

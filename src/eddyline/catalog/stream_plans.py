@@ -155,7 +155,7 @@ class StreamPlans:
         for branch in shape.all_branches:
             if branch.join is not None:
                 self._signatures.setdefault(branch.stream.lower(), branch.join.signature)
-        for name in map(str.lower, shape.streams):
+        for name in map(str.lower, shape.relations):
             self.is_read_anew |= name not in self.reads
             self.reads.setdefault(name, {})[shape] = None
 
@@ -164,7 +164,7 @@ class StreamPlans:
         key = shape.stream.lower()
         if shape in self.families or shape in self._bodies.get(key, {}):
             return
-        for name in map(str.lower, shape.streams):
+        for name in map(str.lower, shape.relations):
             self.reads[name].pop(shape, None)
             if not self.reads[name]:
                 del self.reads[name]

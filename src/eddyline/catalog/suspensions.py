@@ -13,9 +13,17 @@ def suspend(catalog: Catalog, stream: str, missing: Mapping[str, str], now_us: i
 
     `missing` says of each column why it is not there. Returns the ids of the queries, by column.
     """
-    shapes = [(shape, shape) for shape in catalog.plans.shapes_of.get(stream.lower(), {})]
+    name = stream.lower()
+    shapes = [(shape, shape) for shape in catalog.plans.shapes_of.get(name, {})]
+    shapes += [
+        (branch, shape)
+        for shape in catalog.plans.families
+        for entry in shape.unnamed_views()
+        for branch in (() if entry.view is None else entry.view.shape.all_branches)
+        if branch.stream.lower() == name
+    ]
     needs: dict[Shape, list[str]] = {}
-    for branch, shape in (*shapes, *catalog.plans.unions_on(stream.lower()).items()):
+    for branch, shape in (*shapes, *catalog.plans.unions_on(name).items()):
         lacking = [column for column in missing if column in branch.columns]
         needs[shape] = list(dict.fromkeys([*needs.get(shape, ()), *lacking]))
     whys = {

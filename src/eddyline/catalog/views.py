@@ -3,12 +3,15 @@
 Every named query can be read like a stream: `SELECT … FROM velocity`. As long as some query reads it, its *body* runs: the
 same shape and constants under an id of its own, in the plan of the relation it reads. So a view that is paused gives no results
 of its own, and its readers go on. What bodies find are rows of the view.
+
+A query in FROM that cannot become part of the query around it is a view without a name: what it is stands in the shapes that read
+it, and its body runs as long as one of them does. Nothing is stored of it, and no query is registered for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -17,29 +20,18 @@ from eddyline.catalog.queries import Registration
 from eddyline.catalog.query_names import QueryNames
 from eddyline.catalog.registered_queries import RegisteredQueries
 from eddyline.catalog.stream_plans import StreamPlans
+from eddyline.catalog.view_relations import view_relation
 from eddyline.errors import QueryStateError
-from eddyline.model import (
-    FIRST_BODY,
-    FIRST_BRANCH,
-    TABLE_VIEW,
-    VIEW,
-    Column,
-    QueryState,
-    Shape,
-    Stream,
-    ViewFeed,
-    ViewRelation,
-)
-from eddyline.time_properties import TIME_PROPERTIES
+from eddyline.model import FIRST_BODY, FIRST_BRANCH, QueryState, Shape, Stream, ViewRelation
 
 MOST_NAMES = 10_000  # of views, among which the nearest to a misspelt one is looked for
 
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A body that runs, and the registration it was made of."""
+    """A body that runs, and what it was made of: a registration, or, of a view without a name, the streams and views it reads."""
 
-    registration: Registration
+    origin: Registration | tuple[Stream | None, ...]
     relation: ViewRelation
 
 
@@ -121,10 +113,17 @@ class Views:
         name = self.of_query(query_id).name
         if self._find_stream(name) is not None:  # a stream of that name is what they read
             return []
+        parked = (i for i, shape in self._parked_shapes() if name in _streams(shape))
+        return sorted({*self._running_readers(name), *parked})
+
+    def _running_readers(self, name: str) -> Iterator[int]:
+        """The running queries that read a relation, also in views without a name."""
         families = self._plans.families
-        found = [i for s in self._plans.reads.get(name, {}) if s in families for i in families[s].ids()]
-        found += [i for i, shape in self._parked_shapes() if name in _streams(shape)]
-        return sorted(found)
+        for shape in self._plans.reads.get(name, {}):
+            yield from families[shape].ids() if shape in families else ()
+            for view in self.relations:
+                if any(feed.shape is shape and not feed.query_id for feed in view.feeds):
+                    yield from self._running_readers(view.name)
 
     def with_readers(self, ids: Iterable[int]) -> list[int]:
         """These queries, those that read them as views, and theirs."""
@@ -154,21 +153,26 @@ class Views:
                     hint=f"Drop these first, or all at once: DROP VIEW {name} CASCADE.",
                 )
 
-    def query_of(self, body_id: int) -> int:
-        """The query whose body or branch has this id; the id itself if it is a query's."""
-        if body_id < FIRST_BODY:
-            return body_id
-        if body_id >= FIRST_BRANCH:
-            return self._plans.query_of(body_id)
-        feeds = (feed for body in self._bodies.values() for feed in body.relation.feeds)
-        return next((feed.query_id for feed in feeds if feed.body_id == body_id), 0)
+    def queries_of(self, own_id: int) -> list[int]:
+        """The query whose body or branch has this id; of a view without a name, those that read it."""
+        if own_id < FIRST_BODY:
+            return [own_id]
+        if own_id >= FIRST_BRANCH:
+            return [self._plans.query_of(own_id)]
+        feeds = [(view.name, feed) for view in self.relations for feed in view.feeds]
+        mine = next(((name, feed) for name, feed in feeds if feed.body_id == own_id), None)
+        if mine is None or mine[1].query_id:
+            return [] if mine is None else [mine[1].query_id]
+        shapes = self._plans.reads.get(mine[0], {})
+        above = (i for _, feed in feeds if feed.shape in shapes for i in self.queries_of(feed.body_id))
+        return sorted({*self._running_readers(mine[0]), *above})
 
     def base_streams(self, name: str) -> set[str]:
         """The declared streams whose rows those of a relation are made of, in lower case."""
         relation = self.relation(name)
         if relation is None:
             return {name.lower()}
-        inputs = (each for feed in relation.feeds for each in feed.shape.streams)
+        inputs = (each for feed in relation.feeds for each in feed.shape.relations)
         return {stream for each in inputs for stream in self.base_streams(each)}
 
     def _parked_shapes(self) -> Iterator[tuple[int, Shape]]:
@@ -196,15 +200,29 @@ class Views:
                     found = self._of_relation(name)
                     if found is not None:
                         self._begin(name, found, version)
+                    else:
+                        self._begin_unnamed(name, version)
 
     def _renew(self, version: int) -> None:
         """Exchange the bodies of views that were replaced, suspended or dropped."""
         for name, body in list(self._bodies.items()):
-            query_id = body.relation.feeds[0].query_id
-            if self._is_running(query_id) and self._queries.registration(query_id) is body.registration:
-                continue
-            self._end(name, version)
-            self._plans.is_read_anew = True
+            if not self._is_current(body):
+                self._end(name, version)
+                self._plans.is_read_anew = True
+
+    def _is_current(self, body: _Body) -> bool:
+        if isinstance(body.origin, tuple):
+            now = self._named_inputs(body.relation)
+            return all(before is after for before, after in zip(body.origin, now, strict=True))
+        query_id = body.relation.feeds[0].query_id
+        return self._is_running(query_id) and self._queries.registration(query_id) is body.origin
+
+    def _named_inputs(self, view: ViewRelation) -> tuple[Stream | None, ...]:
+        """The streams and named views that a view without a name reads; each is the same object until it is another one."""
+        names = dict.fromkeys(name for feed in view.feeds for name in feed.shape.streams)
+        streams = ((name, self._find_stream(name)) for name in names)
+        views = ((self._of_relation(name) if stream is None else None, stream) for name, stream in streams)
+        return tuple(stream if view is None else view.stream for view, stream in views)
 
     def _is_running(self, query_id: int) -> bool:
         return self._queries.state(query_id) in (QueryState.RUNNING, QueryState.PAUSED)
@@ -215,14 +233,26 @@ class Views:
             return
         registration = self._queries.registration(query_id)
         constants = [value.as_py() for value in self._constants_of(query_id, registration.shape)]
-        ids = range(self._next_id, self._next_id + len(view.feeds))
-        feeds = tuple(ViewFeed(i, query_id, feed.shape) for i, feed in zip(ids, view.feeds, strict=True))
-        self._next_id = ids.stop
-        relation = ViewRelation(view.stream, feeds, view.is_table, view.time_bounds)
-        self._bodies[name] = _Body(registration, relation)
+        self._bodies[name] = _Body(registration, self._with_ids(view))
         first = self._queries.version_from(query_id)
-        for feed in feeds:
+        for feed in self._bodies[name].relation.feeds:
             self._plans.add_body(feed.shape, feed.body_id, constants, first, version)
+
+    def _begin_unnamed(self, name: str, version: int) -> None:
+        """Let the body of a view without a name run, which the shapes that read it have."""
+        entries = (e for shape in self._plans.reads[name] for b in shape.all_branches for e in b.inputs)
+        shape = next(e.view.shape for e in entries if e.stream.lower() == name and e.view is not None)
+        view = self._with_ids(view_relation(name, 0, shape, self.input))
+        self._bodies[name] = _Body(self._named_inputs(view), view)
+        for feed in view.feeds:
+            self._plans.add_body(feed.shape, feed.body_id, (), version, version)
+
+    def _with_ids(self, view: ViewRelation) -> ViewRelation:
+        """A view whose bodies have ids."""
+        first, self._next_id = self._next_id, self._next_id + len(view.feeds)
+        return replace(
+            view, feeds=tuple(replace(feed, body_id=first + at) for at, feed in enumerate(view.feeds))
+        )
 
     def _end(self, name: str, version: int) -> None:
         for feed in self._bodies.pop(name).relation.feeds:
@@ -287,112 +317,3 @@ def owners_and_names(relation: str) -> Iterator[tuple[str, str]]:
     for at, character in enumerate(relation):
         if character == ".":
             yield relation[:at], relation[at + 1 :]
-
-
-def view_relation(
-    name: str, query_id: int, shape: Shape, input_of: Callable[[str], tuple[Stream, bool]]
-) -> ViewRelation:
-    """The relation that a query is to its readers. It has a time if it passes on that of an input as it is.
-
-    A union has one if all of its branches pass one on in the same column. Its rows have one more component: their branch.
-    """
-    branches = shape.all_branches
-    inputs = [[input_of(entry.stream) for entry in branch.inputs] for branch in branches]
-    time, properties, bounds = _union_time(branches, [[stream for stream, _ in each] for each in inputs])
-    is_table = all(_is_table(branch, each) for branch, each in zip(branches, inputs, strict=True))
-    n_components = max(sum(stream.n_components for stream, _ in each) for each in inputs)
-    stream = Stream(
-        name,
-        shape.output,
-        time=time,
-        source=TABLE_VIEW if is_table else VIEW,
-        properties=properties,
-        n_components=n_components + (len(branches) > 1),
-        is_union=len(branches) > 1 or (shape.join is None and inputs[0][0][0].is_union),
-        is_volatile=any(branch.is_volatile for branch in branches)
-        or any(stream.is_volatile for each in inputs for stream, _ in each),
-    )
-    feeds = tuple(ViewFeed(0, query_id, branch) for branch in branches)
-    return ViewRelation(stream, feeds, is_table, bounds)
-
-
-def _is_table(shape: Shape, inputs: list[tuple[Stream, bool]]) -> bool:
-    if shape.join is None:
-        return inputs[0][1]
-    return all(entry.role.is_table for entry in shape.join.signature.inputs)
-
-
-_Time = tuple[str | None, tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]]
-_NO_TIME: _Time = None, (), ()
-
-
-def _union_time(branches: Sequence[Shape], streams: list[list[Stream]]) -> _Time:
-    """The time column of a view, how it is read, and what its watermark follows."""
-    for place, projected in enumerate(branches[0].projection):
-        times = [_time(each, place, of) for each, of in zip(branches, streams, strict=True)]
-        found = [time for time in times if time is not None]
-        if len(found) == len(branches) and all(properties == found[0][0] for properties, _ in found):
-            return projected.name, found[0][0], tuple(bound for _, bounds in found for bound in bounds)
-    return _NO_TIME
-
-
-def _time(
-    shape: Shape, column: int, streams: list[Stream]
-) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]] | None:
-    """Of a column of a view that is the time of an input: how it is read, and what its watermark follows."""
-    expression = shape.projection[column].expression
-    for place, stream in enumerate(streams):
-        if stream.time is None or not _is_column(expression, shape, place, stream.time):
-            continue
-        bounds = _time_bounds(shape, place)
-        if bounds is not None:
-            return tuple(pair for pair in stream.properties if pair[0] in TIME_PROPERTIES), bounds
-    return None
-
-
-def _is_column(expression: object, shape: Shape, place: int, name: str) -> bool:
-    own = name if shape.join is None else f"{place}.{name}"
-    return isinstance(expression, Column) and expression.name == own
-
-
-def _time_bounds(shape: Shape, place: int) -> tuple[tuple[str, int], ...] | None:
-    """Watermarks below which no row of the view will have the time of one of its inputs; None: there is no such bound."""
-    name = shape.inputs[place].stream.lower()
-    if shape.join is None:
-        return ((name, 0),)
-    signature, reach = shape.join.signature, shape.join.reach_us[place]
-    if signature.inputs[place].role.is_table or signature.outer:
-        return None
-    found = [(name, 0)]
-    for at, entry in enumerate(signature.inputs):
-        if at != place and not entry.role.is_table:
-            bound = reach[at]
-            if bound is None:
-                return None
-            found.append((entry.stream.lower(), bound))
-    return tuple(found)
-
-
-def watermark_us(view: ViewRelation, watermarks: Mapping[str, int | None]) -> int | None:
-    """The watermark of a view, given those of the relations below it."""
-    found = [(watermarks.get(name), below) for name, below in view.time_bounds]
-    times = [mark - below for mark, below in found if mark is not None]
-    return min(times) if times and len(times) == len(found) else None
-
-
-def in_order(views: Iterable[ViewRelation]) -> list[ViewRelation]:
-    """Views after those they read."""
-    by_name = {view.name: view for view in views}
-    ordered: dict[str, ViewRelation] = {}
-
-    def add(view: ViewRelation) -> None:
-        for feed in view.feeds:
-            for name in map(str.lower, feed.shape.streams):
-                if name in by_name and name not in ordered:
-                    add(by_name[name])
-        ordered[view.name] = view
-
-    for view in by_name.values():
-        if view.name not in ordered:
-            add(view)
-    return list(ordered.values())

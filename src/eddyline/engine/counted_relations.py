@@ -1,8 +1,13 @@
-"""Which queries over tables have results that are counted (multiplicities.py), and which of them have to be counted anew."""
+"""Which queries over tables have results that are counted (multiplicities.py), in which order, and which have to be counted anew.
+
+A query is counted once the rows of all relations it reads are there. The *rank* of a relation says when that is: how many joins
+there are below it, and its place among views, each after those it reads. What is counted for the body of a view are rows of the
+view, which has a higher rank than all that the body reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -12,6 +17,8 @@ from eddyline.batch import QueryIds
 from eddyline.engine.join_visibility import is_body
 from eddyline.model import StreamPlan, ViewRelation
 
+Rank = tuple[int, int]  # joins below, and the place among views
+
 
 @dataclass(frozen=True, eq=False)
 class CountedRelations:
@@ -19,11 +26,16 @@ class CountedRelations:
 
     plans: Mapping[str, StreamPlan] = field(default_factory=dict)  # of all tables
     ids: Mapping[str, QueryIds] = field(default_factory=dict)
+    ranked_ids: Mapping[str, Sequence[tuple[Rank, QueryIds]]] = field(
+        default_factory=dict
+    )  # the same, by rank
+    sets: Mapping[int, int] = field(default_factory=dict)  # under which id each is counted
     # the bodies of views that are tables, by the relation they are over: each with its view
     bodies: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
 
-    def all_ids(self) -> set[int]:
-        return {query_id for ids in self.ids.values() for query_id in ids.tolist()}
+    def sets_of(self, ids: Iterable[int]) -> set[int]:
+        """Under which ids these are counted."""
+        return {self.sets[each] for each in ids}
 
     def missing(self, known: Container[int], answered: Mapping[str, QueryIds]) -> frozenset[int]:
         """Those that have no counts, and do not get them with a first answer; `answered` are the ids that get one."""
@@ -31,7 +43,7 @@ class CountedRelations:
             query_id
             for name, ids in self.ids.items()
             for query_id in ids[is_body(ids) | ~np.isin(ids, answered[name])].tolist()
-            if query_id not in known
+            if self.sets[query_id] not in known
         )
 
     def with_bodies_below(self, missing: AbstractSet[int], unfilled: AbstractSet[str]) -> frozenset[int]:
@@ -39,12 +51,11 @@ class CountedRelations:
         rows again."""
         if not missing and not unfilled:
             return frozenset()
-        counted = self.all_ids()
         needed = {
             body_id
             for bodies in self.bodies.values()
             for body_id, view in bodies
-            if body_id in counted and self._is_needed(view, missing, unfilled)
+            if body_id in self.sets and self._is_needed(view, missing, unfilled)
         }
         return frozenset(missing | needed)
 
@@ -67,11 +78,29 @@ class CountedRelations:
         return view in unfilled or len(self.uncounted(view, missing, unfilled)) > 0
 
 
-def counted_relations(plans: Mapping[str, StreamPlan], views: Iterable[ViewRelation]) -> CountedRelations:
+def counted_relations(
+    plans: Mapping[str, StreamPlan], views: Iterable[ViewRelation], rank_of: Callable[[str], Rank]
+) -> CountedRelations:
     """`plans` are those of all tables, by name in lower case."""
     bodies: dict[str, list[tuple[int, str]]] = {}
     for view in views:
         for feed in view.feeds if view.is_table else ():
             bodies.setdefault(feed.source, []).append((feed.body_id, view.name))
     counted = {name: plan.counted_ids for name, plan in plans.items() if len(plan.counted_ids)}
-    return CountedRelations(plans, counted, bodies)
+    sets = {own: of for name in counted for own, of in plans[name].counted_sets.items()}
+    ranks: dict[int, Rank] = {}  # by set: the highest of its relations
+    for name, ids in counted.items():
+        rank = rank_of(name)
+        for set_id in {sets[each] for each in ids.tolist()}:
+            ranks[set_id] = max(rank, ranks.get(set_id, rank))
+    ranked = {
+        name: _by_rank(ids, [ranks[sets[each]] for each in ids.tolist()]) for name, ids in counted.items()
+    }
+    return CountedRelations(plans, counted, ranked, sets, bodies)
+
+
+def _by_rank(ids: QueryIds, ranks: Sequence[Rank]) -> list[tuple[Rank, QueryIds]]:
+    found: dict[Rank, list[int]] = {}
+    for query_id, rank in zip(ids.tolist(), ranks, strict=True):
+        found.setdefault(rank, []).append(query_id)
+    return [(rank, np.array(mine, np.int32)) for rank, mine in sorted(found.items())]

@@ -9,7 +9,7 @@ operator hands on what it wants (join_tasks.py); a worker with rows that were ha
   2. the rows of each base relation meet the filters of its queries;
   3. each operator, in order, gets the rows its inputs want; what it derives meets the filters of that relation and is there for
      the operators after it; then it gives the first answers of queries that are new to its tables, and learns how far time has
-     come.
+     come. Then results are counted of queries for which all rows of the round are there.
 
 At the end, derived rows get their numbers (derived_order.py), and only then results over them leave the walk.
 
@@ -28,6 +28,7 @@ import numpy as np
 
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.engine.branches import under_queries, without_branches
+from eddyline.engine.counted_relations import Rank
 from eddyline.engine.derived_order import OF_ARRIVALS, DerivedOrder, batches_of, group_of, is_provisional
 from eddyline.engine.filter_events import filter_events
 from eddyline.engine.join_calls import JoinCalls
@@ -45,7 +46,7 @@ from eddyline.engine.join_visibility import (
     without_unchanged,
 )
 from eddyline.engine.letters import pair_letter
-from eddyline.engine.multiplicities import Multiplicities
+from eddyline.engine.multiplicities import CountedMatches, Multiplicities
 from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.update_images import grouped_images_in, images_in, with_images, with_images_in
 from eddyline.engine.view_rows import ViewRows, together
@@ -79,6 +80,7 @@ class Relation:
     generations_of: Callable[[QueryIds], QueryIds] | None = None  # of queries, where results are written
     is_for_workers: bool = False  # a join that workers may take on
     counts: Multiplicities | None = None  # of a table with queries whose results are counted
+    counted_ids: Sequence[tuple[Rank, QueryIds]] = ()  # these queries, by when they are counted
 
 
 class FlowPlace(Protocol):
@@ -99,8 +101,11 @@ class FlowPlace(Protocol):
     def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         """The rows of views that bodies have found on a relation; `below` are its rows, if they did not arrive."""
 
-    def query_of(self, body_id: int) -> int | None:
-        """The view whose body this is, if it gives no results of its own now."""
+    def letter_queries(self, body_id: int, *, is_answer: bool) -> Sequence[int]:
+        """The queries that get the dead letters of a body of a view; none if the view gets them with its own results.
+
+        Of rows that are there for first answers, queries that get one; else, of a view without a name, the others.
+        """
 
     def unanswered(self, relation: str) -> QueryIds:
         """The queries of a table, and bodies of views over it, that have to see its current rows."""
@@ -117,6 +122,20 @@ class Arrivals:
     rows: dict[str, ArrivedRows] = field(default_factory=dict)  # for operators
     views: list[ViewRows] = field(default_factory=list)  # that tasks found
     wanted: WantedMasks = field(default_factory=dict)  # as far as it is known; the rest is found out here
+
+
+@dataclass(frozen=True, slots=True)
+class _CountedRows:
+    """What counted queries match in rows of a relation."""
+
+    name: str
+    relation: Relation
+    output: FilterOutput
+    derived: Derived
+
+    @property
+    def matches(self) -> CountedMatches:
+        return CountedMatches(self.output, self.derived, frozenset(self.relation.plan.distinct_ids.tolist()))
 
 
 class Walk:
@@ -150,11 +169,13 @@ class Walk:
         self._recounted: dict[str, list[ArrivedRows]] = {}
         self._order = DerivedOrder()
         self._unnumbered: list[tuple[str, Relation, FilterOutput]] = []
+        self._counted: dict[Rank, list[_CountedRows]] = {}  # what waits to be counted
         wanted = dict(arrivals.wanted)
         for operator in place.operators:
             current = {name: together(pieces) for name, pieces in self._recounted.items()}
             for derived in operator.recounted(current, before, round_):
                 self._take(derived)
+            self._count(operator.level)
         for name, batch in arrivals.batches.items():
             self._filter(name, place.relation(name), batch)
         for found in arrivals.views:
@@ -174,6 +195,7 @@ class Walk:
             if after is not None:
                 for derived in operator.advance(after, round_):
                     self._take(derived)
+            self._count(operator.level)
             self._output.add_letters(operator.take_letters())
             self._output.events += operator.events()
         self._number(numbers)
@@ -204,8 +226,26 @@ class Walk:
             calls.keep(relation.signature, batch, filters.call_results)
         if derived is not None:
             output = self._seen(relation, derived, output)
-            if relation.counts is not None:
-                output = relation.counts.results(output, relation.plan.counted_ids, derived)
+            for rank, ids in relation.counted_ids:
+                self._counted.setdefault(rank, []).append(
+                    _CountedRows(name, relation, only(output, ids), derived)
+                )
+                output = without(output, ids)
+        record = _record(batch, before, filters.counters, time.thread_time() - cpu)
+        self._output.events += filters.events()
+        self._output.events += filter_events(batch.stream, filters.decisions(), filters.router.keys)
+        self._tell(name, relation, output, derived, record)
+
+    def _tell(
+        self,
+        name: str,
+        relation: Relation,
+        output: FilterOutput,
+        derived: Derived | None,
+        record: StageRecord,
+    ) -> None:
+        """Let queries have their results, and views their rows."""
+        if derived is not None:
             self._order_rows(relation, derived, output)
         output, bodies = queries_and_bodies(output, relation.plan)
         if derived is None or derived.gives_results:
@@ -213,13 +253,23 @@ class Walk:
                 output = with_images(output, derived.preimages)
             elif derived is not None and derived.shown is not None:
                 output = with_images_in(output, derived.shown.group)
-            record = _record(batch, output, before, filters.counters, time.thread_time() - cpu)
+            record = replace(record, n_matches=output.n_matches)
             self._output.add_output(name, output, record, self._round.number)
             self._hand_out(name, relation, output, derived)
-        self._output.events += filters.events()
-        self._output.events += filter_events(batch.stream, filters.decisions(), filters.router.keys)
         if bodies is not None:
             self._feed_views(name, bodies, derived)
+
+    def _count(self, level: int) -> None:
+        """Count what queries match that read nothing above this level of joins; what appears and leaves is told."""
+        while self._counted and min(self._counted)[0] <= level:
+            rank = min(self._counted)
+            waiting = sorted(self._counted.pop(rank), key=lambda each: each.derived.origin)
+            counts = waiting[0].relation.counts
+            assert counts is not None, waiting[0].name
+            outputs = counts.results([each.matches for each in waiting])
+            for each, output in zip(waiting, outputs, strict=True):
+                self._tell(each.name, each.relation, output, each.derived, _no_work(output.batch))
+            assert not self._counted or min(self._counted) > rank, f"rows came after {rank} was counted"
 
     def _hand_out(self, name: str, relation: Relation, output: FilterOutput, derived: Derived | None) -> None:
         """Let results go, those over derived rows and of further branches of unions once these have numbers."""
@@ -239,7 +289,7 @@ class Walk:
     def _feed_views(self, name: str, bodies: FilterOutput, below: Derived | None) -> None:
         """What bodies found are rows of their views: they meet filters there, and are there for operators above."""
         if below is None or below.gives_results:
-            self._add_body_letters(bodies)
+            self._add_body_letters(bodies, is_answer=below is not None and below.is_answer)
         origin = name if below is None else below.origin
         for found in self._place.view_rows(name, bodies, below):
             self._take_view(found, origin, bodies.batch, below)
@@ -259,10 +309,9 @@ class Walk:
             pieces = self._recounted if is_recount else self._arrived
             pieces.setdefault(found.view.name, []).append(found.arrived)
 
-    def _add_body_letters(self, bodies: FilterOutput) -> None:
+    def _add_body_letters(self, bodies: FilterOutput, *, is_answer: bool) -> None:
         for at, body_id in enumerate(bodies.dead_pairs.query_ids.tolist()):
-            query_id = self._place.query_of(body_id)
-            if query_id is not None:
+            for query_id in self._place.letter_queries(body_id, is_answer=is_answer):
                 letter = pair_letter(bodies, at, self._round.number)
                 self._output.add_letters([replace(letter, query_id=query_id)])
 
@@ -354,16 +403,20 @@ def wanted_mask(place: FlowPlace, operator_input: OperatorInput, batch: TupleBat
     return mask
 
 
-def _record(
-    batch: TupleBatch, output: FilterOutput, before: StageCounters, after: StageCounters, cpu_s: float
-) -> StageRecord:
+def _record(batch: TupleBatch, before: StageCounters, after: StageCounters, cpu_s: float) -> StageRecord:
+    """What filters did; how many matches come of it is not known yet."""
     return StageRecord(
         stage="filters",
         stream=batch.stream,
         n_rows=len(batch),
         n_candidates=after.n_candidates - before.n_candidates,
         n_looked_at=after.n_waiting_pairs - before.n_waiting_pairs,
-        n_matches=output.n_matches,
+        n_matches=0,
         nbytes=batch.nbytes,
         cpu_s=cpu_s,
     )
+
+
+def _no_work(batch: TupleBatch) -> StageRecord:
+    """Of results that were counted after the filters were asked."""
+    return StageRecord("filters", batch.stream, 0, 0, 0, 0, 0, 0.0)

@@ -80,7 +80,7 @@ class DerivedOrder:
         """The numbers of all rows, from `first` on."""
         if not self._entries:
             return DerivedRows(np.empty(0, np.int64), np.empty(0, np.int64))
-        entries = sorted(self._entries, key=lambda entry: (entry.group, entry.origin, entry.branch))
+        entries = _merged(self._entries)
         provisional = np.concatenate([entry.provisional for entry in entries])
         numbers = np.empty(len(provisional), np.int64)
         end = 0
@@ -91,6 +91,24 @@ class DerivedOrder:
             numbers[begin + np.argsort(latest, kind="stable")] = np.arange(first + begin, first + end)
         as_derived = np.argsort(provisional, kind="stable")
         return DerivedRows(provisional[as_derived], numbers[as_derived])
+
+
+def _merged(entries: Sequence[_Entry]) -> list[_Entry]:
+    """One entry for each relation and branch, in order: a row may be taken once more when results have been counted."""
+    found: list[_Entry] = []
+    for _, several in itertools.groupby(sorted(entries, key=_place), key=_place):
+        first, *others = several
+        if others:
+            provisional = np.concatenate([first.provisional, *(each.provisional for each in others)])
+            latest = np.concatenate([first.latest, *(each.latest for each in others)])
+            provisional, rows = np.unique(provisional, return_index=True)
+            first = replace(first, provisional=provisional, latest=latest[rows])
+        found.append(first)
+    return found
+
+
+def _place(entry: _Entry) -> tuple[int, str, int]:
+    return entry.group, entry.origin, entry.branch
 
 
 @dataclass(frozen=True, slots=True)

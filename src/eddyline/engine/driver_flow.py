@@ -50,9 +50,8 @@ from eddyline.model import (
     Stream,
     StreamPlan,
     StreamProgress,
-    ViewRelation,
 )
-from eddyline.operators import Derived, DerivedNumbers, Operator, OperatorInput
+from eddyline.operators import Derived, DerivedNumbers, Mask, Operator, OperatorInput
 
 
 class DriverFlow:
@@ -136,19 +135,19 @@ class DriverFlow:
             tables=tables or NO_TABLES,
             silent_views=frozenset(silent),
             choices=choices,
-            counted=self._counted_relations(tables or NO_TABLES, signatures, views),
+            counted=self._counted_relations(tables or NO_TABLES, signatures, self._known[1].views),
         )
 
     def _counted_relations(
-        self, tables: PlannedTables, signatures: Iterable[Signature], views: Sequence[ViewRelation]
+        self, tables: PlannedTables, signatures: Iterable[Signature], views: PlannedViews
     ) -> CountedRelations:
         """The same object until something changes."""
-        names = [*tables.streams, *(view.name for view in views if view.is_table)]
+        names = [*tables.streams, *(view.name for view in views.ordered if view.is_table)]
         names += [each.name for each in signatures if each.is_of_tables]
         plans = {name.lower(): self._catalog.plan(name) for name in names}
-        key = (*plans.values(), *views)
+        key = (*plans.values(), *views.ordered)
         if not _all_same(self._counted[0], key):
-            self._counted = key, counted_relations(plans, views)
+            self._counted = key, counted_relations(plans, views.ordered, views.rank_of)
         return self._counted[1]
 
     def _new_plan(
@@ -197,9 +196,11 @@ class DriverFlow:
                 for level, names in enumerate(planned.views.join_levels)
                 for operator in (
                     ViewTableLevel(
-                        self.view_tables, planned.kept_views.keys() & planned.views.complete_before(level)
+                        self.view_tables,
+                        planned.kept_views.keys() & planned.views.complete_before(level),
+                        level,
                     ),
-                    JoinLevel(self.joins, names, planned.views.unfinished(level)),
+                    JoinLevel(self.joins, names, planned.views.unfinished(level), level + 1),
                 )
             )
             self._build(planned)
@@ -217,9 +218,8 @@ class DriverFlow:
             self._missing = counted.missing(self.counts, answered)
         self._missing = counted.with_bodies_below(self._missing, self.view_tables.missing)
         both = ((ids, answered[name]) for name, ids in counted.ids.items())
-        self.counts.begin(
-            self._missing, {each for ids, now in both for each in np.intersect1d(ids, now).tolist()}
-        )
+        newly = {each for ids, now in both for each in np.intersect1d(ids, now).tolist()}
+        self.counts.begin(counted.sets_of(self._missing), counted.sets_of(newly))
 
     def _build(self, planned: PlannedFlow) -> None:
         stage = self.joins.stage
@@ -269,15 +269,15 @@ class DriverFlow:
     def relation(self, name: str) -> Relation:
         plan = self._plans.get(name)
         if plan is not None:
-            return self._with_plan(Relation(plan, self.filters(name)))
+            return self._with_plan(Relation(plan, self.filters(name)), name)
         planned = self._planned
         assert planned is not None, f"no relation {name}"
         if name in planned.views.readers:
-            return self._with_plan(Relation(planned.views.readers[name], self.filters(name)))
+            return self._with_plan(Relation(planned.views.readers[name], self.filters(name)), name)
         if (
             name not in planned.derived_relations
         ):  # a table without rows in this round, which is asked for all it has
-            return self._with_plan(Relation(planned.counted.plans[name], self.filters(name)))
+            return self._with_plan(Relation(planned.counted.plans[name], self.filters(name)), name)
         signature, variant = planned.derived_relations[name]
         first, plan = planned.first_versions[signature], planned.plans[signature]
         if variant is not None:
@@ -285,11 +285,13 @@ class DriverFlow:
         filters = self._inner(signature, MATCH) if variant == MATCH else self.filters(name)
         joined = planned.joins.by_name[signature].signature
         is_for_workers = variant is None and planned.views.leaves_to_workers(joined)
-        return self._with_plan(Relation(plan, filters, first, joined, is_for_workers=is_for_workers))
+        return self._with_plan(Relation(plan, filters, first, joined, is_for_workers=is_for_workers), name)
 
-    def _with_plan(self, relation: Relation) -> Relation:
+    def _with_plan(self, relation: Relation, name: str = "") -> Relation:
+        """The relation of this name, or what is asked of rows of an input, with its filters as they are to be."""
         relation.filters.build(relation.plan.with_bodies)
-        return replace(relation, counts=self.counts) if len(relation.plan.counted_ids) else relation
+        counted = None if self._planned is None else self._planned.counted.ranked_ids.get(name)
+        return replace(relation, counts=self.counts, counted_ids=counted) if counted else relation
 
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         assert self._planned is not None
@@ -306,10 +308,14 @@ class DriverFlow:
         views, is_input = planned.views, planned.joins.inputs.__contains__
         return view_rows(bodies, views.by_body, is_input, views.lasting, self._context.time_zone, below)
 
-    def query_of(self, body_id: int) -> int | None:
+    def letter_queries(self, body_id: int, *, is_answer: bool) -> Sequence[int]:
         assert self._planned is not None
-        query_id = self._planned.views.query_of(body_id)
-        return query_id if query_id in self._planned.silent_views else None
+
+        def is_told(relation: str, ids: QueryIds) -> Mask:
+            is_new: Mask = np.isin(ids, self.unanswered(relation))
+            return is_new if is_answer else ~is_new
+
+        return self._planned.letter_queries(body_id, is_told)
 
     def unanswered(self, relation: str) -> QueryIds:
         assert self._planned is not None
@@ -407,7 +413,7 @@ class DriverFlow:
         self.view_tables.commit()
         self.counts.commit()
         if planned.counted is not self._known_counts:
-            self.counts.keep(planned.counted.all_ids())
+            self.counts.keep(set(planned.counted.sets.values()))
             self._known_counts = planned.counted
         if self._window_files is not None:
             self._window_files.commit()

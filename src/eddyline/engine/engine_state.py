@@ -369,8 +369,9 @@ class EngineState:
             raise error
         with self.round_lock, self.lock:
             self.check_open()
-            whys = {self.catalog.views.query_of(i): why for i, why in error.whys.items()}
-            views = [self.catalog.views.query_of(i) for i in error.whys if FIRST_BODY <= i < FIRST_BRANCH]
+            queries_of = self.catalog.views.queries_of
+            whys = {each: why for i, why in error.whys.items() for each in queries_of(i)}
+            views = [each for i in error.whys if FIRST_BODY <= i < FIRST_BRANCH for each in queries_of(i)]
             ids = suspend_queries(self.catalog, whys, self.now_us(), views=views)
             if not ids:  # they were dropped, paused or suspended since the round was planned
                 return

@@ -69,6 +69,8 @@ class FirstAnswer:
 class Joins:
     """The joins of one place."""
 
+    level = 0  # as an operator of its own, where nothing is counted
+
     def __init__(
         self,
         context: Context,
@@ -357,8 +359,11 @@ class Joins:
 class JoinLevel(StatelessOperator):
     """The joins whose inputs are complete at one level, as an operator of the walk."""
 
-    def __init__(self, joins: Joins, signatures: frozenset[str], unfinished: frozenset[str]) -> None:
+    def __init__(
+        self, joins: Joins, signatures: frozenset[str], unfinished: frozenset[str], level: int
+    ) -> None:
         """Rows of views that are `unfinished` are left to a later level: more of them are to come."""
+        self.level = level
         self._joins = joins
         self._signatures = signatures
         self._unfinished = unfinished

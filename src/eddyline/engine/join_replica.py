@@ -110,7 +110,7 @@ class _Replica:
     def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         raise AssertionError(f"views over {name} are in the driver")
 
-    def query_of(self, body_id: int) -> int | None:
+    def letter_queries(self, body_id: int, *, is_answer: bool) -> Sequence[int]:
         raise AssertionError(f"body {body_id} is in the driver")
 
     def unanswered(self, relation: str) -> QueryIds:

@@ -102,13 +102,13 @@ def _in_words_of(plan: StreamPlan, query_id: int, row: dict[str, Any]) -> tuple[
     """The streams, and the row without marks of windows: {"t.price": 9.5, "n.head": "merger"}; of one table, the row as it is."""
     shape = _shape_of(plan, query_id)
     if shape.join is None:
-        return shape.inputs[0].stream, row
+        return shape.inputs[0].label, row
     values: dict[str, Any] = {}
     for name, value in row.items():
         place, _, own = name.partition(".")
         if own and own not in WINDOW_MARKS:
             values[f"{shape.inputs[int(place)].alias}.{own}"] = value
-    return ", ".join(dict.fromkeys(shape.inputs[place].stream for place in shape.written_order)), values
+    return ", ".join(dict.fromkeys(shape.inputs[place].label for place in shape.written_order)), values
 
 
 def _shape_of(plan: StreamPlan, query_id: int) -> Shape:

@@ -4,6 +4,9 @@ A result appears with its first occurrence and leaves with its last one; what ha
 rows with the same values are occurrences of one result; of a semi join the matches of one row. A result is told with the row of
 one of its occurrences.
 
+A value may leave one part of a union and appear in another in the same round. So the walk counts what a query matches once all
+relations that it reads are complete (`CountedRelations` has the order), and all branches of a set under one id.
+
 before    changes of a round    after    results
 0         +A                    1        +A
 1         +A +A                 3        none
@@ -28,8 +31,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.batch import PartMatches, QueryIds
-from eddyline.engine.join_visibility import narrowed
+from eddyline.batch import PartMatches
 from eddyline.filters import DeadPairs, FilterOutput
 from eddyline.operators import Derived, Mask, Numbers
 from eddyline.types import MONTHS, is_floating, is_nested, python_values
@@ -39,7 +41,19 @@ PAIR_BYTES = 200  # about what a count takes, with the values it is of
 _NAN = "NaN"  # equals itself, unlike the number
 
 _Place = tuple[int, int]  # a part, and a pair in it
-_Result = tuple[int, Hashable]  # a query, and what tells its results apart
+_Result = tuple[int, bool, Hashable]  # a set, whether it is a first answer, and what tells its results apart
+
+
+@dataclass(frozen=True, slots=True)
+class CountedMatches:
+    """What counted queries and bodies of views match in rows of one relation; `distinct_ids` are counted by values."""
+
+    output: FilterOutput
+    derived: Derived
+    distinct_ids: AbstractSet[int] = frozenset()
+
+    def parts(self) -> list[PartMatches]:
+        return sorted(self.output.all_parts(), key=lambda part: part.segment.shape.branch)
 
 
 @dataclass(slots=True)
@@ -72,7 +86,7 @@ class _Counts:
 
 
 class Multiplicities:
-    """The counts of all queries and bodies of views of one place, by id."""
+    """The counts of all queries and bodies of views of one place, by the id of their set (`Segment.set_ids`)."""
 
     def __init__(self) -> None:
         self._counts: dict[int, dict[Hashable, int]] = {}
@@ -124,38 +138,47 @@ class Multiplicities:
 
     # ----------------------------------------------------------------------------------------- results
 
-    def results(self, output: FilterOutput, counted_ids: QueryIds, derived: Derived) -> FilterOutput:
-        """The matches, those of counted queries only where a result appears or leaves."""
-        mine = narrowed(output, lambda _, ids: np.isin(ids, counted_ids))
-        others = narrowed(output, lambda _, ids: ~np.isin(ids, counted_ids))
-        parts = mine.all_parts()
+    def results(self, matches: Sequence[CountedMatches]) -> list[FilterOutput]:
+        """Of what queries match in a round, in all relations they read: where a result appears or leaves; and errors."""
+        parts = [(each.derived, part) for each in matches for part in each.parts()]
         chosen: list[list[int]] = [[] for _ in parts]
-        for (query_id, identity), occurrences in _occurrences(parts, derived).items():
-            counts = self._counts_of(query_id, derived)
+        for (set_id, is_answer, identity), occurrences in _occurrences(parts).items():
+            counts = self._counts_of(set_id, is_answer=is_answer)
             before = counts.get(identity)
             # what was in error when it appeared is not counted, and may match when it leaves
             after = counts.changed[identity] = max(0, before + occurrences.n)
             for part, pair in occurrences.results(before, after):
                 chosen[part].append(pair)
-        told = [part.take(np.array(sorted(p))) for part, p in zip(parts, chosen, strict=True) if p]
-        dead = output.dead_pairs if derived.shown is None else self._dead_pairs(output.dead_pairs, derived)
-        return replace(others, parts=(*others.parts, *told), dead_pairs=dead)
+        told = (
+            part.take(np.array(sorted(pairs), np.int64))
+            for (_, part), pairs in zip(parts, chosen, strict=True)
+        )
+        found = []
+        for each in matches:
+            mine = tuple(part for part in (next(told) for _ in each.parts()) if len(part))
+            found.append(replace(each.output, hits=(), parts=mine, dead_pairs=self._dead_pairs(each)))
+        return found
 
-    def _counts_of(self, query_id: int, derived: Derived) -> _Counts:
-        if derived.is_answer:
-            return self._answers.setdefault(query_id, _Counts({}))
-        counts = self._changes.get(query_id)
+    def _counts_of(self, set_id: int, *, is_answer: bool) -> _Counts:
+        if is_answer:
+            return self._answers.setdefault(set_id, _Counts({}))
+        counts = self._changes.get(set_id)
         if counts is None:
-            counts = self._changes[query_id] = _Counts(self._counts[query_id])
+            counts = self._changes[set_id] = _Counts(self._counts[set_id])
         return counts
 
-    def _dead_pairs(self, dead: DeadPairs, derived: Derived) -> DeadPairs:
-        """The errors of a semi join: one for a row that has no match."""
-        assert derived.shown is not None
+    def _dead_pairs(self, matches: CountedMatches) -> DeadPairs:
+        """The errors; of a semi join one for a row, if it has no match."""
+        dead, derived = matches.output.dead_pairs, matches.derived
+        if derived.shown is None:
+            return dead
         identities = identities_of(derived.shown.keys)
-        first: dict[_Result, int] = {}
+        first: dict[tuple[int, Hashable], int] = {}
         for pair, (row, query_id) in enumerate(zip(dead.rows.tolist(), dead.query_ids.tolist(), strict=True)):
-            if not self._counts_of(query_id, derived).get(identities[row]):
+            is_matched = query_id not in matches.distinct_ids and self._counts_of(
+                query_id, is_answer=derived.is_answer
+            ).get(identities[row])
+            if not is_matched:
                 first.setdefault((query_id, identities[row]), pair)
         pairs = np.array(list(first.values()), np.int64)
         return DeadPairs(dead.rows[pairs], dead.query_ids[pairs], tuple(dead.failures[k] for k in pairs))
@@ -169,17 +192,17 @@ class Multiplicities:
             assert all(n > 0 for n in counts.values()), f"query {query_id}: {counts}"
 
 
-def _occurrences(parts: Sequence[PartMatches], derived: Derived) -> dict[_Result, _Occurrences]:
+def _occurrences(parts: Sequence[tuple[Derived, PartMatches]]) -> dict[_Result, _Occurrences]:
     """What occurs in the matches, by result, in the order of the matches."""
     found: dict[_Result, _Occurrences] = {}
-    for number, part in enumerate(parts):
+    for number, (derived, part) in enumerate(parts):
         groups = _groups(part, derived)
         signs = np.sign(part.signs).astype(np.int64)
         n = np.bincount(groups.of, weights=signs).astype(np.int64).tolist()
         leaving, appearing = (_first_pairs(groups.of, signs == sign) for sign in (-1, 1))
-        query_ids = part.query_ids[groups.first].tolist()
+        set_ids = part.segment.set_ids[part.positions[groups.first]].tolist()
         for group in np.argsort(groups.first).tolist():
-            result = query_ids[group], groups.identities[group]
+            result = set_ids[group], derived.is_answer, groups.identities[group]
             known = found.setdefault(result, _Occurrences())
             known.n += n[group]
             known.is_replaced |= bool(groups.is_new[group])

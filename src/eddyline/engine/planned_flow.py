@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from eddyline.batch import QueryIds
 from eddyline.engine.counted_relations import CountedRelations
 from eddyline.engine.join_visibility import FirstVersions
 from eddyline.engine.tables import PlannedTables
@@ -20,7 +21,7 @@ from eddyline.model import (
     StreamProgress,
     ViewRelation,
 )
-from eddyline.operators import RoundProgress
+from eddyline.operators import Mask, RoundProgress
 
 NO_TABLES = PlannedTables({}, {})
 NO_COUNTS = CountedRelations()
@@ -70,9 +71,35 @@ class PlannedFlow:
         feeds = [(view, feed) for view in self.views.ordered for feed in view.feeds if feed.source == name]
         return TaskViews(
             {feed.body_id: view.stream.name for view, feed in feeds},
-            {feed.body_id: feed.query_id for _, feed in feeds if feed.query_id in self.silent_views},
+            {feed.body_id: ids for _, feed in feeds if (ids := self.letter_queries(feed.body_id))},
             {feed.body_id: feed.shape.branch for view, feed in feeds if view.is_union},
         )
+
+    def letter_queries(
+        self, body_id: int, is_told: Callable[[str, QueryIds], Mask] | None = None
+    ) -> list[int]:
+        """The queries that get the dead letters of a body: of a view that gives no results of its own now; of a view without a
+        name, those that contain it and are told, given the relation they read and their ids; None: all."""
+        query_id = self.views.query_of(body_id)
+        if query_id is None or query_id:
+            return [query_id] if query_id in self.silent_views else []
+        name = self.views.by_body[body_id].name
+        signatures = (each.signature for each in self.joins.signatures)
+        joins = [each.name for each in signatures if name in map(str.lower, each.streams)]
+        found: set[int] = set()
+        for relation, plan in (
+            (name, self.views.readers[name]),
+            *((each.lower(), self.plans[each]) for each in joins),
+        ):
+            for segment in (*plan.segments, *plan.branches):
+                is_meant = (
+                    segment.is_live if is_told is None else segment.is_live & is_told(relation, segment.ids)
+                )
+                found.update(segment.query_ids[is_meant].tolist())
+            for segment in plan.bodies:
+                for each in segment.ids[segment.is_live].tolist():
+                    found.update(self.letter_queries(each, is_told))
+        return sorted(found)
 
     def with_partners(self, names: list[str]) -> list[str]:
         """These streams and all they are joined with."""

@@ -290,8 +290,8 @@ class _TaskFlow:
         self.views.take(bodies)
         return iter(())
 
-    def query_of(self, body_id: int) -> int | None:
-        return None if self.views is None else self.views.views.silent.get(body_id)
+    def letter_queries(self, body_id: int, *, is_answer: bool) -> Sequence[int]:
+        return () if self.views is None else self.views.views.letter_queries.get(body_id, ())
 
     def unanswered(self, relation: str) -> QueryIds:
         return np.empty(0, np.int32)

@@ -60,13 +60,27 @@ class PlannedViews:
                 mask = np.zeros(view.stream.n_components, dtype=bool)
                 of_shape = lasting_components(feed.shape, self.by_name)
                 mask[: len(of_shape)] = of_shape
-                mask[-1] |= view.is_union
+                mask[-1] |= view.is_union and not feed.shape.is_one_set
                 found[feed.body_id] = mask
         return found
 
     def complete_before(self, level: int) -> frozenset[str]:
         """The views all of whose rows are there before this level of joins, and not before an earlier one."""
         return frozenset(name for name, at in self.view_levels.items() if at == level)
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, tuple[int, int]]:
+        levels = enumerate(self.join_levels, 1)
+        joins = {name.lower(): (level, 0) for level, names in levels for name in names}
+        places = enumerate(self.ordered, 1)
+        return joins | {view.name: (self.view_levels[view.name], place) for place, view in places}
+
+    def rank_of(self, relation: str) -> tuple[int, int]:
+        """When all rows of a relation are there: after those of all relations with a lower rank.
+
+        The first number is how many joins there are below it, so how many levels of joins have to be done.
+        """
+        return self._ranks.get(relation, (0, 0))
 
     def unfinished(self, level: int) -> frozenset[str]:
         """The views that get more rows from this level of joins, or from a later one."""
@@ -83,7 +97,7 @@ class PlannedViews:
         return not reads_view and signature.name.lower() not in self.sources
 
     def query_of(self, body_id: int) -> int | None:
-        """The query whose body this is; None if no query reads it any more."""
+        """The query whose body this is, 0 if it is a view without a name; None if no query reads it any more."""
         feeds = self.by_body[body_id].feeds if body_id in self.by_body else ()
         return next((feed.query_id for feed in feeds if feed.body_id == body_id), None)
 

@@ -83,7 +83,7 @@ def _identity(
     else:
         assert below.identity is not None, f"rows of {below.relation} have no identity"
         found = at_rows(below.identity, rows)
-    return in_branch(found, feed.shape.branch) if view.is_union else found
+    return in_branch(found, feed.shape.branch) if view.is_union and not feed.shape.is_one_set else found
 
 
 def body_batches(bodies: FilterOutput, names: Mapping[int, str]) -> Iterator[tuple[int, TupleBatch]]:

@@ -91,7 +91,8 @@ class ViewTables:
 class ViewTableLevel(StatelessOperator):
     """The views whose rows are complete before one level of joins, as an operator of the walk."""
 
-    def __init__(self, views: ViewTables, names: AbstractSet[str]) -> None:
+    def __init__(self, views: ViewTables, names: AbstractSet[str], level: int) -> None:
+        self.level = level
         self._views = views
         self._names = names
 

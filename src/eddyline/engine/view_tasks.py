@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,10 @@ from eddyline.storage import Store, StoredFile, WindowBlock, read_windows, write
 
 @dataclass(frozen=True, slots=True)
 class TaskViews:
-    """The views over a stream, by the ids of their bodies; of those that are paused also the query, of unions the branch."""
+    """The views over a stream, by the ids of their bodies, the queries that get their dead letters, and of unions the branch."""
 
     names: Mapping[int, str]
-    silent: Mapping[int, int]
+    letter_queries: Mapping[int, Sequence[int]]
     branches: Mapping[int, int]
 
 

@@ -78,7 +78,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
 def _n_counted(rounds: RoundEngine, record: QueryRecord) -> int | None:
     """How many results a query has now whose occurrences are counted, in all its parts; None if none are."""
     counted = [each for each in record.shape.all_branches if each.is_counted]
-    ids = [_own_id(rounds, record, branch) for branch in counted]
+    ids = {record.id if branch.is_one_set else _own_id(rounds, record, branch) for branch in counted}
     return sum(map(rounds.flow.counts.n_results, ids)) if ids else None
 
 

@@ -48,7 +48,7 @@ from eddyline.model.joins import (
 from eddyline.model.plans import FIRST_BODY, FIRST_BRANCH, PlanChanges, Segment, StreamPlan, ascending
 from eddyline.model.queries import Properties, QueryState, is_alert
 from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, FIRST_ORDINAL, NO_TIME, Round
-from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, Window
+from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, UnnamedView, Window
 from eddyline.model.streams import LaneProgress, Stream, StreamProgress
 from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation, ViewText, branch_mark
 
@@ -103,6 +103,7 @@ __all__ = [
     "Stream",
     "StreamPlan",
     "StreamProgress",
+    "UnnamedView",
     "UserCall",
     "Variable",
     "ViewFeed",

@@ -62,6 +62,14 @@ class Segment:
         return found
 
     @property
+    def set_ids(self) -> npt.NDArray[np.int32]:
+        """Under which ids results are counted: their own; of a union that is one set, those of its first branch."""
+        if not self.shape.is_one_set:
+            return self.ids
+        # the bodies of a view have ids that follow each other, in the order of the branches
+        return self.ids - np.int32(self.shape.branch) if self.queries is None else self.queries
+
+    @property
     def recorded_calls(self) -> tuple[UserCall, ...]:
         """Those of its shape."""
         if "recorded calls" not in self.cache:
@@ -188,6 +196,19 @@ class StreamPlan:
         """The queries, branches and bodies whose results are counted, ascending."""
         counted = (s for s in self.with_bodies.segments if s.shape.is_counted)
         return np.sort(np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in counted)]))
+
+    @cached_property
+    def counted_sets(self) -> dict[int, int]:
+        """The same ids, each with the one under which its results are counted."""
+        counted = [s for s in self.with_bodies.segments if s.shape.is_counted]
+        pairs = (zip(s.ids[s.is_live].tolist(), s.set_ids[s.is_live].tolist(), strict=True) for s in counted)
+        return {own: of for each in pairs for own, of in each}
+
+    @cached_property
+    def distinct_ids(self) -> npt.NDArray[np.int32]:
+        """Those of them that are counted by the values of their results."""
+        distinct = (s for s in self.with_bodies.segments if s.shape.is_distinct)
+        return np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in distinct)])
 
     @cached_property
     def columns(self) -> frozenset[str]:

@@ -36,11 +36,28 @@ class Input:
     span: Span | None = field(default=None, compare=False)
     # of a query in WHERE, what it was written as: EXISTS, NOT EXISTS, IN (SELECT …); not stored
     written: str = field(default="", compare=False)
+    view: UnnamedView | None = field(default=None, compare=False)  # what `stream` is, if it has no name
+
+    @property
+    def label(self) -> str:
+        """What users call the relation it reads."""
+        return self.stream if self.view is None else self.view.words
 
     @property
     def join_words(self) -> str:
         """How it is joined, as the text says it."""
         return self.written or f"{self.join.upper()} JOIN"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnnamedView:
+    """A query in FROM or WITH that cannot become part of the query around it: a view that only this query names.
+
+    Its relation is called by what the view does, so queries with the same one read the same relation.
+    """
+
+    shape: Shape  # without slots: its constants are part of it
+    words: str  # what users call it: the subquery at line 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +93,7 @@ class Shape:
     functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
     join: Join | None = None  # several inputs: in the order of its signature
     is_distinct: bool = False  # equal rows are one result
+    is_one_set: bool = False  # of a union: also equal rows of different branches
     # UNION ALL: the shapes of its other parts, over the same slots; everything else here is of the first
     branches: tuple[Shape, ...] = ()
     branch: int = 0  # its place among the branches of a union
@@ -91,10 +109,28 @@ class Shape:
         return self.inputs[0].stream if self.join is None else self.join.signature.name
 
     @property
-    def streams(self) -> tuple[str, ...]:
+    def relations(self) -> tuple[str, ...]:
         """The relations it reads, in all branches, each once."""
         inputs = (entry for branch in self.all_branches for entry in branch.inputs)
         return tuple(dict.fromkeys(entry.stream for entry in inputs))
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The declared streams and named views it reads, also in unnamed views, each once."""
+        inputs = (entry for shape in self.plain_shapes() for entry in shape.inputs)
+        return tuple(dict.fromkeys(entry.stream for entry in inputs if entry.view is None))
+
+    def unnamed_views(self) -> Iterator[Input]:
+        """The inputs that are unnamed views, also those inside others."""
+        return (entry for shape in self.plain_shapes() for entry in shape.inputs if entry.view is not None)
+
+    def plain_shapes(self) -> Iterator[Shape]:
+        """Its branches, and those of the unnamed views they read."""
+        for branch in self.all_branches:
+            yield branch
+            for entry in branch.inputs:
+                if entry.view is not None:
+                    yield from entry.view.shape.plain_shapes()
 
     @property
     def is_counted(self) -> bool:

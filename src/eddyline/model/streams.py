@@ -24,7 +24,6 @@ class Stream:
         str, ...
     ] = ()  # columns its source brought; a declaration that does not name them leaves them
     n_components: int = 1  # of a view: how many rows of declared streams each of its rows is made of
-    is_union: bool = False  # a view whose rows come from several parts, each by itself
     is_volatile: bool = (
         False  # a view that may say of a row that leaves what it did not say when the row appeared
     )

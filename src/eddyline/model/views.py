@@ -29,7 +29,7 @@ class ViewFeed:
     """A query whose results are rows of a view: its body. A union has one for each of its branches."""
 
     body_id: int
-    query_id: int  # whose text it is, and who gets the dead letters of its rows
+    query_id: int  # whose text it is, and who gets the dead letters of its rows; 0: of a view without a name
     shape: Shape
 
     @property
@@ -55,8 +55,8 @@ class ViewRelation:
 
     @property
     def query_ids(self) -> tuple[int, ...]:
-        """The queries whose results its rows are."""
-        return tuple(feed.query_id for feed in self.feeds)
+        """The queries whose results its rows are; none if it has no name."""
+        return tuple(feed.query_id for feed in self.feeds if feed.query_id)
 
     @property
     def name(self) -> str:

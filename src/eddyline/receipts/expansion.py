@@ -113,6 +113,7 @@ def record_written_out(rounds: RoundEngine, record: QueryRecord, what: str) -> Q
     """
     catalog = rounds.catalog
     _refuse_union(record, record, what)
+    _refuse_unnamed(record.shape, what)
     if all(catalog.find_stream(name) is not None for name in record.shape.streams):
         return record
 
@@ -171,6 +172,14 @@ def _bound(
             detail=f"With its views written out it is no query that is built: {error.problem}.",
             hint="Ask about a view that it reads. Results of both have receipts.",
         ) from None
+    if not reader:
+        _refuse_unnamed(shape, "why")
+    elif any(shape.unnamed_views()):
+        raise NotBuiltError(
+            f"{reader} cannot be asked about down to the rows of streams in this version",
+            detail="It reads a view that is a set: whether a row of it is there depends on all rows of its table.",
+            hint="Ask about a view that it reads. Results of both have receipts.",
+        )
     constants = (
         pa.scalar(value, slot.type)
         if slot.name is None
@@ -272,7 +281,12 @@ class _Expansion:
                 yield (entry.alias,), BaseInput(entry.alias, stream, query, place)
                 n_before += 1
                 continue
-            below = list(self._inputs(self._view(entry.stream), windows, n_before))
+            if entry.view is None:
+                read = self._view(entry.stream)
+            else:  # a part of the same text
+                read = _with_shape(query, entry.view.shape)
+                _refuse_union(self._query, read, self._what)
+            below = list(self._inputs(read, windows, n_before))
             if entry.window is not None:
                 windows.append((range(n_before, n_before + len(below)), entry.window))
             n_before += len(below)
@@ -358,6 +372,21 @@ def _refuse_union(query: AnyQuery, read: AnyQuery, what: str) -> None:
         f"{what} of a query that reads a view with UNION ALL ({read.name}) is not built in this version",
         hint="Ask about a query that reads one part: register the part as a view, or write it in FROM.",
     )
+
+
+def _refuse_unnamed(shape: Shape, what: str) -> None:
+    """Refuse what is only built for queries that are one flat query over streams."""
+    for entry in shape.unnamed_views():
+        raise NotBuiltError(
+            f"{what} of a query with SELECT DISTINCT in a subquery is not built in this version",
+            detail=f"{entry.label.capitalize()} is a set: whether a row of it is there depends on all rows of its table.",
+            hint="Register the subquery as a query of its own, and ask about that. Results of both have receipts.",
+        )
+
+
+def _with_shape(query: AnyQuery, shape: Shape) -> AnyQuery:
+    """A query of which only this part is meant."""
+    return query._replace(shape=shape) if isinstance(query, StoredQuery) else replace(query, shape=shape)
 
 
 def _edited(text: str, edits: Sequence[tuple[int, int, _Piece]]) -> _Piece:

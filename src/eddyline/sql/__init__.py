@@ -28,8 +28,8 @@ from eddyline.sql.join_words import (
 from eddyline.sql.lexer import parameter_names, span_places, span_texts
 from eddyline.sql.message_templates import MessageTemplate, message_template
 from eddyline.sql.normalisation import normalise
+from eddyline.sql.readable_streams import Streams, StreamTable
 from eddyline.sql.rendering import quoted_name, render
-from eddyline.sql.select import Streams, StreamTable
 from eddyline.sql.statements import (
     AlterView,
     AnyStatement,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eddyline.errors import NotBuiltError, PropertyError, UnknownNameError, did_you_mean
-from eddyline.model import Column, Properties, Shape, Signature, joined_name
+from eddyline.model import Column, Input, Properties, Shape, Signature, joined_name
 from eddyline.sql.message_templates import message_template
 from eddyline.sql.view_properties import FIELDS
 
@@ -58,9 +58,15 @@ def table_keys(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...]
 def _keys_of_branch(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...] | None:
     if shape.join is not None and not shape.join.signature.is_of_tables:
         return None
-    keys = [table_key(entry.stream) for entry in shape.inputs]
+    keys = [_key_of(entry, table_key) for entry in shape.inputs]
     found = tuple(key for key in keys if key is not None)
     return found if found and len(found) == len(keys) else None
+
+
+def _key_of(entry: Input, table_key: TableKey) -> tuple[str, ...] | None:
+    if entry.view is None:
+        return table_key(entry.stream)
+    return None if table_keys(entry.view.shape, table_key) is None else ()
 
 
 def refuse_mixed(shape: Shape, table_key: TableKey) -> None:
@@ -80,7 +86,7 @@ def refuse_mixed(shape: Shape, table_key: TableKey) -> None:
 
 
 def _read_by(branch: Shape) -> str:
-    return ", ".join(dict.fromkeys(entry.stream for entry in branch.inputs))
+    return ", ".join(dict.fromkeys(entry.label for entry in branch.inputs))
 
 
 def per_columns(properties: Properties, shape: Shape, table_key: TableKey) -> tuple[str, ...]:
@@ -89,7 +95,7 @@ def per_columns(properties: Properties, shape: Shape, table_key: TableKey) -> tu
     Without `per`, those of the keys of the tables that the query is over, if the result has all of them; of SELECT DISTINCT all.
     Parts of a union may have rows of the same key.
     """
-    if not properties.per and shape.branches:
+    if not properties.per and shape.branches and not shape.is_one_set:
         return ()
     if not properties.per:
         keys = table_keys(shape, table_key) or ()

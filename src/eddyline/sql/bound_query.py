@@ -33,6 +33,7 @@ class BoundQuery:
     qualify: Expression | None
     functions: tuple[tuple[str, str], ...]
     distinct: Span | None = None  # where SELECT DISTINCT was written
+    is_one_set: bool = False  # it is one of several branches, and equal rows of all of them are one result
 
 
 def slots_in(bound: BoundQuery) -> set[int]:

@@ -121,7 +121,7 @@ def _refuse_unbuilt_view(entry: JoinEntry) -> None:
     stream, window = entry.stream, entry.input.window
     if stream.source == TABLE_VIEW and stream.is_volatile:
         raise UnsupportedError(
-            f"{stream.name} cannot be joined: it asks for now(), or calls a function that is not deterministic",
+            f"{entry.input.label} cannot be joined: it asks for now(), or calls a function that is not deterministic",
             span=entry.input.span,
             detail="Its rows are kept: of a row that leaves, the view must say what it said when the row appeared.",
             hint="Write that condition in the query, not in the view.",

@@ -7,7 +7,7 @@ The rows of a signature name columns by the place of their input, and its querie
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -40,9 +40,17 @@ _JOINED = re.compile(r"`(\d)\.((?:[^`]|``)+)`")  # a column of a signature's row
 
 
 def streams_of(shape: Shape) -> tuple[str, ...]:
-    """The declared streams a query reads, each once, as they stand in its text."""
-    places = ((branch, place) for branch in shape.all_branches for place in branch.written_order)
-    return tuple(dict.fromkeys(branch.inputs[place].stream for branch, place in places))
+    """The declared streams and views a query reads, each once, as they stand in its text."""
+    return tuple(dict.fromkeys(_written_streams(shape)))
+
+
+def _written_streams(shape: Shape) -> Iterator[str]:
+    for branch in shape.all_branches:
+        for entry in (branch.inputs[place] for place in branch.written_order):
+            if entry.view is None:
+                yield entry.stream
+            else:
+                yield from _written_streams(entry.view.shape)
 
 
 def stream_words(shape: Shape) -> str:

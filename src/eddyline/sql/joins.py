@@ -126,6 +126,7 @@ def joined_shape(
         bound.functions,
         Join(signature, reach, local, matching if outer else Condition()),
         bound.distinct is not None,
+        bound.is_one_set,
     )
 
 

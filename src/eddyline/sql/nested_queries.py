@@ -1,6 +1,6 @@
 """Queries inside queries: a text divided into its SELECTs, each of which is parsed alone.
 
-    query   [WITH name [(columns)] [AS] (query), …] part {UNION ALL part}
+    query   [WITH name [(columns)] [AS] (query), …] part {UNION [ALL | DISTINCT] part}
     part    SELECT …  |  (query)
 
 Where a query stands inside a SELECT, the parser sees one token that is a name: FROM (query), EXISTS (query), IN (query).
@@ -10,7 +10,8 @@ Positions are those of the whole text. A query in any other place is left as it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from eddyline.errors import ParseError, Span
 from eddyline.sql.cursor import Cursor
@@ -26,6 +27,15 @@ _NO_RECURSION = (
 )
 
 SelectReader = Callable[[Sequence[Token], Mapping[int, Node], str], QueryNode]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """From where to where a part of a union reaches, and whether the UNION behind it is one without ALL."""
+
+    first: int
+    end: int
+    is_distinct: bool = False
 
 
 class NestedQueries:
@@ -52,12 +62,22 @@ class NestedQueries:
     def _query(self, first: int, end: int) -> AnyQuery:
         """The query that the tokens from `first` to before `end` are."""
         ctes, at = self._ctes(first, end) if self._words[first] == "WITH" else ((), first)
-        places = list(self._parts(at, end))
-        parts = [self._part(start, stop) for start, stop in places]
-        if len(parts) == 1:
-            return replace(parts[0], ctes=(*ctes, *parts[0].ctes)) if ctes else parts[0]
-        union = self._tokens[places[0][1]].span.to(self._tokens[places[0][1] + 1].span)
-        return UnionNode(tuple(parts), ctes, span=union)
+        parts = list(self._parts(at, end))
+        found = self._part(parts[0].first, parts[0].end)
+        is_grown = False  # whether it is a union of parts of this query, which takes more of them
+        for before, part in pairwise(parts):
+            query = self._part(part.first, part.end)
+            if is_grown and isinstance(found, UnionNode) and (before.is_distinct or not found.is_distinct):
+                found = replace(
+                    found,
+                    branches=(*found.branches, query),
+                    is_distinct=before.is_distinct or found.is_distinct,
+                )
+            else:
+                words = self._span(before.end, part.first - 1)
+                found = UnionNode((found, query), is_distinct=before.is_distinct, span=words)
+            is_grown = True
+        return replace(found, ctes=(*ctes, *found.ctes)) if ctes else found
 
     def _ctes(self, first: int, end: int) -> tuple[tuple[CteNode, ...], int]:
         """The queries of WITH, and the place after them."""
@@ -83,15 +103,16 @@ class NestedQueries:
             cursor.at = self._closing[opening_at] + 1
         return tuple(ctes), cursor.at
 
-    def _parts(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """From where to where the parts reach that UNION ALL joins."""
+    def _parts(self, first: int, end: int) -> Iterator[_Part]:
+        """The parts that UNION joins."""
         at = first
         while at < end:
-            if self._words[at : at + 2] == ["UNION", "ALL"] and self._starts_query(at + 2):
-                yield first, at
-                first = at = at + 2
+            n_words = 1 + (self._words[at + 1] in ("ALL", "DISTINCT"))
+            if self._words[at] == "UNION" and self._starts_query(at + n_words):
+                yield _Part(first, at, is_distinct=self._words[at + 1] != "ALL")
+                first = at = at + n_words
             at = self._closing.get(at, at) + 1
-        yield first, end
+        yield _Part(first, end)
 
     def _part(self, first: int, end: int) -> AnyQuery:
         if self._closing.get(first) == end - 1 and self._is_query(first):

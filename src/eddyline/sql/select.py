@@ -1,7 +1,8 @@
 """A text bound to its streams: inputs, projected columns and conditions, typed and named.
 
 Queries inside others become part of them while they are bound (`subqueries`; docs/decisions/0025): their inputs are inputs of the
-query around them, and a name of one of their columns stands for what the column is computed as.
+query around them, and a name of one of their columns stands for what the column is computed as. One that cannot, such as a set,
+is a view without a name, which the query around it reads (`unnamed_views`).
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Protocol
 
 from eddyline.errors import (
     AmbiguousNameError,
     Span,
-    TypeMismatchError,
     UnknownNameError,
     UnsupportedError,
     did_you_mean,
@@ -34,12 +33,12 @@ from eddyline.sql.projection import (
     has_aggregate,
     projected_columns,
 )
+from eddyline.sql.readable_streams import Streams
 from eddyline.sql.scope import Scope, ScopeSource
-from eddyline.sql.sets import distinct_span, refuse_distinct, refuse_distinct_union, refuse_nested_distinct
+from eddyline.sql.sets import distinct_span, refuse_distinct
 from eddyline.sql.subqueries import (
     FromEntry,
     all_of,
-    conjuncts,
     displayed_names,
     guarded_columns,
     query_entry,
@@ -55,28 +54,11 @@ from eddyline.sql.unions import (
     refuse_in_where,
     refuse_undivided,
     union_columns,
+    union_words,
 )
 from eddyline.sql.unions import refuse_too_many as refuse_many_branches
-
-
-class Streams(Protocol):
-    """Where declared streams are found."""
-
-    def find_stream(self, name: str, /) -> Stream | None: ...
-    def streams(self) -> Sequence[Stream]: ...
-
-
-class StreamTable:
-    """Streams given as a plain mapping."""
-
-    def __init__(self, streams: Mapping[str, Stream]) -> None:
-        self._streams = {name.lower(): stream for name, stream in streams.items()}
-
-    def find_stream(self, name: str, /) -> Stream | None:
-        return self._streams.get(name.lower())
-
-    def streams(self) -> Sequence[Stream]:
-        return list(self._streams.values())
+from eddyline.sql.unnamed_views import ShapeOf, first_select, unnamed_relation, words_of
+from eddyline.sql.where_queries import match_test, membership, split_where
 
 
 def bind_query(
@@ -84,22 +66,33 @@ def bind_query(
     streams: Streams,
     constants: Constants,
     functions: KnownFunctions | None,
-) -> tuple[BoundQuery, ...]:
-    """Names and types of a whole text: of each of the queries that it is the union of. Raises what the binder raises."""
-    return _TextBinder(parsed, streams, constants, functions).whole()
+    shape_of: ShapeOf,
+) -> tuple[tuple[BoundQuery, ...], tuple[Stream, ...]]:
+    """Names and types of a whole text: of each of the queries that it is the union of; and the streams and views it names.
+
+    Raises what the binder raises. `shape_of` makes the shapes of queries inside it that are views.
+    """
+    binder = _TextBinder(parsed, streams, constants, functions, shape_of)
+    return binder.whole(), tuple(binder.read.values())
+
+
+# What becomes of a set inside another query: a part of a union is one by itself; it is a view without a name; or it adds nothing,
+# because equal rows are one anyway.
+OWN, APART, MERGED = "own", "apart", "merged"
 
 
 @dataclass(slots=True)
 class _Cte:
     """A query of WITH, bound once. Each further entry of FROM that reads it has inputs of its own.
 
-    One with UNION ALL is bound for each entry that reads it, with the queries of WITH that it sees: each reads a part of its own.
+    One with a union or a set in it is bound for each entry that reads it, with the queries of WITH that it sees: each reads a
+    part of its own, and where equal rows are one anyway a set adds nothing.
     """
 
     bound: BoundQuery
     labels: Mapping[str, tuple[str, ...]]
     columns: tuple[str, ...]
-    union: tuple[syntax.AnyQuery, Mapping[str, _Cte]] | None = None
+    bound_anew: tuple[syntax.AnyQuery, Mapping[str, _Cte]] | None = None
     is_read: bool = False
 
 
@@ -127,29 +120,46 @@ class _TextBinder:
         streams: Streams,
         constants: Constants,
         functions: KnownFunctions | None,
+        shape_of: ShapeOf,
     ) -> None:
         self._parsed = parsed
+        self._shape_of = shape_of
+        self.read: dict[str, Stream] = {}  # the streams and views that the text names, by name in lower case
         self._streams = streams
         self._constants = constants
         self._functions = functions
         self._numbers = count(1)
         self._labels: dict[str, tuple[str, ...]] = {}
         self._choices = Choices()
+        self._sets = OWN  # what becomes of sets inside the query that is being bound
+        self._n_sets = 0  # that binding has come to in queries inside others
         self._columns_of: dict[int, tuple[UnionColumn, ...]] = {}  # by id of the node of a union
 
     def whole(self) -> tuple[BoundQuery, ...]:
         around = Binder(Scope(()), self._constants, self._functions)
-        branches = [self._branch(around)]
-        while self._choices.advance():
-            branches.append(self._branch(around))
-            refuse_many_branches(len(branches), self._parsed.root.span)
+        branches = self._branches(self._parsed.root, {}, Scope(()), around)
         functions = tuple(sorted(around.used_functions.items()))
         return tuple(replace(branch, functions=functions) for branch in branches)
 
-    def _branch(self, around: Binder) -> BoundQuery:
-        """The text with one part of each union."""
-        bound = self._query(self._parsed.root, {}, Scope(()), around)
-        refuse_distinct(bound)
+    def _branches(
+        self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
+    ) -> tuple[BoundQuery, ...]:
+        """The plain queries that a query is the union of."""
+        with self._with_sets(MERGED if node.is_distinct else OWN):
+            branches = [self._branch(node, ctes, scope, around)]
+            while self._choices.advance():
+                branches.append(self._branch(node, ctes, scope, around))
+                refuse_many_branches(len(branches), node.span)
+        is_one_set = node.is_distinct and len(branches) > 1
+        return tuple(replace(branch, is_one_set=is_one_set) for branch in branches)
+
+    def _branch(
+        self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
+    ) -> BoundQuery:
+        """A query with one part of each union."""
+        bound = self._plain(node, ctes, scope, around)
+        bound = replace(bound, distinct=distinct_span(node) or bound.distinct)
+        refuse_distinct(bound, node)
         names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
         if len(bound.inputs) > 1:
             return with_aliases(bound, names)
@@ -165,14 +175,60 @@ class _TextBinder:
         around: Binder,
         part: int | None = None,
     ) -> BoundQuery:
+        """A query inside another one; `part` says which part of a union it is."""
+        if self._is_apart(node, ctes, scope, around, part):
+            return self._unnamed(node, ctes, scope, around)
+        return self._plain(node, ctes, scope, around, part)
+
+    def _unnamed(
+        self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
+    ) -> BoundQuery:
+        """The query that selects all columns of one that is a view without a name."""
+        before, self._choices = self._choices, Choices()
+        try:
+            branches = self._branches(node, ctes, scope, around)
+        finally:
+            self._choices = before
+        for branch in branches:
+            refuse_groups(branch)
+        words = words_of(node, self._parsed.text)
+        relation = unnamed_relation(branches, self._shape_of, self.read, words)
+        number = str(next(self._numbers))
+        self._labels[number] = ("subquery",)
+        return relation.columns(number, first_select(node))
+
+    def _is_apart(
+        self,
+        node: syntax.AnyQuery,
+        ctes: Mapping[str, _Cte],
+        scope: Scope,
+        around: Binder,
+        part: int | None,
+    ) -> bool:
+        """Whether a query cannot become part of the one around it. A part of a union that reads unions is no branch by itself."""
+        self._n_sets += node.is_distinct
+        if self._sets == MERGED or not node.is_distinct:
+            return False
+        if self._sets == APART or isinstance(node, syntax.UnionNode):
+            return True
+        n_unions = self._choices.n_met
+        with self._looking(around):
+            self._plain(node, ctes, scope, around, part)
+        return self._choices.n_met > n_unions
+
+    def _plain(
+        self,
+        node: syntax.AnyQuery,
+        ctes: Mapping[str, _Cte],
+        scope: Scope,
+        around: Binder,
+        part: int | None = None,
+    ) -> BoundQuery:
         """A SELECT, or a part of a union; `part` says which part of another one it is."""
         if isinstance(node, syntax.QueryNode):
-            n_unions = self._choices.n_met
             bound = self._select(node, ctes, scope, around, part)
             if part is not None or self._choices.n_met:
                 refuse_groups(bound)
-            if self._choices.n_met > n_unions:
-                refuse_distinct_union(node)
             return replace(bound, distinct=distinct_span(node))
         ctes = self._with_ctes(node, ctes, around)
         columns = self._union_columns(node, ctes, scope, around, part)
@@ -197,6 +253,15 @@ class _TextBinder:
         return found
 
     @contextmanager
+    def _with_sets(self, sets: str) -> Iterator[None]:
+        """Binding a query in which sets become this."""
+        before, self._sets = self._sets, sets
+        try:
+            yield
+        finally:
+            self._sets = before
+
+    @contextmanager
     def _looking(self, around: Binder) -> Iterator[None]:
         """Binding what will be bound again, to see what it is."""
         n_predicates = around.n_predicates
@@ -219,7 +284,7 @@ class _TextBinder:
         entries = self._entries(query.inputs, ctes, around, beside)
         binder = Binder(scope, self._constants, self._functions, around)
         joined = self._joined(query.inputs, entries, binder)
-        plain, nested = _split_where(query.where)
+        plain, nested = split_where(query.where)
         where = None if plain is None else binder.condition(plain, "WHERE")
         for node in nested:
             self._add_nested(node, ctes, binder, joined)
@@ -249,14 +314,13 @@ class _TextBinder:
                     hint="Give one another name.",
                 )
             own.add(name)
-            n_unions, n_predicates = self._choices.n_met, around.n_predicates
+            n_unions, n_sets, n_predicates = self._choices.n_met, self._n_sets, around.n_predicates
             with self._choices.silent():
                 bound = self._nested(node.query, found, Scope(()), around)
-            refuse_nested_distinct(node.query)
             labels = {each.alias: self._labels[each.alias] for each in bound.inputs}
             found[name] = _Cte(bound, labels, node.columns)
-            if self._choices.n_met > n_unions:
-                found[name].union = node.query, dict(found)
+            if self._choices.n_met > n_unions or self._n_sets > n_sets:
+                found[name].bound_anew = node.query, dict(found)
                 around.n_predicates = n_predicates
             query_entry(node.span, node.name, node.columns, bound)  # its mistakes, also if nothing reads it
         return found
@@ -264,7 +328,8 @@ class _TextBinder:
     def _nested(
         self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
     ) -> BoundQuery:
-        bound = self._query(node, ctes, scope, around)
+        with self._with_sets(MERGED if self._sets == MERGED else APART):
+            bound = self._query(node, ctes, scope, around)
         refuse_groups(bound)
         return bound
 
@@ -300,7 +365,6 @@ class _TextBinder:
             )
         if node.query is not None:
             inner = Scope((), beside=beside)
-            refuse_nested_distinct(node.query)
             return self._merged(node, self._nested(node.query, ctes, inner, around), ())
         if cte is not None:
             return self._merged(node, self._own_copy(cte, around), cte.columns)
@@ -321,8 +385,8 @@ class _TextBinder:
 
     def _own_copy(self, cte: _Cte, around: Binder) -> BoundQuery:
         """The query of WITH for one more entry that reads it."""
-        if cte.union is not None:
-            query, ctes = cte.union
+        if cte.bound_anew is not None:
+            query, ctes = cte.bound_anew
             return self._nested(query, ctes, Scope(()), around)
         if not cte.is_read:
             cte.is_read = True
@@ -339,6 +403,7 @@ class _TextBinder:
                 span=node.stream_span,
                 hint=did_you_mean(node.stream, [s.name for s in self._streams.streams()], noun="stream"),
             )
+        self.read[stream.name.lower()] = stream
         return stream
 
     def _joined(
@@ -386,58 +451,16 @@ class _TextBinder:
         self, node: syntax.Node, ctes: Mapping[str, _Cte], binder: Binder, joined: _Joined
     ) -> None:
         """EXISTS, NOT EXISTS or IN: the input of a semi or anti join with what the query says as ON."""
-        is_negated = isinstance(node, syntax.Unary)
-        test = node.operand if isinstance(node, syntax.Unary) else node
-        assert isinstance(test, (syntax.Exists, syntax.InQuery)), test
-        if is_negated and isinstance(test, syntax.InQuery):
-            raise UnsupportedError(
-                "NOT IN (SELECT …) is not supported",
-                span=node.span,
-                detail="One NULL in the column of the query, and NOT IN is never true.",
-                hint="Write NOT EXISTS (SELECT 1 FROM b WHERE b.y = a.x).",
-            )
-        written = (
-            "IN (SELECT …)" if isinstance(test, syntax.InQuery) else "NOT EXISTS" if is_negated else "EXISTS"
-        )
+        test, join, written = match_test(node)
         n_unions = self._choices.n_met
-        bound = self._nested(test.query, ctes, Scope((), outer=binder.scope), binder)
+        with self._with_sets(MERGED):  # it is only asked whether there is a row, however many there are
+            bound = self._nested(test.query, ctes, Scope((), outer=binder.scope), binder)
         if self._choices.n_met > n_unions:
-            refuse_in_where(written, test.span)
+            refuse_in_where(union_words(test.query), written, test.span)
         entry = query_entry(test.span, "", (), bound)
         refuse_several_inputs(written, entry)
         conditions = [] if entry.where is None else [entry.where]
         if isinstance(test, syntax.InQuery):
-            conditions.insert(0, _membership(test, bound, binder))
-        join = "left anti" if is_negated else "left semi"
+            conditions.insert(0, membership(test, bound, binder))
         on = all_of(conditions)
         joined.add(entry, [replace(bound.inputs[0], join=join, on=on, written=written)])
-
-
-def _membership(node: syntax.InQuery, bound: BoundQuery, binder: Binder) -> Expression:
-    """value = column, for IN (query)."""
-    if len(bound.projection) > 1:
-        raise TypeMismatchError(
-            f"IN takes a query with one column, this one has {len(bound.projection)}",
-            span=node.query.span,
-            hint="Select the column that the value is compared with.",
-        )
-    binder.clause = "WHERE"
-    return binder.equality(binder.bind(node.value), bound.projection[0].expression, node.span)
-
-
-def _split_where(where: syntax.Node | None) -> tuple[syntax.Node | None, list[syntax.Node]]:
-    """The conditions of WHERE without queries, and those that are queries."""
-    parts = conjuncts(where)
-    nested = [part for part in parts if _is_nested(part)]
-    if where is None or not nested:
-        return where, []
-    plain = tuple(part for part in parts if not _is_nested(part))
-    if len(plain) <= 1:
-        return (plain[0] if plain else None), nested
-    return syntax.Chain("and", plain, span=where.span), nested
-
-
-def _is_nested(node: syntax.Node) -> bool:
-    is_negation = isinstance(node, syntax.Unary) and node.operator == "not"
-    tested = node.operand if is_negation and isinstance(node, syntax.Unary) else node
-    return isinstance(tested, (syntax.Exists, syntax.InQuery))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from eddyline.errors import NotBuiltError, Span, TypeMismatchError, UnsupportedError
+from eddyline.errors import Span, TypeMismatchError, UnsupportedError
 from eddyline.expressions import is_volatile
 from eddyline.model import TABLE_VIEW, Expression, Stream, UserCall
 from eddyline.sql import syntax
@@ -23,66 +23,46 @@ def is_table(stream: Stream) -> bool:
     return stream.is_keyed or stream.source == TABLE_VIEW
 
 
-def distinct_span(query: syntax.QueryNode) -> Span | None:
-    """Where a query says DISTINCT; None if it does not."""
-    return Span(query.span.start, query.projection[0].span.end) if query.is_distinct else None
+def distinct_span(query: syntax.AnyQuery) -> Span | None:
+    """Where a query says DISTINCT, or UNION without ALL; None if it does not."""
+    if not query.is_distinct or isinstance(query, syntax.UnionNode):
+        return query.span if query.is_distinct else None
+    return Span(query.span.start, query.projection[0].span.end)
 
 
-def refuse_nested_distinct(query: syntax.AnyQuery) -> None:
-    """Refuse DISTINCT in a query of FROM or WITH, which becomes part of the query around it."""
-    if isinstance(query, syntax.UnionNode):
-        for part in query.branches:
-            refuse_nested_distinct(part)
-    elif query.is_distinct:
-        raise NotBuiltError(
-            "SELECT DISTINCT in a subquery is not built in this version",
-            span=distinct_span(query),
-            hint="Register it as a view (CREATE VIEW a AS SELECT DISTINCT …), and read the view: FROM a.",
-        )
+def _written(query: syntax.AnyQuery) -> str:
+    return "UNION" if isinstance(query, syntax.UnionNode) else "SELECT DISTINCT"
 
 
-def refuse_distinct_union(query: syntax.QueryNode) -> None:
-    """Refuse SELECT DISTINCT of a query that reads a union: a result may leave one part while it appears in another."""
-    if query.is_distinct:
-        raise NotBuiltError(
-            "SELECT DISTINCT over UNION ALL is not built in this version",
-            span=distinct_span(query),
-            detail="Occurrences are counted in each part by itself.",
-            hint="Write SELECT DISTINCT in each part, or register a query for each.",
-        )
+def refuse_distinct(bound: BoundQuery, query: syntax.AnyQuery) -> None:
+    """Refuse a set where rows never leave, where values have no equality, or where they change by themselves.
 
-
-def refuse_distinct(bound: BoundQuery) -> None:
-    """Refuse SELECT DISTINCT where rows never leave, where values have no equality, or where they change by themselves."""
+    `query` is what is bound; of a union without DISTINCT around it, the parts may be sets.
+    """
     if bound.distinct is None:
         return
+    written = _written(query) if query.is_distinct else "SELECT DISTINCT"
     streams = [each for each in bound.streams if not is_table(each)]
     if streams:
         name = streams[0].name
         raise UnsupportedError(
-            f"SELECT DISTINCT is not supported over {name}, which has no key",
+            f"{written} is not supported over {name}, which has no key",
             span=bound.distinct,
             detail=f"Rows of {name} never leave, so every value would have to be kept for ever.",
             hint=f"Declare a key for {name}: DISTINCT is then over the latest row of each key. Or use an alert: with per = 'sym' "
-            "and cooldown = '1 hour' it is sent once for each sym (docs/alerts.md).",
-        )
-    unions = [each.name for each in bound.streams if each.is_union]
-    if unions and len(bound.streams) == 1:  # a join looks up all parts as one table
-        raise NotBuiltError(
-            f"SELECT DISTINCT over {unions[0]}, a view with UNION ALL, is not built in this version",
-            span=bound.distinct,
-            detail="Occurrences are counted in each part by itself.",
-            hint="Register a view for each part, and read these.",
+            "and cooldown = '1 hour' it is sent once for each sym (docs/alerts.md)."
+            if written != "UNION"
+            else f"Write UNION ALL: every row of each part is a result. Or declare a key for {name}.",
         )
     for column in bound.projection:
         if _has_map(column.expression.type):
             raise TypeMismatchError(
-                f"SELECT DISTINCT does not take {column.name}, which is {type_name(column.expression.type)}",
+                f"{written} does not take {column.name}, which is {type_name(column.expression.type)}",
                 span=bound.distinct,
                 detail="Maps have no equality.",
                 hint="Select the keys or values that matter: map_keys(m), or m['a'].",
             )
-    refuse_volatile(tuple(expressions_of(bound)), "SELECT DISTINCT")
+    refuse_volatile(tuple(expressions_of(bound)), written)
 
 
 def refuse_volatile(expressions: Sequence[Expression], where: str) -> None:

@@ -238,9 +238,10 @@ class QueryNode(Node):
 
 @dataclass(frozen=True, slots=True)
 class UnionNode(Node):
-    """Queries joined by UNION ALL. The span is that of the first of these words."""
+    """Queries joined by UNION ALL, or by UNION, which is distinct. The span is that of the first of these words."""
 
     branches: tuple[AnyQuery, ...]
+    is_distinct: bool = False
     ctes: tuple[CteNode, ...] = ()
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -42,8 +43,10 @@ from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
 from eddyline.sql.normalisation import normalise
 from eddyline.sql.parse import ParsedText, parse_query
-from eddyline.sql.select import Streams, StreamTable, bind_query
+from eddyline.sql.readable_streams import Streams, StreamTable
+from eddyline.sql.select import bind_query
 from eddyline.sql.sets import is_table
+from eddyline.sql.unnamed_views import with_key
 from eddyline.stream_properties import window_of
 from eddyline.time_properties import time_format, time_unit
 
@@ -367,14 +370,12 @@ class Shapes:
             try:
                 budget = Budget(CONSTANT_BYTES + WRITTEN_SHARE * len(text))
                 with deep_recursion(), constants_within(budget):
-                    branches = bind_query(parsed, streams, constants, functions)
+                    inner = partial(self._union_shape, slots=(), tokens=parsed.tokens)
+                    branches, read = bind_query(parsed, streams, constants, functions, inner)
                     if not constants.pins:
                         renumbered = constants.keep(set[int]().union(*map(slots_in, branches)))
-                        first, *others = (
-                            self._shape(with_slots(branch, renumbered), constants, parsed.tokens)
-                            for branch in branches
-                        )
-                        shape = replace(first, branches=tuple(others))
+                        own = [with_slots(branch, renumbered) for branch in branches]
+                        shape = self._union_shape(own, slots=tuple(constants.slots), tokens=parsed.tokens)
                         break
             except NeedsLiteral as needs:
                 constants.pin(needs.slots)
@@ -382,13 +383,19 @@ class Shapes:
                     constants.pin_all()
             pinned |= constants.pins
         self.bound += 1
-        read = tuple(stream for branch in branches for stream in branch.streams)
         return self._keep(key, parsed, pinned, constants, shape, read)
 
-    def _shape(self, bound: BoundQuery, constants: SlotConstants, tokens: Sequence[Token]) -> Shape:
+    def _union_shape(
+        self, branches: Sequence[BoundQuery], *, slots: tuple[SlotInfo, ...], tokens: Sequence[Token]
+    ) -> Shape:
+        """The shape of a query, given the plain queries that it is the union of."""
+        first, *others = (self._shape(branch, slots, tokens) for branch in branches)
+        return replace(first, branches=tuple(others))
+
+    def _shape(self, bound: BoundQuery, slots: tuple[SlotInfo, ...], tokens: Sequence[Token]) -> Shape:
         if len(bound.inputs) > 1:
-            return joined_shape(bound, tuple(constants.slots), time_zone=self.time_zone, tokens=tokens)
-        nullable = frozenset(slot.index for slot in constants.slots if slot.name is not None)
+            return joined_shape(bound, slots, time_zone=self.time_zone, tokens=tokens)
+        nullable = frozenset(slot.index for slot in slots if slot.name is not None)
         condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone, tokens=tokens)
         projection = tuple(
             ProjectedColumn(p.name, fold(p.expression, time_zone=self.time_zone)) for p in bound.projection
@@ -398,12 +405,13 @@ class Shapes:
             bound.inputs,
             projection,
             condition,
-            tuple(constants.slots),
+            slots,
             bound.group_by,
             bound.having,
             bound.qualify,
             bound.functions,
             is_distinct=bound.distinct is not None,
+            is_one_set=bound.is_one_set,
         )
 
     def _keep(
@@ -426,7 +434,7 @@ class Shapes:
         )
         parts = tuple(part for part, _, _ in read)
         decided = [str(part) for part in parts if part is not None]
-        entry = _Entry(_with_key(shape, "; ".join([str(key), *decided])), streams, slots)
+        entry = _Entry(with_key(shape, "; ".join([str(key), *decided])), streams, slots)
         family = self._families.setdefault(key, [])
         signature = (frozenset(pinned), tuple(sorted((n, str(t)) for n, t in learned.compared_types.items())))
         rules = next((r for r in family if r.signature == signature), None)
@@ -437,13 +445,8 @@ class Shapes:
         return entry, [(t, value) for _, t, value in read]
 
 
-def _with_key(shape: Shape, key: str) -> Shape:
-    branches = (replace(each, key=f"{key}; branch {k}", branch=k) for k, each in enumerate(shape.branches, 1))
-    return replace(shape, key=key, branches=tuple(branches))
-
-
 def _is_current(entry: _Entry, streams: Streams, functions: KnownFunctions | None) -> bool:
-    is_told_apart = any(branch.join is not None or branch.is_distinct for branch in entry.shape.all_branches)
+    is_told_apart = any(each.join is not None or each.is_distinct for each in entry.shape.plain_shapes())
     for stream in entry.streams:
         now = streams.find_stream(stream.name)
         if now is not stream and (

@@ -43,7 +43,7 @@ def refuse_unbuilt(
         if properties is not None:
             _check_properties(properties)
         if shape is not None:
-            for branch in shape.all_branches:
+            for branch in shape.plain_shapes():
                 _check_shape(branch)
             refuse_mixed(shape, table_key)
         if properties is not None:

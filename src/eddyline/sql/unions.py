@@ -90,7 +90,7 @@ def union_columns(
     for at, part in enumerate(parts[1:], 1):
         if len(part.projection) != len(first):
             raise TypeMismatchError(
-                f"the parts of UNION ALL have {_columns(len(first))} and {_columns(len(part.projection))}",
+                f"the parts of {union_words(node)} have {_columns(len(first))} and {_columns(len(part.projection))}",
                 span=_projection_span(node.branches[at]),
                 hint="Select as many columns in each part; NULL can stand for one that a part does not have.",
             )
@@ -104,7 +104,7 @@ def union_columns(
             )
             before = common_type(own_types[:at]) or own_types[0]
             raise TypeMismatchError(
-                f"column {column.name} is {types.type_name(before)} in one part of UNION ALL and"
+                f"column {column.name} is {types.type_name(before)} in one part of {union_words(node)} and"
                 f" {types.type_name(other)} in another",
                 span=parts[at].projection[place].expression.span or _projection_span(node.branches[at]),
                 hint=f"Convert it: CAST(… AS {types.type_name(before)}).",
@@ -117,6 +117,11 @@ def union_columns(
             )
         found.append(UnionColumn(column.name, common))
     return tuple(found)
+
+
+def union_words(node: syntax.AnyQuery) -> str:
+    """How a union is written; of a query that reads one, the plain form."""
+    return "UNION" if isinstance(node, syntax.UnionNode) and node.is_distinct else "UNION ALL"
 
 
 def as_part(bound: BoundQuery, columns: Sequence[UnionColumn]) -> BoundQuery:
@@ -171,7 +176,7 @@ def refuse_undivided(nodes: Sequence[syntax.InputNode], unions: Mapping[int, Spa
                 )
 
 
-def refuse_in_where(written: str, span: Span) -> None:
+def refuse_in_where(union: str, written: str, span: Span) -> None:
     """Refuse a union in a query of WHERE."""
     detail, hint = _NO_MATCH if written == "NOT EXISTS" else _ONE_RESULT
-    raise UnsupportedError(f"UNION ALL is not supported in {written}", span=span, detail=detail, hint=hint)
+    raise UnsupportedError(f"{union} is not supported in {written}", span=span, detail=detail, hint=hint)
