@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.batch import TupleBatch
 from eddyline.joins import Deltas, Evaluate, ViewTable
@@ -73,9 +74,13 @@ class ViewTables:
         return _at_end(rows.batch.stream, deltas)
 
     def current_rows(self, name: str) -> ArrivedRows:
-        """The rows of a view as they are now."""
+        """The rows of a view as they are now, in an order that does not depend on when they came."""
         table = self.tables[name]
         numbers = table.current()
+        hidden = [name for name in table.schema.names if name.startswith(ROW)] + [IDENTITY]
+        keys = pa.RecordBatch.from_arrays(table.take(numbers, hidden), names=hidden)
+        order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in hidden])
+        numbers = numbers[order.to_numpy()]
         values = pa.RecordBatch.from_arrays(table.take(numbers, table.schema.names), schema=table.schema)
         n = len(numbers)
         ones, late = np.ones(n, np.int8), np.zeros(n, dtype=bool)
