@@ -310,3 +310,13 @@ def test_receipts_of_results_that_are_counted_have_a_row_in_which_they_occur(tmp
             receipt = engine.receipt(engine.get(name).latest()[-1])
             assert receipt.is_intact
             assert [row["row"]["id"] for row in receipt["rows"]] == keys, name
+
+
+def test_distinct_over_a_view_that_asks_for_the_time_is_refused():
+    with eddyline.open() as engine:
+        engine.sql("CREATE TABLE quotes (sym STRING PRIMARY KEY, ts TIMESTAMP)")
+        engine.query("SELECT sym FROM quotes WHERE ts > now() - INTERVAL 1 HOUR", name="fresh")
+        engine.query("SELECT sym FROM fresh", name="above")
+        with pytest.raises(UnsupportedError) as caught:
+            engine.query("SELECT DISTINCT sym FROM above")
+        assert caught.value.problem.startswith("SELECT DISTINCT does not take above: it asks for now()")

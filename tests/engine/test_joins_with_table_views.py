@@ -270,3 +270,35 @@ def test_a_receipt_of_a_join_with_a_set_is_refused_by_name(tmp_path):
         assert caught.value.problem == (
             "a receipt of a query that joins a set (some) is not built in this version"
         )
+
+
+def test_a_view_is_not_replaced_by_what_its_joins_could_not_read():
+    with eddyline.open() as engine:
+        quotes(engine)
+        engine.query("SELECT t.sym, h.bid FROM trades t JOIN high h ON t.sym = h.sym", name="met")
+        for text in (
+            "SELECT sym, bid FROM quotes WHERE now() > TIMESTAMP '2020-01-01'",
+            "SELECT sym, price AS bid FROM trades",
+        ):
+            with pytest.raises(eddyline.EddylineError) as caught:
+                engine.query(text, name="high")
+            assert "met could not" in caught.value.detail
+        engine.push("quotes", [("A", 20.0)])
+        engine.push("trades", [("A", 1.0)])
+        assert values(engine, "met") == [("insert", "A", 20.0)]
+
+
+@pytest.mark.parametrize("of", ["trades", "quotes"])
+def test_a_view_replaced_by_one_of_more_rows_has_these_in_its_joins(of):
+    with eddyline.open() as engine:
+        quotes(engine)
+        engine.sql("CREATE TABLE limits (sym STRING PRIMARY KEY, most DOUBLE)")
+        engine.query(f"SELECT sym FROM {of}", name="v")
+        engine.query("SELECT l.sym FROM v JOIN limits l ON v.sym = l.sym", name="met")
+        engine.query(f"SELECT t.sym FROM {of} t JOIN quotes q ON t.sym = q.sym", name="v")
+        engine.push("limits", [("A", 20.0)])
+        engine.push("quotes", [("A", 20.0)])
+        engine.push("trades", [("A", 20.0)])
+        assert [result.arrivals for result in results(engine, "met")] == [
+            {"trades": (3, 2, 1), "quotes": (2, 2, 1)}[of]
+        ]
