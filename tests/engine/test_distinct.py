@@ -319,3 +319,13 @@ def test_a_row_in_error_is_a_dead_letter_also_if_its_key_is_a_value_of_the_resul
     engine.push({"owners": [(1, "Ann"), (5, "")], "shops": [(1, "Ulm", 5), (5, "Ulm", 9)]})
     assert changes(query) == [("insert", 5)]
     assert [letter.error for letter in engine.dead_letters()] == ["DIVIDE_BY_ZERO"]
+
+
+def test_distinct_over_a_view_that_asks_for_the_time_is_refused():
+    with eddyline.open() as engine:
+        engine.sql("CREATE TABLE quotes (sym STRING PRIMARY KEY, ts TIMESTAMP)")
+        engine.query("SELECT sym FROM quotes WHERE ts > now() - INTERVAL 1 HOUR", name="fresh")
+        engine.query("SELECT sym FROM fresh", name="above")
+        with pytest.raises(UnsupportedError) as caught:
+            engine.query("SELECT DISTINCT sym FROM above")
+        assert caught.value.problem.startswith("SELECT DISTINCT does not take above: it asks for now()")

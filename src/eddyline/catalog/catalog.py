@@ -144,9 +144,10 @@ class Catalog:
         return () if view is not None and view.is_table else None
 
     def relation(self, name: str) -> Stream:
-        """The same. Raises UnknownNameError if there is none."""
+        """The same, also if the view is suspended, and has no rows. Raises UnknownNameError if there is none."""
         found = self.find_relation(name)
-        return self.stream(name) if found is None else found
+        view = self.views.find(name) if found is None else None
+        return found or (self.stream(name) if view is None else view.stream)
 
     def declare(self, stream: Stream) -> Stream:
         """Declare a stream, or change the schema of one that is there."""

@@ -232,7 +232,7 @@ class DriverFlow:
         self.tables.forget(renewed)
         self._built_incarnations = planned.incarnations
         self.tables.fit(planned.tables)
-        self.view_tables.fit(planned.kept_views, planned.joins.schemas)
+        self.view_tables.fit(planned.joins.view_names, planned.kept_views, planned.joins.schemas)
         dropped = stage.plan.by_name.keys() - planned.plans.keys()
         self.joins.build(planned.joins, planned.plans)
         for name in dropped:

@@ -60,7 +60,7 @@ class PlannedFlow:
 
     @cached_property
     def kept_views(self) -> Mapping[str, ViewRelation]:
-        """The views over tables that joins look up."""
+        """The views over tables that joins look up, as far as they are not suspended."""
         views = self.views.by_name
         return {name: views[name] for name in self.joins.view_names if name in views}
 

@@ -60,7 +60,7 @@ def view_rows(
         view = views[body_id]
         feed = next(each for each in view.feeds if each.body_id == body_id)
         at_end, identity = None, None
-        if below is not None:
+        if below is not None and (view.is_table or below.at_end is not None):
             rows = np.searchsorted(bodies.batch.arrival, batch.arrival)
             at_end = None if below.at_end is None else below.at_end[rows]
             identity = _identity(view, feed, batch, rows, below) if view.is_table else None

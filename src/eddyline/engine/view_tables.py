@@ -11,11 +11,12 @@ since the home was opened, is filled before the first round that knows it; from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.batch import TupleBatch
 from eddyline.joins import Deltas, Evaluate, ViewTable
@@ -38,19 +39,25 @@ class ViewTables:
     def __init__(self, evaluate: Evaluate) -> None:
         self._evaluate = evaluate
         self.tables: dict[str, ViewTable] = {}
-        self._views: dict[str, ViewRelation] = {}  # whose rows they are
+        self._views: dict[
+            str, ViewRelation | None
+        ] = {}  # whose rows they are; None: it is suspended, and has none
         self._filled: set[str] = set()
         self.missing: frozenset[str] = frozenset()  # those that the running round has to fill
 
-    def fit(self, views: Mapping[str, ViewRelation], schemas: Mapping[str, pa.Schema]) -> None:
-        """Have a table for each of these views, and no other. Between rounds."""
-        for name in [name for name, view in self._views.items() if views.get(name) is not view]:
+    def fit(
+        self, names: Collection[str], views: Mapping[str, ViewRelation], schemas: Mapping[str, pa.Schema]
+    ) -> None:
+        """Have a table for each view that joins look up, and no other. Between rounds. `views` are those of them that run."""
+        for name in [
+            name for name, view in self._views.items() if name not in names or views.get(name) is not view
+        ]:
             del self.tables[name], self._views[name]
             self._filled.discard(name)
-        for name, view in views.items():
+        for name in names:
             if name not in self.tables:
                 self.tables[name] = ViewTable(schemas[name], self._evaluate)
-                self._views[name] = view
+                self._views[name] = views.get(name)
 
     def begin(self, names: AbstractSet[str]) -> None:
         """A round begins that was planned with these views."""
@@ -67,13 +74,17 @@ class ViewTables:
         return _at_end(rows.batch.stream, deltas)
 
     def current_rows(self, name: str) -> ArrivedRows:
-        """The rows of a view as they are now."""
-        table, view = self.tables[name], self._views[name]
+        """The rows of a view as they are now, in an order that does not depend on when they came."""
+        table = self.tables[name]
         numbers = table.current()
+        hidden = [name for name in table.schema.names if name.startswith(ROW)] + [IDENTITY]
+        keys = pa.RecordBatch.from_arrays(table.take(numbers, hidden), names=hidden)
+        order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in hidden])
+        numbers = numbers[order.to_numpy()]
         values = pa.RecordBatch.from_arrays(table.take(numbers, table.schema.names), schema=table.schema)
         n = len(numbers)
         ones, late = np.ones(n, np.int8), np.zeros(n, dtype=bool)
-        batch = TupleBatch(view.stream.name, values, _end(n), ones, late)
+        batch = TupleBatch(name, values, _end(n), ones, late)
         return ArrivedRows(batch, table.time_us[numbers], table.arrival[numbers])
 
     def commit(self) -> None:

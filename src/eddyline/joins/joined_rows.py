@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.batch import TupleBatch, concatenated
 from eddyline.joins.plan import Drivers, SignaturePlan
 from eddyline.joins.probing import Combinations, Partner, PartnerMarks
 from eddyline.joins.row_order import lineage_order
 from eddyline.joins.version_chains import ALWAYS
-from eddyline.model import AGE, BEHIND, NO_TIME, OLDER, Role, Round, joined_name
+from eddyline.model import AGE, BEHIND, IDENTITY, NO_TIME, OLDER, Role, Round, joined_name
 from eddyline.operators import Mask, Numbers
 
 NO_ROW = 0  # instead of the arrival number of an input that has no row
@@ -125,7 +126,9 @@ def joined_rows(
     signature = plan.signature
     marks = _marks(plan, origin, drivers, partners, found, round_)
     components = _components(plan, origin, drivers, partners, found, marks)
-    order = lineage_order(drivers.arrival[found.rows[origin]], components)
+    ranks = _set_ranks(plan, origin, partners, found, components)
+    ordered_by = np.column_stack([components, *ranks]) if ranks else components
+    order = lineage_order(drivers.arrival[found.rows[origin]], ordered_by)
     if order is not None:
         found = Combinations({place: rows[order] for place, rows in found.rows.items()})
         marks = {place: PartnerMarks(*(each[order] for each in mark)) for place, mark in marks.items()}
@@ -207,6 +210,24 @@ def _components(
         else:
             components += _numbers(partners[place].take(found.rows[place], own_columns))
     return np.stack(components, axis=1)
+
+
+def _set_ranks(
+    plan: SignaturePlan,
+    origin: int,
+    partners: Mapping[int, Partner],
+    found: Combinations,
+    components: Numbers,
+) -> list[Numbers]:
+    """What orders rows of views that are sets, which name no rows: their identity."""
+    ranks = []
+    for place, entry in enumerate(plan.signature.inputs):
+        if entry.role is Role.VIEW and place != origin:
+            columns = plan.signature.component_columns(place)
+            if (components[:, columns.start : columns.stop] == NO_ROW).any():
+                (identity,) = partners[place].take(found.rows[place], [IDENTITY])
+                ranks.append(pc.rank(identity, tiebreaker="dense").to_numpy().astype(np.int64))
+    return ranks
 
 
 def _table_numbers(plan: SignaturePlan, marks: Mapping[int, PartnerMarks]) -> Numbers:

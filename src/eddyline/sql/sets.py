@@ -63,6 +63,14 @@ def refuse_distinct(bound: BoundQuery, query: syntax.AnyQuery) -> None:
                 hint="Select the keys or values that matter: map_keys(m), or m['a'].",
             )
     refuse_volatile(tuple(expressions_of(bound)), written)
+    volatile = [each.name for each in bound.streams if each.is_volatile]
+    if volatile:
+        raise UnsupportedError(
+            f"{written} does not take {volatile[0]}: it asks for now(), or calls a function that is not deterministic",
+            span=bound.distinct,
+            detail="Occurrences are counted: of a row that leaves, the view must say what it said when the row appeared.",
+            hint="Compare with a constant or a column in the view.",
+        )
 
 
 def refuse_volatile(expressions: Sequence[Expression], where: str) -> None:

@@ -475,6 +475,9 @@ def _joined_by(stream: Stream) -> tuple[object, ...]:
         stream.key,
         window_of(stream),
         is_table(stream),
+        stream.n_components,
+        stream.is_union,
+        stream.is_volatile,
     )
 
 
