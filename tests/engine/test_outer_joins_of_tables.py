@@ -282,12 +282,24 @@ def test_an_alert_stays_open_while_a_row_has_a_match_or_none(engine):
     ]
 
 
-def test_queries_that_differ_in_constants_are_one_join(engine):
+def test_queries_that_differ_in_constants_are_one_join_and_only_those_that_may_take_a_row_are_asked(engine):
     for low in range(20):
-        engine.query(f"{LEFT} AND l.most > {low} WHERE o.n > {low}")
-    engine.push({"orders": [(1, 7, 10)], "limits": [(1, 7, 6)]})
+        engine.query(f"{LEFT} AND l.most > {low} WHERE o.n = {low}")
     (join,) = engine.rounds.catalog.plans.signatures()
     assert engine.rounds.catalog.plan(join.name).n_queries == 20
+    engine.push({"orders": [(1, 7, 3)], "limits": [(1, 7, 90)]})
+    engine.push("limits", [(2, 7, 91)])
+    matching = engine.rounds.flow.find_filters(f"{join.name}/match".lower())
+    assert matching is not None
+    # the first answer: a combination, and as a partner; then the new one, and the partners before and after: one and two
+    assert matching.counters.n_rows == matching.counters.n_matches == 6
+
+
+def test_a_match_beats_an_error_in_where(engine):
+    anti = engine.query(f"{ANTI} AND l.most > 5 WHERE 10 / o.n > 1")
+    engine.push({"limits": [(1, 7, 6), (2, 8, 0)], "orders": [(1, 7, 0), (2, 8, 0), (3, 9, 2)]})
+    assert changes(anti) == [("insert", 3, 2)]
+    assert [letter.row["o.id"] for letter in engine.dead_letters()] == [2]
 
 
 def test_what_an_outer_join_of_tables_cannot_be_is_refused(engine):

@@ -23,6 +23,10 @@ from eddyline.model import (
     IDENTITY,
     OLDER,
     TABLE_VIEW,
+    Atom,
+    AtomKind,
+    Clause,
+    Column,
     Condition,
     Input,
     Join,
@@ -148,7 +152,7 @@ def _bounds(join: Join, place: int, partners: list[int]) -> tuple[tuple[int, int
 
 # --------------------------------------------------------------------------------------------- plans that follow from others
 
-MATCH = "match"  # an outer join: what makes a row of input 1 a partner
+MATCH = "match"  # an outer join: what makes a row of input 1 a partner, for queries that may take the row of input 0
 BOTH = "both"  # and what the query asks of the two together
 
 
@@ -218,7 +222,8 @@ def _derived(shape: Shape, variant: str) -> Shape:
     assert join is not None, shape.key
     key = f"{shape.key}; {variant}"
     if variant == MATCH:
-        return replace(shape, key=key, projection=(), condition=join.on)
+        matching = replace(join.on, clauses=(*join.on.clauses, *_plain_clauses_of_left(shape.condition)))
+        return replace(shape, key=key, projection=(), condition=matching)
     if variant == BOTH:
         both = shape.condition
         condition = Condition((*join.on.clauses, *both.clauses), (*join.on.never, *both.never))
@@ -230,6 +235,19 @@ def _derived(shape: Shape, variant: str) -> Shape:
     entry = shape.inputs[place]
     inputs = (Input(entry.alias, entry.stream),)
     return replace(shape, key=key, inputs=inputs, projection=(), condition=condition, join=None)
+
+
+def _plain_clauses_of_left(where: Condition) -> Iterable[Clause]:
+    """What WHERE of an outer join compares of columns of input 0 alone, which is never in error.
+
+    A query that refutes a row by it need not know whether the row has a partner.
+    """
+    return (clause for clause in where.clauses if all(map(_is_plain_of_left, clause.atoms)))
+
+
+def _is_plain_of_left(atom: Atom) -> bool:
+    is_plain = atom.kind in (AtomKind.COMPARE, AtomKind.IN, AtomKind.NULL_TEST)
+    return is_plain and isinstance(atom.attribute, Column) and atom.attribute.name.startswith("0.")
 
 
 class _DerivedChanges(PlanChanges):

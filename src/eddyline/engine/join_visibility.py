@@ -54,7 +54,7 @@ class Partners:
     Row and query are one number (`pair_numbers`). `is_unknown` has none that `is_matched` has.
     """
 
-    is_matched: Numbers  # ascending
+    is_matched: Numbers  # ascending, some more than once
     is_unknown: Numbers  # ascending
     failures: Sequence[Failure]  # of each of these
 
@@ -139,9 +139,9 @@ def partners(found: Iterable[tuple[FilterOutput, Numbers]]) -> Partners:
         matched.append(pair_numbers(about[rows], ids))
         unknown.append(pair_numbers(about[output.dead_pairs.rows], output.dead_pairs.query_ids))
         failures += output.dead_pairs.failures
-    is_matched = np.unique(np.concatenate(matched))
+    is_matched = np.sort(np.concatenate(matched))
     is_unknown, first = np.unique(np.concatenate(unknown), return_index=True)
-    is_left = ~np.isin(is_unknown, is_matched)
+    is_left = ~_is_in(is_unknown, is_matched)
     return Partners(is_matched, is_unknown[is_left], [failures[at] for at in first[is_left].tolist()])
 
 
@@ -152,10 +152,10 @@ def decided(output: FilterOutput, found: Partners, is_alone: Mask | None = None)
     """
 
     def is_unknown(rows: Numbers, ids: QueryIds) -> Mask:
-        return np.isin(pair_numbers(rows, ids), found.is_unknown)
+        return _is_in(pair_numbers(rows, ids), found.is_unknown)
 
     def is_result(rows: Numbers, ids: QueryIds) -> Mask:
-        is_matched = np.isin(pair_numbers(rows, ids), found.is_matched)
+        is_matched = _is_in(pair_numbers(rows, ids), found.is_matched)
         is_single: Mask = ~is_matched & ~is_unknown(rows, ids)
         return is_single if is_alone is None else np.where(is_alone[rows], is_single, is_matched)
 
@@ -186,19 +186,29 @@ def without_unchanged(output: FilterOutput, unchanged: Numbers) -> FilterOutput:
     offsets, ids = output.pairs()
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     dead = output.dead_pairs
-    twice = np.concatenate(
-        [_twice(place_of[rows], ids), _twice(place_of[dead.rows], dead.query_ids), np.empty(0, np.int64)]
+    twice = np.sort(
+        np.concatenate([_twice(place_of[rows], ids), _twice(place_of[dead.rows], dead.query_ids)])
     )
     if not len(twice):
         return output
-    return narrowed(output, lambda rows, ids: ~np.isin(pair_numbers(place_of[rows], ids), twice))
+    return narrowed(output, lambda rows, ids: ~_is_in(pair_numbers(place_of[rows], ids), twice))
 
 
 def _twice(places: Numbers, ids: QueryIds) -> Numbers:
     """The pairs of place and query that are there twice; none of those without a place."""
     mask = places >= 0
-    numbers, counts = np.unique(pair_numbers(places[mask], ids[mask]), return_counts=True)
-    return np.asarray(numbers[counts == 2])
+    numbers = np.sort(pair_numbers(places[mask], ids[mask]))
+    found: Numbers = numbers[1:][np.diff(numbers) == 0]
+    return found
+
+
+def _is_in(numbers: Numbers, ascending: Numbers) -> Mask:
+    """Which of these numbers are among others. Pairs have so many zeros that the hashes `np.isin` makes of them collide."""
+    if not len(ascending):
+        return np.zeros(len(numbers), dtype=bool)
+    places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    found: Mask = ascending[places] == numbers
+    return found
 
 
 def pair_numbers(rows: Numbers, ids: QueryIds) -> Numbers:

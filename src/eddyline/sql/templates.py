@@ -476,7 +476,6 @@ def _joined_by(stream: Stream) -> tuple[object, ...]:
         window_of(stream),
         is_table(stream),
         stream.n_components,
-        stream.is_union,
         stream.is_volatile,
     )
 
