@@ -143,7 +143,12 @@ def test_a_paused_query_that_alone_reads_a_view_is_explained():
     engine = eddyline.open()
     engine.stream("s", "k INT")
     engine.query("SELECT k FROM s", name="v")
-    reader = engine.query("SELECT k FROM v WHERE k > 1")
+
+    @eddyline.udf(returns="boolean", scalar=True)
+    def is_odd(k: int) -> bool:
+        return k % 2 == 1
+
+    reader = engine.query("SELECT k FROM v WHERE k > 1 AND is_odd(k)")
     reader.pause()
     facts = reader.explain().as_dict()
     assert (facts["state"], facts["stream"], facts["n_sharing"]) == ("paused", "v", 0)

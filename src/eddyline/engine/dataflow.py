@@ -133,7 +133,7 @@ class _CountedRows:
 
     @property
     def matches(self) -> CountedMatches:
-        return CountedMatches(self.output, self.derived, frozenset(self.relation.plan.distinct_ids.tolist()))
+        return CountedMatches(self.output, self.derived, self.relation.plan.distinct_ids)
 
 
 class Walk:
