@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import eddyline
-from eddyline.catalog import restore_version
+from eddyline.catalog import restore_version, suspend
 from eddyline.errors import NotBuiltError, QueryStateError, SchemaError, UnsupportedError
 
 NESTED = "SELECT city, size FROM (SELECT DISTINCT city, size FROM shops WHERE size < 50) d WHERE size > 1"
@@ -203,12 +203,23 @@ def test_an_error_over_a_row_of_the_subquery_names_it_as_the_user_wrote_it(engin
     assert (letter.query, letter.stream, letter.row) == ("q", "the subquery at line 2", {"size": 0})
 
 
-def test_explain_names_the_tables_below_it(engine):
-    query = engine.query(NESTED)
+def test_explain_names_the_tables_below_it_and_says_how_many_queries_share_it(engine):
+    query, other = engine.query(NESTED), engine.query(ALIKE)
+    engine.push("shops", [(1, "Ulm", 5), (2, "Ulm", 5)])
+    line = "  subquery   the subquery at line 1 is computed by itself, once for 2 queries: 1 rows now"
+    assert line in str(query.explain()).splitlines()
+    other.pause()
+    query.pause()
+    line = "  subquery   the subquery at line 1 is not computed while no query that contains it runs"
+    assert line in str(query.explain()).splitlines()
+    query.resume()
+    engine.push("shops", [(3, "Ulm", 5)])
+    streams = [each["stream"] for each in engine.explain_index().as_dict()["streams"]]
+    assert sorted(streams) == ["shops", f"the subquery at line 1 of {query.name}"]
     facts = query.explain().as_dict()
     assert facts["stream"] == "shops"
     assert [(each["name"], each["kind"]) for each in facts["lineage"]["reads"]] == [("shops", "table")]
-    assert "subquery " not in str(query.explain()).replace("the subquery at line", "")
+    assert unnamed(engine)[0] not in str(query.explain())
 
 
 def test_an_alert_over_a_set_inside_fires_and_resolves(engine):
@@ -257,3 +268,33 @@ def test_receipts_name_a_row_in_which_the_result_occurs_and_why_is_refused_by_na
             NotBuiltError, match="why of a query with SELECT DISTINCT in a subquery is not built"
         ):
             query.why({"id": 1, "city": "Ulm", "size": 5})
+
+
+def test_a_query_is_suspended_with_a_column_that_its_subquery_needs(engine):
+    first, other = engine.query(NESTED, name="first"), engine.query("SELECT id FROM shops", name="other")
+    with engine.rounds.lock:
+        found = suspend(engine.rounds.catalog, "shops", {"city": "city is gone"}, 0)
+    assert found == {"city": [first.id]}
+    assert (first.state, other.state) == ("suspended", "running")
+    assert unnamed(engine) == []
+
+
+def test_the_audit_leaves_a_set_to_spark_wherever_it_stands(tmp_path):
+    with eddyline.open(tmp_path / "home", audit=1) as engine:
+        declare(engine)
+        engine.query(NESTED)
+        engine.query("SELECT DISTINCT city FROM shops")
+        engine.push("shops", [(1, "Ulm", 5), (2, "Ulm", 5)])
+        assert engine.finish_audit(60)
+        found = engine.audited()
+        assert (found.n_differences, found.skipped) == (0, {"DuckDB may not judge the text": 2})
+
+
+@pytest.mark.parametrize("asked", ["why_not", "a trial"])
+def test_what_follows_rows_through_a_set_is_refused_by_name(engine, asked):
+    query = engine.query(NESTED)
+    with pytest.raises(
+        NotBuiltError, match=f"{asked} of a query with SELECT DISTINCT in a subquery is not built"
+    ) as refused:
+        query.why_not() if asked == "why_not" else engine.try_query(NESTED)
+    assert "The subquery at line 1 is a set" in str(refused.value)

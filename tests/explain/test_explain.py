@@ -137,3 +137,18 @@ def test_the_whole_index_can_be_explained(engine):
     assert shown.startswith("trades: 1 query as of version 2, ")
     assert "\n  bitset blocks on price, 1 query in the base, " in shown
     assert "1 rows, 1 pairs named by the index, 0 looked at one by one, 1 matches, 0 dead" in shown
+
+
+def test_a_paused_query_that_alone_reads_a_view_is_explained():
+    engine = eddyline.open()
+    engine.stream("s", "k INT")
+    engine.query("SELECT k FROM s", name="v")
+
+    @eddyline.udf(returns="boolean", scalar=True)
+    def is_odd(k: int) -> bool:
+        return k % 2 == 1
+
+    reader = engine.query("SELECT k FROM v WHERE k > 1 AND is_odd(k)")
+    reader.pause()
+    facts = reader.explain().as_dict()
+    assert (facts["state"], facts["stream"], facts["n_sharing"]) == ("paused", "v", 0)

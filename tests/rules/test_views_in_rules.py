@@ -8,7 +8,7 @@ import pytest
 
 import eddyline
 from eddyline.errors import SchemaError
-from eddyline.rules import apply_rules, plan, rollback
+from eddyline.rules import apply_rules, export, plan, rollback
 
 STREAM = "CREATE TABLE trades (sym STRING, price DOUBLE, qty INT);\n"
 READER_FIRST = (
@@ -101,3 +101,31 @@ def test_rolling_back_brings_joins_back(tmp_path):
         rollback(engine, version)
         engine.push("trades", [{"sym": "A", "price": 20.0, "qty": 10}])
         assert results(engine, "pairs") == [{"sym": "A", "qty": 10}]
+
+
+SETS = """
+    CREATE TABLE shops (id INT PRIMARY KEY, city STRING, size INT);
+    CREATE VIEW large AS SELECT city, size FROM shops WHERE size > 10;
+    CREATE VIEW towns AS SELECT city FROM (SELECT DISTINCT city FROM large) d WHERE city > 'C';
+    CREATE VIEW all_towns AS WITH d AS (SELECT DISTINCT city FROM large) SELECT city FROM d;
+"""
+
+
+def test_a_set_inside_rules_is_no_rule_and_survives_plans_exports_and_rollbacks(tmp_path):
+    with eddyline.open(tmp_path / "home") as engine:
+        folder = written(tmp_path / "rules", SETS)
+        assert apply_rules(engine, folder).added == 3
+        assert plan(engine, folder).is_empty()
+        engine.push("shops", [(1, "Ulm", 20), (2, "Ulm", 30), (3, "Bonn", 40)])
+        assert results(engine, "towns") == [{"city": "Ulm"}]
+        first = engine.version
+        apply_rules(engine, written(tmp_path / "rules", SETS.replace("size > 10", "size > 35")))
+        assert [engine.get(name).generation for name in ("large", "towns", "all_towns")] == [2, 2, 2]
+        engine.push("shops", [(4, "Rom", 50), (5, "Rom", 60)])
+        assert results(engine, "towns")[1:] == [{"city": "Rom"}]
+        export(engine, tmp_path / "out")
+        assert plan(engine, tmp_path / "out").is_empty()
+        rollback(engine, first)
+        engine.push("shops", [(6, "Wien", 20), (7, "Wien", 20)])
+        assert results(engine, "towns")[2:] == [{"city": "Wien"}]
+        assert sorted(query.name for query in engine.queries()) == ["all_towns", "large", "towns"]

@@ -475,3 +475,16 @@ def test_the_audit_judges_on_the_session_that_runs(engine, spark, monkeypatch):
     assert engine.finish_audit(120)
     assert engine.audited().n_differences == 1
     assert [m.query for m in engine.messages()] == [audit_module.NAME]
+
+
+def test_results_over_sets_inside_a_query_are_proven_by_a_row_in_which_they_occur(tmp_path, spark):
+    with eddyline.open(tmp_path / "home") as engine:
+        engine.stream("shops", "id INT, city STRING, size INT", key="id")
+        engine.query("SELECT id, city, size FROM shops WHERE size > 1", name="large")
+        engine.query("SELECT city FROM (SELECT DISTINCT city, size FROM shops) d WHERE size < 9")
+        engine.query("WITH d AS (SELECT DISTINCT city FROM large) SELECT upper(city) AS c FROM d")
+        engine.push("shops", [(1, "Ulm", 5), (2, "Ulm", 5)])
+        for query_id in (2, 3):
+            (result,) = engine.get(query_id).results()
+            proof = engine.prove(result, spark=spark)
+            assert proof.is_proven, str(proof)

@@ -118,12 +118,12 @@ class Views:
 
     def _running_readers(self, name: str) -> Iterator[int]:
         """The running queries that read a relation, also in views without a name."""
-        families = self._plans.families
-        for shape in self._plans.reads.get(name, {}):
+        families, shapes = self._plans.families, self._plans.reads.get(name, {})
+        for shape in shapes:
             yield from families[shape].ids() if shape in families else ()
-            for view in self.relations:
-                if any(feed.shape is shape and not feed.query_id for feed in view.feeds):
-                    yield from self._running_readers(view.name)
+        for view in self.relations:
+            if not view.query_ids and any(feed.shape in shapes for feed in view.feeds):
+                yield from self._running_readers(view.name)
 
     def with_readers(self, ids: Iterable[int]) -> list[int]:
         """These queries, those that read them as views, and theirs."""

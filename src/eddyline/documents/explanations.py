@@ -45,6 +45,7 @@ class Explanation:
             lines.append(f"  part {number}")
             lines += [f"  {line}" for line in (*_input_lines_of(branch), *_condition_lines(branch))]
         lines.append("  gives      " + ", ".join(f"{c['name']} {c['type']}" for c in f["columns"]))
+        lines += [f"  subquery   {_subquery_words(each)}" for each in f.get("subqueries", ())]
         if f.get("n_counted") is not None:
             lines.append(f"  counted    each result once, while it occurs: {f['n_counted']:,} now")
         for function in f["functions"]:
@@ -104,6 +105,15 @@ def _input_lines(inputs: list[dict[str, Any]], indent: str) -> list[str]:
         text = f": {' '.join(each['text'].split())}" if each["text"] else ""
         lines += [f"{indent}{each['kind']} {each['name']}{text}", *_input_lines(each["reads"], indent + "  ")]
     return lines
+
+
+def _subquery_words(facts: dict[str, Any]) -> str:
+    """A subquery that is computed by itself, in a line."""
+    if facts["n_counted"] is None:
+        return f"{facts['name']} is not computed while no query that contains it runs"
+    n = facts["n_queries"]
+    shared = f"once for {n:,} quer{'y' if n == 1 else 'ies'}"
+    return f"{facts['name']} is computed by itself, {shared}: {facts['n_counted']:,} rows now"
 
 
 def _results_words(facts: dict[str, Any]) -> str:

@@ -29,13 +29,16 @@ class CountedRelations:
     ranked_ids: Mapping[str, Sequence[tuple[Rank, QueryIds]]] = field(
         default_factory=dict
     )  # the same, by rank
-    sets: Mapping[int, int] = field(default_factory=dict)  # under which id each is counted
+    sets: Mapping[int, int] = field(default_factory=dict)  # under which id each is counted, if not its own
     # the bodies of views that are tables, by the relation they are over: each with its view
     bodies: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
 
     def sets_of(self, ids: Iterable[int]) -> set[int]:
         """Under which ids these are counted."""
-        return {self.sets[each] for each in ids}
+        return {self.sets.get(each, each) for each in ids}
+
+    def all_sets(self) -> set[int]:
+        return self.sets_of(query_id for ids in self.ids.values() for query_id in ids.tolist())
 
     def missing(self, known: Container[int], answered: Mapping[str, QueryIds]) -> frozenset[int]:
         """Those that have no counts, and do not get them with a first answer; `answered` are the ids that get one."""
@@ -43,7 +46,7 @@ class CountedRelations:
             query_id
             for name, ids in self.ids.items()
             for query_id in ids[is_body(ids) | ~np.isin(ids, answered[name])].tolist()
-            if self.sets[query_id] not in known
+            if self.sets.get(query_id, query_id) not in known
         )
 
     def with_bodies_below(self, missing: AbstractSet[int], unfilled: AbstractSet[str]) -> frozenset[int]:
@@ -88,19 +91,21 @@ def counted_relations(
             bodies.setdefault(feed.source, []).append((feed.body_id, view.name))
     counted = {name: plan.counted_ids for name, plan in plans.items() if len(plan.counted_ids)}
     sets = {own: of for name in counted for own, of in plans[name].counted_sets.items()}
-    ranks: dict[int, Rank] = {}  # by set: the highest of its relations
-    for name, ids in counted.items():
-        rank = rank_of(name)
-        for set_id in {sets[each] for each in ids.tolist()}:
-            ranks[set_id] = max(rank, ranks.get(set_id, rank))
+    ranks: dict[int, Rank] = {}  # by union that is one set: the highest of its relations
+    for name in counted:
+        for set_id in plans[name].counted_sets.values():
+            ranks[set_id] = max(rank_of(name), ranks.get(set_id, rank_of(name)))
     ranked = {
-        name: _by_rank(ids, [ranks[sets[each]] for each in ids.tolist()]) for name, ids in counted.items()
+        name: _by_rank(ids, rank_of(name), {own: ranks[of] for own, of in plans[name].counted_sets.items()})
+        for name, ids in counted.items()
     }
     return CountedRelations(plans, counted, ranked, sets, bodies)
 
 
-def _by_rank(ids: QueryIds, ranks: Sequence[Rank]) -> list[tuple[Rank, QueryIds]]:
-    found: dict[Rank, list[int]] = {}
-    for query_id, rank in zip(ids.tolist(), ranks, strict=True):
-        found.setdefault(rank, []).append(query_id)
-    return [(rank, np.array(mine, np.int32)) for rank, mine in sorted(found.items())]
+def _by_rank(ids: QueryIds, rank: Rank, others: Mapping[int, Rank]) -> list[tuple[Rank, QueryIds]]:
+    """The ids of a relation of this rank, but those of others."""
+    found = {rank: ids[~np.isin(ids, np.array(list(others), np.int32))]}
+    for other in sorted(set(others.values())):
+        mine = np.array([each for each, its in others.items() if its == other], np.int32)
+        found[other] = np.concatenate([found.get(other, mine[:0]), mine])
+    return [(each, mine) for each, mine in sorted(found.items()) if len(mine)]

@@ -135,7 +135,7 @@ class _CountedRows:
 
     @property
     def matches(self) -> CountedMatches:
-        return CountedMatches(self.output, self.derived, frozenset(self.relation.plan.distinct_ids.tolist()))
+        return CountedMatches(self.output, self.derived, self.relation.plan.distinct_ids)
 
 
 class Walk:
@@ -310,8 +310,10 @@ class Walk:
             pieces.setdefault(found.view.name, []).append(found.arrived)
 
     def _add_body_letters(self, bodies: FilterOutput, *, is_answer: bool) -> None:
-        for at, body_id in enumerate(bodies.dead_pairs.query_ids.tolist()):
-            for query_id in self._place.letter_queries(body_id, is_answer=is_answer):
+        ids = bodies.dead_pairs.query_ids.tolist()
+        told = {each: self._place.letter_queries(each, is_answer=is_answer) for each in set(ids)}
+        for at, body_id in enumerate(ids):
+            for query_id in told[body_id]:
                 letter = pair_letter(bodies, at, self._round.number)
                 self._output.add_letters([replace(letter, query_id=query_id)])
 

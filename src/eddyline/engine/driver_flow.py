@@ -413,7 +413,7 @@ class DriverFlow:
         self.view_tables.commit()
         self.counts.commit()
         if planned.counted is not self._known_counts:
-            self.counts.keep(set(planned.counted.sets.values()))
+            self.counts.keep(planned.counted.all_sets())
             self._known_counts = planned.counted
         if self._window_files is not None:
             self._window_files.commit()

@@ -26,12 +26,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.batch import PartMatches
+from eddyline.batch import PartMatches, QueryIds
 from eddyline.filters import DeadPairs, FilterOutput
 from eddyline.operators import Derived, Mask, Numbers
 from eddyline.types import MONTHS, is_floating, is_nested, python_values
@@ -50,7 +51,7 @@ class CountedMatches:
 
     output: FilterOutput
     derived: Derived
-    distinct_ids: AbstractSet[int] = frozenset()
+    distinct_ids: QueryIds
 
     def parts(self) -> list[PartMatches]:
         return sorted(self.output.all_parts(), key=lambda part: part.segment.shape.branch)
@@ -140,7 +141,8 @@ class Multiplicities:
 
     def results(self, matches: Sequence[CountedMatches]) -> list[FilterOutput]:
         """Of what queries match in a round, in all relations they read: where a result appears or leaves; and errors."""
-        parts = [(each.derived, part) for each in matches for part in each.parts()]
+        parts_of = [each.parts() for each in matches]
+        parts = [(each.derived, part) for each, mine in zip(matches, parts_of, strict=True) for part in mine]
         chosen: list[list[int]] = [[] for _ in parts]
         for (set_id, is_answer, identity), occurrences in _occurrences(parts).items():
             counts = self._counts_of(set_id, is_answer=is_answer)
@@ -154,9 +156,9 @@ class Multiplicities:
             for (_, part), pairs in zip(parts, chosen, strict=True)
         )
         found = []
-        for each in matches:
-            mine = tuple(part for part in (next(told) for _ in each.parts()) if len(part))
-            found.append(replace(each.output, hits=(), parts=mine, dead_pairs=self._dead_pairs(each)))
+        for each, mine in zip(matches, parts_of, strict=True):
+            kept = tuple(part for part in islice(told, len(mine)) if len(part))
+            found.append(replace(each.output, hits=(), parts=kept, dead_pairs=self._dead_pairs(each)))
         return found
 
     def _counts_of(self, set_id: int, *, is_answer: bool) -> _Counts:
@@ -170,12 +172,13 @@ class Multiplicities:
     def _dead_pairs(self, matches: CountedMatches) -> DeadPairs:
         """The errors; of a semi join one for a row, if it has no match."""
         dead, derived = matches.output.dead_pairs, matches.derived
-        if derived.shown is None:
+        if derived.shown is None or not len(dead.rows):
             return dead
+        distinct_ids = set(matches.distinct_ids.tolist())
         identities = identities_of(derived.shown.keys)
         first: dict[tuple[int, Hashable], int] = {}
         for pair, (row, query_id) in enumerate(zip(dead.rows.tolist(), dead.query_ids.tolist(), strict=True)):
-            is_matched = query_id not in matches.distinct_ids and self._counts_of(
+            is_matched = query_id not in distinct_ids and self._counts_of(
                 query_id, is_answer=derived.is_answer
             ).get(identities[row])
             if not is_matched:

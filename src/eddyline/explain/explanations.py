@@ -66,6 +66,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
             _function_facts(rounds, record.id, name, version) for name, version in record.shape.functions
         ],
         "n_counted": _n_counted(rounds, record),
+        "subqueries": _subqueries(rounds, shape),
         "n_results": results.n_produced_by(record.id),
         "n_kept": results.n_retained_of(record.id),
         "n_dropped": 0 if rounds.durable is not None else results.n_dropped_of(record.id),
@@ -80,6 +81,18 @@ def _n_counted(rounds: RoundEngine, record: QueryRecord) -> int | None:
     counted = [each for each in record.shape.all_branches if each.is_counted]
     ids = {record.id if branch.is_one_set else _own_id(rounds, record, branch) for branch in counted}
     return sum(map(rounds.flow.counts.n_results, ids)) if ids else None
+
+
+def _subqueries(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
+    """The subqueries that are computed by themselves: how many queries contain each, and how many rows it has now."""
+    views, found = rounds.catalog.views, []
+    for name, words in {entry.stream: entry.label for entry in shape.unnamed_views()}.items():
+        relation = views.relation(name)
+        first = None if relation is None else relation.feeds[0].body_id
+        n_queries = 0 if first is None else len(views.queries_of(first))
+        n_counted = None if first is None else rounds.flow.counts.n_results(first)
+        found.append({"name": words, "n_queries": n_queries, "n_counted": n_counted})
+    return found
 
 
 def _own_id(rounds: RoundEngine, record: QueryRecord, branch: Shape) -> int:
@@ -180,11 +193,13 @@ def view_words(record: QueryRecord, places: Sequence[Span]) -> str:
 
 
 def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:
-    """Those of its stream; none of a join that no registered query has yet."""
-    signatures = rounds.catalog.plans.signatures()
-    if shape.join is not None and all(each.name != shape.stream for each in signatures):
+    """Those of its stream; none of a join or view that no running query has or reads."""
+    catalog = rounds.catalog
+    if shape.join is None and catalog.find_relation(shape.stream) is None:
         return ()
-    return rounds.catalog.plan(shape.stream).segments
+    if shape.join is not None and all(each.name != shape.stream for each in catalog.plans.signatures()):
+        return ()
+    return catalog.plan(shape.stream).segments
 
 
 def _served(clause: Clause, placed: dict[str, Any] | None, shape: Shape) -> tuple[str, str | None]:
@@ -221,9 +236,21 @@ def explain_index(rounds: RoundEngine) -> IndexExplanation:
             structures = [_of_streams(each, signature) for each in structures]
         elif rounds.catalog.find_relation(name) is None:
             continue  # of a join or view that no query has any more
-        stream = rounds.catalog.plan(name).stream if signature is None else signature_words(signature)
+        stream = _relation_words(rounds, name) if signature is None else signature_words(signature)
         found.append({"stream": stream, **facts, "structures": structures})
     return IndexExplanation(found)
+
+
+def _relation_words(rounds: RoundEngine, name: str) -> str:
+    """What users call a relation: its name; of a view without one, by the first query that contains it."""
+    catalog = rounds.catalog
+    view = catalog.views.relation(name)
+    if view is None or view.query_ids:
+        return catalog.plan(name).stream
+    first = min(catalog.views.queries_of(view.feeds[0].body_id))
+    entries = catalog.queries.registration(first).shape.unnamed_views()
+    words = next(entry.label for entry in entries if entry.stream.lower() == name)
+    return f"{words} of {catalog.queries.name_of(first)}"
 
 
 def _rendered(facts: dict[str, Any] | None, shape: Shape | None = None) -> dict[str, Any] | None:

@@ -173,6 +173,8 @@ def clause_filters(rounds: RoundEngine, record: QueryRecord) -> list[dict[str, A
         each.name != record.shape.stream for each in rounds.catalog.plans.signatures()
     ):
         return found  # the first of its join, which no registered query has yet
+    if record.shape.join is None and rounds.catalog.find_relation(record.shape.stream) is None:
+        return found  # of a view that no running query reads
     plan = rounds.catalog.plan(record.shape.stream)
     stage = dict(rounds.stages()).get(record.shape.stream.lower())
     needed = _needed(rounds, stage, plan, None)

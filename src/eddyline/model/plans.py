@@ -199,9 +199,9 @@ class StreamPlan:
 
     @cached_property
     def counted_sets(self) -> dict[int, int]:
-        """The same ids, each with the one under which its results are counted."""
-        counted = [s for s in self.with_bodies.segments if s.shape.is_counted]
-        pairs = (zip(s.ids[s.is_live].tolist(), s.set_ids[s.is_live].tolist(), strict=True) for s in counted)
+        """Of those that are branches of a union that is one set: under which id they are counted."""
+        unions = [s for s in self.with_bodies.segments if s.shape.is_one_set]
+        pairs = (zip(s.ids[s.is_live].tolist(), s.set_ids[s.is_live].tolist(), strict=True) for s in unions)
         return {own: of for each in pairs for own, of in each}
 
     @cached_property

@@ -30,7 +30,7 @@ Numbers = npt.NDArray[np.int64]
 
 def output_warnings(rounds: RoundEngine, shape: Shape, constants: Sequence[Any]) -> Iterator[str]:
     """One line if a new row of some input would have very many results, as far as that is known. The lock is held."""
-    if shape.join is None or any(rounds.catalog.find_stream(name) is None for name in shape.streams):
+    if shape.join is None or any(rounds.catalog.find_stream(name) is None for name in shape.relations):
         return
     samples = [_Sample(rounds, shape, place, constants) for place in range(len(shape.inputs))]
     found: list[

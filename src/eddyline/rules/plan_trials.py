@@ -35,7 +35,7 @@ def try_plan(
         if (
             change.kind == "unchanged"
             or change.shape.branches
-            or not {each.lower() for each in change.shape.streams} <= known
+            or not {each.lower() for each in change.shape.relations} <= known
         ):
             continue
         if n_tried == PLAN_RULES or remaining_s <= 0:

@@ -60,7 +60,8 @@ def unnamed_relation(
     calls = (node for e in _expressions(branches) for node in e.walk() if isinstance(node, UserCall))
     functions = tuple(sorted({(call.function, call.version) for call in calls}))
     shape = shape_of([replace(branch, functions=functions) for branch in branches])
-    digest = hashlib.blake2b(codec.shape_meaning(shape).encode(), digest_size=_DIGEST_BYTES)
+    meaning = codec.shape_meaning(_without_aliases(shape)).encode()
+    digest = hashlib.blake2b(meaning, digest_size=_DIGEST_BYTES)
     name = f"subquery {digest.hexdigest()}"
 
     def input_of(stream: str) -> tuple[Stream, bool]:
@@ -69,6 +70,12 @@ def unnamed_relation(
 
     named = with_key(shape, name)
     return UnnamedRelation(UnnamedView(named, words), view_relation(name, 0, named, input_of).stream)
+
+
+def _without_aliases(shape: Shape) -> Shape:
+    """The same without what inputs are called, where nothing else names them so: columns of a join do."""
+    inputs = tuple(replace(entry, alias="") if shape.join is None else entry for entry in shape.inputs)
+    return replace(shape, inputs=inputs, branches=tuple(map(_without_aliases, shape.branches)))
 
 
 def with_key(shape: Shape, key: str) -> Shape:
