@@ -30,6 +30,7 @@ from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_pl
 from eddyline.engine.join_visibility import first_versions
 from eddyline.engine.multiplicities import Multiplicities
 from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow
+from eddyline.engine.round_work import Planned
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.view_plans import PlannedViews, planned_views
 from eddyline.engine.view_rows import ViewRows, view_rows
@@ -94,6 +95,7 @@ class DriverFlow:
         self._built_views: frozenset[str] = frozenset()  # those that had readers then
         self._plans: Mapping[str, StreamPlan] = {}  # of the running round: those of base relations
         self._planned: PlannedFlow | None = None  # of the running round
+        self._choices = DEFAULT_CHOICES  # of the running round
         self._levels: tuple[JoinLevel, ...] = ()  # of the running round
         self._counted: tuple[tuple[object, ...], CountedRelations] = (), CountedRelations()
         self._known_counts: CountedRelations | None = None  # all of these are counted
@@ -101,9 +103,7 @@ class DriverFlow:
 
     # ----------------------------------------------------------------------------------------- step 1
 
-    def plan(
-        self, progress: Mapping[str, StreamProgress], choices: ExecutionChoices = DEFAULT_CHOICES
-    ) -> PlannedFlow | None:
+    def plan(self, progress: Mapping[str, StreamProgress]) -> PlannedFlow | None:
         """What operators need, as of now; None if there are none."""
         catalog = self._catalog
         tables = self.tables.plan()
@@ -131,7 +131,6 @@ class DriverFlow:
             progress=at,
             tables=tables or NO_TABLES,
             silent_views=frozenset(silent),
-            choices=choices,
             counted=self._counted_relations(tables or NO_TABLES, signatures, views),
         )
 
@@ -181,11 +180,11 @@ class DriverFlow:
 
     # ----------------------------------------------------------------------------------------- step 3
 
-    def begin(
-        self, planned: PlannedFlow | None, plans: Mapping[str, StreamPlan], numbers: DerivedNumbers
-    ) -> None:
-        """A round begins; `plans` are those of the streams it has rows of."""
-        self._planned, self._plans, self._levels = planned, plans, ()
+    def begin(self, round_plan: Planned, numbers: DerivedNumbers) -> None:
+        """A round begins."""
+        self._planned, self._plans, self._levels = round_plan.flow, round_plan.plans, ()
+        self._choices = round_plan.choices
+        planned = round_plan.flow
         if planned is not None:
             self.calls.shared_numbers = planned.views.shared_numbers
             self._levels = tuple(
@@ -194,7 +193,7 @@ class DriverFlow:
             )
             self._build(planned)
             self.tables.begin(planned.tables, numbers)
-            self.joins.begin(planned.joins, numbers)
+            self.joins.begin(planned.joins, numbers, self._choices)
             self._begin_counts(planned)
 
     def _begin_counts(self, planned: PlannedFlow) -> None:
@@ -273,14 +272,14 @@ class DriverFlow:
         return self._with_plan(Relation(plan, filters, first, joined, is_for_workers=is_for_workers))
 
     def _with_plan(self, relation: Relation) -> Relation:
-        relation.filters.build(relation.plan.with_bodies)
+        relation.filters.build(relation.plan.with_bodies, self._choices)
         return replace(relation, counts=self.counts) if len(relation.plan.counted_ids) else relation
 
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         assert self._planned is not None
         signature, place = operator_input
         plan = self._planned.plans[signature]
-        variant = self._variant(self._planned, plan, place)
+        variant = self._variant(self._choices, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
         return self._with_plan(Relation(self._variants.of(plan, variant), self._inner(signature, variant)))
@@ -304,26 +303,25 @@ class DriverFlow:
         assert self._planned is not None
         return self._planned.counted.uncounted(relation.lower(), self._missing)
 
-    def _variant(self, planned: PlannedFlow, plan: StreamPlan, place: int) -> str:
+    def _variant(self, choices: ExecutionChoices, plan: StreamPlan, place: int) -> str:
         """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
-        if self._variants.is_dear(plan, place) and self.asks_later(planned.choices, plan.stream, place):
+        if self._variants.is_dear(plan, place) and self._asks_later(choices, plan.stream, place):
             return cheap(place)
         return local(place)
 
-    def asks_later(self, choices: ExecutionChoices, signature: str, place: int) -> bool:
+    def _asks_later(self, choices: ExecutionChoices, signature: str, place: int) -> bool:
         """Whether expensive conditions on an input are asked only of rows that have found partners."""
         n_rows, n_matched = self.joins.stage.match_counts(signature, place)
         return n_rows >= choices.judged_by and n_matched < choices.few_matched * n_rows
 
     def input_plan(
-        self, planned: PlannedFlow, signature: str, place: int
+        self, plan: StreamPlan, place: int, choices: ExecutionChoices
     ) -> tuple[StreamPlan, FilterStage] | None:
         """What the queries of a signature say of one input alone, for tasks; None: some query needs all of its rows."""
-        plan = planned.plans[signature]
-        variant = self._variant(planned, plan, place)
+        variant = self._variant(choices, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
-        return self._variants.of(plan, variant), self._inner(signature, variant)
+        return self._variants.of(plan, variant), self._inner(plan.stream, variant)
 
     def filters(self, relation: str) -> FilterStage:
         """The filters of a relation; the caller holds the round lock."""

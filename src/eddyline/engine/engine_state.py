@@ -65,8 +65,6 @@ from eddyline.sql import Shapes
 from eddyline.statistics import RoundRecords
 from eddyline.storage import DeadLetters, RecentRows
 
-SAMPLE_ROWS = 1_024
-
 
 class EngineState:
     """Everything that is registered, kept and announced. Rounds change it (rounds.py); all others read."""
@@ -345,10 +343,10 @@ class EngineState:
             assert planned is not None, f"{name} is no table"
             return self.flow.table_rows(planned, name)
 
-    def sample(self, name: str) -> TupleBatch:
-        """Some of the last rows of a stream, by which an index is judged."""
+    def sample(self, name: str, n_rows: int) -> TupleBatch:
+        """So many of the last rows of a stream, by which an index is judged."""
         stream = self.catalog.stream(name)
-        rows = self.recent_rows(name).last(SAMPLE_ROWS, stream.schema)
+        rows = self.recent_rows(name).last(n_rows, stream.schema)
         return old_rows(stream.name, rows)
 
     def recent_rows(self, name: str) -> RecentRows:

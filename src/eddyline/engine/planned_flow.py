@@ -11,7 +11,7 @@ from eddyline.engine.tables import PlannedTables
 from eddyline.engine.view_plans import NO_VIEWS, PlannedViews
 from eddyline.engine.view_tasks import TaskViews
 from eddyline.joins import JoinPlan
-from eddyline.model import DEFAULT_CHOICES, ExecutionChoices, Stream, StreamPlan, StreamProgress
+from eddyline.model import Stream, StreamPlan, StreamProgress
 from eddyline.operators import RoundProgress
 
 NO_TABLES = PlannedTables({}, {})
@@ -36,7 +36,6 @@ class PlannedFlow:
         frozenset()
     )  # queries of views that are paused, so that only readers get rows
     tables: PlannedTables = NO_TABLES
-    choices: ExecutionChoices = DEFAULT_CHOICES
     counted: CountedRelations = NO_COUNTS
 
     @property
