@@ -10,7 +10,7 @@ remains of the changes of a round. Keys are compared by codes (keys.py).
 from eddyline.joins.join_tree import can_drive
 from eddyline.joins.joined_rows import JoinedRows
 from eddyline.joins.net_changes import NetChanges, net_changes
-from eddyline.joins.outer import UndecidedRows
+from eddyline.joins.outer import UndecidedRows, is_decided_at_once
 from eddyline.joins.partners import TablePartner
 from eddyline.joins.plan import (
     Drivers,
@@ -52,6 +52,7 @@ __all__ = [
     "TablePartner",
     "UndecidedRows",
     "can_drive",
+    "is_decided_at_once",
     "net_changes",
     "range_keys",
     "range_probe",
