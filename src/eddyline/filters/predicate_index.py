@@ -72,16 +72,21 @@ class PredicateIndex:
 
         Raises IndexBuildError with the queries at fault if that cannot be built; then the index stays at its version.
         """
-        if choices != self._choices:
-            self.plan, self._choices = None, choices
+        before, self._choices = self._choices, choices
         is_adopted = self._adopt(round_number)
-        if plan is self.plan and not is_adopted:
+        if plan is self.plan and not is_adopted and choices == before:
             self._reconsider(evaluation, round_number)
             return
-        changed = None if self.plan is None else plan.changes.between(self.plan.version, plan.version)
+        changed = None
+        if self.plan is not None and choices == before:
+            changed = plan.changes.between(self.plan.version, plan.version)
         sample = self._sample(evaluation)
         if changed is None:
-            parts = self._parts_of(self._members(plan, None), sample)
+            try:
+                parts = self._parts_of(self._members(plan, None), sample)
+            except BaseException:
+                self._choices = before
+                raise
             self._build = None  # what is being built belongs to another history
             self._n_sampled = len(evaluation.batch)
             self.plan, self.parts = plan, parts
