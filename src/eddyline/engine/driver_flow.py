@@ -30,6 +30,7 @@ from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_pl
 from eddyline.engine.join_visibility import first_versions
 from eddyline.engine.multiplicities import Multiplicities
 from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow
+from eddyline.engine.relation_filters import RelationFilters
 from eddyline.engine.round_work import Planned
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.view_plans import PlannedViews, planned_views
@@ -68,7 +69,6 @@ class DriverFlow:
     ) -> None:
         self._catalog = catalog
         self._context = context
-        self._new_filters = new_filters
         tables: dict[str, KeyedTable] = {}
         self.joins = Joins(
             context,
@@ -87,8 +87,7 @@ class DriverFlow:
         self.calls = JoinCalls()
         self._window_files = None if durable is None else WindowFiles(durable)
         self._known: tuple[tuple[object, ...], PlannedFlow] | None = None
-        self._filters: dict[str, FilterStage] = {}  # of relations, by name in lower case
-        self._inner_filters: dict[tuple[str, str], FilterStage] = {}  # by signature and variant of its plan
+        self.filters = RelationFilters(new_filters)
         self._variants = DerivedPlans()
         self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped
         self._built_incarnations: dict[str, int] = {}  # as operators know it
@@ -223,12 +222,11 @@ class DriverFlow:
         self.joins.build(planned.joins, planned.plans)
         for name in dropped:
             for relation in (name.lower(), f"{name}/{BOTH}".lower()):
-                self.forget_filters(relation)
+                self.filters.forget(relation)
         for name in self._built_views - planned.views.readers.keys():
-            self.forget_filters(name)
+            self.filters.forget(name)
         self._built_views = frozenset(planned.views.readers)
-        for unused in [key for key in self._inner_filters if key[0] not in planned.plans]:
-            self._inner_filters.pop(unused).close()
+        self.filters.keep_inputs(planned.plans)
         self._variants.keep(planned.plans)
 
     def _tables_as_they_are(self, asking: Callable[[str], QueryIds]) -> Sequence[FirstAnswer]:
@@ -253,20 +251,20 @@ class DriverFlow:
     def relation(self, name: str) -> Relation:
         plan = self._plans.get(name)
         if plan is not None:
-            return self._with_plan(Relation(plan, self.filters(name)))
+            return self._with_plan(Relation(plan, self.filters.of(name)))
         planned = self._planned
         assert planned is not None, f"no relation {name}"
         if name in planned.views.readers:
-            return self._with_plan(Relation(planned.views.readers[name], self.filters(name)))
+            return self._with_plan(Relation(planned.views.readers[name], self.filters.of(name)))
         if (
             name not in planned.derived_relations
         ):  # a table without rows in this round, which is asked for all it has
-            return self._with_plan(Relation(planned.counted.plans[name], self.filters(name)))
+            return self._with_plan(Relation(planned.counted.plans[name], self.filters.of(name)))
         signature, variant = planned.derived_relations[name]
         first, plan = planned.first_versions[signature], planned.plans[signature]
         if variant is not None:
             plan = self._variants.of(plan, variant)
-        filters = self._inner(signature, MATCH) if variant == MATCH else self.filters(name)
+        filters = self.filters.of_input(signature, MATCH) if variant == MATCH else self.filters.of(name)
         joined = planned.joins.by_name[signature].signature
         is_for_workers = variant is None and planned.views.leaves_to_workers(joined)
         return self._with_plan(Relation(plan, filters, first, joined, is_for_workers=is_for_workers))
@@ -282,7 +280,9 @@ class DriverFlow:
         variant = self._variant(self._choices, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
-        return self._with_plan(Relation(self._variants.of(plan, variant), self._inner(signature, variant)))
+        return self._with_plan(
+            Relation(self._variants.of(plan, variant), self.filters.of_input(signature, variant))
+        )
 
     def view_rows(self, name: str, bodies: FilterOutput, at_end: Mask | None) -> Iterator[ViewRows]:
         planned = self._planned
@@ -321,41 +321,7 @@ class DriverFlow:
         variant = self._variant(choices, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
-        return self._variants.of(plan, variant), self._inner(plan.stream, variant)
-
-    def filters(self, relation: str) -> FilterStage:
-        """The filters of a relation; the caller holds the round lock."""
-        filters = self._filters.get(relation)
-        if filters is None:
-            filters = self._filters[relation] = self._new_filters()
-        return filters
-
-    def find_filters(self, relation: str) -> FilterStage | None:
-        """The filters of a relation, or those of an input, if a round has needed them."""
-        known = self._filters.get(relation)
-        if known is None:
-            inner = (each for key, each in self._inner_filters.items() if "/".join(key).lower() == relation)
-            known = next(inner, None)
-        return known
-
-    def all_filters(self) -> list[tuple[str, FilterStage]]:
-        """By relation; a round may add one meanwhile."""
-        return list(self._filters.items())
-
-    def inner_filters(self) -> list[FilterStage]:
-        """Those that decide which rows inputs want, and what is a match."""
-        return list(self._inner_filters.values())
-
-    def forget_filters(self, relation: str) -> None:
-        unused = self._filters.pop(relation, None)
-        if unused is not None:
-            unused.close()
-
-    def _inner(self, signature: str, variant: str) -> FilterStage:
-        filters = self._inner_filters.get((signature, variant))
-        if filters is None:
-            filters = self._inner_filters[signature, variant] = self._new_filters()
-        return filters
+        return self._variants.of(plan, variant), self.filters.of_input(plan.stream, variant)
 
     # ----------------------------------------------------------------------------------------- step 4
 
@@ -427,7 +393,7 @@ class DriverFlow:
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""
-        self._filters.pop(name, None)
+        self.filters.forget(name, waits=False)
         self._incarnations[name] = self._incarnations.get(name, 0) + 1
 
     # ----------------------------------------------------------------------------------------- to look at
@@ -443,7 +409,7 @@ class DriverFlow:
 
     def events(self) -> Iterator[Event]:
         """What happened to the filters of inputs since this was last asked."""
-        for filters in self._inner_filters.values():
+        for filters in self.filters.of_inputs():
             yield from filters.events()
 
     def snapshot(self) -> dict[str, Any]:
@@ -451,8 +417,7 @@ class DriverFlow:
 
     def close(self) -> None:
         self.joins.close()
-        for filters in (*self._filters.values(), *self._inner_filters.values()):
-            filters.close()
+        self.filters.close()
 
 
 def _all_same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:

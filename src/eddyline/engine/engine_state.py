@@ -219,7 +219,7 @@ class EngineState:
             Holder("counts of results", self.flow.counts.nbytes, "drop queries with DISTINCT or EXISTS"),
             *(
                 Holder(f"the index of {name}", stage.index.nbytes, "drop queries that are not needed")
-                for name, stage in self.flow.all_filters()
+                for name, stage in self.flow.filters.of_relations()
             ),
         ]
 
@@ -243,7 +243,7 @@ class EngineState:
         The caller holds the round lock.
         """
         for relation, record in walked.items():
-            filters = self.flow.find_filters(relation)
+            filters = self.flow.filters.find(relation)
             if filters is not None:  # the stream was not dropped
                 filters.learn([record], round_number)
                 for event in filter_events(relation, filters.decisions(), filters.router.keys):
@@ -264,11 +264,11 @@ class EngineState:
 
     def placed(self, stream: str, query_id: int) -> dict[str, Any] | None:
         """The structure of the predicate index that serves a query, as far as it is built."""
-        stage = self.flow.find_filters(stream.lower())
+        stage = self.flow.filters.find(stream.lower())
         return None if stage is None else stage.structure_of(query_id)
 
     def stages(self) -> Iterator[tuple[str, FilterStage]]:
-        return iter(self.flow.all_filters())
+        return iter(self.flow.filters.of_relations())
 
     # ----------------------------------------------------------------------------------------- events and messages
 

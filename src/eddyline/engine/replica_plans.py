@@ -93,7 +93,7 @@ class ReplicaPlans:
         assert rounds.durable is not None
         plan = flow.plans[each.name]
         sample = _no_rows(flow, each)
-        filters = rounds.flow.filters(each.name.lower())
+        filters = rounds.flow.filters.of(each.name.lower())
         parts = filters.prepare(plan.with_bodies, sample, 0, choices)
         if each.name not in self._files:
             keep = functools.partial(rounds.durable.keep, _filters_of(each.name))

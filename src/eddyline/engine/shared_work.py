@@ -164,7 +164,7 @@ class SharedRounds:
         rounds, stream, plan = self._rounds, planned.streams[name], planned.plans[name]
         with rounds.lock:
             sample = rounds.sample(name, planned.choices.structures.sampled_rows)
-        stage = rounds.flow.filters(name)
+        stage = rounds.flow.filters.of(name)
         parts = stage.prepare(plan.with_bodies, sample, 0, planned.choices)
         if name not in self._plans:
             self._plans[name] = self._plan_files(name)
@@ -294,7 +294,7 @@ class SharedRounds:
             before=planned.flow.before,
             busy=busy,
             time_zone=rounds.time_zone,
-            routing={name: flow.filters(name.lower()).router.routing() for name in names},
+            routing={name: flow.filters.of(name.lower()).router.routing() for name in names},
             options=rounds.routing,
             expected_work=flow.joins.stage.expected_work(),
             number=0,
