@@ -115,7 +115,7 @@ def a_restored_stage_goes_on_as_if_nothing_had_happened(history: History) -> Non
             fresh = FilterStage(Context(0, engine.rounds.time_zone, engine.rounds.functions.call))
             fresh.load(stage.save())
             assert stage.snapshot() == before, "saving changed the stage"
-            engine.rounds.flow._filters[name] = fresh
+            engine.rounds.flow.filters._of_relations[name] = fresh
 
     assert run(history) == run(history, between=restore)
 

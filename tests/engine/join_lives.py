@@ -8,6 +8,7 @@ from typing import Any
 
 import eddyline
 from eddyline import Engine, Query
+from eddyline.model import ExecutionChoices
 
 START = datetime.datetime(2026, 1, 1, 9, tzinfo=datetime.UTC)
 SECOND = 1_000_000
@@ -23,11 +24,18 @@ class Life:
     def __init__(self, declared: str, home: Path | None = None) -> None:
         self.now_s = 0
         self._home = home
+        self._choices = ExecutionChoices()
         self.engine = self._opened()
         self.engine.sql(declared)
 
     def _opened(self) -> Engine:
-        return eddyline.open(self._home, results_per_query=100_000, clock=lambda: self.now_s * SECOND)
+        engine = eddyline.open(self._home, results_per_query=100_000, clock=lambda: self.now_s * SECOND)
+        engine.rounds.choices = self._choices
+        return engine
+
+    def choose(self, **choices: Any) -> None:
+        """Execute rounds so from now on."""
+        self._choices = self.engine.rounds.choices = ExecutionChoices(**choices)
 
     def reopen(self) -> None:
         assert self._home is not None

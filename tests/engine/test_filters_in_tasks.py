@@ -53,7 +53,7 @@ def told(engine: eddyline.Engine) -> tuple[dict[str, list[int]], list[tuple[str,
 
 
 def router_of(engine):
-    return engine.rounds.flow.filters("s").router
+    return engine.rounds.flow.filters.of("s").router
 
 
 @pytest.mark.parametrize("routing", ["auto", "a_greedy", "shared_greedy", "tickets"])
@@ -112,6 +112,6 @@ def test_a_round_in_the_drivers_process_goes_by_what_tasks_taught(tmp_path, rout
         engine.push("s", rows)
         expected.push("s", rows)
         assert told(engine) == told(expected), number
-        engine.rounds.flow.filters("s").check()
+        engine.rounds.flow.filters.of("s").check()
     assert [key.count("task_bit_3") for key in router_of(engine).keys] == [1, 0, 0, 0]
     engine.close()

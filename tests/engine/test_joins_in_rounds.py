@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-import eddyline.joins.probing as probing
 import eddyline.joins.windows as windows_module
 from eddyline.errors import MemoryLimitError
 from tests.engine.join_lives import Life, at
@@ -51,8 +50,8 @@ def test_a_row_meets_itself_once_and_others_once_each_way(life):
         "a.k = b.k AND c.k = d.k",  # two pairs
     ],
 )
-def test_four_streams_give_every_combination_once(life, where, monkeypatch):
-    monkeypatch.setattr(probing, "MOST_COMBINATIONS", 7)
+def test_four_streams_give_every_combination_once(life, where):
+    life.choose(combinations_at_once=7)
     inputs = ", ".join(f"recent({name}, 1000) {name}" for name in "abcd")
     shown = ", ".join(f"{name}.k AS {name}k, {name}.v AS {name}v" for name in "abcd")
     life.query(f"SELECT {shown} FROM {inputs} WHERE {where}", "four")
@@ -74,9 +73,8 @@ def test_four_streams_give_every_combination_once(life, where, monkeypatch):
     assert sorted(life.told("four")) == sorted(expected) != []
 
 
-def test_what_one_row_makes_may_be_more_than_a_batch(life, monkeypatch):
-    monkeypatch.setattr(probing, "MOST_COMBINATIONS", 3)
-    monkeypatch.setattr(probing, "MOST_PAIRS", 2)
+def test_what_one_row_makes_may_be_more_than_a_batch(life):
+    life.choose(combinations_at_once=3, pairs_at_once=2)
     life.query("SELECT a.v, b.v AS w FROM recent(a, 50) a JOIN recent(b, 50) b ON a.k = b.k", "pairs")
     life.query("SELECT a.v, b.v AS w FROM recent(a, 50) a CROSS JOIN recent(b, 50) b WHERE a.v < b.v", "less")
     life.push(b=[(1, v) for v in range(8)])

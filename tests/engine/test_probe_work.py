@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import eddyline.joins.shared_probes as shared_probes
 from eddyline.joins import ProbeCounters
 from tests.engine.join_lives import Life, at
 
@@ -106,8 +105,8 @@ def test_look_ups_of_a_table_are_shared_and_see_it_as_it_was_when_each_row_came(
     life.engine.close()
 
 
-def test_what_is_more_than_is_remembered_is_probed_again(life, monkeypatch):
-    monkeypatch.setattr(shared_probes, "MOST_REMEMBERED", 2)
+def test_what_is_more_than_is_remembered_is_probed_again(life):
+    life.choose(remembered_pairs=2)
     pair = "SELECT a.v, b.v AS w FROM recent(a, 9) a JOIN recent(b, 9) b ON a.k = b.k"
     life.query(f"{pair} WHERE a.v < 20", "low")
     life.query(f"{pair} JOIN recent(c, 9) c ON b.v = c.k", "with_c")

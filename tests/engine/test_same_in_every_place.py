@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 
 import eddyline
-from eddyline.filters import FilterStage
 from eddyline.model import FIRST_DERIVED
 from tests.on_workers import through_tasks
 
@@ -358,12 +357,10 @@ def test_results_of_unions_have_the_same_numbers_in_every_place(
     ]  # a restart writes times as text
 
 
-def test_results_of_unions_have_the_same_numbers_however_tasks_cut_rows(
-    tmp_path, plain_union_numbers, monkeypatch
-):
-    monkeypatch.setattr(FilterStage, "rows_at_once", lambda self: 2)
+def test_results_of_unions_have_the_same_numbers_however_tasks_cut_rows(tmp_path, plain_union_numbers):
     with opened(tmp_path, PLACES[0], UNIONS, results_per_query=10_000) as engine:
-        through_tasks(engine, n_pieces=5, most_tasks=2, join_from_rows=1)  # a task has several references
+        # a task has several references
+        through_tasks(engine, n_pieces=5, most_tasks=2, join_from_rows=1, rows_at_once=2)
         for rows in with_quotes(rounds()):
             engine.push(rows)
         assert numbers(engine)[0] == plain_union_numbers[0]

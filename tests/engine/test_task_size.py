@@ -9,38 +9,38 @@ CHOICES = ExecutionChoices(task_bytes=8 * MB, task_s=TASK_S, least_task_bytes=LE
 
 
 def test_before_anything_was_measured_a_task_is_as_large_as_it_may_be():
-    assert TaskSize(CHOICES).nbytes == 8 * MB
+    assert TaskSize().nbytes(CHOICES) == 8 * MB
 
 
 def test_a_task_is_what_takes_a_moment():
-    size = TaskSize(CHOICES)
-    size.learn(10 * MB, 10 * TASK_S)
-    assert size.nbytes == MB
+    size = TaskSize()
+    size.learn(10 * MB, 10 * TASK_S, CHOICES)
+    assert size.nbytes(CHOICES) == MB
 
 
 def test_cheap_rows_make_tasks_as_large_as_they_may_be():
-    size = TaskSize(CHOICES)
-    size.learn(100 * MB, TASK_S)
-    assert size.nbytes == 8 * MB
+    size = TaskSize()
+    size.learn(100 * MB, TASK_S, CHOICES)
+    assert size.nbytes(CHOICES) == 8 * MB
 
 
 def test_however_dear_rows_are_a_task_has_some():
-    size = TaskSize(CHOICES)
-    size.learn(MB, 1_000.0)
-    assert size.nbytes == LEAST_BYTES
+    size = TaskSize()
+    size.learn(MB, 1_000.0, CHOICES)
+    assert size.nbytes(CHOICES) == LEAST_BYTES
 
 
 def test_one_odd_round_does_not_count_for_all():
-    size = TaskSize(CHOICES)
+    size = TaskSize()
     for _ in range(5):
-        size.learn(10 * MB, 10 * TASK_S)
-    size.learn(MB, 16 * TASK_S)
-    assert abs(size.nbytes - MB // 4) <= 1  # 16 times dearer once: 4 times smaller
+        size.learn(10 * MB, 10 * TASK_S, CHOICES)
+    size.learn(MB, 16 * TASK_S, CHOICES)
+    assert abs(size.nbytes(CHOICES) - MB // 4) <= 1  # 16 times dearer once: 4 times smaller
 
 
 def test_a_round_of_little_says_nothing():
-    size = TaskSize(CHOICES)
-    size.learn(LEAST_BYTES - 1, 5.0)
-    size.learn(0, 0.0)
-    size.learn(MB, 0.0)
-    assert size.nbytes == 8 * MB
+    size = TaskSize()
+    size.learn(LEAST_BYTES - 1, 5.0, CHOICES)
+    size.learn(0, 0.0, CHOICES)
+    size.learn(MB, 0.0, CHOICES)
+    assert size.nbytes(CHOICES) == 8 * MB

@@ -14,7 +14,7 @@ import eddyline
 from eddyline.errors import NotBuiltError, QueryStateError, SchemaError, UnknownNameError
 from eddyline.receipts import Audit
 from tests.on_workers import through_tasks
-from tests.oracles.views import Query, Row, rows_of
+from tests.oracles.views import History, Query, Row, rows_of
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 LATENESS_S = 3
@@ -108,7 +108,7 @@ class Life:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.base: dict[str, list[Row]] = {"a": [], "b": []}
+        self.history = History({"a": [], "b": []})
         self.newest: dict[str, int] = {}
         self.clock = 0
 
@@ -124,7 +124,7 @@ class Life:
                 )
                 for _ in range(self.rng.randint(0, 3))
             ]
-            for name in self.base
+            for name in self.history.streams
         }
 
     def take(self, rows: dict[str, list[Any]], first: int, version: int) -> None:
@@ -132,7 +132,8 @@ class Life:
         for name, column in (("a", "x"), ("b", "y")):
             for k, value, ts in rows[name]:
                 is_late = name in self.newest and ts < self.newest[name] - LATENESS_S
-                self.base[name].append(Row({"k": k, column: value, "ts": ts}, (first,), ts, is_late, version))
+                values = {"k": k, column: value, "ts": ts}
+                self.history.streams[name].append(Row(values, (first,), ts, is_late, version, first))
                 first += 1
             for _, _, ts in rows[name]:
                 self.newest[name] = max(ts, self.newest.get(name, ts))
@@ -159,7 +160,7 @@ def found(engine: eddyline.Engine, name: str) -> list[Any]:
 def expected(life: Life, name: str, versions: dict[str, int]) -> list[Any]:
     queries = {each: query for each, (_, query) in QUERIES.items()}
     return sorted(
-        (row.arrivals, tuple(row.values.values())) for row in rows_of(name, life.base, queries, versions)
+        (row.arrivals, tuple(row.values.values())) for row in rows_of(name, life.history, queries, versions)
     )
 
 

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import pytest
-
-from eddyline.filters import assembly, choice, predicate_index
+import eddyline
+from eddyline.model import ExecutionChoices, StructureChoices
 
 NEVER = 1e18
-EVERY_GROUP = {choice.KEYS: 1, choice.LEAVES: 1}
 
 STRUCTURES = {
-    "as chosen": [],
-    "bitset blocks": [(choice, "SELECTIVE_KEYS", NEVER), (choice, "NARROW_SHARE", -1)],
-    "leaf blocks": [
-        (choice, "SELECTIVE_KEYS", NEVER),
-        (choice, "NARROW_SHARE", 2),
-        (assembly, "SMALL_GROUP", EVERY_GROUP),
-    ],
-    "key lists": [
-        (choice, "SELECTIVE_KEYS", 0.5),
-        (choice, "NARROW_SHARE", -1),
-        (assembly, "SMALL_GROUP", EVERY_GROUP),
-    ],
-    "many parts": [
-        (predicate_index, "SMALL", 0),
-        (predicate_index, "SMALL_TAIL", 0),
-        (predicate_index, "MOST_PARTS", 2),
-        (predicate_index, "OVERLAY_SHARE", 0.5),
-        (assembly, "SMALL_GROUP", EVERY_GROUP),
-    ],
+    "as chosen": StructureChoices(),
+    "bitset blocks": StructureChoices(selective_keys=NEVER, narrow_share=-1),
+    "leaf blocks": StructureChoices(
+        selective_keys=NEVER, narrow_share=2, least_in_key_lists=1, least_in_leaf_blocks=1
+    ),
+    "key lists": StructureChoices(
+        selective_keys=0.5, narrow_share=-1, least_in_key_lists=1, least_in_leaf_blocks=1
+    ),
+    "many parts": StructureChoices(
+        small_index=0,
+        small_part=0,
+        most_parts=2,
+        overlay_share=0.5,
+        least_in_key_lists=1,
+        least_in_leaf_blocks=1,
+    ),
 }
 
 
-@contextmanager
-def forced(structure: str) -> Iterator[None]:
-    """Inside, every index is built this way."""
-    with pytest.MonkeyPatch.context() as patched:
-        for module, name, value in STRUCTURES[structure]:
-            patched.setattr(module, name, value)
-        yield
+def with_structure(engine: eddyline.Engine, structure: str) -> eddyline.Engine:
+    """From its next round on, the engine builds its indexes this way."""
+    engine.rounds.choices = ExecutionChoices(structures=STRUCTURES[structure])
+    return engine

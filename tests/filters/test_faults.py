@@ -13,6 +13,7 @@ from eddyline.events import IndexBuildFailed, QueriesNotIndexed
 from eddyline.filters import faults, index_part, predicate_index
 from eddyline.filters.faults import MOST_FAULTS, isolate_faults
 from eddyline.filters.index_part import IndexPart
+from eddyline.model import ExecutionChoices, StructureChoices
 from tests.faulty_queries import FAULTY, TIMES, armed
 
 
@@ -111,12 +112,13 @@ def test_an_index_that_fails_stays_where_it_was(engine):
     ((_, stage),) = engine.rounds.stages()
     plan, parts = stage.index.plan, stage.index.parts
     engine.query(FAULTY.format(n=TIMES), name="faulty")
-    sample = engine.rounds.sample("trades")
-    with armed(), pytest.raises(IndexBuildError) as refused:
-        stage.prepare(engine.rounds.catalog.plan("trades"), sample, 2)
-    assert list(refused.value.whys) == [engine.get("faulty").id]
-    assert stage.index.plan is plan
-    assert stage.index.parts == parts
+    sample = engine.rounds.sample("trades", 10)
+    for choices in (ExecutionChoices(), ExecutionChoices(structures=StructureChoices(small_index=3))):
+        with armed(), pytest.raises(IndexBuildError) as refused:
+            stage.prepare(engine.rounds.catalog.plan("trades"), sample, 2, choices)
+        assert list(refused.value.whys) == [engine.get("faulty").id]
+        assert stage.index.plan is plan
+        assert stage.index.parts == parts
     assert stage.prepare(engine.rounds.catalog.plan("trades"), sample, 2)  # and can follow later
     assert stage.index.plan is not plan
 

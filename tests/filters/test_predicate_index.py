@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 import eddyline
 from eddyline.events import IndexBuildFailed, IndexBuilt
-from eddyline.filters import FilterStage, predicate_index
+from eddyline.filters import FilterStage
 from eddyline.filters.index_part import IndexPart
 from eddyline.filters.saved_index import write_base, write_overlay
-from tests.filters.structures import STRUCTURES, forced
+from eddyline.model import ExecutionChoices, StructureChoices
+from tests.filters.structures import STRUCTURES, with_structure
 from tests.laws import check, open_engine
 from tests.oracles.duckdb_oracle import DuckDBOracle, comparable
 from tests.oracles.selection import judged
@@ -57,8 +58,7 @@ def matched(engine: eddyline.Engine, rows: pa.Table) -> set[tuple[int, int]]:
 @examples(0.2)
 def test_every_structure_tells_what_duckdb_finds(structure, data):
     life = data.draw(lives())
-    with forced(structure):
-        heard = told(open_engine(), life)
+    heard = told(with_structure(open_engine(), structure), life)
     oracle = DuckDBOracle(life.rows)
     for name, periods in life.visible.items():
         expected = []
@@ -74,11 +74,10 @@ def test_every_structure_tells_what_duckdb_finds(structure, data):
 def test_every_structure_matches_and_dies_as_judged_one_by_one(structure, data):
     rows = data.draw(tables(FALLIBLE_COLUMNS, 15, values=FALLIBLE_VALUES))
     selections = data.draw(st.lists(fallible_selections(), min_size=1, max_size=4))
-    engine = open_engine()
+    engine = with_structure(open_engine(), structure)
     engine.stream("s", arrow_schema(FALLIBLE_COLUMNS))
     queries = [engine.query(q.text("s"), params=q.parameters() or None) for q in selections]
-    with forced(structure):
-        engine.push("s", rows)
+    engine.push("s", rows)
     check(engine)
     for query, selection in zip(queries, selections, strict=True):
         verdicts = [judged(selection, row) for row in rows.to_pylist()]
@@ -200,13 +199,12 @@ def test_extremes_of_every_type_are_told_apart():
         "b": [True, False, None, None],
     }
     for structure in STRUCTURES:
-        with forced(structure):
-            fresh = eddyline.open()
-            fresh.stream("s", "a BIGINT, x DOUBLE, d DECIMAL(38, 2), t STRING, b BOOLEAN")
-            ids = {fresh.query(f"SELECT a FROM s WHERE {text}").id: text for text in texts}
-            pairs = matched(fresh, rows)
-            found = {text: {row for row, i in pairs if i == query_id} for query_id, text in ids.items()}
-            assert found == texts, structure
+        fresh = with_structure(eddyline.open(), structure)
+        fresh.stream("s", "a BIGINT, x DOUBLE, d DECIMAL(38, 2), t STRING, b BOOLEAN")
+        ids = {fresh.query(f"SELECT a FROM s WHERE {text}").id: text for text in texts}
+        pairs = matched(fresh, rows)
+        found = {text: {row for row, i in pairs if i == query_id} for query_id, text in ids.items()}
+        assert found == texts, structure
     assert len(names) == len(texts)
 
 
@@ -224,11 +222,10 @@ def brute(rows: dict, queries: dict[int, tuple[int, float]]) -> set[tuple[int, i
 
 
 @pytest.mark.parametrize("in_background", [True, False])
-def test_adds_drops_and_new_bases_never_change_an_answer(rng, in_background, monkeypatch):
-    monkeypatch.setattr(predicate_index, "SMALL", 50)
-    monkeypatch.setattr(predicate_index, "SMALL_TAIL", 8)
-    monkeypatch.setattr(predicate_index, "MOST_PARTS", 3)
+def test_adds_drops_and_new_bases_never_change_an_answer(rng, in_background):
     engine = eddyline.open()
+    small = StructureChoices(small_index=50, small_part=8, most_parts=3)
+    engine.rounds.choices = ExecutionChoices(structures=small)
     engine.stream("s", "k BIGINT, x DOUBLE")
     text = "SELECT k FROM s WHERE k = :k AND x > :low"
     standing: dict[int, tuple[int, float]] = {}
@@ -260,18 +257,33 @@ def test_adds_drops_and_new_bases_never_change_an_answer(rng, in_background, mon
 
 
 def test_a_replaced_query_answers_by_its_new_text_alone(rng):
-    with forced("many parts"):
-        engine = eddyline.open()
-        engine.stream("s", "a BIGINT")
-        queries = [engine.query(f"SELECT a FROM s WHERE a = {k}", name=f"q{k}") for k in range(20)]
-        engine.push("s", {"a": [1]})
-        queries[3].replace("SELECT a FROM s WHERE a = 100")
-        queries[4].replace("SELECT a FROM s WHERE a > 90 AND a < 102")
-        queries[5].pause()
-        pairs = matched(engine, {"a": [3, 4, 5, 100, 101]})
-        assert pairs == {(3, queries[3].id), (3, queries[4].id), (4, queries[4].id)}
-        queries[5].resume()
-        assert matched(engine, {"a": [5]}) == {(0, queries[5].id)}
+    engine = with_structure(eddyline.open(), "many parts")
+    engine.stream("s", "a BIGINT")
+    queries = [engine.query(f"SELECT a FROM s WHERE a = {k}", name=f"q{k}") for k in range(20)]
+    engine.push("s", {"a": [1]})
+    queries[3].replace("SELECT a FROM s WHERE a = 100")
+    queries[4].replace("SELECT a FROM s WHERE a > 90 AND a < 102")
+    queries[5].pause()
+    pairs = matched(engine, {"a": [3, 4, 5, 100, 101]})
+    assert pairs == {(3, queries[3].id), (3, queries[4].id), (4, queries[4].id)}
+    queries[5].resume()
+    assert matched(engine, {"a": [5]}) == {(0, queries[5].id)}
+    stage_of(engine).check()
+
+
+def test_an_index_is_built_anew_when_other_structures_are_chosen():
+    engine = eddyline.open()
+    engine.stream("s", "k BIGINT")
+    query = engine.query("SELECT k FROM s WHERE k = 3")
+    for structure, kind in [
+        ("as chosen", "bitset blocks"),
+        ("key lists", "key lists"),
+        ("leaf blocks", "leaf blocks"),
+    ]:
+        with_structure(engine, structure)
+        assert matched(engine, {"k": [1, 3]}) == {(1, query.id)}
+        assert kinds(engine) == [kind]
+        assert kind in str(query.explain())
         stage_of(engine).check()
 
 

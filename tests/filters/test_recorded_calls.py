@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import eddyline
 from eddyline.expressions import Frame
 from eddyline.expressions.frame import CallResult
-from eddyline.filters import batch_evaluation, stage
+from eddyline.filters import batch_evaluation
 from eddyline.filters.recorded_calls import RecordedCalls
-from eddyline.model import Condition, Segment, Shape, UserCall
+from eddyline.model import Condition, ExecutionChoices, Segment, Shape, UserCall
 from eddyline.storage import OUTBOX
 
 
@@ -143,9 +143,9 @@ def test_nothing_is_stored_with_results_of_functions_that_are_deterministic(engi
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_pairs_decided_piece_by_piece_have_the_same_values_and_calls(tmp_path, tickets, monkeypatch, strict):
-    for module in (batch_evaluation, stage):
-        monkeypatch.setattr(module, "PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr(batch_evaluation, "PAIRS_AT_ONCE", 3)
     with eddyline.open(tmp_path / "home", strict=strict) as engine:
+        engine.rounds.choices = ExecutionChoices(pairs_at_once=3)
         engine.stream("s", "n INT")
         for least in range(4):
             engine.query(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,7 @@ import pytest
 import eddyline
 from eddyline.expressions import Context
 from eddyline.filters import FilterStage
-from eddyline.filters import stage as stage_module
-from tests.filters.structures import STRUCTURES, forced
+from tests.filters.structures import STRUCTURES, with_structure
 
 
 @pytest.fixture
@@ -70,14 +70,11 @@ def test_every_structure_finds_the_same(engine, structure):
         for query, (k, wanted) in enumerate(zip(keys, texts, strict=True))
         if n == k and (t == wanted or (x is not None and x > 1))
     }
-    with forced(structure):
-        engine.query_many(
-            "SELECT n FROM s WHERE n = :k AND (t = :t OR x > 1)", params={"k": keys, "t": texts}
-        )
-        assert matched(engine, rows) == expected
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(stage_module, "PAIRS_AT_ONCE", 64)  # many small pieces
-            assert matched(engine, rows) == expected
+    with_structure(engine, structure)
+    engine.query_many("SELECT n FROM s WHERE n = :k AND (t = :t OR x > 1)", params={"k": keys, "t": texts})
+    assert matched(engine, rows) == expected
+    engine.rounds.choices = replace(engine.rounds.choices, pairs_at_once=64)  # many small pieces
+    assert matched(engine, rows) == expected
 
 
 def test_errors_come_out_the_same_in_every_structure(engine):
@@ -86,11 +83,10 @@ def test_errors_come_out_the_same_in_every_structure(engine):
     text = "SELECT n FROM s WHERE n = :k AND 10 / n > :k AND (t = 'a' OR n / x > 1)"
     seen = []
     for structure in STRUCTURES:
-        fresh = eddyline.open()
+        fresh = with_structure(eddyline.open(), structure)
         fresh.stream("s", "n BIGINT, x DOUBLE, t STRING")
-        with forced(structure):
-            fresh.query_many(text, params=params)
-            pairs = matched(fresh, rows)
+        fresh.query_many(text, params=params)
+        pairs = matched(fresh, rows)
         seen.append(
             (pairs, sorted((d.row["n"], d.query_id, d.arrival, d.error) for d in fresh.dead_letters()))
         )

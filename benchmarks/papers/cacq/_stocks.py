@@ -161,6 +161,6 @@ def n_probes(engine: eddyline.Engine) -> int:
 
 def n_selected(engine: eddyline.Engine) -> int:
     """Rows that selections of all queries were asked about: stocks before the join, and rows of the join after it."""
-    local = engine.rounds.flow.inner_filters()
+    local = engine.rounds.flow.filters.of_inputs()
     after = [stage for name, stage in engine.rounds.stages() if name not in ("stocks", "articles")]
     return sum(stage.counters.n_rows for stage in [*local, *after])

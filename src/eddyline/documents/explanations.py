@@ -48,6 +48,7 @@ class Explanation:
         lines += [f"  subquery   {_subquery_words(each)}" for each in f.get("subqueries", ())]
         if f.get("n_counted") is not None:
             lines.append(f"  counted    each result once, while it occurs: {f['n_counted']:,} now")
+        lines += _cut_lines(f.get("cuts") or [])
         for function in f["functions"]:
             lines.append(
                 f"  calls      {function['name']} version {function['version']}: {function['n_calls']} calls on "
@@ -97,6 +98,12 @@ def _lineage_lines(lineage: dict[str, Any]) -> list[str]:
         others = [f"{n_more:,} other{'' if n_more == 1 else 's'}"] if n_more else []
         lines.append(f"  read by    {', '.join([*names, *others])}")
     return lines
+
+
+def _cut_lines(cuts: list[dict[str, str]]) -> list[str]:
+    """Where it matters how rows are cut into rounds."""
+    affected = {"results": "results", "changes": "changes that are told", "order": "order of results"}
+    return [f"  by rounds  {affected[each['affects']]}: {each['words']}" for each in cuts]
 
 
 def _input_lines(inputs: list[dict[str, Any]], indent: str) -> list[str]:

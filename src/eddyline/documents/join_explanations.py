@@ -29,7 +29,7 @@ class JoinsExplanation(dict[str, dict[str, Any]]):
         self,
         streams: Mapping[str, dict[str, Any]],
         signatures: list[dict[str, Any]],
-        choices: Mapping[str, float],
+        choices: Mapping[str, Any],
     ) -> None:
         super().__init__(streams)
         self.signatures = signatures

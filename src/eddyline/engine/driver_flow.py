@@ -31,6 +31,8 @@ from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_pl
 from eddyline.engine.join_visibility import first_versions
 from eddyline.engine.multiplicities import Multiplicities
 from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow
+from eddyline.engine.relation_filters import RelationFilters
+from eddyline.engine.round_work import Planned
 from eddyline.engine.tables import PlannedTables, Tables, horizons
 from eddyline.engine.view_plans import PlannedViews, planned_views
 from eddyline.engine.view_rows import ViewRows, view_rows
@@ -69,7 +71,6 @@ class DriverFlow:
     ) -> None:
         self._catalog = catalog
         self._context = context
-        self._new_filters = new_filters
         tables: dict[str, KeyedTable] = {}
         self.view_tables = ViewTables(lambda key, rows: self.joins.stage.evaluate(key, rows))
         self.joins = Joins(
@@ -89,14 +90,14 @@ class DriverFlow:
         self.calls = JoinCalls()
         self._window_files = None if durable is None else WindowFiles(durable)
         self._known: tuple[tuple[object, ...], PlannedFlow] | None = None
-        self._filters: dict[str, FilterStage] = {}  # of relations, by name in lower case
-        self._inner_filters: dict[tuple[str, str], FilterStage] = {}  # by signature and variant of its plan
+        self.filters = RelationFilters(new_filters)
         self._variants = DerivedPlans()
         self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped
         self._built_incarnations: dict[str, int] = {}  # as operators know it
         self._built_views: frozenset[str] = frozenset()  # those that had readers then
         self._plans: Mapping[str, StreamPlan] = {}  # of the running round: those of base relations
         self._planned: PlannedFlow | None = None  # of the running round
+        self._choices = DEFAULT_CHOICES  # of the running round
         self._levels: tuple[Operator, ...] = ()  # of the running round
         self._counted: tuple[tuple[object, ...], CountedRelations] = (), CountedRelations()
         self._known_counts: CountedRelations | None = None  # all of these are counted
@@ -104,9 +105,7 @@ class DriverFlow:
 
     # ----------------------------------------------------------------------------------------- step 1
 
-    def plan(
-        self, progress: Mapping[str, StreamProgress], choices: ExecutionChoices = DEFAULT_CHOICES
-    ) -> PlannedFlow | None:
+    def plan(self, progress: Mapping[str, StreamProgress]) -> PlannedFlow | None:
         """What operators need, as of now; None if there are none."""
         catalog = self._catalog
         tables = self.tables.plan()
@@ -134,7 +133,6 @@ class DriverFlow:
             progress=at,
             tables=tables or NO_TABLES,
             silent_views=frozenset(silent),
-            choices=choices,
             counted=self._counted_relations(tables or NO_TABLES, signatures, self._known[1].views),
         )
 
@@ -184,11 +182,11 @@ class DriverFlow:
 
     # ----------------------------------------------------------------------------------------- step 3
 
-    def begin(
-        self, planned: PlannedFlow | None, plans: Mapping[str, StreamPlan], numbers: DerivedNumbers
-    ) -> None:
-        """A round begins; `plans` are those of the streams it has rows of."""
-        self._planned, self._plans, self._levels = planned, plans, ()
+    def begin(self, round_plan: Planned, numbers: DerivedNumbers) -> None:
+        """A round begins."""
+        self._planned, self._plans, self._levels = round_plan.flow, round_plan.plans, ()
+        self._choices = round_plan.choices
+        planned = round_plan.flow
         if planned is not None:
             self.calls.shared_numbers = planned.views.shared_numbers
             self._levels = tuple(
@@ -206,7 +204,7 @@ class DriverFlow:
             self._build(planned)
             self.view_tables.begin(planned.kept_views.keys())
             self.tables.begin(planned.tables, numbers)
-            self.joins.begin(planned.joins, numbers)
+            self.joins.begin(planned.joins, numbers, self._choices)
             self._begin_counts(planned)
 
     def _begin_counts(self, planned: PlannedFlow) -> None:
@@ -237,12 +235,11 @@ class DriverFlow:
         self.joins.build(planned.joins, planned.plans)
         for name in dropped:
             for relation in (name.lower(), f"{name}/{BOTH}".lower()):
-                self.forget_filters(relation)
+                self.filters.forget(relation)
         for name in self._built_views - planned.views.readers.keys():
-            self.forget_filters(name)
+            self.filters.forget(name)
         self._built_views = frozenset(planned.views.readers)
-        for unused in [key for key in self._inner_filters if key[0] not in planned.plans]:
-            self._inner_filters.pop(unused).close()
+        self.filters.keep_inputs(planned.plans)
         self._variants.keep(planned.plans)
 
     def _tables_as_they_are(self, asking: Callable[[str], QueryIds]) -> Sequence[FirstAnswer]:
@@ -269,27 +266,27 @@ class DriverFlow:
     def relation(self, name: str) -> Relation:
         plan = self._plans.get(name)
         if plan is not None:
-            return self._with_plan(Relation(plan, self.filters(name)), name)
+            return self._with_plan(Relation(plan, self.filters.of(name)), name)
         planned = self._planned
         assert planned is not None, f"no relation {name}"
         if name in planned.views.readers:
-            return self._with_plan(Relation(planned.views.readers[name], self.filters(name)), name)
+            return self._with_plan(Relation(planned.views.readers[name], self.filters.of(name)), name)
         if (
             name not in planned.derived_relations
         ):  # a table without rows in this round, which is asked for all it has
-            return self._with_plan(Relation(planned.counted.plans[name], self.filters(name)), name)
+            return self._with_plan(Relation(planned.counted.plans[name], self.filters.of(name)), name)
         signature, variant = planned.derived_relations[name]
         first, plan = planned.first_versions[signature], planned.plans[signature]
         if variant is not None:
             plan = self._variants.of(plan, variant)
-        filters = self._inner(signature, MATCH) if variant == MATCH else self.filters(name)
+        filters = self.filters.of_input(signature, MATCH) if variant == MATCH else self.filters.of(name)
         joined = planned.joins.by_name[signature].signature
         is_for_workers = variant is None and planned.views.leaves_to_workers(joined)
         return self._with_plan(Relation(plan, filters, first, joined, is_for_workers=is_for_workers), name)
 
     def _with_plan(self, relation: Relation, name: str = "") -> Relation:
         """The relation of this name, or what is asked of rows of an input, with its filters as they are to be."""
-        relation.filters.build(relation.plan.with_bodies)
+        relation.filters.build(relation.plan.with_bodies, self._choices)
         counted = None if self._planned is None else self._planned.counted.ranked_ids.get(name)
         return replace(relation, counts=self.counts, counted_ids=counted) if counted else relation
 
@@ -297,10 +294,12 @@ class DriverFlow:
         assert self._planned is not None
         signature, place = operator_input
         plan = self._planned.plans[signature]
-        variant = self._variant(self._planned, plan, place)
+        variant = self._variant(self._choices, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
-        return self._with_plan(Relation(self._variants.of(plan, variant), self._inner(signature, variant)))
+        return self._with_plan(
+            Relation(self._variants.of(plan, variant), self.filters.of_input(signature, variant))
+        )
 
     def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         planned = self._planned
@@ -325,60 +324,25 @@ class DriverFlow:
         assert self._planned is not None
         return self._planned.counted.uncounted(relation.lower(), self._missing, self.view_tables.missing)
 
-    def _variant(self, planned: PlannedFlow, plan: StreamPlan, place: int) -> str:
+    def _variant(self, choices: ExecutionChoices, plan: StreamPlan, place: int) -> str:
         """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
-        if self._variants.is_dear(plan, place) and self.asks_later(planned.choices, plan.stream, place):
+        if self._variants.is_dear(plan, place) and self._asks_later(choices, plan.stream, place):
             return cheap(place)
         return local(place)
 
-    def asks_later(self, choices: ExecutionChoices, signature: str, place: int) -> bool:
+    def _asks_later(self, choices: ExecutionChoices, signature: str, place: int) -> bool:
         """Whether expensive conditions on an input are asked only of rows that have found partners."""
         n_rows, n_matched = self.joins.stage.match_counts(signature, place)
         return n_rows >= choices.judged_by and n_matched < choices.few_matched * n_rows
 
     def input_plan(
-        self, planned: PlannedFlow, signature: str, place: int
+        self, plan: StreamPlan, place: int, choices: ExecutionChoices
     ) -> tuple[StreamPlan, FilterStage] | None:
         """What the queries of a signature say of one input alone, for tasks; None: some query needs all of its rows."""
-        plan = planned.plans[signature]
-        variant = self._variant(planned, plan, place)
+        variant = self._variant(choices, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
-        return self._variants.of(plan, variant), self._inner(signature, variant)
-
-    def filters(self, relation: str) -> FilterStage:
-        """The filters of a relation; the caller holds the round lock."""
-        filters = self._filters.get(relation)
-        if filters is None:
-            filters = self._filters[relation] = self._new_filters()
-        return filters
-
-    def find_filters(self, relation: str) -> FilterStage | None:
-        """The filters of a relation, or those of an input, if a round has needed them."""
-        known = self._filters.get(relation)
-        if known is None:
-            inner = (each for key, each in self._inner_filters.items() if "/".join(key).lower() == relation)
-            known = next(inner, None)
-        return known
-
-    def all_filters(self) -> list[tuple[str, FilterStage]]:
-        """By relation; a round may add one meanwhile."""
-        return list(self._filters.items())
-
-    def inner_filters(self) -> list[FilterStage]:
-        """Those that decide which rows inputs want, and what is a match."""
-        return list(self._inner_filters.values())
-
-    def forget_filters(self, relation: str) -> None:
-        unused = self._filters.pop(relation, None)
-        if unused is not None:
-            unused.close()
-
-    def _inner(self, signature: str, variant: str) -> FilterStage:
-        filters = self._inner_filters.get((signature, variant))
-        if filters is None:
-            filters = self._inner_filters[signature, variant] = self._new_filters()
-        return filters
+        return self._variants.of(plan, variant), self.filters.of_input(plan.stream, variant)
 
     # ----------------------------------------------------------------------------------------- step 4
 
@@ -452,7 +416,7 @@ class DriverFlow:
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""
-        self._filters.pop(name, None)
+        self.filters.forget(name, waits=False)
         self._incarnations[name] = self._incarnations.get(name, 0) + 1
 
     # ----------------------------------------------------------------------------------------- to look at
@@ -468,7 +432,7 @@ class DriverFlow:
 
     def events(self) -> Iterator[Event]:
         """What happened to the filters of inputs since this was last asked."""
-        for filters in self._inner_filters.values():
+        for filters in self.filters.of_inputs():
             yield from filters.events()
 
     def snapshot(self) -> dict[str, Any]:
@@ -476,8 +440,7 @@ class DriverFlow:
 
     def close(self) -> None:
         self.joins.close()
-        for filters in (*self._filters.values(), *self._inner_filters.values()):
-            filters.close()
+        self.filters.close()
 
 
 def _all_same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:

@@ -65,8 +65,6 @@ from eddyline.sql import Shapes
 from eddyline.statistics import RoundRecords
 from eddyline.storage import DeadLetters, RecentRows
 
-SAMPLE_ROWS = 1_024
-
 
 class EngineState:
     """Everything that is registered, kept and announced. Rounds change it (rounds.py); all others read."""
@@ -227,7 +225,7 @@ class EngineState:
             Holder("counts of results", self.flow.counts.nbytes, "drop queries with DISTINCT or EXISTS"),
             *(
                 Holder(f"the index of {name}", stage.index.nbytes, "drop queries that are not needed")
-                for name, stage in self.flow.all_filters()
+                for name, stage in self.flow.filters.of_relations()
             ),
         ]
 
@@ -251,7 +249,7 @@ class EngineState:
         The caller holds the round lock.
         """
         for relation, record in walked.items():
-            filters = self.flow.find_filters(relation)
+            filters = self.flow.filters.find(relation)
             if filters is not None:  # the stream was not dropped
                 filters.learn([record], round_number)
                 for event in filter_events(relation, filters.decisions(), filters.router.keys):
@@ -272,11 +270,11 @@ class EngineState:
 
     def placed(self, stream: str, query_id: int) -> dict[str, Any] | None:
         """The structure of the predicate index that serves a query, as far as it is built."""
-        stage = self.flow.find_filters(stream.lower())
+        stage = self.flow.filters.find(stream.lower())
         return None if stage is None else stage.structure_of(query_id)
 
     def stages(self) -> Iterator[tuple[str, FilterStage]]:
-        return iter(self.flow.all_filters())
+        return iter(self.flow.filters.of_relations())
 
     # ----------------------------------------------------------------------------------------- events and messages
 
@@ -351,10 +349,10 @@ class EngineState:
             assert planned is not None, f"{name} is no table"
             return self.flow.table_rows(planned, name)
 
-    def sample(self, name: str) -> TupleBatch:
-        """Some of the last rows of a stream, by which an index is judged."""
+    def sample(self, name: str, n_rows: int) -> TupleBatch:
+        """So many of the last rows of a stream, by which an index is judged."""
         stream = self.catalog.stream(name)
-        rows = self.recent_rows(name).last(SAMPLE_ROWS, stream.schema)
+        rows = self.recent_rows(name).last(n_rows, stream.schema)
         return old_rows(stream.name, rows)
 
     def recent_rows(self, name: str) -> RecentRows:

@@ -36,7 +36,7 @@ from eddyline.joins import (
     UndecidedRows,
     net_changes,
 )
-from eddyline.model import DeadLetter, Round, Signature, StreamPlan
+from eddyline.model import DeadLetter, ExecutionChoices, Round, Signature, StreamPlan
 from eddyline.operators import (
     WHOLE,
     ArrivedRows,
@@ -106,10 +106,11 @@ class Joins:
             self.stage.plan = JoinPlan(-1)  # the next round builds anew
             raise
 
-    def begin(self, plan: JoinPlan, numbers: DerivedNumbers) -> None:
+    def begin(self, plan: JoinPlan, numbers: DerivedNumbers, choices: ExecutionChoices) -> None:
         """A round begins that was planned with this version; a newer one may have been adopted since."""
         self._plan, self._letters, self._arrived = plan, [], set()
-        self.stage.begin(numbers, is_planned=plan is self.stage.plan)
+        self.stage.begin(numbers, choices, is_planned=plan is self.stage.plan)
+        self.rules.choices = choices
 
     def inputs(self, relation: str) -> list[OperatorInput]:
         return [(each.name, place) for each, place in self._plan.inputs.get(relation, ())]

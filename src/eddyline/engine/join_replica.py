@@ -34,7 +34,7 @@ from eddyline.engine.window_files import stored_rows
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins import JoinPlan, JoinStage, KeyedTable, TableChanges
-from eddyline.model import Round, Stream
+from eddyline.model import ExecutionChoices, Round, Stream
 from eddyline.nesting import deep_recursion
 from eddyline.operators import Derived, DerivedNumbers, Operator, OperatorInput, RoundProgress, Share
 from eddyline.routing import Routing, RoutingOptions, combined_record
@@ -53,6 +53,7 @@ class ReplicaPlan:
     keyed: dict[str, Stream]  # by name in lower case
     incarnations: dict[str, int]  # how often a stream of a name was dropped
     home: str  # what tells one home, and one life of it, from others
+    choices: ExecutionChoices
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def walk_share(task: ProbeTask, keep: Callable[[str, Relation, FilterOutput], No
     share = Share(bounds[task.number], signatures)
     for name, routing in task.routing.items():
         replica.ready[name.lower()][0].stage.follow_routing(routing, task.options)
-    replica.joins.begin(replica.known.plan, numbers)
+    replica.joins.begin(replica.known.plan, numbers, replica.known.choices)
     try:
         Walk(replica, task.round, output, keep).run(arrivals, numbers, task.before, None, share)
     finally:

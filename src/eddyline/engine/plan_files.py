@@ -25,7 +25,7 @@ from eddyline.catalog import codec
 from eddyline.expressions import Context
 from eddyline.filters import FilterStage, IndexPart, read_parts, write_base, write_overlay
 from eddyline.functions import FunctionRegistry, UserFunction
-from eddyline.model import PlanChanges, Segment, Shape, Stream, StreamPlan
+from eddyline.model import ExecutionChoices, PlanChanges, Segment, Shape, Stream, StreamPlan
 from eddyline.nesting import deep
 from eddyline.storage import INDEX, PLAN, Store, StoredFile, map_arrays, write_arrays
 
@@ -57,6 +57,7 @@ class Standing:
     plan: StreamPlan
     generations: Generations  # of queries that have another than the first
     functions: bytes | None  # as the writer packed them; None if no query calls one
+    choices: ExecutionChoices  # those of the round it was written for
 
 
 # --------------------------------------------------------------------------------------------- writing
@@ -79,7 +80,7 @@ class PlanFiles:
         self._keep = keep
         self._base: tuple[StreamPlan, StoredFile] | None = None
         self._index: tuple[IndexPart, int, StoredFile] | None = None  # its version, its file
-        self._last: tuple[StreamPlan, Stream, tuple[IndexPart, ...], PlanNames] | None = None
+        self._last: tuple[Standing, tuple[IndexPart, ...], PlanNames] | None = None
 
     def write(
         self,
@@ -88,21 +89,22 @@ class PlanFiles:
         parts: tuple[IndexPart, ...],
         generations: Generations,
         functions: FunctionRegistry,
+        choices: ExecutionChoices,
     ) -> PlanNames:
         """The files of this version; those of the last time if nothing changed."""
         if self._last is not None:
-            known_plan, known_stream, known_parts, names = self._last
+            known, known_parts, names = self._last
             is_same = len(known_parts) == len(parts) and all(map(operator.is_, known_parts, parts))
-            if known_plan is plan and known_stream is stream and is_same:
+            if is_same and known.plan is plan and known.stream is stream and known.choices == choices:
                 return names
         segments = plan.with_bodies.segments
         calls = sorted({call for segment in segments for call in segment.shape.functions})
         declared = [found for call in calls if (found := functions.find(*call)) is not None]
         packed = self._pack(declared) if declared else None
-        standing = Standing(stream, plan, generations, packed)
+        standing = Standing(stream, plan, generations, packed, choices)
         base, overlay = self._write_plan(standing)
         names = PlanNames(base, overlay, *self._write_index(plan, parts))
-        self._last = plan, stream, parts, names
+        self._last = standing, parts, names
         self._keep(names.names())
         return names
 
@@ -284,5 +286,5 @@ def _read(store: Store, names: PlanNames, time_zone: str) -> ReadyStage:
             return known.get(stored) or codec.shape_from(stored)
 
         parts = read_parts(store.read(names.index_base), overlay, shape_of)
-    stage.adopt(standing.plan.with_bodies, parts)
+    stage.adopt(standing.plan.with_bodies, standing.choices, parts)
     return ReadyStage(standing, stage)

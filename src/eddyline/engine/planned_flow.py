@@ -13,14 +13,7 @@ from eddyline.engine.tables import PlannedTables
 from eddyline.engine.view_plans import NO_VIEWS, PlannedViews
 from eddyline.engine.view_tasks import TaskViews
 from eddyline.joins import JoinPlan
-from eddyline.model import (
-    DEFAULT_CHOICES,
-    ExecutionChoices,
-    Stream,
-    StreamPlan,
-    StreamProgress,
-    ViewRelation,
-)
+from eddyline.model import Stream, StreamPlan, StreamProgress, ViewRelation
 from eddyline.operators import Mask, RoundProgress
 
 NO_TABLES = PlannedTables({}, {})
@@ -45,7 +38,6 @@ class PlannedFlow:
         frozenset()
     )  # queries of views that are paused, so that only readers get rows
     tables: PlannedTables = NO_TABLES
-    choices: ExecutionChoices = DEFAULT_CHOICES
     counted: CountedRelations = NO_COUNTS
 
     @property

@@ -21,7 +21,7 @@ from eddyline.engine.round_work import Planned
 from eddyline.engine.rounds import RoundEngine
 from eddyline.functions import UserFunction
 from eddyline.joins import SignaturePlan
-from eddyline.model import Stream, joined_name
+from eddyline.model import ExecutionChoices, Stream, joined_name
 from eddyline.nesting import deep
 from eddyline.storage import JOIN_PLAN, StoredFile
 
@@ -52,9 +52,9 @@ class ReplicaPlans:
             and group & {name.lower() for name in each.signature.streams}
         ]
         self._release_dropped(flow, group)
-        names = {each.name: self._filters(flow, each) for each in mine}
-        known, last = (flow.joins, names), self._last.get(group)
-        if last is None or last[0][0] is not known[0] or last[0][1] != known[1]:
+        names = {each.name: self._filters(flow, each, planned.choices) for each in mine}
+        known, last = (flow.joins, names, planned.choices), self._last.get(group)
+        if last is None or last[0][0] is not known[0] or last[0][1:] != known[1:]:
             plan = ReplicaPlan(
                 flow.joins,
                 names,
@@ -64,6 +64,7 @@ class ReplicaPlans:
                 flow.tables.streams,
                 flow.incarnations,
                 f"{durable.store.folder.absolute()} {durable.epoch}",
+                planned.choices,
             )
 
             @deep
@@ -87,12 +88,13 @@ class ReplicaPlans:
                 del self._files[name], self._streams[name]
                 self._rounds.durable.release(_filters_of(name))
 
-    def _filters(self, flow: PlannedFlow, each: SignaturePlan) -> PlanNames:
+    def _filters(self, flow: PlannedFlow, each: SignaturePlan, choices: ExecutionChoices) -> PlanNames:
         rounds = self._rounds
         assert rounds.durable is not None
         plan = flow.plans[each.name]
         sample = _no_rows(flow, each)
-        parts = rounds.flow.filters(each.name.lower()).prepare(plan.with_bodies, sample, 0)
+        filters = rounds.flow.filters.of(each.name.lower())
+        parts = filters.prepare(plan.with_bodies, sample, 0, choices)
         if each.name not in self._files:
             keep = functools.partial(rounds.durable.keep, _filters_of(each.name))
             files = PlanFiles(rounds.durable.store, self._pack, keep)
@@ -101,7 +103,7 @@ class ReplicaPlans:
         with rounds.lock:
             generations = rounds.catalog.later_generations(each.name)
         stream = self._streams.setdefault(each.name, Stream(each.name, sample.rows.schema))
-        return files.write(stream, plan, parts, generations, rounds.functions)
+        return files.write(stream, plan, parts, generations, rounds.functions, choices)
 
 
 def _whose(group: frozenset[str]) -> str:

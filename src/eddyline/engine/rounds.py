@@ -221,7 +221,7 @@ class RoundEngine(EngineState):
     def plan(self, inputs: Iterable[str], now_us: int | None = None) -> Planned:
         """Step 1, with the lock held: pin the version, the progress of each stream, now() and the seed."""
         names = list(inputs)
-        flow = self.flow.plan(self.progress, self.choices)
+        flow = self.flow.plan(self.progress)
         self.turns.check(names, [] if flow is None else flow.groups)
         group = names if flow is None else flow.with_partners(names)
         now = self._clock() if now_us is None else now_us
@@ -251,7 +251,7 @@ class RoundEngine(EngineState):
         if share is not WHOLE:  # after what tasks made of other parts, and wrote
             output = RoundOutput(self.dead_letters.capacity)
         numbers = DerivedNumbers(round_.first_derived + work.output.n_derived)
-        self.flow.begin(flow, planned.plans, numbers)
+        self.flow.begin(planned, numbers)
         outputs: dict[str, FilterOutput] = {}
         work.outputs = outputs
 

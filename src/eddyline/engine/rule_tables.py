@@ -37,7 +37,16 @@ from eddyline.joins import (
     TablePartner,
     rule_form,
 )
-from eddyline.model import Clause, Column, Expression, Role, Round, StreamPlan
+from eddyline.model import (
+    DEFAULT_CHOICES,
+    Clause,
+    Column,
+    ExecutionChoices,
+    Expression,
+    Role,
+    Round,
+    StreamPlan,
+)
 from eddyline.operators import Numbers
 
 _ROUND = Round(0, 0, 0, 0, 0, {})  # rules know no time
@@ -61,13 +70,14 @@ class RulePartner:
 
     found_by: RuleTable
     inner: TablePartner
+    choices: ExecutionChoices
 
     def find(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
         table, rules, filters = self.inner.table, self.found_by.rules, self.found_by.filters
         rows = drivers.rows if len(of) == len(drivers) else drivers.rows.take(pa.array(of))
         n = len(of)
         batch = TupleBatch("", rows, drivers.arrival[of], np.ones(n, np.int8), np.zeros(n, dtype=bool))
-        filters.build(rules.plan)
+        filters.build(rules.plan, self.choices)
         try:
             offsets, ids = filters.push(batch, _ROUND).pairs()
         except (
@@ -103,6 +113,7 @@ class RuleTables:
         self._evaluate = evaluate
         self._make_filters = make_filters
         self._found: dict[tuple[str, int], RuleTable] = {}  # by signature and place of the table
+        self.choices = DEFAULT_CHOICES  # of the running round
 
     def fit(self, plan: JoinPlan, plans: Mapping[str, StreamPlan]) -> None:
         """Have rules for the joins that stand, as far as their queries are known."""
@@ -138,7 +149,9 @@ class RuleTables:
     def partner(self, signature: str, place: int, origin: int, inner: TablePartner) -> RulePartner | None:
         """How an input is looked up; None if it is probed."""
         known = self._found.get((signature, place))
-        return None if known is None or known.stream != origin else RulePartner(known, inner)
+        if known is None or known.stream != origin:
+            return None
+        return RulePartner(known, inner, self.choices)
 
     def changed(self, stream: str, changes: TableChanges, deltas: TupleBatch | Deltas) -> None:
         """A table has changed in the running round."""

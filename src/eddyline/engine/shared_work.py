@@ -142,7 +142,7 @@ class SharedRounds:
         work = TaskOutcomes(self._durable, shares, planned_at=time.perf_counter())
         rounds.at_step("3 work")
         try:
-            self._work(shares)
+            self._work(shares, planned.choices)
             self._join(planned, work)
             work.worked_at = time.perf_counter()
             positions = {share.name: position_of(share.name, share.position()) for share in shares}
@@ -163,15 +163,15 @@ class SharedRounds:
         """The tasks of one stream, with the round lock held."""
         rounds, stream, plan = self._rounds, planned.streams[name], planned.plans[name]
         with rounds.lock:
-            sample = rounds.sample(name)
-        stage = rounds.flow.filters(name)
-        parts = stage.prepare(plan.with_bodies, sample, 0)
+            sample = rounds.sample(name, planned.choices.structures.sampled_rows)
+        stage = rounds.flow.filters.of(name)
+        parts = stage.prepare(plan.with_bodies, sample, 0, planned.choices)
         if name not in self._plans:
             self._plans[name] = self._plan_files(name)
-        names = self._plans[name].write(stream, plan, parts, generations, rounds.functions)
+        names = self._plans[name].write(stream, plan, parts, generations, rounds.functions, planned.choices)
         joins = self._joined_inputs(planned, name, sample)
-        size = self._sizes.setdefault(name, TaskSize(planned.choices))
-        groups = by_bytes(offered.references, size.nbytes, planned.choices.most_tasks)
+        size = self._sizes.setdefault(name, TaskSize())
+        groups = by_bytes(offered.references, size.nbytes(planned.choices), planned.choices.most_tasks)
         routing = stage.router.routing()
         tasks = [
             Task(
@@ -200,7 +200,7 @@ class SharedRounds:
         if planned.flow is None or name not in planned.flow.joins.inputs:
             self._release_inputs(name, frozenset())
             return None
-        flow, stream = self._rounds.flow, planned.streams[name]
+        flow, stream, choices = self._rounds.flow, planned.streams[name], planned.choices
         known = self._input_plans.setdefault(name, {})
         used: set[str] = set()
         columns: set[str] = set()
@@ -208,15 +208,17 @@ class SharedRounds:
         for each in planned.flow.joins.signatures:
             for place in each.signature.places(name):
                 columns |= each.stored_columns(place)
-                found, filters = flow.input_plan(planned.flow, each.name, place), None
+                found, filters = flow.input_plan(planned.flow.plans[each.name], place, choices), None
                 if found is not None:
                     plan, stage = found
-                    parts = stage.prepare(plan.with_bodies, sample, 0)
+                    parts = stage.prepare(plan.with_bodies, sample, 0, choices)
                     used.add(plan.stream)
                     if plan.stream not in known:
                         known[plan.stream] = self._plan_files(plan.stream)
                     none = np.empty(0, np.int32), np.empty(0, np.int32)
-                    names = known[plan.stream].write(stream, plan, parts, none, self._rounds.functions)
+                    names = known[plan.stream].write(
+                        stream, plan, parts, none, self._rounds.functions, choices
+                    )
                     filters = InputFilters(names, stage.router.routing())
                 inputs.append(((each.name, place), filters))
         self._release_inputs(name, used)
@@ -292,7 +294,7 @@ class SharedRounds:
             before=planned.flow.before,
             busy=busy,
             time_zone=rounds.time_zone,
-            routing={name: flow.filters(name.lower()).router.routing() for name in names},
+            routing={name: flow.filters.of(name.lower()).router.routing() for name in names},
             options=rounds.routing,
             expected_work=flow.joins.stage.expected_work(),
             number=0,
@@ -300,7 +302,7 @@ class SharedRounds:
         )
         return [replace(first, number=number) for number in range(n_tasks)], names
 
-    def _work(self, shares: Sequence[StreamTasks]) -> None:
+    def _work(self, shares: Sequence[StreamTasks], choices: ExecutionChoices) -> None:
         results = self._run([task for share in shares for task in share.tasks])
         at = 0
         for share in shares:
@@ -309,7 +311,8 @@ class SharedRounds:
         for share in shares:
             share.check()
             n_read = sum(reference.nbytes for reference in share.planned.references)
-            self._sizes[share.name].learn(n_read, sum(result.cpu_seconds for result in share.results))
+            cpu_s = sum(result.cpu_seconds for result in share.results)
+            self._sizes[share.name].learn(n_read, cpu_s, choices)
 
 
 def _stored(file: ListedFile) -> StoredFile:

@@ -17,20 +17,18 @@ LATEST = 0.5  # how much the last round counts against those before
 class TaskSize:
     """The bytes of a task of one stream; as many as are allowed until something was measured."""
 
-    def __init__(self, choices: ExecutionChoices) -> None:
-        self._choices = choices
+    def __init__(self) -> None:
         self._bytes_per_s: float | None = None
 
-    @property
-    def nbytes(self) -> int:
+    def nbytes(self, choices: ExecutionChoices) -> int:
         if self._bytes_per_s is None:
-            return self._choices.task_bytes
-        nbytes = int(self._choices.task_s * self._bytes_per_s)
-        return min(self._choices.task_bytes, max(self._choices.least_task_bytes, nbytes))
+            return choices.task_bytes
+        nbytes = int(choices.task_s * self._bytes_per_s)
+        return min(choices.task_bytes, max(choices.least_task_bytes, nbytes))
 
-    def learn(self, nbytes: int, cpu_s: float) -> None:
+    def learn(self, nbytes: int, cpu_s: float, choices: ExecutionChoices) -> None:
         """Tasks read so many bytes and took that long. Little says nothing: most of its time is that of any task."""
-        if nbytes < self._choices.least_task_bytes or cpu_s <= 0:
+        if nbytes < choices.least_task_bytes or cpu_s <= 0:
             return
         rate = nbytes / cpu_s
         if self._bytes_per_s is not None:  # one odd round does not count for all

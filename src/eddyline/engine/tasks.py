@@ -27,9 +27,10 @@ from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worke
 from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.view_rows import ViewRows
 from eddyline.engine.view_tasks import HandedOnViews, TaskViews
+from eddyline.engine.written_output import WrittenOutput
 from eddyline.errors import IndexBuildError, StoreError
 from eddyline.filters import FilterOutput
-from eddyline.model import FIRST_ORDINAL, Round
+from eddyline.model import Round
 from eddyline.operators import Derived, DerivedNumbers, Operator, OperatorInput, RoundProgress, arrived_rows
 from eddyline.routing import Routing, RoutingOptions, WalkRecord, combined_record
 from eddyline.sources import (
@@ -41,16 +42,7 @@ from eddyline.sources import (
     UnreadableReference,
     read,
 )
-from eddyline.storage import (
-    DEAD_LETTERS,
-    OUTBOX,
-    NewFile,
-    Store,
-    StoredFile,
-    stored_part,
-    write_dead_letters,
-    write_parts,
-)
+from eddyline.storage import Store, StoredFile
 from eddyline.types import python_rows
 
 RECENT_ROWS = 1_000  # handed back, to be looked at and judged by
@@ -166,7 +158,7 @@ def _run_filters(task: Task) -> TaskResult:
 def _run_probe(task: ProbeTask) -> TaskResult:
     """Join a share of the rows of a round."""
     began, cpu = time.perf_counter(), time.process_time()
-    written = _WrittenOutput(Store(Path(task.store), task.epoch), is_of_arrivals=False)
+    written = WrittenOutput(Store(Path(task.store), task.epoch), is_of_arrivals=False)
     try:
         result = TaskResult(walk_share(task, written.keep))
         result.files = written.finish(result.output)
@@ -176,60 +168,6 @@ def _run_probe(task: ProbeTask) -> TaskResult:
     result.output.functions = [worker_functions.drain()]
     result.seconds, result.cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
     return result
-
-
-class _WrittenOutput:
-    """What a task made, on its way to the store.
-
-    Of rows that arrived (`is_of_arrivals`), results of further branches of unions are in a file of their own: they are numbered
-    like derived rows, and their components count from FIRST_ORDINAL on.
-    """
-
-    def __init__(self, store: Store, *, is_of_arrivals: bool) -> None:
-        self._store = store
-        self._is_of_arrivals = is_of_arrivals
-        self._outbox: NewFile | None = None
-        self._derived: NewFile | None = None
-
-    def keep(self, name: str, relation: Relation, output: FilterOutput) -> None:
-        """Write what queries match."""
-        generations_of = relation.generations_of
-        if not output.n_matches:
-            return
-        assert generations_of is not None, name
-        for part in output.all_parts():
-            stored = stored_part(part, generations_of)
-            if not self._is_of_arrivals or stored.components is None:
-                self._outbox = self._outbox or self._store.create(OUTBOX)
-                write_parts(self._outbox, [stored])  # type: ignore[arg-type]
-            else:
-                stored = replace(stored, components=stored.components + FIRST_ORDINAL)
-                self._derived = self._derived or self._store.create(OUTBOX)
-                write_parts(self._derived, [stored])  # type: ignore[arg-type]
-
-    def finish(self, output: RoundOutput) -> list[tuple[str, StoredFile]]:
-        """The files of it, by kind."""
-        files = []
-        if self._outbox is not None:
-            outbox, self._outbox = self._outbox, None
-            files.append((OUTBOX, outbox.finish()))
-        if output.letters:
-            letters = output.letters
-            file = self._store.put(
-                DEAD_LETTERS, lambda file: write_dead_letters(file, letters), suffix="jsonl"
-            )
-            files.append((DEAD_LETTERS, file))
-        return files
-
-    def finish_derived(self) -> StoredFile | None:
-        """The file of results that are numbered like derived rows, if there are any."""
-        derived, self._derived = self._derived, None
-        return None if derived is None else derived.finish()
-
-    def discard(self) -> None:
-        for file in (self._outbox, self._derived):
-            if file is not None:
-                file.discard()
 
 
 def _first_recent(task: Task) -> int:
@@ -319,7 +257,7 @@ class _Work:
         self._task = task
         self._ready = ready
         self._store = Store(Path(task.store), task.epoch)
-        self._written = _WrittenOutput(self._store, is_of_arrivals=True)
+        self._written = WrittenOutput(self._store, is_of_arrivals=True)
         self._flow = _TaskFlow(task, ready)
         self._result = TaskResult()
         self._parts: list[_Part] = []

@@ -13,6 +13,7 @@ from eddyline.catalog import QueryRecord
 from eddyline.documents import Explanation, IndexExplanation
 from eddyline.engine import RoundEngine
 from eddyline.errors import Span
+from eddyline.explain.cuts import cut_facts
 from eddyline.explain.filter_state import clause_filters
 from eddyline.explain.join_state import query_join_facts
 from eddyline.explain.lineage import lineage
@@ -67,6 +68,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         ],
         "n_counted": _n_counted(rounds, record),
         "subqueries": _subqueries(rounds, shape),
+        "cuts": cut_facts(rounds.catalog, shape),
         "n_results": results.n_produced_by(record.id),
         "n_kept": results.n_retained_of(record.id),
         "n_dropped": 0 if rounds.durable is not None else results.n_dropped_of(record.id),
@@ -195,11 +197,9 @@ def view_words(record: QueryRecord, places: Sequence[Span]) -> str:
 def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:
     """Those of its stream; none of a join or view that no running query has or reads."""
     catalog = rounds.catalog
-    if shape.join is None and catalog.find_relation(shape.stream) is None:
-        return ()
-    if shape.join is not None and all(each.name != shape.stream for each in catalog.plans.signatures()):
-        return ()
-    return catalog.plan(shape.stream).segments
+    is_joined = any(each.name == shape.stream for each in catalog.plans.signatures())
+    is_known = is_joined if shape.join is not None else catalog.find_relation(shape.stream) is not None
+    return catalog.plan(shape.stream).segments if is_known else ()
 
 
 def _served(clause: Clause, placed: dict[str, Any] | None, shape: Shape) -> tuple[str, str | None]:

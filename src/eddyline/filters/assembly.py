@@ -12,12 +12,12 @@ import numpy.typing as npt
 from eddyline.batch import Positions, QueryIds
 from eddyline.filters.bitset_blocks import BitsetBlocks, Nulls, Ranges
 from eddyline.filters.boxes import KeyOption, QueryBoxes
-from eddyline.filters.choice import BITSETS, KEYS, LEAVES, SMALL_GROUP, Choice
+from eddyline.filters.choice import BITSETS, KEYS, LEAVES, Choice
 from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import HIGHEST, LOWEST, Keys, Mask
 from eddyline.filters.leaf_blocks import LeafBlocks
 from eddyline.filters.mixed_key_lists import MixedKeyLists
-from eddyline.model import Shape
+from eddyline.model import Shape, StructureChoices
 
 Structure: TypeAlias = BitsetBlocks | LeafBlocks | KeyLists | MixedKeyLists
 
@@ -74,8 +74,9 @@ class _Piece(NamedTuple):
 class Assembly:
     """Collects lanes by place, then builds a structure for each place."""
 
-    def __init__(self, n_attributes: int) -> None:
+    def __init__(self, n_attributes: int, choices: StructureChoices) -> None:
         self._n_attributes = n_attributes
+        self._least = {KEYS: choices.least_in_key_lists, LEAVES: choices.least_in_leaf_blocks}
         self._places: dict[_Place, list[_Piece]] = {}
         self._open_groups: list[tuple[Shape, QueryIds]] = []
 
@@ -98,7 +99,7 @@ class Assembly:
 
     def build(self) -> tuple[PlacedStructure, ...]:
         for place in list(self._places):
-            if place.kind != BITSETS and _size(self._places[place]) < SMALL_GROUP[place.kind]:
+            if place.kind != BITSETS and _size(self._places[place]) < self._least[place.kind]:
                 for piece in self._places.pop(place):
                     self._add(piece, BITSETS)
         self._mix_keys()

@@ -3,13 +3,13 @@
 No one structure is best for all sets of queries (`benchmarks/filters/curves.py`). The rule, query by query:
 
 1. *key lists*, if the query has an equality or an IN list on an attribute on which two queries taken at random seldom ask for
-   the same key (a share of at most 1 / SELECTIVE_KEYS); of several such attributes the one where that is rarest;
-2. *leaf blocks*, if its box lets through at most NARROW_SHARE of the rows, judged on a sample of rows (before there are any, as
+   the same key (a share of at most 1 / selective_keys); of several such attributes the one where that is rarest;
+2. *leaf blocks*, if its box lets through at most narrow_share of the rows, judged on a sample of rows (before there are any, as
    if they came where the constants are);
 3. *bitset blocks*, everything else: queries most rows satisfy, ORs, `!=`, IS NULL, and no condition at all.
 
-Fewer queries with the same attributes than SMALL_GROUP says are not worth a structure of their own: a few bitset blocks are
-faster.
+Few queries with the same attributes (fewer than least_in_key_lists, least_in_leaf_blocks) are not worth a structure of their own:
+a few bitset blocks are faster. These numbers are choices of the plan (`StructureChoices`).
 The choice is made whenever a part of the index is built, so it follows the set of queries and the rows.
 """
 
@@ -23,14 +23,12 @@ import numpy.typing as npt
 
 from eddyline.filters.boxes import KeyOption, QueryBoxes
 from eddyline.filters.keys import HIGHEST, LOWEST, Keys, Mask
+from eddyline.model import StructureChoices
 
-SELECTIVE_KEYS = 16
-NARROW_SHARE = 1 / 64
 KEYS_LOOKED_AT = 100_000  # of an attribute, to see how often two queries share a key
 BOUNDS_LOOKED_AT = 10_000  # of an attribute, to stand for rows that have not come yet
 
 BITSETS, LEAVES, KEYS = "bitset blocks", "leaf blocks", "key lists"
-SMALL_GROUP = {KEYS: 256, LEAVES: 1024}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +39,15 @@ class Choice:
     option: KeyOption | None
 
 
-def choose(queries: Sequence[QueryBoxes], sample: Callable[[int], Keys | None]) -> list[Choice]:
+def choose(
+    queries: Sequence[QueryBoxes], sample: Callable[[int], Keys | None], choices: StructureChoices
+) -> list[Choice]:
     """Choose for the queries of each segment. `sample` gives the sorted keys of an attribute on some rows, or None."""
     rarity = _key_rarity(queries)
     sorted_keys: dict[int, Keys] = {}
     chosen = []
     for block in queries:
-        option = _best_option(block, rarity)
+        option = _best_option(block, rarity, choices.selective_keys)
         is_narrow = np.zeros(len(block), dtype=bool)
         if option is None and block.boxes:
             for attribute in block.boxes:
@@ -56,7 +56,7 @@ def choose(queries: Sequence[QueryBoxes], sample: Callable[[int], Keys | None]) 
                     sorted_keys[attribute] = (
                         _sorted_bounds(queries, attribute) if sampled_keys is None else sampled_keys
                     )
-            is_narrow = _share(block, sorted_keys) <= NARROW_SHARE
+            is_narrow = _share(block, sorted_keys) <= choices.narrow_share
         chosen.append(Choice(is_narrow, option))
     return chosen
 
@@ -77,10 +77,10 @@ def _key_rarity(queries: Sequence[QueryBoxes]) -> dict[int, float]:
     return found
 
 
-def _best_option(block: QueryBoxes, rarity: dict[int, float]) -> KeyOption | None:
+def _best_option(block: QueryBoxes, rarity: dict[int, float], selective_keys: float) -> KeyOption | None:
     best: KeyOption | None = None
     for option in block.options:
-        if rarity[option.attribute] > 1 / SELECTIVE_KEYS:
+        if rarity[option.attribute] > 1 / selective_keys:
             continue
         if best is None or rarity[option.attribute] < rarity[best.attribute]:
             best = option

@@ -32,7 +32,16 @@ from eddyline.filters.key_lists import KeyLists
 from eddyline.filters.keys import Domain, KeyColumn, Keys, Mask
 from eddyline.filters.leaf_blocks import LeafBlocks
 from eddyline.filters.mixed_key_lists import MixedKeyLists
-from eddyline.model import Column, Expression, Literal, Segment, Shape, Slot
+from eddyline.model import (
+    DEFAULT_CHOICES,
+    Column,
+    Expression,
+    Literal,
+    Segment,
+    Shape,
+    Slot,
+    StructureChoices,
+)
 from eddyline.types import type_name
 
 Hits: TypeAlias = ListHits | BitmapHits
@@ -64,6 +73,7 @@ class IndexPart:
         members: Sequence[tuple[Segment, Positions]],
         context: Context,
         sample: BatchEvaluation | None = None,
+        choices: StructureChoices = DEFAULT_CHOICES.structures,
         *,
         columns_only: bool = False,
     ) -> IndexPart:
@@ -85,9 +95,9 @@ class IndexPart:
             np.zeros(len(block), dtype=bool) if columns_only else _is_exact(block, each)
             for block, each in zip(blocks, filters, strict=True)
         ]
-        choices = choose(blocks, _sampler(attributes, sample))
-        assembly = Assembly(len(attributes.expressions))
-        for block, is_exact, choice in zip(blocks, exact, choices, strict=True):
+        chosen = choose(blocks, _sampler(attributes, sample), choices)
+        assembly = Assembly(len(attributes.expressions), choices)
+        for block, is_exact, choice in zip(blocks, exact, chosen, strict=True):
             assembly.place(block, is_exact, choice)
         placed = assembly.build()
         shapes, ids, numbers = assembly.open_queries()

@@ -28,14 +28,7 @@ from eddyline.filters.boxes import is_computed
 from eddyline.filters.faults import isolate_faults, unbuildable_error
 from eddyline.filters.grouped_filters import grouped_filter
 from eddyline.filters.index_part import FEW_ROWS, IndexPart
-from eddyline.model import Segment, Shape, StreamPlan, ascending
-
-SMALL = 512  # queries up to which the whole index is built anew at every change
-SMALL_TAIL = 128  # queries up to which new ones are built into one part with those just before them
-MOST_PARTS = 8
-OVERLAY_SHARE = 1 / 8  # of the base, from which on it is built anew
-MASKED_SHARE = 1 / 2
-SAMPLE_ROWS = 1024
+from eddyline.model import DEFAULT_CHOICES, Segment, Shape, StreamPlan, StructureChoices, ascending
 
 
 @dataclass(slots=True)
@@ -61,6 +54,7 @@ class PredicateIndex:
         self.parts: tuple[IndexPart, ...] = ()
         self.plan: StreamPlan | None = None
         self.events: list[Event] = []
+        self._choices = DEFAULT_CHOICES.structures  # by which the parts are built
         self._context = context
         self._in_background = in_background
         self._columns_only = columns_only
@@ -69,19 +63,30 @@ class PredicateIndex:
 
     # ----------------------------------------------------------------------------------------- follow
 
-    def follow(self, plan: StreamPlan, evaluation: BatchEvaluation, round_number: int) -> None:
+    def follow(
+        self, plan: StreamPlan, choices: StructureChoices, evaluation: BatchEvaluation, round_number: int
+    ) -> None:
         """Bring the index to the version of the plan. The rows of the round are the sample by which structures are chosen.
+
+        By other choices than before it is built anew.
 
         Raises IndexBuildError with the queries at fault if that cannot be built; then the index stays at its version.
         """
+        before, self._choices = self._choices, choices
         is_adopted = self._adopt(round_number)
-        if plan is self.plan and not is_adopted:
+        if plan is self.plan and not is_adopted and choices == before:
             self._reconsider(evaluation, round_number)
             return
-        changed = None if self.plan is None else plan.changes.between(self.plan.version, plan.version)
-        sample = _sample(evaluation)
+        changed = None
+        if self.plan is not None and choices == before:
+            changed = plan.changes.between(self.plan.version, plan.version)
+        sample = self._sample(evaluation)
         if changed is None:
-            parts = self._parts_of(self._members(plan, None), sample)
+            try:
+                parts = self._parts_of(self._members(plan, None), sample)
+            except BaseException:
+                self._choices = before
+                raise
             self._build = None  # what is being built belongs to another history
             self._n_sampled = len(evaluation.batch)
             self.plan, self.parts = plan, parts
@@ -91,9 +96,9 @@ class PredicateIndex:
         if changed or is_adopted:
             self._maintain(plan, sample, round_number)
 
-    def adopt(self, plan: StreamPlan, parts: tuple[IndexPart, ...]) -> None:
+    def adopt(self, plan: StreamPlan, choices: StructureChoices, parts: tuple[IndexPart, ...]) -> None:
         """Stand where the plan does, with parts that were built for it elsewhere."""
-        self.plan, self.parts, self._build = plan, parts, None
+        self.plan, self.parts, self._build, self._choices = plan, parts, None, choices
         self._n_sampled = FEW_ROWS  # the builder has sampled them
 
     def _reconsider(self, evaluation: BatchEvaluation, round_number: int) -> None:
@@ -101,8 +106,8 @@ class PredicateIndex:
         if self._n_sampled < FEW_ROWS <= len(evaluation.batch) and self._build is None and self.parts:
             assert self.plan is not None
             self._n_sampled = len(evaluation.batch)
-            if self.parts[0].n_built > SMALL:
-                self._start(_Build(self.plan, 0, len(self.parts)), _sample(evaluation), round_number)
+            if self.parts[0].n_built > self._choices.small_index:
+                self._start(_Build(self.plan, 0, len(self.parts)), self._sample(evaluation), round_number)
 
     def wait(self) -> None:
         """Until nothing is being built; it is adopted by the next round."""
@@ -149,7 +154,7 @@ class PredicateIndex:
         parts = [part for k, part in enumerate(masked) if k < self._n_busy or part.n_queries]
         n_new = sum(len(ids) for ids in changed.values())
         members: list[dict[Shape, QueryIds]] = [changed]
-        while len(parts) > max(1, self._n_busy) and parts[-1].n_built + n_new <= SMALL_TAIL:
+        while len(parts) > max(1, self._n_busy) and parts[-1].n_built + n_new <= self._choices.small_part:
             n_new += parts[-1].n_built
             members.append(_by_shape(parts.pop().members))
         return (*parts, *self._parts_of(self._members(plan, _union(members)), sample))
@@ -157,12 +162,16 @@ class PredicateIndex:
     def _maintain(self, plan: StreamPlan, sample: BatchEvaluation, round_number: int) -> None:
         if self._build is not None or not self.parts:
             return
+        choices = self._choices
         n_base, n_all = self.parts[0].n_built, sum(part.n_built for part in self.parts)
         n_overlay = n_all - n_base
         n_live = [part.n_queries for part in self.parts]
-        is_worn = n_overlay > OVERLAY_SHARE * n_base or n_base - n_live[0] > MASKED_SHARE * n_base
-        is_overlay_worn = n_overlay - sum(n_live[1:]) > max(MASKED_SHARE * n_overlay, SMALL_TAIL)
-        if n_all <= SMALL:
+        is_worn = (
+            n_overlay > choices.overlay_share * n_base or n_base - n_live[0] > choices.masked_share * n_base
+        )
+        n_masked = n_overlay - sum(n_live[1:])
+        is_overlay_worn = n_masked > max(choices.masked_share * n_overlay, choices.small_part)
+        if n_all <= choices.small_index:
             if len(self.parts) > 1 or is_worn:
                 try:
                     self.parts = self._parts_of(self._members(plan, None), sample)
@@ -170,7 +179,7 @@ class PredicateIndex:
                     self._tell_failure(round_number, error)
         elif is_worn:
             self._start(_Build(plan, 0, len(self.parts)), sample, round_number)
-        elif len(self.parts) > MOST_PARTS or is_overlay_worn:
+        elif len(self.parts) > choices.most_parts or is_overlay_worn:
             self._start(_Build(plan, 1, len(self.parts)), sample, round_number)
 
     def _start(self, build: _Build, sample: BatchEvaluation, round_number: int) -> None:
@@ -257,7 +266,15 @@ class PredicateIndex:
         return tuple(found.built_parts)
 
     def _part(self, members: Sequence[tuple[Segment, Positions]], sample: BatchEvaluation) -> IndexPart:
-        return IndexPart.build(members, self._context, sample, columns_only=self._columns_only)
+        return IndexPart.build(members, self._context, sample, self._choices, columns_only=self._columns_only)
+
+    def _sample(self, evaluation: BatchEvaluation) -> BatchEvaluation:
+        """Some rows of the batch, spread over it."""
+        n, n_sampled = len(evaluation.batch), self._choices.sampled_rows
+        if n <= n_sampled:
+            return evaluation
+        rows = np.linspace(0, n - 1, n_sampled).astype(np.int64)
+        return BatchEvaluation(evaluation.batch.take(rows), evaluation.context)
 
     def _members(
         self, plan: StreamPlan, wanted_ids: dict[Shape, QueryIds] | None
@@ -292,15 +309,6 @@ def positions_of(segment: Segment, ids: QueryIds) -> Positions:
     places = np.searchsorted(segment.ids, ids)
     places[places == len(segment.ids)] = 0
     return places[(segment.ids[places] == ids) & segment.is_live[places]]
-
-
-def _sample(evaluation: BatchEvaluation) -> BatchEvaluation:
-    """Some rows of the batch, spread over it."""
-    n = len(evaluation.batch)
-    if n <= SAMPLE_ROWS:
-        return evaluation
-    rows = np.linspace(0, n - 1, SAMPLE_ROWS).astype(np.int64)
-    return BatchEvaluation(evaluation.batch.take(rows), evaluation.context)
 
 
 def _together(ids: Iterable[QueryIds]) -> QueryIds:

@@ -41,7 +41,7 @@ from eddyline.filters.open_pairs import (
 )
 from eddyline.filters.predicate_index import PredicateIndex
 from eddyline.filters.shared_strategy import DecisionTree, SharedWalk
-from eddyline.model import Round, Shape, StreamPlan, UserCall
+from eddyline.model import DEFAULT_CHOICES, ExecutionChoices, Round, Shape, StreamPlan, UserCall
 from eddyline.routing import (
     ADAPTIVE,
     Decision,
@@ -54,10 +54,9 @@ from eddyline.routing import (
 )
 from eddyline.statistics import sampled_mask, uniform_of
 
-PAIRS_AT_ONCE = 1 << 22  # of open pairs
 ID_BYTES = 4
 BITMAP_BYTES = 64 << 20
-LEAST_ROWS, MOST_ROWS = 1 << 9, 1 << 17  # at once: what a batch costs besides its rows is spread over many
+LEAST_ROWS = 1 << 9  # at once: what a batch costs besides its rows is spread over many
 LEAST_WORN = 128  # filters and classes; fewer are not worth looking for those that no query has any more
 FULL_VERSIONS = 64  # of the plan, between two looks at a full pool
 LEAST_SAMPLED = 32  # rows of a batch that is sampled at all
@@ -100,6 +99,7 @@ class FilterStage:
         self._walk_records: list[WalkRecord] = []
         self._decisions: list[Decision] = []
         self._plan: StreamPlan | None = None
+        self._choices = DEFAULT_CHOICES  # of the plan
         self._in_background = in_background
         self.index = PredicateIndex(context, in_background=in_background)
         self._looser: PredicateIndex | None = None  # made when a computed attribute is first in error
@@ -108,20 +108,27 @@ class FilterStage:
             UserCall, CallResult
         ] = {}  # what functions gave on the rows of the last batch
 
-    def build(self, plan: StreamPlan) -> None:
-        self._plan = plan
+    def build(self, plan: StreamPlan, choices: ExecutionChoices = DEFAULT_CHOICES) -> None:
+        """Adopt a version of the plan, and what was chosen for it."""
+        self._plan, self._choices = plan, choices
 
-    def prepare(self, plan: StreamPlan, sample: TupleBatch, round_number: int) -> tuple[IndexPart, ...]:
+    def prepare(
+        self,
+        plan: StreamPlan,
+        sample: TupleBatch,
+        round_number: int,
+        choices: ExecutionChoices = DEFAULT_CHOICES,
+    ) -> tuple[IndexPart, ...]:
         """The parts of the index at the plan's version, built by some rows, for workers that filter elsewhere."""
-        self._plan = plan
+        self.build(plan, choices)
         self._forget_unused_filters(plan)
-        self.index.follow(plan, BatchEvaluation(sample, self._context), round_number)
+        self.index.follow(plan, choices.structures, BatchEvaluation(sample, self._context), round_number)
         return self.index.parts
 
-    def adopt(self, plan: StreamPlan, parts: tuple[IndexPart, ...]) -> None:
+    def adopt(self, plan: StreamPlan, choices: ExecutionChoices, parts: tuple[IndexPart, ...]) -> None:
         """Take an index that was prepared elsewhere for this plan."""
-        self._plan = plan
-        self.index.adopt(plan, parts)
+        self.build(plan, choices)
+        self.index.adopt(plan, choices.structures, parts)
 
     def push(
         self, batch: TupleBatch, round_: Round, known_calls: Mapping[UserCall, CallResult] | None = None
@@ -137,7 +144,7 @@ class FilterStage:
         evaluation = BatchEvaluation(batch, context)
         self.call_results = evaluation.call_results
         evaluation.call_results.update(known_calls or {})
-        self.index.follow(self._plan, evaluation, round_.number)
+        self.index.follow(self._plan, self._choices.structures, evaluation, round_.number)
         hits: list[Hits] = []
         decided = DecidedPairs([], DeadPairBuilder())
         waiting: list[OpenPairs] = []
@@ -160,7 +167,7 @@ class FilterStage:
                     if undecided_pairs is not None and len(undecided_pairs):
                         waiting.append(undecided_pairs)
                         n_waiting += len(undecided_pairs)
-                    if max(n_waiting, evaluation.recorded_calls.n) > PAIRS_AT_ONCE:
+                    if max(n_waiting, evaluation.recorded_calls.n) > self._choices.pairs_at_once:
                         decided.extend(self._decide(waiting, evaluation, round_))
                         waiting, n_waiting = [], 0
                         evaluation.recorded_calls.forget()
@@ -180,7 +187,7 @@ class FilterStage:
         """How many rows should be pushed at a time where there are more: bitmaps grow with rows times queries."""
         structures = [placed.structure for part in self.index.parts for placed in part.structures]
         widest = max((len(each.ids) for each in structures if isinstance(each, BitsetBlocks)), default=1)
-        return max(LEAST_ROWS, min(MOST_ROWS, 8 * BITMAP_BYTES // widest))
+        return min(self._choices.rows_at_once, max(LEAST_ROWS, 8 * BITMAP_BYTES // widest))
 
     def events(self) -> list[Event]:
         """What happened since this was last asked."""
@@ -352,7 +359,7 @@ class FilterStage:
     def _open_pairs(self, part: IndexPart, hits: Hits, row_numbers: Positions | None) -> Iterator[OpenPairs]:
         """Pairs by segment, in pieces of bounded size. Row k of the hits is row `row_numbers[k]` of the batch."""
         assert self._plan is not None
-        for first, rows, ids in _pieces(hits):
+        for first, rows, ids in _pieces(hits, self._choices.pairs_at_once):
             rows = rows + first
             if row_numbers is not None:
                 rows = row_numbers[rows]
@@ -379,7 +386,7 @@ class FilterStage:
         assert self._plan is not None
         if self._looser is None:
             self._looser = PredicateIndex(self._context, in_background=self._in_background, columns_only=True)
-        self._looser.follow(self._plan, evaluation, round_number)
+        self._looser.follow(self._plan, self._choices.structures, evaluation, round_number)
         found = DecidedPairs([], DeadPairBuilder())
         for part in self._looser.parts:
             columns = [
@@ -438,14 +445,14 @@ def _as_few(hits: Sequence[Hits], n_rows: int) -> tuple[Hits, ...]:
     return merged_hits(n_rows, lists), *bitmaps
 
 
-def _pieces(hits: Hits) -> Iterator[tuple[int, Positions, QueryIds]]:
+def _pieces(hits: Hits, at_once: int) -> Iterator[tuple[int, Positions, QueryIds]]:
     """First row, rows counted from there, and ids, of as many rows at a time as bring a bounded number of pairs."""
     counts = hits.counts
     ends = np.cumsum(counts, dtype=np.int64)
     first = 0
     while first < len(counts):
         before = int(ends[first - 1]) if first else 0
-        stop = max(first + 1, int(np.searchsorted(ends, before + PAIRS_AT_ONCE, side="right")))
+        stop = max(first + 1, int(np.searchsorted(ends, before + at_once, side="right")))
         if isinstance(hits, ListHits):
             ids = hits.ids[before : int(ends[stop - 1])]
         else:

@@ -10,7 +10,7 @@ net_changes.py says what remains of the changes of a round. Keys are compared by
 from eddyline.joins.join_tree import can_drive
 from eddyline.joins.joined_rows import JoinedRows
 from eddyline.joins.net_changes import NetChanges, net_changes
-from eddyline.joins.outer import DECIDED_AT_ONCE, UndecidedRows
+from eddyline.joins.outer import DECIDED_AT_ONCE, UndecidedRows, is_decided_at_once
 from eddyline.joins.outer_tables import RowsAlone, appearing, row_states
 from eddyline.joins.partners import TablePartner
 from eddyline.joins.plan import (
@@ -58,6 +58,7 @@ __all__ = [
     "ViewTable",
     "appearing",
     "can_drive",
+    "is_decided_at_once",
     "net_changes",
     "range_keys",
     "range_probe",

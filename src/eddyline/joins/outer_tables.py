@@ -24,7 +24,6 @@ from eddyline.batch import TupleBatch
 from eddyline.joins.joined_rows import JoinedRows
 from eddyline.joins.outer import DECIDED_AT_ONCE
 from eddyline.joins.plan import Drivers, SignaturePlan
-from eddyline.joins.probing import MOST_PAIRS
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
 from eddyline.operators import Numbers
@@ -109,6 +108,7 @@ def partners_in(
     states: RowStates,
     other: KeyedTable,
     drive: Callable[[Drivers], Iterator[JoinedRows]],
+    pairs_at_once: int,
 ) -> Iterator[JoinedRows]:
     """What rows of input 0 find in the table of input 1, in the state that each of them is in, some at a time.
 
@@ -116,7 +116,7 @@ def partners_in(
     """
     most, seen = DECIDED_AT_ONCE, replace(drivers, arrival=states.seen_at)
     if not plan.signature.keys:  # each with every row
-        most = max(1, min(most, MOST_PAIRS // max(1, other.versions.n_reachable)))
+        most = max(1, min(most, pairs_at_once // max(1, other.versions.n_reachable)))
     for first in range(0, len(seen), most):
         some = seen.take(np.arange(first, min(first + most, len(seen))))
         for joined in drive(some):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.joins.plan import Drivers, Needs, has_bit
-from eddyline.joins.probing import MOST_PAIRS, PartnerMarks, cross_product
+from eddyline.joins.probing import PartnerMarks, cross_product
 from eddyline.joins.ranges import RangeProbe
 from eddyline.joins.retention import near
 from eddyline.joins.shared_probes import RememberedHop
@@ -41,6 +41,7 @@ class WindowPartner:
     needs: tuple[Needs, ...]
     now_us: int
     n_counted: Callable[[Numbers], Numbers]  # by arrival number of a driver: rows of the stream up to it
+    pairs_at_once: int
     shared_hop: RememberedHop | None = None  # that leads here, if other signatures have it too
     range_probe: RangeProbe | None = None  # where no equality leads here
 
@@ -52,7 +53,7 @@ class WindowPartner:
         rows = self.stem.numbers.every_row()
         if not len(rows):
             return ProbeMatches(np.empty(0, np.int64), np.empty(0, np.int64))
-        step = max(1, MOST_PAIRS // len(rows))
+        step = max(1, self.pairs_at_once // len(rows))
         found = []
         for first in range(0, len(of), step):
             some_drivers = of[first : first + step]
@@ -69,7 +70,7 @@ class WindowPartner:
         found, first = [], 0
         while first < len(of):
             before = int(totals[first - 1]) if first else 0
-            stop = max(first + 1, int(np.searchsorted(totals, before + MOST_PAIRS, side="right")))
+            stop = max(first + 1, int(np.searchsorted(totals, before + self.pairs_at_once, side="right")))
             pairs = ProbeMatches(*ranges.rows(first, stop, self.stem.numbers.present_rows))
             found.append(self._usable(pairs, drivers, of))
             first = stop

@@ -28,11 +28,8 @@ from eddyline.joins.plan import Drivers
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.residuals import BoundValues, ValueIndex, has_counterpart, residual_comparisons
 from eddyline.joins.stem import Key, ProbeMatches
-from eddyline.model import Expression
+from eddyline.model import DEFAULT_CHOICES, END_OF_ARRIVALS, Expression
 from eddyline.operators import Numbers
-
-MOST_COMBINATIONS = 1 << 17  # made at a time
-MOST_PAIRS = 1 << 22  # of drivers with all rows of an input that has no key
 
 
 class PartnerMarks(NamedTuple):
@@ -115,25 +112,27 @@ class ProbeOrigin:
     counters: ProbeCounters = field(default_factory=ProbeCounters)
 
     def join(
-        self, drivers: Drivers, partners: dict[int, Partner], *, needs_one: bool = False
+        self,
+        drivers: Drivers,
+        partners: dict[int, Partner],
+        at_once: int = DEFAULT_CHOICES.combinations_at_once,
+        *,
+        needs_one: bool = False,
     ) -> Iterator[Combinations]:
-        """All combinations of these drivers, some at a time; of two inputs one for each driver, if that is enough."""
+        """All combinations of these drivers, about so many at a time; of two inputs one for each driver, if that is enough."""
         self.counters.n_drivers += len(drivers)
-        for piece in self._pieces(drivers):
-            some = drivers if len(piece) == len(drivers) else drivers.take(piece)
-            first = int(piece[0])
+        end = 0
+        while end < len(drivers):
+            first, end = end, _whole(drivers.arrival, end + at_once)
+            some = drivers if end - first == len(drivers) else drivers.take(np.arange(first, end))
             self._profile(some, partners)
             order = self.order.order(len(some))
             alive, levels = self._probe(some, partners, order, needs_one=needs_one)
             self.counters.n_matched_drivers += len(alive)
-            for found in self._expand(alive, levels, order, some, partners):
+            for found in self._expand(alive, levels, order, some, partners, at_once):
                 found.rows[self.tree.origin] += first
                 self.counters.n_combinations += len(found)
                 yield found
-
-    def _pieces(self, drivers: Drivers) -> Iterator[Numbers]:
-        for first in range(0, len(drivers), MOST_COMBINATIONS):
-            yield np.arange(first, min(first + MOST_COMBINATIONS, len(drivers)))
 
     # ----------------------------------------------------------------------------------------- probing
 
@@ -229,16 +228,19 @@ class ProbeOrigin:
         order: Sequence[int],
         drivers: Drivers,
         partners: dict[int, Partner],
+        at_once: int,
     ) -> Iterator[Combinations]:
         if not len(alive):
             return
         bound = BoundValues(self.tree.origin, drivers, partners, self.evaluate)
         indexes: dict[int, ValueIndex] = {}
         totals = np.cumsum(self._totals(alive, levels, order, len(drivers)))
+        arrival = drivers.arrival[alive]
         first = 0
         while first < len(alive):
             before = int(totals[first - 1]) if first else 0
-            stop = max(first + 1, int(np.searchsorted(totals, before + MOST_COMBINATIONS, side="right")))
+            stop = int(np.searchsorted(totals, before + at_once, side="right"))
+            stop = _whole(arrival, max(first + 1, stop))
             found = self._combinations(alive[first:stop], levels, order, bound, indexes)
             if len(found):
                 yield found
@@ -294,6 +296,16 @@ class ProbeOrigin:
     def _rows(self, place: int, entries: dict[int, Numbers], levels: dict[int, _Level]) -> Numbers:
         """The rows that entries of an input are; of the origin the drivers' places."""
         return entries[place] if place == self.tree.origin else levels[place].row[entries[place]]
+
+
+def _whole(arrival: Numbers, end: int) -> int:
+    """Where drivers that are cut behind so many really end: those of one number, rows of a view, stay together.
+
+    What they make is put in order as a whole. Drivers that meet all rows have no number.
+    """
+    if end >= len(arrival) or arrival[end - 1] > END_OF_ARRIVALS:
+        return min(end, len(arrival))
+    return int(np.searchsorted(arrival, arrival[end - 1], side="right"))
 
 
 def cross_product(n_values: int, rows: Numbers) -> ProbeMatches:

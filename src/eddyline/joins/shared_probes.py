@@ -22,8 +22,6 @@ from eddyline.joins.stem import Key, ProbeMatches
 from eddyline.model import Role, Signature
 from eddyline.operators import ArrivedRows, Numbers
 
-MOST_REMEMBERED = 1 << 22  # pairs of one hop; what is found beyond them is probed again
-
 _UNKNOWN = -1
 Probe = Callable[[Numbers], ProbeMatches]  # with some of the values, by their places
 
@@ -78,8 +76,10 @@ def shared_hops(
 class SharedProbes:
     """What the shared hops of one push have found so far."""
 
-    def __init__(self, hops: Set[Hop], arrivals: Mapping[str, ArrivedRows]) -> None:
+    def __init__(self, hops: Set[Hop], arrivals: Mapping[str, ArrivedRows], most_pairs: int) -> None:
+        """Of one hop no more than `most_pairs` are remembered; what is found beyond them is probed again."""
         self._hops = hops
+        self._most_pairs = most_pairs
         self._arrivals = arrivals
         self._found: dict[Hop, RememberedHop] = {}
 
@@ -92,7 +92,7 @@ class SharedProbes:
             arrival = self._arrivals[hop.stream].batch.arrival
             if (np.diff(arrival) <= 0).any():  # both images of an update have one number
                 return None
-            known = self._found[hop] = RememberedHop(arrival)
+            known = self._found[hop] = RememberedHop(arrival, self._most_pairs)
         return known
 
 
@@ -107,9 +107,11 @@ class RememberedHop:
     start: Numbers
     n_found: Numbers
     rows: Numbers
+    most_pairs: int
 
-    def __init__(self, arrival: Numbers) -> None:
+    def __init__(self, arrival: Numbers, most_pairs: int) -> None:
         self.arrival = arrival
+        self.most_pairs = most_pairs
         self.start = np.full(len(arrival), _UNKNOWN, np.int64)
         self.n_found = np.zeros(len(arrival), np.int64)
         self.rows = np.empty(0, np.int64)
@@ -122,7 +124,7 @@ class RememberedHop:
         if not len(new_places):
             return self._known_matches(numbers)
         found = probe(new_places)
-        if len(self.rows) + len(found) <= MOST_REMEMBERED:
+        if len(self.rows) + len(found) <= self.most_pairs:
             self._remember(numbers[new_places], found)
         if len(new_places) == len(numbers):
             return found

@@ -50,7 +50,7 @@ from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
 from eddyline.joins.view_table import ViewTable
 from eddyline.joins.windows import StoredWindows
-from eddyline.model import Column, Expression, Role, Round
+from eddyline.model import DEFAULT_CHOICES, Column, ExecutionChoices, Expression, Role, Round
 from eddyline.operators import (
     WHOLE,
     ArrivedRows,
@@ -88,6 +88,7 @@ class JoinStage:
         self._decisions = OuterDecisions()
         self._shared_hops: frozenset[Hop] = frozenset()  # that several signatures begin with
         self._numbers = DerivedNumbers(0)  # of the rows that the running round derives
+        self._choices = DEFAULT_CHOICES  # of the running round
         self._built: set[str] = set()  # streams whose rows the running round has built
         self._is_planned = False  # the running round has the queries of `plan` and no others
 
@@ -154,9 +155,15 @@ class JoinStage:
 
     # ----------------------------------------------------------------------------------------- a round
 
-    def begin(self, numbers: DerivedNumbers, *, is_planned: bool = False) -> None:
+    def begin(
+        self,
+        numbers: DerivedNumbers,
+        choices: ExecutionChoices = DEFAULT_CHOICES,
+        *,
+        is_planned: bool = False,
+    ) -> None:
         """A round begins, in which derived rows get these numbers; whether it was planned with the plan adopted last."""
-        self._numbers = numbers
+        self._numbers, self._choices = numbers, choices
         self._built = set()
         self._is_planned = is_planned
         self.windows.begin()
@@ -177,7 +184,7 @@ class JoinStage:
             if stream in self.windows.stems and stream not in self._built:
                 self.windows.build(stream, rows, wanted_masks, round_)
             self._built.add(stream)
-        shared = SharedProbes(self._shared_hops, arrivals)
+        shared = SharedProbes(self._shared_hops, arrivals, self._choices.remembered_pairs)
         for plan in self.plan.signatures:
             at_once = is_decided_at_once(plan.signature)
             # the rows that a match refutes are known when time decides
@@ -215,15 +222,18 @@ class JoinStage:
         is_counted_only: bool = False,
         needs_one: bool = False,
     ) -> Iterator[JoinedRows]:
-        tree = self._origins.origin(plan, origin).tree
+        probes = self._origins.origin(plan, origin)
         partners: dict[int, Partner] = {}
         counted: dict[int, Counter] = {}
         for place, entry in enumerate(plan.signature.inputs):
             counted[place] = _counter(entry.stream.lower(), arrivals, progress)
             if place != origin:
-                hop = shared.hop(first_hop(plan.signature, tree, place)) if shared is not None else None
+                hop = (
+                    shared.hop(first_hop(plan.signature, probes.tree, place)) if shared is not None else None
+                )
                 partners[place] = self._partner(plan, place, origin, counted[place], round_, hop)
-        for found in self._origins.origin(plan, origin).join(drivers, partners, needs_one=needs_one):
+        at_once = self._choices.combinations_at_once
+        for found in probes.join(drivers, partners, at_once, needs_one=needs_one):
             if is_counted_only:
                 continue
             yield joined_rows(plan, origin, drivers, partners, found, counted, round_)
@@ -306,6 +316,7 @@ class JoinStage:
                 lambda some: self._drive(
                     plan, 0, some, {}, progress, round_, needs_one=self._needs_one(plan)
                 ),
+                self._choices.pairs_at_once,
             )
         if self._needs_one(plan):
             matched = [np.empty(0, np.int64), *(each.driver for each in found)]
@@ -347,6 +358,7 @@ class JoinStage:
             plan.grouped_needs[place],
             round_.now_us,
             counter,
+            self._choices.pairs_at_once,
             hop,
             range_probe(plan.ranges, self._origins.origin(plan, origin).tree, place)
             if self._is_planned

@@ -172,6 +172,15 @@ def unlink_pairs(pairs: Ints, start: int, end: int, shift: int, heads: Offsets, 
 
 
 @kernel
+def _reverse(rows: Ints, start: int, end: int) -> None:
+    """Turn round the order of rows `start` to `end`."""
+    last = end - 1
+    while start < last:
+        rows[start], rows[last] = rows[last], rows[start]
+        start, last = start + 1, last - 1
+
+
+@kernel
 def find_pairs(
     codes: Ints,
     is_null: Mask,
@@ -239,10 +248,7 @@ def find_pairs(
                         probes[n_found], rows[n_found] = block + k, row - first
                         n_found += 1
                 at = int(behind[at])
-            newest = n_found - 1
-            while oldest < newest:  # lists have the newest first
-                rows[oldest], rows[newest] = rows[newest], rows[oldest]
-                oldest, newest = oldest + 1, newest - 1
+            _reverse(rows, oldest, n_found)  # lists have the newest first
     return n_found, len(codes)
 
 

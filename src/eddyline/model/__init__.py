@@ -18,7 +18,7 @@ from `eddyline.model`, not from its files.
 from eddyline.documents import DeadLetter, iso_text, iso_time
 from eddyline.model.alerts import AlertKey, AlertState, Message
 from eddyline.model.conditions import Atom, AtomKind, Clause, Condition, pattern_atom
-from eddyline.model.execution import DEFAULT_CHOICES, ExecutionChoices
+from eddyline.model.execution import DEFAULT_CHOICES, ExecutionChoices, StructureChoices
 from eddyline.model.expressions import (
     LAMBDA,
     Aggregate,
@@ -103,6 +103,7 @@ __all__ = [
     "Stream",
     "StreamPlan",
     "StreamProgress",
+    "StructureChoices",
     "UnnamedView",
     "UserCall",
     "Variable",
