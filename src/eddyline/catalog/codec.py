@@ -36,6 +36,7 @@ from eddyline.model import (
     Slot,
     SlotInfo,
     Stream,
+    UnionPart,
     UserCall,
     Variable,
     Window,
@@ -226,6 +227,11 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
             if shape.branches
             else {}
         ),
+        **(
+            {"parts": [[part.number, _span_to(part.tokens)] for part in shape.parts]}
+            if spans and shape.parts
+            else {}
+        ),
     }
 
 
@@ -248,6 +254,7 @@ def _shape_of(s: dict[str, Any]) -> Shape:
         join=_join_from(s["join"]) if "join" in s else None,
         is_distinct=s.get("distinct", False),
         branches=tuple(replace(_shape_of(each), branch=k) for k, each in enumerate(s.get("branches", ()), 1)),
+        parts=tuple(UnionPart(number, _span_from(tokens)) for number, tokens in s.get("parts", ())),
     )
 
 

@@ -33,6 +33,9 @@ class BoundQuery:
     qualify: Expression | None
     functions: tuple[tuple[str, str], ...]
     distinct: Span | None = None  # where SELECT DISTINCT was written
+    parts: tuple[
+        tuple[int, Span], ...
+    ] = ()  # the part of each union that it reads: its number from 1, and its SELECT
 
 
 def slots_in(bound: BoundQuery) -> set[int]:

@@ -149,6 +149,7 @@ class _TextBinder:
     def _branch(self, around: Binder) -> BoundQuery:
         """The text with one part of each union."""
         bound = self._query(self._parsed.root, {}, Scope(()), around)
+        bound = replace(bound, parts=tuple(self._choices.parts))
         refuse_distinct(bound)
         names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
         if len(bound.inputs) > 1:
@@ -176,7 +177,7 @@ class _TextBinder:
             return replace(bound, distinct=distinct_span(node))
         ctes = self._with_ctes(node, ctes, around)
         columns = self._union_columns(node, ctes, scope, around, part)
-        at = self._choices.take(len(node.branches))
+        at = self._choices.take(node)
         return as_part(self._query(node.branches[at], ctes, scope, around, at), columns)
 
     def _union_columns(

@@ -30,7 +30,7 @@ from eddyline.errors import (
     did_you_mean,
 )
 from eddyline.expressions import CONSTANT_BYTES, Budget, NeedsLiteral, common_type, constants_within, fold
-from eddyline.model import Expression, Literal, ProjectedColumn, Shape, Slot, SlotInfo, Stream
+from eddyline.model import Expression, Literal, ProjectedColumn, Shape, Slot, SlotInfo, Stream, UnionPart
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
 from eddyline.sql.bind import KnownFunctions
@@ -38,7 +38,7 @@ from eddyline.sql.bound_query import BoundQuery, slots_in, with_slots
 from eddyline.sql.constant_types import convert, list_like, meeting_type, typed_constant
 from eddyline.sql.constants import WRITTEN_SHARE, check_constants
 from eddyline.sql.joins import joined_shape
-from eddyline.sql.lexer import Constant, Token
+from eddyline.sql.lexer import Constant, Token, tokens_of
 from eddyline.sql.literals import string_value
 from eddyline.sql.normalisation import normalise
 from eddyline.sql.parse import ParsedText, parse_query
@@ -386,8 +386,10 @@ class Shapes:
         return self._keep(key, parsed, pinned, constants, shape, read)
 
     def _shape(self, bound: BoundQuery, constants: SlotConstants, tokens: Sequence[Token]) -> Shape:
+        parts = tuple(UnionPart(number, tokens_of(span, tokens)) for number, span in bound.parts)
         if len(bound.inputs) > 1:
-            return joined_shape(bound, tuple(constants.slots), time_zone=self.time_zone, tokens=tokens)
+            joined = joined_shape(bound, tuple(constants.slots), time_zone=self.time_zone, tokens=tokens)
+            return replace(joined, parts=parts)
         nullable = frozenset(slot.index for slot in constants.slots if slot.name is not None)
         condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone, tokens=tokens)
         projection = tuple(
@@ -404,6 +406,7 @@ class Shapes:
             bound.qualify,
             bound.functions,
             is_distinct=bound.distinct is not None,
+            parts=parts,
         )
 
     def _keep(

@@ -3,7 +3,7 @@
 A file holds one Arrow stream per part, each behind its length: the projected columns, and before them `_query`, `_generation`,
 `_arrival`, `_sign` and `_late`, which identify a result and say what it is. Behind them follows what is no part of the result and
 the metadata of the stream counts: what functions that are not deterministic gave, a column for each call; of joins, the arrival
-numbers of the rows a result is made of, a column for each input.
+numbers of the rows a result is made of, a column for each input. It also says which branch of a union the results are of.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _MARKS = pa.schema(
 )
 _RECORDED = "recorded columns"  # of parts: how many there are behind the result
 _COMPONENTS = "component columns"  # and behind those
+_BRANCH = "branch"  # of parts: which one of a union, if it is not the first
 _FIRST, _NUMBERED = "first arrival", "arrivals"  # of captures: numbers that count up, and any others
 
 
@@ -47,6 +48,7 @@ class StoredPart:
     rows: pa.RecordBatch
     recorded: pa.RecordBatch | None = None  # what calls gave, `function:k` for the k-th of the text, from 1
     components: npt.NDArray[np.int64] | None = None  # of joins: arrival numbers, a column for each input
+    branch: int = 0  # of a union: which one gave the results
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -71,6 +73,7 @@ class StoredPart:
             self.project(pairs),
             None if self.recorded is None else self.recorded.take(pa.array(pairs)),
             None if self.components is None else self.components[pairs],
+            self.branch,
         )
 
 
@@ -89,6 +92,7 @@ def stored_part(
         part.project(everything),
         _recorded(part),
         part.components,
+        part.segment.shape.branch,
     )
 
 
@@ -114,6 +118,8 @@ def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
             columns += [pa.array(part.components[:, k]) for k in range(n_inputs)]
             fields += [pa.field(f"_arrival:{k}", pa.int64()) for k in range(n_inputs)]
             metadata[_COMPONENTS] = str(n_inputs)
+        if part.branch:
+            metadata[_BRANCH] = str(part.branch)
         write_block(file, pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata or None)))
 
 
@@ -126,14 +132,15 @@ def read_parts(buffer: pa.Buffer, first_arrival: int = 0, first_row: int = 0) ->
     for batch in read_blocks(buffer):
         marks = [np.asarray(batch.column(k).to_numpy(zero_copy_only=False)) for k in range(len(_MARKS))]
         metadata = batch.schema.metadata or {}
-        n_recorded, n_inputs = (int(metadata.get(name.encode(), 0)) for name in (_RECORDED, _COMPONENTS))
+        counts = (int(metadata.get(name.encode(), 0)) for name in (_RECORDED, _COMPONENTS, _BRANCH))
+        n_recorded, n_inputs, branch = counts
         first_input = batch.num_columns - n_inputs
         end = first_input - n_recorded
         rows = _columns(batch, len(_MARKS), end)
         recorded = _columns(batch, end, first_input) if n_recorded else None
         components = _components(batch, first_input, first_row) if n_inputs else None
         arrivals = marks[2] + first_arrival if first_arrival else marks[2]
-        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded, components)
+        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded, components, branch)
 
 
 def _components(batch: pa.RecordBatch, start: int, first_row: int) -> npt.NDArray[np.int64]:
