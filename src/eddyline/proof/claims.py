@@ -69,12 +69,14 @@ class RecordedValue:
 
 @dataclass(frozen=True, slots=True)
 class InputRows:
-    """The row of one input of a join, as a table; without rows where an outer join found none."""
+    """The row of one input of a join, as a table; without rows where an outer join found none, or another part of a union
+    gave the result."""
 
     alias: str
     stream: str
     rows: pa.Table
     arrival: int | None
+    is_of_other_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
     stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
     if "arrival" in receipt:  # a join or table, which numbers its results itself
         stream, rows, number = "", no_columns(1), receipt["arrival"]
-        inputs = tuple(map(input_rows, receipt["rows"]))
+        inputs = claim_inputs(receipt["rows"], receipt.get("other_inputs", ()))
     arrivals = np.array([number], np.int64)
     return Claim(
         text=written.get("text", receipt["text"]),
@@ -234,9 +236,15 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
     )
 
 
-def input_rows(row: Mapping[str, Any]) -> InputRows:
-    """An input of a join as a receipt has it."""
-    return InputRows(row["alias"], row["stream"], _table(row), row["arrival"])
+def claim_inputs(
+    rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]] = ()
+) -> tuple[InputRows, ...]:
+    """The inputs of a text in its order, as a receipt has them: those with rows of the result, and those of other parts."""
+    inputs = [InputRows(row["alias"], row["stream"], _table(row), row["arrival"]) for row in rows]
+    for row in others:
+        other = InputRows(row["alias"], row["stream"], _table(row), None, is_of_other_part=True)
+        inputs.insert(row["number"], other)
+    return tuple(inputs)
 
 
 def _table(row: Mapping[str, Any]) -> pa.Table:

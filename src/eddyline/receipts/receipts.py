@@ -3,7 +3,8 @@
 A receipt holds the query as it was in the round, its row, the round's facts and the result, with a checksum over all of it. An
 independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB. That of a join holds the row of
 each input and the round it came in, and its place in its window. Of a query that reads views it also has the text in which they
-are written out; the rows are those of declared streams.
+are written out; the rows are those of declared streams. Of a union it has the rows of the part that gave the result, and the
+streams that the other parts read, of which a judge is given no rows.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from eddyline.proof import (
     Proof,
     checksum_of,
     claim_of,
-    from_json,
     proof_of,
     rows_to_json,
     schema_to_text,
     to_json,
-    type_from,
     words_of,
 )
-from eddyline.receipts.expansion import AnyQuery, BaseInput, WrittenOut, params_of, written_out
+from eddyline.receipts.expansion import WrittenOut, params_of, written_out
+from eddyline.receipts.readings import NO_ROW, AnyQuery, BaseInput, ResultRow
+from eddyline.receipts.recorded_calls import recorded_calls
 from eddyline.spark import is_installed
 from eddyline.spark import prove as prove_in_spark
 from eddyline.sql import input_words, stated
@@ -48,7 +49,7 @@ from eddyline.types import type_name
 
 FORMAT = 1  # of the document
 JOIN_FORMAT = 2  # with several rows, each with the alias of its input
-NO_ROW = 0  # instead of the arrival number of an input of an outer join that found no row
+UNION_FORMAT = 3  # and with the inputs of other parts
 _DAY_US = 86_400_000_000
 
 
@@ -68,6 +69,7 @@ class Receipt(dict[str, Any]):
         lines = [
             f"result {self['id']}: {self['query']}{of}, generation {self['generation']}, version {self['version']}",
             f"  text      {' '.join(self['text'].split())}",
+            *([f"  of        {self['part']}"] if "part" in self else []),
         ]
         params, written = self["params"], self.get("written_out")
         if written is not None:
@@ -107,10 +109,12 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             hint="[engine.retention] sets how long earlier versions are retained (docs/pipeline.md).",
         )
     with rounds.lock:
-        written = written_out(rounds, query, round_.version, "a receipt")
+        written = written_out(rounds, query, round_.version)
     _refuse_rows_that_left(query, part)
+    components = _components(part)
+    rows = written.rows_of(part.branch, components)
     body = {
-        "format": JOIN_FORMAT if written.is_composed else FORMAT,
+        "format": UNION_FORMAT if written.is_union else JOIN_FORMAT if written.is_composed else FORMAT,
         "id": f"{number}-{arrival}-{query_id}",
         "query": query.name or f"q{query_id}",
         "query_id": query_id,
@@ -126,7 +130,7 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             {"name": f.name, "version": f.version, "is_deterministic": f.is_deterministic}
             for f in functions_of(written)
         ],
-        "rows": joined_rows(rounds, written, round_, _components(part))
+        "rows": joined_rows(rounds, written, round_, rows)
         if written.is_composed
         else [_own_row(rounds, written, round_, arrival)],
         "round": {
@@ -144,10 +148,13 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
     }
     if written.is_composed:
         body["arrival"] = arrival
+    if written.is_union:
+        body["part"] = written.part_words(part.branch, components)
+        body["other_inputs"] = other_inputs(written, rows)
     if written.view_texts:
         body["written_out"] = _written_out(written, query)
     if part.recorded is not None:
-        body["recorded"] = _recorded(query.shape, part.recorded)
+        body["recorded"] = recorded_calls(query.shape, part)
     return Receipt(body | {"checksum": checksum_of(body)})
 
 
@@ -204,24 +211,25 @@ def _own_row(rounds: RoundEngine, written: WrittenOut, round_: Round, arrival: i
 
 
 def _components(part: StoredPart) -> list[int]:
-    assert part.components is not None, "the result has no references to the rows it is made of"
-    return [int(number) for number in part.components[0]]
+    """The numbers of the rows that a result is made of; without any its own, which is that of its row."""
+    return [int(number) for number in (part.arrivals[:1] if part.components is None else part.components[0])]
 
 
 def joined_rows(
     rounds: RoundEngine,
     written: WrittenOut,
     round_: Round,
-    arrivals: Sequence[int],
+    rows: Sequence[ResultRow],
     known: ComponentRows | None = None,
 ) -> list[dict[str, Any]]:
     """The rows a result of a join or table is made of, one for each stream in the order of the text: its row is None where an
     outer join found none. Raises ReceiptError if one is no longer kept."""
     known = known or ComponentRows(rounds)
-    found = []
-    for entry, arrival in zip(written.inputs, arrivals, strict=True):
+    latest = max(each.arrival for each in rows)
+    found: dict[int, dict[str, Any]] = {}
+    for number, entry, arrival in ((each.number, each.entry, each.arrival) for each in rows):
         if arrival == NO_ROW:
-            found.append(_missing_row(entry))
+            found[number] = _missing_row(entry)
             continue
         came, (_, row, _) = known.row(arrival)
         facts: dict[str, Any] = {
@@ -239,12 +247,21 @@ def joined_rows(
         elif window is not None:
             facts["window"] = {
                 "n_rows": window.n_rows,
-                "n_behind_at_most": known.n_between(entry.stream.name, arrival, max(arrivals)),
+                "n_behind_at_most": known.n_between(entry.stream.name, arrival, latest),
             }
-        found.append(facts)
-    for places, window in written.view_windows:
-        _add_view_window(known, round_, [found[k] for k in places], window)
-    return found
+        found[number] = facts
+    for numbers, window in written.view_windows:
+        of_view = [found[number] for number in numbers if number in found]
+        if of_view:
+            _add_view_window(known, round_, of_view, window)
+    return list(found.values())
+
+
+def other_inputs(written: WrittenOut, rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
+    """The inputs that other parts of a union read, as a receipt has them, each with its number among all of the text."""
+    numbers = {each.number for each in rows}
+    others = [(number, entry) for number, entry in enumerate(written.inputs) if number not in numbers]
+    return [{"number": number, **_missing_row(entry)} for number, entry in others]
 
 
 def _add_view_window(
@@ -319,17 +336,15 @@ def _result(
 def columns_seen(entry: BaseInput, schema: pa.Schema) -> list[str]:
     """The columns of a stream that the query which reads it knows of: those it names, and those its `*` stood for when it was
     registered."""
-    query = entry.query
-    if query.shape.join is not None:
-        return _input_columns_seen(query, entry.place, schema)
-    named = {word.name.lower() for word in words_of(query.text) if word.is_name}
-    names = [name for name in schema.names if name in query.shape.columns or name.lower() in named]
+    if entry.shape.join is not None:
+        return _input_columns_seen(entry.query, entry.shape, entry.place, schema)
+    named = {word.name.lower() for word in words_of(entry.query.text) if word.is_name}
+    names = [name for name in schema.names if name in entry.shape.columns or name.lower() in named]
     return names or schema.names[:1]  # a row has at least one
 
 
-def _input_columns_seen(query: AnyQuery, place: int, schema: pa.Schema) -> list[str]:
+def _input_columns_seen(query: AnyQuery, shape: Shape, place: int, schema: pa.Schema) -> list[str]:
     """Those of an input of a join. A name without an alias is that of the input that needs it."""
-    shape = query.shape
     needed = [_needed(shape, other) for other in range(len(shape.inputs))]
     others = frozenset().union(*(names for other, names in enumerate(needed) if other != place))
     alias = shape.inputs[place].alias.lower()
@@ -360,7 +375,7 @@ def _needed(shape: Shape, place: int) -> set[str]:
 
 def functions_of(written: WrittenOut) -> tuple[FunctionVersion, ...]:
     """The users' functions that a query and the views it reads call."""
-    shapes = [query.shape for query in written.queries]
+    shapes = [branch for query in written.queries for branch in query.shape.all_branches]
     nodes = (node for shape in shapes for e in shape.expressions() for node in e.walk())
     unsteady = {
         (node.function, node.version)
@@ -369,30 +384,6 @@ def functions_of(written: WrittenOut) -> tuple[FunctionVersion, ...]:
     }
     called = dict.fromkeys(each for shape in shapes for each in shape.functions)
     return tuple(FunctionVersion(name, version, (name, version) not in unsteady) for name, version in called)
-
-
-def _recorded(shape: Shape, values: pa.RecordBatch) -> list[dict[str, Any]]:
-    """What functions that are not deterministic gave on the row, in the order of the text."""
-    calls = zip(shape.recorded_calls, values.columns, strict=True)
-    return [
-        {
-            "function": call.function,
-            "version": call.version,
-            "call": k,
-            "type": type_name(call.type),
-            "value": to_json(column[0]),
-        }
-        for k, (call, column) in enumerate(calls, 1)
-    ]
-
-
-def recorded_values(receipt: Mapping[str, Any], shape: Shape) -> tuple[pa.Array, ...]:
-    """What the calls of a shape gave according to a receipt, one value each; nothing if it tells of other calls."""
-    calls = receipt.get("recorded", ())
-    if [each["function"] for each in calls] != [call.function for call in shape.recorded_calls]:
-        return ()
-    types = [type_from(each["type"]) for each in calls]
-    return tuple(pa.array([from_json(each["value"], t)], t) for each, t in zip(calls, types, strict=True))
 
 
 def _params(values: Mapping[str, pa.Scalar]) -> dict[str, dict[str, Any]]:
