@@ -177,10 +177,24 @@ class Joins:
             places = [at for at in range(len(signature)) if at not in signature.hidden_places]
             rows = rows[np.lexsort((batch.sign[rows], _groups(owners[rows][:, places])))]
         numbered = replace(batch.take(rows), arrival=np.sort(batch.arrival[rows]))
-        derived = Derived(name.lower(), numbered, phase=1, versions=versions[rows], without=newcomers)
+        made_of = self._with_rows_that_left(numbered, signature)
+        derived = Derived(name.lower(), made_of, phase=1, versions=versions[rows], without=newcomers)
         if signature.is_counted:
             return replace(derived, shown=self._shown_rows(numbered, signature, round_.first_arrival))
         return replace(derived, preimages=net.preimages)
+
+    def _with_rows_that_left(self, batch: TupleBatch, signature: Signature) -> TupleBatch:
+        """Rows that leave a join of tables are derived by a change, their latest component; they are made of the row that left
+        with it."""
+        assert batch.components is not None, signature.name
+        components = batch.components.copy()
+        latest = batch.components.max(axis=1)
+        for place, entry in enumerate(signature.inputs):
+            (column,) = signature.component_columns(place)
+            rows = np.flatnonzero((batch.sign < 0) & (batch.components[:, column] == latest))
+            table = self.stage.tables[entry.stream.lower()]
+            components[rows, column] = table.replaced(batch.components[rows, column])
+        return replace(batch, components=components)
 
     def _owners(self, batch: TupleBatch, signature: Signature) -> Numbers:
         """For each row the numbers of the keys of its inputs, which are tables."""

@@ -42,6 +42,7 @@ from eddyline.operators import (
     ArrivedRows,
     Derived,
     DerivedNumbers,
+    Numbers,
     RoundProgress,
     Share,
     StatelessOperator,
@@ -187,7 +188,7 @@ class Tables(StatelessOperator):
             if len(ids):
                 batch = self.current_rows(name).batch
                 if len(batch):
-                    yield Derived(name, self._numbered(batch), phase=1, only=ids)
+                    yield Derived(name, self._numbered(batch, batch.arrival), phase=1, only=ids)
 
     def push(
         self,
@@ -208,7 +209,7 @@ class Tables(StatelessOperator):
                 )
                 above = ArrivedRows(changed, deltas.time_us, np.zeros(n, np.int64))
                 net = net_changes(self.tables[name].owners(deltas.arrival), deltas.sign, deltas.rows)
-                remaining = self._numbered(changed.take(net.rows))
+                remaining = self._numbered(changed.take(net.rows), deltas.row_arrival[net.rows])
                 without = queries_of(self.unanswered(self._planned, name))
                 yield Derived(
                     name, remaining, phase=1, without=without, preimages=net.preimages, arrived=above
@@ -223,12 +224,11 @@ class Tables(StatelessOperator):
         self._changes[name] = changes
         return self.tables[name].apply(changes)
 
-    def _numbered(self, batch: TupleBatch) -> TupleBatch:
-        """Rows with numbers of their own: one change may be two rows, and an answer repeats rows of earlier rounds."""
+    def _numbered(self, batch: TupleBatch, row_arrival: Numbers) -> TupleBatch:
+        """Rows with numbers of their own: one change may be two rows, and an answer repeats rows of earlier rounds.
+        They are made of themselves, also where they leave."""
         numbers = self._numbers.take(len(batch))
-        return TupleBatch(
-            batch.stream, batch.rows, numbers, batch.sign, batch.is_late, batch.arrival[:, None]
-        )
+        return TupleBatch(batch.stream, batch.rows, numbers, batch.sign, batch.is_late, row_arrival[:, None])
 
     def current_rows(self, name: str) -> ArrivedRows:
         """The rows of a table, each at its own arrival number."""

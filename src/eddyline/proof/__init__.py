@@ -23,6 +23,7 @@ from eddyline.proof.claims import (
     no_columns,
     proof_of,
 )
+from eddyline.proof.departures import departure_proof
 from eddyline.proof.duckdb import DuckDbJudge
 from eddyline.proof.inputs import WrittenInput, quoted, written_inputs
 from eddyline.proof.recorded_values import replayed_claim
@@ -50,6 +51,7 @@ __all__ = [
     "claim_difference",
     "claim_inputs",
     "claim_of",
+    "departure_proof",
     "edited_text",
     "from_json",
     "no_columns",

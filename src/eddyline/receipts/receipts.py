@@ -4,7 +4,8 @@ A receipt holds the query as it was in the round, its row, the round's facts and
 independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB. That of a join holds the row of
 each input and the round it came in, and its place in its window. Of a query that reads views it also has the text in which they
 are written out; the rows are those of declared streams. Of a union it has the rows of the part that gave the result, and the
-streams that the other parts read, of which a judge is given no rows.
+streams that the other parts read, of which a judge is given no rows. Of a result with which a row leaves a table it has the row
+that left, and the newer row of its key, or the delete.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from eddyline.batch import change_names
 from eddyline.catalog import CommittedRound, StoredQuery, query_at
 from eddyline.delivery import Result
 from eddyline.durations import duration_text
-from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, home_of
-from eddyline.errors import NotBuiltError, ProofError, PropertyError, ReceiptError, UnknownNameError
+from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, change_of_key, home_of
+from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
 from eddyline.functions import UserFunction
 from eddyline.model import Column, Input, Round, Shape, UserCall, Window, iso_time
 from eddyline.proof import (
@@ -32,6 +33,7 @@ from eddyline.proof import (
     Proof,
     checksum_of,
     claim_of,
+    departure_proof,
     proof_of,
     rows_to_json,
     schema_to_text,
@@ -83,6 +85,7 @@ class Receipt(dict[str, Any]):
         ]
         round_ = self["round"]
         lines += [f"  row       {_row_words(row)}" for row in self["rows"]]
+        lines += [f"  left by   {_change_words(change)}" for change in self.get("changes", ())]
         lines += [
             f"  round     {round_['number']}, now() {round_['now']}, version {round_['version']}, {round_['time_zone']}",
             f"  result    {json.dumps(self['result'], ensure_ascii=False)}",
@@ -110,7 +113,6 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
         )
     with rounds.lock:
         written = written_out(rounds, query, round_.version)
-    _refuse_rows_that_left(query, part)
     components = _components(part)
     rows = written.rows_of(part.branch, components)
     body = {
@@ -148,6 +150,11 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
     }
     if written.is_composed:
         body["arrival"] = arrival
+    if part.signs[0] < 0:
+        body["changes"] = _changes(rounds, round_, rows, str(body["id"]))
+        body["is_set"] = any(
+            shape.is_counted for each in written.queries for shape in each.shape.all_branches
+        )
     if written.is_union:
         body["part"] = written.part_words(part.branch, components)
         body["other_inputs"] = other_inputs(written, rows)
@@ -158,15 +165,42 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
     return Receipt(body | {"checksum": checksum_of(body)})
 
 
-def _refuse_rows_that_left(query: StoredQuery, part: StoredPart) -> None:
-    """Refuse rows that left a table: a result names the change that made it, which for these is not the row itself."""
-    if part.signs[0] < 0:
-        raise NotBuiltError(
-            "receipts of rows that leave a table are not built in this version",
-            detail=f"A result of {query.name or f'q{query.id}'} with which a row leaves names the change that removed it, "
-            "not the row itself.",
-            hint="The result with which it came has one.",
+def _changes(
+    rounds: RoundEngine, round_: Round, rows: Sequence[ResultRow], result_id: str
+) -> list[dict[str, Any]]:
+    """What a round left in place of the rows of a result that left a table: by the number of the input, the newer row, or none
+    where it was deleted."""
+    known = ComponentRows(rounds)
+    found = []
+    if max(each.arrival for each in rows) >= round_.first_arrival:
+        raise ReceiptError(
+            f"result {result_id} does not name the row that left",
+            detail="It was stored by an earlier version, which named the change that made it leave.",
+            hint="The result with which the row came has a receipt.",
         )
+    for each in rows:
+        if not each.entry.stream.is_keyed:
+            continue
+        _, (_, row, *_) = known.row(each.arrival)
+        change = change_of_key(rounds, round_, each.entry.stream, row)
+        if change is not None:
+            schema = change.row.schema
+            found.append(
+                {
+                    "alias": each.entry.alias,
+                    "stream": each.entry.stream.name,
+                    "arrival": change.arrival,
+                    "is_delete": change.is_delete,
+                    "columns": schema_to_text(schema),
+                    "seen": columns_seen(each.entry, schema),
+                    "row": None if change.is_delete else rows_to_json(change.row)[0],
+                }
+            )
+    if not found:
+        raise ReceiptError(
+            f"what made the row of result {result_id} leave is not among the rows of round {round_.number} any more"
+        )
+    return found
 
 
 def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:
@@ -188,6 +222,12 @@ def _row_words(row: Mapping[str, Any]) -> str:
     return f"{text}, of round {row['round']}{_window_words(row)}" if "round" in row else text
 
 
+def _change_words(change: Mapping[str, Any]) -> str:
+    if change["is_delete"]:
+        return f"{change['stream']} {change['arrival']}: a delete"
+    return f"{change['stream']} {change['arrival']}: {json.dumps(change['row'], ensure_ascii=False)}"
+
+
 def _window_words(row: Mapping[str, Any]) -> str:
     name = row["stream"]
     window = row.get("window")
@@ -200,7 +240,7 @@ def _window_words(row: Mapping[str, Any]) -> str:
 
 
 def _own_row(rounds: RoundEngine, written: WrittenOut, round_: Round, arrival: int) -> dict[str, Any]:
-    stream, row, _ = RoundInputs(rounds, round_).row(arrival)
+    stream, row, *_ = RoundInputs(rounds, round_).row(arrival)
     return {
         "stream": stream,
         "arrival": arrival,
@@ -231,7 +271,7 @@ def joined_rows(
         if arrival == NO_ROW:
             found[number] = _missing_row(entry)
             continue
-        came, (_, row, _) = known.row(arrival)
+        came, (_, row, *_) = known.row(arrival)
         facts: dict[str, Any] = {
             "alias": entry.alias,
             "stream": entry.stream.name,
@@ -413,6 +453,8 @@ def _prove_plainly(receipt: Mapping[str, Any]) -> Proof:
         judge = DuckDbJudge()
         try:
             found = judge.finding(claim)
+            proof = proof_of(str(receipt["id"]), claim, found, time.perf_counter() - began)
+            return departure_proof(proof, receipt, judge)
         finally:
             judge.close()
     except (ProofError, JudgeStopped) as error:
@@ -422,4 +464,3 @@ def _prove_plainly(receipt: Mapping[str, Any]) -> Proof:
             detail=f"PySpark is not installed, and {reason}.",
             hint="pip install 'eddyline[spark]'",
         ) from None
-    return proof_of(str(receipt["id"]), claim, found, time.perf_counter() - began)

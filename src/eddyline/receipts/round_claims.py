@@ -47,11 +47,11 @@ class RoundResult:
 
 
 def round_results(parts: Iterable[StoredPart], query: StoredQuery) -> list[RoundResult]:
-    """The results of a query over joins, tables or unions in a round, by their numbers. Rows that left a table are left out."""
+    """The results of a query over joins, tables or unions in a round, by their numbers."""
     found = [
         RoundResult(int(part.arrivals[at]), part, at)
         for part in parts
-        for at in np.flatnonzero((part.query_ids == query.id) & (part.signs > 0)).tolist()
+        for at in np.flatnonzero(part.query_ids == query.id).tolist()
     ]
     return sorted(found, key=lambda result: result.number)
 
@@ -67,7 +67,7 @@ class RoundClaims:
 
     def of_rows(self, batch: NumberedRows, matches: Numbers, results: pa.Table, undecided: Numbers) -> Claim:
         """Which rows of its one stream are results, but for those it could not decide."""
-        stream, rows, arrivals = batch
+        stream, rows, arrivals, _ = batch
         assert arrivals is not None
         is_here = np.isin(matches, arrivals)
         seen = columns_seen(self._written.inputs[0], rows.schema)

@@ -33,6 +33,7 @@ from eddyline.proof import (
     Proof,
     SparkText,
     claim_of,
+    departure_proof,
     proof_of,
     replayed_claim,
     spark_text,
@@ -67,8 +68,9 @@ def prove(
     judged_text = spark_text(judged_claim).text
     with _session(session, claim.time_zone, on_wait) as spark:
         began = time.perf_counter()
+        judge = SparkJudge(spark, find_function)
         try:
-            found = SparkJudge(spark, find_function).finding(claim)
+            found = judge.finding(claim)
         except JudgeStopped as stopped:
             note = (
                 f"Spark stops with an error: {stopped} In eddyline a condition that is settled beats an error, whatever "
@@ -76,7 +78,8 @@ def prove(
             )
             empty = claim.results.slice(0, 0)
             found = JudgeFinding(claim.matches[:0], empty, _name(spark), judged_text, (note,))
-        return proof_of(receipt["id"], claim, found, time.perf_counter() - began)
+        proof = proof_of(receipt["id"], claim, found, time.perf_counter() - began)
+        return departure_proof(proof, receipt, judge)
 
 
 class SparkJudge:

@@ -34,6 +34,7 @@ _RECORDED = "recorded columns"  # of parts: how many there are behind the result
 _COMPONENTS = "component columns"  # and behind those
 _BRANCH = "branch"  # of parts: which one of a union, if it is not the first
 _FIRST, _NUMBERED = "first arrival", "arrivals"  # of captures: numbers that count up, and any others
+_DELETES = "deletes"  # of captures: a column behind all others says which rows delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,21 +183,26 @@ def read_dead_letters(buffer: pa.Buffer) -> list[DeadLetter]:
 
 
 class NumberedRows(NamedTuple):
-    """Captured rows of a stream, and their arrival numbers; None if the file does not say."""
+    """Captured rows of a stream, and their arrival numbers, None if the file does not say; of a table also which delete."""
 
     stream: str
     rows: pa.RecordBatch
     arrivals: npt.NDArray[np.int64] | None
+    is_delete: npt.NDArray[np.bool_] | None = None
 
 
 def write_capture(
     file: BinaryIO,
     batches: Sequence[tuple[str, pa.RecordBatch]],
     arrivals: Mapping[str, npt.NDArray[np.int64]] | None = None,
+    deletes: Mapping[str, npt.NDArray[np.bool_]] | None = None,
 ) -> None:
     """The rows of a round as they were pushed, one Arrow stream per stream, with their arrival numbers, which ascend."""
     for name, rows in batches:
         metadata = {"stream": name}
+        if deletes is not None and name in deletes and deletes[name].any():
+            metadata[_DELETES] = "last column"
+            rows = rows.append_column(_DELETES, pa.array(deletes[name]))
         if arrivals is not None and len(arrivals[name]):
             numbers = arrivals[name]
             first, last = int(numbers[0]), int(numbers[-1])
@@ -209,7 +215,7 @@ def write_capture(
 
 
 def read_capture(buffer: pa.Buffer) -> Iterator[tuple[str, pa.RecordBatch]]:
-    return ((name, rows) for name, rows, _ in read_numbered_capture(buffer))
+    return ((found.stream, found.rows) for found in read_numbered_capture(buffer))
 
 
 def read_numbered_capture(buffer: pa.Buffer) -> Iterator[NumberedRows]:
@@ -222,4 +228,8 @@ def read_numbered_capture(buffer: pa.Buffer) -> Iterator[NumberedRows]:
         elif _FIRST in metadata:
             first = int(metadata[_FIRST])
             arrivals = np.arange(first, first + rows.num_rows, dtype=np.int64)
-        yield NumberedRows(metadata["stream"], rows, arrivals)
+        is_delete = None
+        if _DELETES in metadata:  # which was behind the others before the arrival numbers were
+            is_delete = np.asarray(rows.column(rows.num_columns - 1).to_numpy(zero_copy_only=False))
+            rows = rows.remove_column(rows.num_columns - 1)
+        yield NumberedRows(metadata["stream"], rows, arrivals, is_delete)
