@@ -188,6 +188,12 @@ def no_spark(monkeypatch):
     monkeypatch.setattr(receipts_module, "is_installed", lambda: False)
 
 
+def prove_plainly(engine: eddyline.Engine, result: eddyline.Result):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(receipts_module, "is_installed", lambda: False)
+        return prove(engine.receipt(result))
+
+
 def tampered(receipt: Receipt, **changes) -> Receipt:
     body = Receipt({**receipt, **changes})
     body["checksum"] = checksum_of(body)
@@ -275,6 +281,21 @@ def test_why_not_tells_how_rows_fared_with_each_part_the_nearest_first(engine):
         "part 1 of UNION ALL, line 1 of view u",
         "part 2 of UNION ALL, line 1 of view u",
     }
+
+
+def test_recent_rows_of_a_union_are_asked_about_in_each_part(engine):
+    engine.query(
+        f"SELECT k, x AS v FROM a UNION ALL SELECT a.k, b.y FROM a JOIN b ON a.k = b.k AND {NEAR}", name="u"
+    )
+    reader = engine.query("SELECT r.v FROM recent(u, INTERVAL 1 HOUR) r JOIN t ON r.k = t.k", name="reader")
+    streams = engine.query("SELECT r.v FROM recent(u, INTERVAL 1 HOUR) r JOIN b ON r.v = b.y", name="streams")
+    pushed(engine)
+    for query in (reader, streams):
+        for result in query.latest(100):
+            assert query.why(result).matches
+            assert prove_plainly(engine, result).is_proven
+        assert len(query.why_not().others) == 1
+    assert "the row of the view is in recent(u, INTERVAL 1 HOUR)" in str(streams.why_not())
 
 
 def test_a_trial_tries_each_part_and_counts_all_results(engine):

@@ -397,21 +397,49 @@ def test_why_of_a_result_is_about_the_views_it_was_made_with(engine):
     assert not engine.get("mine").why(A_TRADE).matches
 
 
-def test_what_is_no_single_query_when_written_out_is_refused_with_the_reason(engine):
+def test_recent_rows_of_a_view_over_a_join_are_asked_about_with_a_note(engine):
     joining(engine)
     engine.push("b", [(1, 7, at(0))])
     engine.push("a", [(1, 5, at(0))])
+    engine.push("b", [(1, 8, at(2)), (2, 9, at(2))])
     reader = engine.get("recent ab")
-    engine.push("b", [(1, 8, at(2))])
+    note = "also, which depends on when they arrive: the row of the view is in recent(ab, INTERVAL 1 HOUR)"
+    (result,) = reader.latest()
+    found = reader.why(result)
+    assert (found.matches, found.notes) == (True, (note,))
+    answer = Commands(engine).why_result(result=engine.receipt(result)["id"])
+    assert (answer["matches"], answer["notes"]) == (True, (note,))
+    row_a, row_b = {"k": 1, "x": 5, "ts": at(0)}, {"k": 1, "y": 7, "ts": at(0)}
+    found = reader.why({"a": row_a, "r_b": row_b, "b": row_b | {"k": 2}})
+    assert [condition for verdict, condition in verdicts(found) if verdict != "true"] == ["a.k = b.k"]
+    counted = reader.why_not()
+    assert note in counted.notes
+    assert [(each.input, each.n_rows) for each in counted.inputs] == [("a", 1), ("b r_b", 3), ("b", 3)]
+    trial = engine.try_query(reader.text)
+    assert [(each.input, each.n_passed) for each in trial.inputs] == [("a", 1), ("b r_b", 3), ("b", 3)]
+    above = engine.query("SELECT x FROM ab WHERE x > 4", name="above ab")
+    deep = engine.query(
+        "SELECT r.x FROM recent(`above ab`, INTERVAL 1 HOUR) r JOIN b ON r.x = b.y", name="deep recent"
+    )
+    assert deep.why({}).notes == (note,)
+    assert above.why({}).notes == ()
+
+
+def test_what_is_no_single_query_when_written_out_is_refused_with_the_reason(engine):
+    joining(engine)
+    engine.query("SELECT k, y AS v, ts FROM b UNION ALL SELECT k, x, ts FROM a", name="u")
+    text = f"SELECT a.x, u.v FROM a LEFT JOIN u ON u.k = a.k AND u.ts BETWEEN a.ts AND a.ts + {WITHIN}"
+    reader = engine.query(text, name="left")
+    engine.push({"a": [(1, 5, at(0))], "b": [(1, 7, at(0))]})
     for question in (lambda: reader.why({}), reader.why_not, lambda: engine.try_query(reader.text)):
         with pytest.raises(
             NotBuiltError, match="cannot be asked about down to the rows of streams"
         ) as caught:
             question()
         assert caught.value.detail.endswith(
-            "it is no query that is built: the query would need unbounded memory."
+            "it is no query that is built: UNION ALL is not supported on the right side of LEFT JOIN."
         )
-    assert one(engine, "recent ab").is_intact
+    assert one(engine, "left").is_intact
 
 
 def test_a_suspended_view_is_told():

@@ -119,6 +119,10 @@ def _without_marks(record: QueryRecord, *, is_of_pairs: bool) -> tuple[Shape, li
             _key_view(record, key) + text for key, text in zip(shape.join.signature.keys, words, strict=True)
         ]
     notes = _outer_notes(shape)
+    notes += [
+        f"also, which depends on when they arrive: the row of the view is in {window}"
+        for window in record.view_windows
+    ]
     for clause, text in zip(all_clauses(shape), condition_texts(record, all_clauses(shape)), strict=True):
         if _marks(clause):
             notes.append(f"also, which depends on when they arrive: {text}")

@@ -40,6 +40,7 @@ class WrittenOut:
     queries: tuple[AnyQuery, ...]  # the query, then the views it reads, each once
     view_texts: tuple[ViewText, ...]  # those around others first
     reading: Reading  # what reads which of the inputs
+    windows: tuple[str, ...] = ()  # recent(view, …) of views over joins, which the text does not have
     view_windows: tuple[
         tuple[range, Window], ...
     ] = ()  # of recent(view, …): which inputs the view is made of
@@ -118,7 +119,14 @@ def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
 
     written = _Expansion(record, catalog.find_stream, find_view).written_out()
     shape, constants = _bound(rounds, record.name, written.text, written.params)
-    return replace(record, text=written.text, shape=shape, constants=constants, view_texts=written.view_texts)
+    return replace(
+        record,
+        text=written.text,
+        shape=shape,
+        constants=constants,
+        view_texts=written.view_texts,
+        view_windows=written.windows,
+    )
 
 
 def record_of_receipt(rounds: RoundEngine, receipt: Mapping[str, Any]) -> QueryRecord:
@@ -142,6 +150,7 @@ def record_of_receipt(rounds: RoundEngine, receipt: Mapping[str, Any]) -> QueryR
         receipt["round"]["now_us"],
         constants,
         view_texts=views,
+        view_windows=tuple(written.get("windows", ())),
     )
 
 
@@ -155,7 +164,8 @@ def _bound(
 ) -> tuple[Shape, tuple[pa.Scalar, ...]]:
     """Shape and constants of a text over declared streams. `reader` is the query whose views are written out in it, if any."""
     types = {name: value.type for name, value in params.items()}
-    shapes = Shapes(time_zone=rounds.time_zone)  # of its own: no query is registered with this text
+    # of its own, since no query is registered with this text; recent(view, …) may have been all that bounded it
+    shapes = Shapes(time_zone=rounds.time_zone, keeps_rows=False)
     try:
         shape, values = shapes.shape_of(text, rounds.catalog, rounds.functions, params=types or None)
     except EddylineError as error:
@@ -213,6 +223,7 @@ class _Expansion:
         self._find_view = find_view
         self._views: dict[str, AnyQuery] = {}
         self._params = params_of(query)
+        self._windows: dict[str, None] = {}  # that are not in the text
 
     def written_out(self) -> WrittenOut:
         readings = Readings(self._find_stream, self._view)
@@ -227,6 +238,7 @@ class _Expansion:
             (self._query, *self._views.values()),
             tuple(piece.view_texts),
             reading,
+            tuple(self._windows),
             tuple(readings.view_windows),
         )
 
@@ -244,6 +256,8 @@ class _Expansion:
         read = written_inputs(query.text, _written_names(query))
         edits: list[tuple[int, int, _Piece]] = list(self._parameter_edits(query))
         is_alone = all(len(branch.inputs) == 1 for branch in query.shape.all_branches)
+        if window and not is_alone:
+            self._windows[f"recent({query.name}, {window})"] = None
         ctes = ctes_around.union(cte.name for cte in read.ctes)
         for entry in read.inputs:
             relation = self._relation(query, entry.stream)

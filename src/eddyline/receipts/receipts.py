@@ -210,6 +210,7 @@ def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:
         "text": written.text,
         "params": _params({name: value for name, value in written.params.items() if name not in own}),
         "views": [{"name": view.name, "start": view.start, "end": view.end} for view in written.view_texts],
+        **({"windows": list(written.windows)} if written.windows else {}),
     }
 
 

@@ -233,10 +233,14 @@ _MOST_PASSES = 8  # over a text of which a join finds one constant after the oth
 
 
 class Shapes:
-    """The shapes of one engine. `parsed` and `bound` count the work: once per shape; `passes` how often texts are walked."""
+    """The shapes of one engine. `parsed` and `bound` count the work: once per shape; `passes` how often texts are walked.
 
-    def __init__(self, *, time_zone: str = "UTC") -> None:
+    Of texts that are only asked about rows, `keeps_rows` is False: joins need no bound.
+    """
+
+    def __init__(self, *, time_zone: str = "UTC", keeps_rows: bool = True) -> None:
         self.time_zone = time_zone
+        self._keeps_rows = keeps_rows
         self.parsed = 0
         self.bound = 0
         self.passes = 0
@@ -388,7 +392,13 @@ class Shapes:
     def _shape(self, bound: BoundQuery, constants: SlotConstants, tokens: Sequence[Token]) -> Shape:
         parts = tuple(UnionPart(number, tokens_of(span, tokens)) for number, span in bound.parts)
         if len(bound.inputs) > 1:
-            joined = joined_shape(bound, tuple(constants.slots), time_zone=self.time_zone, tokens=tokens)
+            joined = joined_shape(
+                bound,
+                tuple(constants.slots),
+                time_zone=self.time_zone,
+                tokens=tokens,
+                keeps_rows=self._keeps_rows,
+            )
             return replace(joined, parts=parts)
         nullable = frozenset(slot.index for slot in constants.slots if slot.name is not None)
         condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone, tokens=tokens)
