@@ -133,6 +133,17 @@ def test_a_receipt_goes_down_through_views_to_the_part_that_gave_the_row(engine)
     assert (("b", 8), ("b", 8)) in joined
 
 
+def test_a_star_of_a_part_stands_for_the_columns_there_were_whatever_other_parts_name(engine, no_spark):
+    engine.sql("CREATE TABLE c (k INT); CREATE TABLE d (later INT)")
+    engine.query("SELECT * FROM c UNION ALL SELECT later FROM d WHERE later > 1", name="q")
+    engine.stream("c", "k INT, later INT")
+    engine.push({"c": [(1, 2)], "d": [(5,)]})
+    first, second = receipts(engine, "q")
+    assert [row["seen"] for row in (*first["rows"], *second["rows"])] == [["k"], ["later"]]
+    assert prove(first).is_proven
+    assert prove(second).is_proven
+
+
 def test_receipts_are_the_same_in_every_place_and_after_a_restart(tmp_path):
     found = {}
     for place in PLACES:

@@ -25,7 +25,7 @@ from eddyline.durations import duration_text
 from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, change_of_key, home_of
 from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
 from eddyline.functions import UserFunction
-from eddyline.model import Column, Input, Round, Shape, UserCall, Window, iso_time
+from eddyline.model import Input, Round, UserCall, Window, iso_time
 from eddyline.proof import (
     DuckDbJudge,
     FunctionVersion,
@@ -38,11 +38,11 @@ from eddyline.proof import (
     rows_to_json,
     schema_to_text,
     to_json,
-    words_of,
 )
 from eddyline.receipts.expansion import WrittenOut, params_of, written_out
-from eddyline.receipts.readings import NO_ROW, AnyQuery, BaseInput, ResultRow
+from eddyline.receipts.readings import NO_ROW, BaseInput, ResultRow
 from eddyline.receipts.recorded_calls import recorded_calls
+from eddyline.receipts.seen_columns import columns_seen
 from eddyline.spark import is_installed
 from eddyline.spark import prove as prove_in_spark
 from eddyline.sql import input_words, stated
@@ -372,46 +372,6 @@ def _result(
         detail=f"But {', '.join(damaged)} of the home cannot be read." if damaged else None,
         hint="eddyline tail --json shows ids of results as cursor.",
     )
-
-
-def columns_seen(entry: BaseInput, schema: pa.Schema) -> list[str]:
-    """The columns of a stream that the query which reads it knows of: those it names, and those its `*` stood for when it was
-    registered."""
-    if entry.shape.join is not None:
-        return _input_columns_seen(entry.query, entry.shape, entry.place, schema)
-    named = {word.name.lower() for word in words_of(entry.query.text) if word.is_name}
-    names = [name for name in schema.names if name in entry.shape.columns or name.lower() in named]
-    return names or schema.names[:1]  # a row has at least one
-
-
-def _input_columns_seen(query: AnyQuery, shape: Shape, place: int, schema: pa.Schema) -> list[str]:
-    """Those of an input of a join. A name without an alias is that of the input that needs it."""
-    needed = [_needed(shape, other) for other in range(len(shape.inputs))]
-    others = frozenset().union(*(names for other, names in enumerate(needed) if other != place))
-    alias = shape.inputs[place].alias.lower()
-    words = words_of(query.text)
-    for at, word in enumerate(words):
-        if word.is_name:
-            is_qualified = at >= 2 and words[at - 1].says(".") and words[at - 2].is_name
-            is_own = words[at - 2].name.lower() == alias if is_qualified else word.name.lower() not in others
-            if is_own:
-                needed[place].add(word.name.lower())
-    needed_names = [name for name in schema.names if name.lower() in needed[place]]
-    return needed_names or schema.names[:1]
-
-
-def _needed(shape: Shape, place: int) -> set[str]:
-    """Columns of an input that a join shows, compares or is keyed by, in lower case."""
-    assert shape.join is not None, shape.key
-    found = set()
-    for joined in shape.columns:
-        at, _, name = joined.partition(".")
-        if int(at) == place:
-            found.add(name.lower())
-    for key in shape.join.signature.keys:
-        if place in (key.left, key.right):
-            found |= {node.name.lower() for node in key.side(place).walk() if isinstance(node, Column)}
-    return found
 
 
 def functions_of(written: WrittenOut) -> tuple[FunctionVersion, ...]:

@@ -19,7 +19,8 @@ from eddyline.model import Round
 from eddyline.proof import Claim, InputRows, claim_inputs, no_columns
 from eddyline.receipts.expansion import WrittenOut
 from eddyline.receipts.readings import BaseInput, ResultRow
-from eddyline.receipts.receipts import columns_seen, functions_of, joined_rows, other_inputs
+from eddyline.receipts.receipts import functions_of, joined_rows, other_inputs
+from eddyline.receipts.seen_columns import columns_seen
 from eddyline.storage import NumberedRows, StoredPart
 
 JOINED = 5  # results of a join query in a round
