@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from eddyline.proof import checksum_of
 from eddyline.receipts import Audit, Receipt, prove
 from eddyline.receipts import receipts as receipts_module
 from eddyline.storage import outbox
+from tests.engine import test_unions as random_unions
 from tests.on_workers import through_tasks
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -394,3 +396,19 @@ def test_rows_that_a_part_cannot_decide_are_left_out_of_the_audit(engine):
     assert [letter.query for letter in engine.dead_letters()] == ["q"]
     counters = judged(engine)
     assert (counters.n_pairs, counters.n_differences, counters.skipped) == (2, 0, {})
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("place", PLACES)
+def test_the_audit_finds_nothing_wrong_in_random_rows(tmp_path, place):
+    rng = random.Random(3)
+    with random_unions.opened(tmp_path, place) as engine:
+        for name, (text, _) in random_unions.UNIONS.items():
+            engine.query(text, name=name)
+        for seconds in range(8):
+            random_unions.push(engine, rng, seconds)
+        counters = judged(engine)
+        assert (counters.n_differences, set(counters.skipped)) == (0, {"DuckDB may not judge the text"})
+        assert counters.n_pairs > 100
+        for name in random_unions.UNIONS:
+            assert receipts(engine, name), name
