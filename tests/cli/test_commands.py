@@ -211,6 +211,21 @@ def test_why_takes_pairs_or_json_or_nothing(shell, home):
     assert shell("eddyline why cheap --last 2").out.startswith("cheap: 1 of the last 2 rows matched")
 
 
+def test_why_of_a_union_says_which_part_it_is_about(shell, home):
+    text = "SELECT sym FROM trades WHERE price < 5 UNION ALL SELECT sym FROM trades WHERE price < 8"
+    assert shell(f'eddyline query add "{text}" --name either').code == 0
+    said = shell("eddyline why either price=7").out.splitlines()
+    assert said == [
+        "the row matches either, part 2 of UNION ALL, line 1",
+        "  yes      price < 8   (price = 7.0)",
+        "the row does not match either, part 1 of UNION ALL, line 1",
+        "  no       price < 5   (price = 7.0)",
+    ]
+    (other,) = shell("eddyline why either price=7 --json").json["others"]
+    assert other["part"] == "part 1 of UNION ALL, line 1"
+    assert shell("eddyline why either").out.startswith("either, part ")
+
+
 def test_tail_shows_results_and_a_reader_goes_on_where_it_ended(shell, home):
     assert shell("eddyline tail --no-follow").out == (
         "1-1-2  + cheap  sym=ACME price=9.5\n"

@@ -262,6 +262,25 @@ def test_a_result_has_its_receipt(anna):
     assert (receipt["id"], receipt["result"]) == ("1-1-1", {"sym": "ACME", "price": 9.5})
 
 
+def test_a_union_is_asked_about_part_by_part(anna, admin, home):
+    text = "SELECT sym FROM trades WHERE price > 1000\nUNION ALL SELECT sym FROM trades WHERE price > 10"
+    union = anna.query(text, name="either")
+    admin.push("trades", [{"sym": "CORN", "price": 99.0}])
+    local = home.engine.get("either", owner="anna")
+    first, second = "part 1 of UNION ALL, line 1", "part 2 of UNION ALL, line 2"
+    found = union.why({"price": 99.0})
+    assert (found.matches, found.part, [other.part for other in found.others]) == (True, second, [first])
+    assert str(found) == str(local.why({"price": 99.0}))
+    not_found = union.why_not()
+    assert (not_found.part, not_found.others[0].part) == (first, second)
+    assert str(not_found) == str(local.why_not())
+    tried = anna.try_query(text)
+    assert [(part.part, part.n_matched) for part in tried.parts] == [(first, 0), (second, tried.n_matched)]
+    assert str(tried) == str(home.engine.try_query(text))
+    (result,) = union.latest()
+    assert anna.receipt(result)["part"] == second
+
+
 def test_errors_are_the_same_classes_with_the_same_words(anna, admin, home, serving):
     with pytest.raises(UnknownNameError) as caught:
         anna.query("SELECT prce FROM trades")

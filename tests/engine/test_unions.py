@@ -600,47 +600,6 @@ def test_explain_shows_each_part():
     assert all(each["index"] is not None for each in facts["branches"])
 
 
-def test_what_is_not_built_for_unions_is_refused_by_name(tmp_path):
-    with streams(home=tmp_path / "home") as engine:
-        query = engine.query(BOTH, name="q")
-        engine.push("a", [{"k": 1, "x": 3}])
-        result = query.latest(1)[0]
-        for ask, what in (
-            (lambda: query.why({"x": 3}), "why"),
-            (query.why_not, "why_not"),
-            (lambda: engine.try_query(BOTH), "a trial"),
-            (lambda: engine.receipt(result), "a receipt"),
-        ):
-            with pytest.raises(NotBuiltError, match=f"^{what} of a query with UNION ALL is not built"):
-                ask()
-
-
-def test_what_is_not_built_for_unions_is_refused_through_views(tmp_path):
-    with streams(home=tmp_path / "home") as engine:
-        engine.start_audit("100 %")
-        engine.query("SELECT k, x AS v FROM a UNION ALL SELECT k, y FROM b", name="u")
-        engine.query("SELECT v FROM u WHERE v > 1", name="reader")
-        query = engine.query("SELECT v FROM reader", name="above")
-        engine.push("a", [{"k": 1, "x": 3}])
-        result = query.latest(1)[0]
-        for ask, what in (
-            (lambda: query.why({"x": 3}), "why"),
-            (query.why_not, "why_not"),
-            (lambda: engine.try_query("SELECT v FROM u"), "a trial"),
-            (lambda: engine.receipt(result), "a receipt"),
-        ):
-            problem = f"^{what} of a query that reads a view with UNION ALL \\(u\\) is not built"
-            with pytest.raises(NotBuiltError, match=problem):
-                ask()
-        engine.finish_audit()
-        skipped = engine.counters().audit.skipped
-        assert skipped["an audit of a query with UNION ALL is not built in this version"] == 1
-        assert (
-            skipped["an audit of a query that reads a view with UNION ALL (u) is not built in this version"]
-            == 2
-        )
-
-
 # --------------------------------------------------------------------------------------------- joins with a table of rules
 
 

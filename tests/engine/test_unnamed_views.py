@@ -265,7 +265,7 @@ def test_receipts_name_a_row_in_which_the_result_occurs_and_why_is_refused_by_na
             assert receipt.is_intact
             assert [row["row"]["id"] for row in receipt["rows"]] == [1]
         with pytest.raises(
-            NotBuiltError, match="why of a query with SELECT DISTINCT in a subquery is not built"
+            NotBuiltError, match="of a query with SELECT DISTINCT in a subquery are not built"
         ):
             query.why({"id": 1, "city": "Ulm", "size": 5})
 
@@ -294,7 +294,7 @@ def test_the_audit_leaves_a_set_to_spark_wherever_it_stands(tmp_path):
 def test_what_follows_rows_through_a_set_is_refused_by_name(engine, asked):
     query = engine.query(NESTED)
     with pytest.raises(
-        NotBuiltError, match=f"{asked} of a query with SELECT DISTINCT in a subquery is not built"
+        NotBuiltError, match="of a query with SELECT DISTINCT in a subquery are not built"
     ) as refused:
         query.why_not() if asked == "why_not" else engine.try_query(NESTED)
     assert "The subquery at line 1 is a set" in str(refused.value)

@@ -405,7 +405,6 @@ def keeping(tmp_path):
 
 NOT_JUDGED = {
     "the judge stops at an error",  # where a condition that is settled beats an error
-    "an audit of a query with UNION ALL is not built in this version",  # test_unions_on_spark.py compares those with Spark
 }
 
 

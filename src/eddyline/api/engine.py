@@ -664,7 +664,7 @@ class Engine:
         with self.rounds.lock:
             self.rounds.check_open()
             record, _ = self.registrar.trial(text, params, properties)
-            record = record_written_out(self.rounds, record, "a trial")
+            record = record_written_out(self.rounds, record)
         return try_record(self.rounds, record, last=last, n_samples=samples, timeout_s=timeout)
 
     def explain_index(self) -> IndexExplanation:

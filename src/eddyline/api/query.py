@@ -17,16 +17,15 @@ from eddyline.catalog import AlertCounts, QueryRecord
 from eddyline.delivery import Result, Results
 from eddyline.documents import as_pandas, as_polars
 from eddyline.engine import RoundEngine
-from eddyline.errors import EddylineError, PropertyError, SchemaError
-from eddyline.explain import Explanation, condition_texts, explain, why_join, why_not_join
+from eddyline.errors import EddylineError, NotBuiltError, PropertyError, SchemaError
+from eddyline.explain import Explanation, branch_record, explain, why_not_rows, why_row
 from eddyline.expressions import Frame, evaluate, is_volatile
-from eddyline.filters import Why, WhyNot, why, why_not
+from eddyline.filters import Why, WhyNot
 from eddyline.model import AtomKind, QueryState, Round, Shape, iso_time
 from eddyline.notebook import html_table
-from eddyline.receipts import record_written_out
+from eddyline.receipts import branches_over, input_numbers, record_written_out
 from eddyline.rules import output_warnings
 from eddyline.runtime import Subscription, WhenFull, call_each
-from eddyline.sources import ingest
 from eddyline.storage import StoredPart
 
 if TYPE_CHECKING:
@@ -226,32 +225,26 @@ class Query:
         """What each condition says about a row of the stream, given as a dict (missing columns are NULL).
 
         A join is asked about one row of each input, by its alias: {"t": {"price": 9.5}, "n": {…}}, or about one of its results.
-        A query that reads views is asked about rows of the streams below them.
+        A query that reads views is asked about rows of the streams below them. Of a query with UNION ALL each part is asked that
+        the row fits, the nearest first; of a result the part that gave it.
         """
         with self._rounds.lock:
-            record = record_written_out(self._rounds, self._record(), "why")
-            if isinstance(row, Result) and (record.shape.join is not None or record.view_texts):
-                row = rows_of_receipt(record, self._engine.receipt(row))
-            found = why_of(self._rounds, record, row)
+            record = record_written_out(self._rounds, self._record())
+            is_composed = record.shape.join is not None or record.shape.branches or record.view_texts
+            if isinstance(row, Result) and is_composed:
+                receipt = self._engine.receipt(row)
+                record = record_of_rows(record, receipt)
+                row = rows_of_receipt(record, receipt)
+            found = why_row(self._rounds, record, row)
             return replace(found, notes=(*_sees_no_rows(self._rounds, record), *found.notes))
 
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest."""
         with self._rounds.lock:
-            record = record_written_out(self._rounds, self._record(), "why_not")
+            record = record_written_out(self._rounds, self._record())
             notes = [*_warnings_of(self._rounds, record), *_sees_no_rows(self._rounds, record)]
             since = f"version {record.version_from}, {iso_time(record.registered_us, timespec='seconds')}"
-            if record.shape.join is not None:
-                return why_not_join(self._rounds, record, last, since, notes)
-            stream = self._rounds.catalog.stream(record.shape.stream)
-            recent = self._rounds.recent.get(stream.name.lower())
-            rows = stream.schema.empty_table().to_batches(max_chunksize=1)
-            batch = rows[0] if rows else pa.RecordBatch.from_pylist([], schema=stream.schema)
-            if recent is not None:
-                batch = recent.last(last, stream.schema, since_version=record.version_from)
-            texts = condition_texts(record)
-            context = self._rounds.context()
-            return why_not(record.name, record.shape, texts, record.constants, batch, context, since, notes)
+            return why_not_rows(self._rounds, record, last, since, notes)
 
     def __repr__(self) -> str:
         try:
@@ -313,46 +306,33 @@ def _sees_no_rows(rounds: RoundEngine, record: QueryRecord) -> list[str]:
     return []
 
 
-def rows_of_receipt(record: QueryRecord, receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows of a receipt, as `why` takes them: of a join by what the query calls its inputs."""
-    rows = [each["row"] or {} for each in receipt["rows"]]
-    shape = record.shape
-    if len(rows) != len(shape.inputs):
+def record_of_rows(record: QueryRecord, receipt: Mapping[str, Any]) -> QueryRecord:
+    """A query, of which a receipt has a result; of a union the branch that gave it."""
+    numbers = input_numbers(receipt)
+    branches = branches_over(record.shape, numbers)
+    if len(branches) > 1:
+        raise NotBuiltError(
+            f"why of a result of {record.name} is not built in this version",
+            detail="A query of WITH that has UNION ALL is read more than once, and its parts cannot be told apart.",
+            hint="Ask about the rows of the result.",
+        )
+    if not branches:
+        n = max(len(branch.inputs) for branch in record.shape.all_branches)
         raise SchemaError(
-            f"result {receipt['id']} is made of {len(rows)} rows, and {record.name} reads {len(shape.inputs)} streams now",
+            f"result {receipt['id']} is made of {len(numbers)} rows, and {record.name} reads {n} streams now",
             detail=f"It is of generation {receipt['generation']}, the query of {record.generation}.",
             hint="Ask about a result that it had since it was replaced.",
         )
+    return branch_record(record, branches[0])
+
+
+def rows_of_receipt(record: QueryRecord, receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows of a receipt, as `why` takes them: of a join by what the query, or its branch, calls its inputs."""
+    rows = [each["row"] or {} for each in receipt["rows"]]
+    shape = record.shape
     if shape.join is None:
         return dict(rows[0])
     return {shape.inputs[place].alias: row for place, row in zip(shape.written_order, rows, strict=True)}
-
-
-def why_of(
-    rounds: RoundEngine,
-    record: QueryRecord,
-    row: Mapping[str, Any] | Any,
-    recorded: Sequence[pa.Array] = (),
-) -> Why:
-    """What each condition of a query, registered or not, says about a row of its stream. `recorded` is what its functions that
-    are not deterministic gave on it, if that is known."""
-    if record.shape.join is not None:
-        if not isinstance(row, Mapping):
-            raise SchemaError(
-                "why of a join takes one row of each input", hint='Write why({"t": {…}, "n": {…}}).'
-            )
-        return why_join(rounds, record, row, recorded)
-    stream = rounds.catalog.stream(record.shape.stream)
-    ingested = ingest(stream, [dict(row)] if isinstance(row, Mapping) else row, rounds.time_zone)
-    if ingested.misfits:
-        raise SchemaError(f"the row does not fit stream {stream.name}", detail=ingested.misfits[0].message)
-    if ingested.rows.num_rows != 1:
-        raise SchemaError(
-            f"why takes one row, not {ingested.rows.num_rows}", hint='Write why({"price": 9.5}).'
-        )
-    texts = condition_texts(record)
-    context = rounds.context()
-    return why(record.name, record.shape, texts, record.constants, ingested.rows, context, recorded)
 
 
 class QuerySet:

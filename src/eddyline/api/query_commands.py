@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from eddyline import rules
-from eddyline.api.query import Query, rows_of_receipt, why_of
+from eddyline.api.query import Query, record_of_rows, rows_of_receipt
 from eddyline.catalog import QueryRecord
 from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
 from eddyline.errors import QueryStateError
-from eddyline.explain import TRIAL_ROWS, TRIAL_S, JoinWhy, suspended, trial_document
+from eddyline.explain import TRIAL_ROWS, TRIAL_S, JoinWhy, suspended, trial_document, why_row
 from eddyline.expressions import literal_value
 from eddyline.filters import Why
 from eddyline.model import Properties, QueryState, is_alert, iso_time
@@ -280,8 +280,9 @@ class QueryCommands:
         receipt = self._engine.receipt(result)
         with self._rounds.lock:
             record = record_of_receipt(self._rounds, receipt)
-            recorded = recorded_values(receipt, record.shape)
-            found = why_of(self._rounds, record, rows_of_receipt(record, receipt), recorded)
+            branch = record_of_rows(record, receipt)
+            recorded = recorded_values(receipt, record.shape, branch.shape)
+            found = why_row(self._rounds, branch, rows_of_receipt(branch, receipt), recorded)
         return _why_answer(found)
 
     def receipt(self, *, result: str) -> dict[str, Any]:
@@ -305,7 +306,10 @@ def parameters(record: QueryRecord) -> dict[str, Any]:
 
 
 def _why_answer(found: Why) -> dict[str, Any]:
-    return dataclasses.asdict(found) | {"is_join": isinstance(found, JoinWhy), "shown": str(found)}
+    """As JSON values, also of the other parts of a union."""
+    others = [_why_answer(other) for other in found.others]
+    told = {"is_join": isinstance(found, JoinWhy), "others": others, "shown": str(found)}
+    return dataclasses.asdict(found) | told
 
 
 def _shown_text(explained: str) -> str:

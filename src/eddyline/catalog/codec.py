@@ -36,6 +36,7 @@ from eddyline.model import (
     Slot,
     SlotInfo,
     Stream,
+    UnionPart,
     UnnamedView,
     UserCall,
     Variable,
@@ -228,6 +229,11 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
             if shape.branches
             else {}
         ),
+        **(
+            {"parts": [[part.number, _span_to(part.tokens)] for part in shape.parts]}
+            if spans and shape.parts
+            else {}
+        ),
     }
 
 
@@ -251,6 +257,7 @@ def _shape_of(s: dict[str, Any]) -> Shape:
         is_distinct=s.get("distinct", False),
         is_one_set=s.get("one_set", False),
         branches=tuple(replace(_shape_of(each), branch=k) for k, each in enumerate(s.get("branches", ()), 1)),
+        parts=tuple(UnionPart(number, _span_from(tokens)) for number, tokens in s.get("parts", ())),
     )
 
 

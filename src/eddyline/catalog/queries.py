@@ -44,3 +44,6 @@ class QueryRecord:
     constants: tuple[object, ...]
     why: str = ""  # it is suspended
     view_texts: tuple[ViewText, ...] = ()  # where its text has those of views: it is written out
+    view_windows: tuple[
+        str, ...
+    ] = ()  # recent(view, …) of views over joins, which a text over streams cannot say

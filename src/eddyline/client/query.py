@@ -226,30 +226,12 @@ class RemoteQuery:
 
     def why(self, row: Mapping[str, Any]) -> Why:
         """What each condition says about a row of the stream, given as a dict (missing columns are NULL); of a join about one
-        row of each input, by its alias."""
+        row of each input, by its alias; of a union each part that the row fits, the nearest first."""
         return _why(self._connection.post(f"{self._path}/why", {"row": dict(row)}))
 
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest."""
-        body = self._connection.get(f"{self._path}/why_not", last=last)
-        nearest = body["nearest"]
-        found = WhyNot(
-            query=body["query"],
-            n_rows=body["n_rows"],
-            n_matched=body["n_matched"],
-            n_in_error=body["n_in_error"],
-            conditions=tuple(body["conditions"]),
-            stopped=tuple(body["stopped"]),
-            stopped_alone=tuple(body["stopped_alone"]),
-            nearest=None if nearest is None else _why(nearest),
-            nearest_row=body["nearest_row"],
-            since=body["since"],
-            notes=tuple(body["notes"]),
-        )
-        if "inputs" not in body:
-            return found
-        same = {each.name: getattr(found, each.name) for each in fields(WhyNot)}
-        return JoinWhyNot(**same, inputs=tuple(InputWhyNot(**each) for each in body["inputs"]))
+        return _why_not(self._connection.get(f"{self._path}/why_not", last=last))
 
     def alerts(self) -> list[dict[str, Any]]:
         """Its alerts that are open."""
@@ -292,6 +274,8 @@ def trial_of(body: Mapping[str, Any]) -> Trial:
         stopped=tuple(body["stopped"]),
         inputs=tuple(TrialInput(**each) for each in body["inputs"]),
         notes=tuple(body["notes"]),
+        part=body["part"],
+        parts=tuple(map(trial_of, body["parts"])),
     )
 
 
@@ -318,4 +302,31 @@ def _why(body: Mapping[str, Any]) -> Why:
         ClauseVerdict(c["condition"], c["verdict"], dict(c["values"]), c["message"]) for c in body["clauses"]
     )
     kind = JoinWhy if body.get("is_join") else Why
-    return kind(body["query"], body["matches"], clauses, body["error"], tuple(body["notes"]))
+    others = tuple(map(_why, body["others"]))
+    return kind(
+        body["query"], body["matches"], clauses, body["error"], tuple(body["notes"]), body["part"], others
+    )
+
+
+def _why_not(body: Mapping[str, Any]) -> WhyNot:
+    nearest = body["nearest"]
+    found = WhyNot(
+        query=body["query"],
+        n_rows=body["n_rows"],
+        n_matched=body["n_matched"],
+        n_in_error=body["n_in_error"],
+        conditions=tuple(body["conditions"]),
+        stopped=tuple(body["stopped"]),
+        stopped_alone=tuple(body["stopped_alone"]),
+        nearest=None if nearest is None else _why(nearest),
+        nearest_row=body["nearest_row"],
+        since=body["since"],
+        notes=tuple(body["notes"]),
+        distance=body["distance"],
+        part=body["part"],
+        others=tuple(map(_why_not, body["others"])),
+    )
+    if "inputs" not in body:
+        return found
+    same = {each.name: getattr(found, each.name) for each in fields(WhyNot)}
+    return JoinWhyNot(**same, inputs=tuple(InputWhyNot(**each) for each in body["inputs"]))

@@ -39,19 +39,28 @@ class Trial:
     stopped: tuple[int, ...] = ()
     inputs: tuple[TrialInput, ...] = ()
     notes: tuple[str, ...] = ()
+    part: str = ""  # of a union: which part, such as "part 2 of UNION ALL, line 3"
+    parts: tuple[
+        Trial, ...
+    ] = ()  # of a union: its parts, without samples; the numbers here are of all together
 
     def __str__(self) -> str:
-        lines = [self.headline]
-        lines += [f"  {note}" for note in self.notes]
-        lines += [
-            f"  {each.n_passed:,} of {each.n_rows:,} recent rows of {each.input} pass" for each in self.inputs
-        ]
-        lines += [
-            f"  stopped {n:>6d}   {text}" for text, n in zip(self.conditions, self.stopped, strict=True)
-        ]
+        lines = [self.headline, *self._details()]
+        for each in self.parts:
+            lines += [f"  {each.part}: {each.headline}", *(f"  {line}" for line in each._details())]
         lines += [f"  {', '.join(f'{k}={v!r}' for k, v in row.items())}" for row in self.samples]
         lines += [f"  error: {each.message}" for each in self.errors]
         return "\n".join(lines)
+
+    def _details(self) -> list[str]:
+        return [
+            *(f"  {note}" for note in self.notes),
+            *(
+                f"  {each.n_passed:,} of {each.n_rows:,} recent rows of {each.input} pass"
+                for each in self.inputs
+            ),
+            *(f"  stopped {n:>6d}   {text}" for text, n in zip(self.conditions, self.stopped, strict=True)),
+        ]
 
     @property
     def headline(self) -> str:
@@ -62,6 +71,9 @@ class Trial:
             return "there are no recent rows to try it on"
         wrong = f", {self.n_in_error:,} could not be decided" if self.n_in_error else ""
         rows = "row" if self.n_rows == 1 else "rows"
+        if self.parts:
+            results = "result" if self.n_matched == 1 else "results"
+            return f"{self.n_matched:,} {results} would have come of the last {self.n_rows:,} {rows}{wrong}"
         return f"{self.n_matched:,} of the last {self.n_rows:,} {rows} would have matched{wrong}"
 
 
@@ -79,5 +91,7 @@ def trial_document(found: Trial) -> dict[str, Any]:
             {"input": each.input, "n_rows": each.n_rows, "n_passed": each.n_passed} for each in found.inputs
         ],
         "notes": list(found.notes),
+        "part": found.part,
+        "parts": [trial_document(each) for each in found.parts],
         "shown": str(found),
     }

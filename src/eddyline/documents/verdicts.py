@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,22 +33,26 @@ class ClauseVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What each condition of a query says about one row."""
+    """What each condition of a query says about one row; of a query with UNION ALL, of the part nearest to a match."""
 
     query: str
     matches: bool
     clauses: tuple[ClauseVerdict, ...]
     error: str = ""
     notes: tuple[str, ...] = ()
+    part: str = ""  # of a union: which part, such as "part 2 of UNION ALL, line 3"
+    others: tuple[Why, ...] = ()  # what the other parts say, the nearest first
 
     def __str__(self) -> str:
+        details = (*self.notes, *self.clauses)
+        return _text(self._head("the row", "matches", "does not match", "is"), details, self.others)
+
+    def _head(self, rows: str, match: str, do_not: str, are: str) -> str:
+        of = f"{self.query}, {self.part}" if self.part else self.query
         if self.error:
-            head = f"the row is in the dead letters of {self.query}: {self.error}"
-        else:
-            head = f"the row {'matches' if self.matches else 'does not match'} {self.query}"
-        if not self.clauses:
-            head += ", which has no conditions"
-        return "\n".join([head, *(f"  {line}" for line in (*self.notes, *self.clauses))])
+            return f"{rows} {are} in the dead letters of {of}: {self.error}"
+        head = f"{rows} {match if self.matches else do_not} {of}"
+        return head if self.clauses else f"{head}, which has no conditions"
 
     def __bool__(self) -> bool:
         return self.matches
@@ -76,21 +81,30 @@ class WhyNot:
     nearest_row: dict[str, Any] | None
     since: str
     notes: tuple[str, ...] = ()
+    distance: float | None = None  # of the nearest row: up to 1 for each condition that stopped it
+    part: str = ""  # of a union: which part, such as "part 2 of UNION ALL, line 3"
+    others: tuple[WhyNot, ...] = ()  # how rows fared with the other parts, the nearest first
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.query}: {self.n_matched} of the last {self.n_rows} rows matched; deployed since {self.since}"
-        ]
-        lines += [f"  {note}" for note in self.notes]
+        return _text(
+            self._head(f"{self.n_matched} of the last {self.n_rows} rows"), self._details(), self.others
+        )
+
+    def _head(self, matched: str) -> str:
+        of = f"{self.query}, {self.part}" if self.part else self.query
+        return f"{of}: {matched} matched; deployed since {self.since}"
+
+    def _details(self) -> list[str]:
+        lines = list(self.notes)
         for condition, n, alone in zip(self.conditions, self.stopped, self.stopped_alone, strict=True):
-            lines.append(f"  stopped {n:>6d}, alone {alone:>6d}   {condition}")
+            lines.append(f"stopped {n:>6d}, alone {alone:>6d}   {condition}")
         if self.n_in_error:
-            lines.append(f"  {self.n_in_error} rows are in the dead letters")
+            lines.append(f"{self.n_in_error} rows are in the dead letters")
         if self.nearest is not None and self.nearest_row is not None:
             row = ", ".join(f"{k}={_shown(v)}" for k, v in self.nearest_row.items())
-            lines.append(f"  nearest miss: {row}")
-            lines += [f"    {c}" for c in self.nearest.clauses if c.verdict != "true"]
-        return "\n".join(lines)
+            lines.append(f"nearest miss: {row}")
+            lines += [f"  {c}" for c in self.nearest.clauses if c.verdict != "true"]
+        return lines
 
     def _repr_html_(self) -> str:
         head, *_ = str(self).split("\n", 1)
@@ -106,12 +120,8 @@ class JoinWhy(Why):
     """What each condition of a join says about one row of each of its inputs."""
 
     def __str__(self) -> str:
-        head = f"the rows {'match' if self.matches else 'do not match'} {self.query}"
-        if not self.clauses:
-            head += ", which has no conditions"
-        if self.error:
-            head = f"the rows are in the dead letters of {self.query}: {self.error}"
-        return "\n".join([head, *(f"  {line}" for line in (*self.clauses, *self.notes))])
+        details = (*self.clauses, *self.notes)
+        return _text(self._head("the rows", "match", "do not match", "are"), details, self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +155,13 @@ class JoinWhyNot(WhyNot):
     inputs: tuple[InputWhyNot, ...] = ()
 
     def __str__(self) -> str:
-        text_lines = super().__str__().splitlines()
-        head = (
-            f"{self.query}: {self.n_matched} of {plural(self.n_rows, 'pair')} of the last rows matched; "
-            f"deployed since {self.since}"
-        )
-        lines = [f"  {line}" for each in self.inputs for line in each.lines()]
-        return "\n".join([head, *lines, *text_lines[1:]])
+        head = self._head(f"{self.n_matched} of {plural(self.n_rows, 'pair')} of the last rows")
+        lines = [line for each in self.inputs for line in each.lines()]
+        return _text(head, [*lines, *self._details()], self.others)
+
+
+def _text(head: str, details: Iterable[object], others: Iterable[object]) -> str:
+    return "\n".join([head, *(f"  {line}" for line in details), *map(str, others)])
 
 
 def _shown(value: Any) -> str:

@@ -12,7 +12,7 @@ from eddyline.engine.event_time import event_times, is_idle_lane
 from eddyline.engine.filter_events import filter_text
 from eddyline.engine.join_replica import ProbeTask
 from eddyline.engine.retention import Retention
-from eddyline.engine.round_inputs import ComponentRows, RoundInputs, home_of
+from eddyline.engine.round_inputs import ComponentRows, RoundInputs, change_of_key, home_of
 from eddyline.engine.round_store import MemoryStore, RoundStore
 from eddyline.engine.round_work import Limits, Outcome
 from eddyline.engine.rounds import RoundEngine
@@ -42,6 +42,7 @@ __all__ = [
     "Task",
     "TaskResult",
     "by_bytes",
+    "change_of_key",
     "checked_stream",
     "declare",
     "drop_queries",

@@ -61,5 +61,6 @@ def capture(
             work.last_arrival = max(work.last_arrival, int(numbers[name][-1]))
         work.output.add_letters(misfit_letters(round_.number, stream.name, ingested.misfits))
         work.ignored[name] = ingested.change.ignored
-    work.files += state.store.capture(round_.number, batches)
+    deletes = {name: each.is_delete for name, each in inputs.items() if each.is_delete is not None}
+    work.files += state.store.capture(round_.number, batches, deletes)
     return arrivals, work

@@ -52,6 +52,7 @@ from eddyline.engine.round_store import Generations
 from eddyline.errors import EddylineError, HomeError, PropertyError, StoreError
 from eddyline.filters import FilterOutput
 from eddyline.model import DeadLetter, Round, Shape, StreamProgress
+from eddyline.operators import Mask
 from eddyline.storage import (
     CAPTURE,
     DEAD_LETTERS,
@@ -232,13 +233,15 @@ class Durable:
 
     # ----------------------------------------------------------------------------------------- a round
 
-    def capture(self, round_number: int, batches: Mapping[str, TupleBatch]) -> list[ListedFile]:
+    def capture(
+        self, round_number: int, batches: Mapping[str, TupleBatch], deletes: Mapping[str, Mask]
+    ) -> list[ListedFile]:
         """Step 2: the rows, so that they can be looked at, and proven, after a restart."""
         rows = [(name, batch.rows) for name, batch in batches.items() if len(batch)]
         arrivals = {name: batch.arrival for name, batch in batches.items()}
         if not rows:
             return []
-        return [self._put(CAPTURE, round_number, lambda file: write_capture(file, rows, arrivals))]
+        return [self._put(CAPTURE, round_number, lambda file: write_capture(file, rows, arrivals, deletes))]
 
     def write(
         self,

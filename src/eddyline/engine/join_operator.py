@@ -36,7 +36,7 @@ from eddyline.joins import (
     UndecidedRows,
     net_changes,
 )
-from eddyline.model import DeadLetter, ExecutionChoices, Round, Signature, StreamPlan
+from eddyline.model import DeadLetter, ExecutionChoices, Role, Round, Signature, StreamPlan
 from eddyline.operators import (
     WHOLE,
     ArrivedRows,
@@ -219,9 +219,10 @@ class Joins:
             places = [at for at in range(len(signature)) if at not in signature.hidden_places]
             rows = rows[np.lexsort((batch.sign[rows], _groups(owners[rows][:, places])))]
         numbered = replace(batch.take(rows), arrival=np.sort(batch.arrival[rows]))
+        latest = np.concatenate([each.latest for each in joined_rows])[rows]
         derived = Derived(
             name.lower(),
-            numbered,
+            self._with_rows_that_left(numbered, latest, signature),
             phase=1,
             versions=np.concatenate([each.version for each in joined_rows])[rows],
             identity=self._identity(signature, numbers[rows]),
@@ -230,6 +231,19 @@ class Joins:
             shown = self._shown_rows(numbered, numbers[rows], signature, round_.first_arrival)
             return replace(derived, shown=shown)
         return replace(derived, preimages=net.preimages)
+
+    def _with_rows_that_left(self, batch: TupleBatch, latest: Numbers, signature: Signature) -> TupleBatch:
+        """Rows that leave a join of tables are derived by a change, which came as `latest`; they are made of the row that left
+        with it. What leaves a view is told with the rows it was made of."""
+        assert batch.components is not None, signature.name
+        components = batch.components.copy()
+        for place, entry in enumerate(signature.inputs):
+            if entry.role is not Role.VIEW:
+                (column,) = signature.component_columns(place)
+                rows = np.flatnonzero((batch.sign < 0) & (components[:, column] == latest))
+                table = self.stage.tables[entry.stream.lower()]
+                components[rows, column] = table.replaced(batch.components[rows, column])
+        return replace(batch, components=components)
 
     def _owners(self, numbers: Numbers, signature: Signature) -> Numbers:
         """For each row the numbers of the keys of its inputs, given those it has in these tables."""

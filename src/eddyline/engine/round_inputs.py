@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.catalog import ReadInput
 from eddyline.durations import DAY_US
 from eddyline.engine.durable import Durable
+from eddyline.engine.event_time import event_times
 from eddyline.engine.rounds import RoundEngine
 from eddyline.errors import HomeError, ReceiptError
-from eddyline.model import Round
+from eddyline.model import NO_TIME, Round, Stream
+from eddyline.operators import Numbers, times_of
 from eddyline.sources import UnreadableReference, read, reference_from
 from eddyline.storage import CAPTURE, NumberedRows
 
@@ -32,7 +37,7 @@ class RoundInputs:
 
     def row(self, arrival: int) -> NumberedRows:
         """One row by its number. Raises ReceiptError if it is not there any more."""
-        for stream, rows, arrivals in self._batches(arrival):
+        for stream, rows, arrivals, _ in self._batches(arrival):
             assert arrivals is not None
             at = int(np.searchsorted(arrivals, arrival))
             if at < len(arrivals) and arrivals[at] == arrival:
@@ -57,9 +62,9 @@ class RoundInputs:
             if found is None:
                 why = self._durable.damaged.get(file.name, "it is damaged")
                 raise ReceiptError(f"the rows of round {self._round.number} cannot be read", detail=why)
-            for stream, rows, arrivals in found:
+            for stream, rows, arrivals, is_delete in found:
                 numbers = np.arange(first, first + rows.num_rows) if arrivals is None else arrivals
-                yield NumberedRows(stream, rows, numbers)
+                yield NumberedRows(stream, rows, numbers, is_delete)
                 first += rows.num_rows
         for each in self._references:
             if holding is None or each.first_arrival <= holding < each.first_arrival + each.n_rows:
@@ -74,7 +79,7 @@ class RoundInputs:
         try:
             for ingested in read(reference, stream, self._time_zone):
                 numbers = np.arange(first, first + ingested.rows.num_rows)
-                yield NumberedRows(stream.name, ingested.rows, numbers)
+                yield NumberedRows(stream.name, ingested.rows, numbers, ingested.is_delete)
                 first += ingested.rows.num_rows
         except UnreadableReference as error:
             raise ReceiptError(
@@ -88,6 +93,43 @@ class RoundInputs:
                 f"rows of stream {stream.name} are not what they were when the round read them",
                 detail=f"{_place(reference.what)} had {each.n_rows:,} rows and has {n_rows:,} now.",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """What a round left of a key of a table: the row that came last for it, or a delete."""
+
+    arrival: int
+    row: pa.RecordBatch
+    is_delete: bool
+
+
+def change_of_key(
+    rounds: RoundEngine, round_: Round, stream: Stream, row: pa.RecordBatch
+) -> KeyChange | None:
+    """What a round left in place of a row of a table; None if nothing came for its key. Raises ReceiptError."""
+    newest: KeyChange | None = None
+    newest_us = int(_times(stream, row, rounds.time_zone)[0])
+    for batch in RoundInputs(rounds, round_):
+        if batch.stream.lower() != stream.name.lower():
+            continue
+        assert batch.arrivals is not None
+        is_same = np.ones(batch.rows.num_rows, dtype=bool)
+        for name in stream.key:
+            equal = pc.equal(batch.rows.column(name), row.column(name)[0])
+            is_same &= np.asarray(equal.fill_null(False).to_numpy(zero_copy_only=False))
+        times = _times(stream, batch.rows, rounds.time_zone)
+        for at in np.flatnonzero(is_same).tolist():
+            is_delete = batch.is_delete is not None and bool(batch.is_delete[at])
+            time_us = newest_us if is_delete and times[at] == NO_TIME else int(times[at])
+            if time_us >= newest_us:  # an older row does not replace a newer one
+                newest_us = time_us
+                newest = KeyChange(int(batch.arrivals[at]), batch.rows.slice(at, 1), is_delete)
+    return newest
+
+
+def _times(stream: Stream, rows: pa.RecordBatch, time_zone: str) -> Numbers:
+    return times_of(event_times(stream, rows, time_zone), rows.num_rows)
 
 
 def round_holding(rounds: RoundEngine, arrival: int) -> Round:
@@ -145,7 +187,7 @@ class ComponentRows:
             if _n_rows(round_, stream):
                 n_rows += sum(
                     int(((numbers > after) & (numbers <= until)).sum())
-                    for name, _, numbers in RoundInputs(self._rounds, round_)
+                    for name, _, numbers, _ in RoundInputs(self._rounds, round_)
                     if numbers is not None and name.lower() == stream.lower()
                 )
         return n_rows

@@ -20,6 +20,7 @@ from eddyline.delivery import ResultLog
 from eddyline.filters import FilterOutput
 from eddyline.hit_matches import HitMatches
 from eddyline.model import DeadLetter, Round, Shape, StreamProgress
+from eddyline.operators import Mask
 from eddyline.storage import DeadLetters, StoredFile, StoredPart
 
 Generations = Callable[[npt.NDArray[np.int32], int], npt.NDArray[np.int32]]
@@ -36,8 +37,10 @@ class RoundStore(Protocol):
     def folder(self) -> Path | None:
         """The folder of the home, if there is one."""
 
-    def capture(self, round_number: int, batches: Mapping[str, TupleBatch]) -> list[ListedFile]:
-        """Step 2: keep the rows as they arrived. Called without the lock."""
+    def capture(
+        self, round_number: int, batches: Mapping[str, TupleBatch], deletes: Mapping[str, Mask]
+    ) -> list[ListedFile]:
+        """Step 2: keep the rows as they arrived, and which of them delete. Called without the lock."""
 
     def write(
         self,
@@ -115,7 +118,9 @@ class MemoryStore:
         self.catalog = Catalog()
         self.time_zone = time_zone
 
-    def capture(self, round_number: int, batches: Mapping[str, TupleBatch]) -> list[ListedFile]:
+    def capture(
+        self, round_number: int, batches: Mapping[str, TupleBatch], deletes: Mapping[str, Mask]
+    ) -> list[ListedFile]:
         return []
 
     def write(

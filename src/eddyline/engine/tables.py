@@ -194,7 +194,8 @@ class Tables(StatelessOperator):
                 batch = self.current_rows(name).batch
                 if len(batch):
                     identity = self._identity(name, batch)
-                    yield Derived(name, self._numbered(batch), phase=1, only=ids, identity=identity)
+                    numbered = self._numbered(batch, batch.arrival)
+                    yield Derived(name, numbered, phase=1, only=ids, identity=identity)
 
     def push(
         self,
@@ -216,7 +217,7 @@ class Tables(StatelessOperator):
                 above = ArrivedRows(changed, deltas.time_us, np.zeros(n, np.int64))
                 owners = self.tables[name].owners(deltas.arrival)
                 net = net_changes(owners, deltas.sign, deltas.rows)
-                remaining = self._numbered(changed.take(net.rows))
+                remaining = self._numbered(changed.take(net.rows), deltas.row_arrival[net.rows])
                 without = queries_of(self.unanswered(self._planned, name))
                 yield Derived(
                     name,
@@ -227,16 +228,22 @@ class Tables(StatelessOperator):
                     arrived=above,
                     identity=self._identity(name, remaining),
                 )
-                yield from self._returned(name, changed, owners, net, without)
+                yield from self._returned(name, changed, deltas.row_arrival, owners, net, without)
 
     def _returned(
-        self, name: str, changed: TupleBatch, owners: Numbers, net: NetChanges, without: QueryIds
+        self,
+        name: str,
+        changed: TupleBatch,
+        row_arrival: Numbers,
+        owners: Numbers,
+        net: NetChanges,
+        without: QueryIds,
     ) -> Iterator[Derived]:
         """Rows that left and are there again as they were: views that are kept name the ones there are now."""
         if len(net.rows) < len(changed):
             places = np.setdiff1d(net_changes(owners, changed.sign).rows, net.rows)
             if len(places):
-                rows = self._numbered(changed.take(places))
+                rows = self._numbered(changed.take(places), row_arrival[places])
                 identity = self._identity(name, rows)
                 yield Derived(name, rows, without=without, is_unchanged=True, identity=identity)
 
@@ -252,12 +259,11 @@ class Tables(StatelessOperator):
         self._changes[name] = changes
         return self.tables[name].apply(changes)
 
-    def _numbered(self, batch: TupleBatch) -> TupleBatch:
-        """Rows with numbers of their own: one change may be two rows, and an answer repeats rows of earlier rounds."""
+    def _numbered(self, batch: TupleBatch, row_arrival: Numbers) -> TupleBatch:
+        """Rows with numbers of their own: one change may be two rows, and an answer repeats rows of earlier rounds.
+        They are made of themselves, also where they leave."""
         numbers = self._numbers.take(len(batch))
-        return TupleBatch(
-            batch.stream, batch.rows, numbers, batch.sign, batch.is_late, batch.arrival[:, None]
-        )
+        return TupleBatch(batch.stream, batch.rows, numbers, batch.sign, batch.is_late, row_arrival[:, None])
 
     def current_rows(self, name: str) -> ArrivedRows:
         """The rows of a table, each at its own arrival number."""

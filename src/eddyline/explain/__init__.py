@@ -21,9 +21,10 @@ from eddyline.explain.counting import Counters, Histogram, Seconds, Tally, busie
 from eddyline.explain.explanations import condition_texts, explain, explain_index, suspended
 from eddyline.explain.filter_state import filter_facts, has_filters
 from eddyline.explain.join_state import JoinHistory, join_facts
-from eddyline.explain.join_why import why_join, why_not_join
 from eddyline.explain.partitions import partitions_of
+from eddyline.explain.row_why import why_not_rows, why_row
 from eddyline.explain.trials import TRIAL_ROWS, TRIAL_S, try_record
+from eddyline.explain.union_parts import branch_record
 
 __all__ = [
     "TRIAL_ROWS",
@@ -41,6 +42,7 @@ __all__ = [
     "Partition",
     "Seconds",
     "Tally",
+    "branch_record",
     "busiest",
     "condition_texts",
     "counters",
@@ -56,6 +58,6 @@ __all__ = [
     "suspended_text",
     "trial_document",
     "try_record",
-    "why_join",
-    "why_not_join",
+    "why_not_rows",
+    "why_row",
 ]

@@ -119,6 +119,10 @@ def _without_marks(record: QueryRecord, *, is_of_pairs: bool) -> tuple[Shape, li
             _key_view(record, key) + text for key, text in zip(shape.join.signature.keys, words, strict=True)
         ]
     notes = _outer_notes(shape)
+    notes += [
+        f"also, which depends on when they arrive: the row of the view is in {window}"
+        for window in record.view_windows
+    ]
     for clause, text in zip(all_clauses(shape), condition_texts(record, all_clauses(shape)), strict=True):
         if _marks(clause):
             notes.append(f"also, which depends on when they arrive: {text}")
@@ -178,7 +182,7 @@ def why_not_join(
     """How the last rows of each stream fared: alone, with the equalities, and, of two streams, as pairs."""
     shape = record.shape
     assert shape.join is not None, shape.key
-    inputs = [_last_rows(rounds, record, place, last) for place in range(len(shape.inputs))]
+    inputs = [last_rows(rounds, record, place, last) for place in range(len(shape.inputs))]
     alone = [_alone(rounds, record, place, rows) for place, rows in enumerate(inputs)]
     passed = [np.flatnonzero(each) for _, each in alone]
     streams = tuple(
@@ -208,12 +212,13 @@ def inputs_alone(rounds: RoundEngine, record: QueryRecord, last: int) -> tuple[I
     found = []
     for place in record.shape.written_order:
         with rounds.lock:
-            rows = _last_rows(rounds, record, place, last)
+            rows = last_rows(rounds, record, place, last)
         found.append(_alone(rounds, record, place, rows)[0])
     return tuple(found)
 
 
-def _last_rows(rounds: RoundEngine, record: QueryRecord, place: int, last: int) -> pa.RecordBatch:
+def last_rows(rounds: RoundEngine, record: QueryRecord, place: int, last: int) -> pa.RecordBatch:
+    """The last rows of one input that a query could see."""
     stream = rounds.catalog.stream(record.shape.inputs[place].stream)
     recent = rounds.recent.get(stream.name.lower())
     if recent is None:

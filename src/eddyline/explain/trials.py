@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
 from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.errors import PropertyError
 from eddyline.explain.explanations import condition_texts
-from eddyline.explain.join_why import inputs_alone
+from eddyline.explain.join_why import inputs_alone, last_rows
+from eddyline.explain.union_parts import branch_records, part_of, union_trial
 from eddyline.filters import Trial, TrialInput, trial
 
 TRIAL_S = 2.0
@@ -36,23 +35,34 @@ def try_record(
     n_samples: int = 5,
     timeout_s: float = TRIAL_S,
 ) -> Trial:
-    """Try a query, registered or not, on the last rows of its stream."""
+    """Try a query, registered or not, on the last rows of its stream; of a union each part in its share of the time."""
     if last < 1 or n_samples < 0 or timeout_s <= 0:
         raise PropertyError("last and timeout are above 0, samples not below", hint="Write last=10_000.")
     last, n_samples = min(last, MOST_ROWS), min(n_samples, MOST_SAMPLES)
+    branches = branch_records(record)
+    if len(branches) == 1:
+        return _tried(rounds, record, last, n_samples, timeout_s)
+    tried = [
+        replace(_tried(rounds, each, last, n_samples, timeout_s / len(branches)), part=part_of(each))
+        for each in branches
+    ]
+    n_rows: dict[str, int] = {}
+    for branch, each in zip(branches, tried, strict=True):
+        stream = branch.shape.stream.lower()
+        n_rows[stream] = max(each.n_rows, n_rows.get(stream, 0))
+    return union_trial(tried, sum(n_rows.values()), n_samples)
+
+
+def _tried(rounds: RoundEngine, record: QueryRecord, last: int, n_samples: int, timeout_s: float) -> Trial:
+    record = replace(record, version_from=0)
+    if record.shape.join is not None:
+        passed = inputs_alone(rounds, record, last)
+        inputs = tuple(TrialInput(each.input, each.n_rows, each.n_passed) for each in passed)
+        return Trial(0, None, inputs=inputs, notes=(_JOIN,))
     with rounds.lock:
         rounds.check_open()
         texts, context = condition_texts(record), rounds.context()
-        if record.shape.join is None:
-            stream = rounds.catalog.stream(record.shape.stream)
-            recent = rounds.recent.get(stream.name.lower())
-            rows = pa.RecordBatch.from_pylist([], schema=stream.schema)
-            if recent is not None:
-                rows = recent.last(last, stream.schema)
-    if record.shape.join is not None:
-        passed = inputs_alone(rounds, replace(record, version_from=0), last)
-        inputs = tuple(TrialInput(each.input, each.n_rows, each.n_passed) for each in passed)
-        return Trial(0, None, inputs=inputs, notes=(_JOIN,))
+        rows = last_rows(rounds, record, 0, last)
     return trial(
         record.shape, texts, record.constants, rows, context, n_samples=n_samples, timeout_s=timeout_s
     )

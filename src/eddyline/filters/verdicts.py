@@ -86,7 +86,7 @@ def why_not(
     alone = stopped & (n_stops == 1)
     in_error = (n_stops == 0) & wrong.any(axis=0)
     missed = np.flatnonzero(n_stops > 0)
-    nearest = nearest_row = None
+    nearest = nearest_row = nearest_distance = None
     if len(missed):
         best = missed[np.lexsort((distance[missed], n_stops[missed]))[0]]
         one = rows.slice(int(best), 1)
@@ -94,6 +94,7 @@ def why_not(
             query, shape, conditions, one, frame.take(np.array([best]))
         )  # as functions found it
         nearest_row = python_rows(one)[0]
+        nearest_distance = float(distance[best])
     return WhyNot(
         query=query,
         n_rows=n,
@@ -106,6 +107,7 @@ def why_not(
         nearest_row=nearest_row,
         since=since,
         notes=(*notes, *calls_again(shape)),
+        distance=nearest_distance,
     )
 
 

@@ -236,6 +236,12 @@ class KeyedTable:
         """The number of the key of each change with these arrival numbers, all of which are there."""
         return self.versions.owner.values[self.rows_by_arrival(arrival)]
 
+    def replaced(self, arrival: Ints) -> Ints:
+        """The arrival numbers of the rows that left with changes of these numbers; one left with each. Before the commit."""
+        rows = self.versions.versions_at(self.owners(arrival), arrival, includes_own=False)
+        assert (rows >= 0).all(), f"nothing left with {arrival[rows < 0]}"
+        return self.arrival[rows]
+
     def take(self, rows: Ints, columns: Sequence[str]) -> list[pa.Array]:
         """These columns of the rows with these numbers, in this order."""
         return list(self._rows.take(rows, columns).columns) if columns else []

@@ -48,9 +48,17 @@ from eddyline.model.joins import (
 from eddyline.model.plans import FIRST_BODY, FIRST_BRANCH, PlanChanges, Segment, StreamPlan, ascending
 from eddyline.model.queries import Properties, QueryState, is_alert
 from eddyline.model.rounds import END_OF_ARRIVALS, FIRST_DERIVED, FIRST_ORDINAL, NO_TIME, Round
-from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, UnnamedView, Window
+from eddyline.model.shapes import Input, ProjectedColumn, Shape, SlotInfo, UnionPart, UnnamedView, Window
 from eddyline.model.streams import LaneProgress, Stream, StreamProgress
-from eddyline.model.views import TABLE_VIEW, VIEW, ViewFeed, ViewRelation, ViewText, branch_mark
+from eddyline.model.views import (
+    TABLE_VIEW,
+    VIEW,
+    ViewFeed,
+    ViewRelation,
+    ViewText,
+    branch_mark,
+    marked_branch,
+)
 
 __all__ = [
     "AGE",
@@ -104,6 +112,7 @@ __all__ = [
     "StreamPlan",
     "StreamProgress",
     "StructureChoices",
+    "UnionPart",
     "UnnamedView",
     "UserCall",
     "Variable",
@@ -117,5 +126,6 @@ __all__ = [
     "iso_text",
     "iso_time",
     "joined_name",
+    "marked_branch",
     "pattern_atom",
 ]

@@ -78,6 +78,14 @@ class SlotInfo:
     is_list: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class UnionPart:
+    """A part of a UNION ALL that a branch reads: its number from 1, and where it stands, as a span of token numbers."""
+
+    number: int
+    tokens: Span | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """What queries equal but for constants share: parsed, bound and normalised once."""
@@ -97,6 +105,7 @@ class Shape:
     # UNION ALL: the shapes of its other parts, over the same slots; everything else here is of the first
     branches: tuple[Shape, ...] = ()
     branch: int = 0  # its place among the branches of a union
+    parts: tuple[UnionPart, ...] = ()  # of a branch: the part it reads of each union that it comes to
 
     @property
     def all_branches(self) -> tuple[Shape, ...]:

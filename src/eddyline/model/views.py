@@ -24,6 +24,11 @@ def branch_mark(branch: int) -> int:
     return -1 - branch
 
 
+def marked_branch(mark: int) -> int:
+    """The branch that such a mark names."""
+    return -1 - mark
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewFeed:
     """A query whose results are rows of a view: its body. A union has one for each of its branches."""

@@ -18,11 +18,12 @@ from eddyline.proof.claims import (
     RecordedValue,
     checksum_of,
     claim_difference,
+    claim_inputs,
     claim_of,
-    input_rows,
     no_columns,
     proof_of,
 )
+from eddyline.proof.departures import departure_proof
 from eddyline.proof.duckdb import DuckDbJudge
 from eddyline.proof.inputs import WrittenInput, quoted, written_inputs
 from eddyline.proof.recorded_values import replayed_claim
@@ -48,10 +49,11 @@ __all__ = [
     "WrittenInput",
     "checksum_of",
     "claim_difference",
+    "claim_inputs",
     "claim_of",
+    "departure_proof",
     "edited_text",
     "from_json",
-    "input_rows",
     "no_columns",
     "proof_of",
     "quoted",

@@ -69,12 +69,14 @@ class RecordedValue:
 
 @dataclass(frozen=True, slots=True)
 class InputRows:
-    """The row of one input of a join, as a table; without rows where an outer join found none."""
+    """The row of one input of a join, as a table; without rows where an outer join found none, or another part of a union
+    gave the result."""
 
     alias: str
     stream: str
     rows: pa.Table
     arrival: int | None
+    is_of_other_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
             name: (type_from(parameter["type"]), from_json(parameter["value"], type_from(parameter["type"])))
             for name, parameter in (receipt["params"] | written.get("params", {})).items()
         }
-        tables = [_table(row) for row in receipt["rows"]]
+        tables = [table_of(row) for row in receipt["rows"]]
         results = rows_from_json([receipt["result"]], schema_from_text(receipt["columns"]))
         recorded = tuple(_recorded_value(entry) for entry in receipt.get("recorded", ()))
     except ValueError as error:
@@ -216,7 +218,7 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
     stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
     if "arrival" in receipt:  # a join or table, which numbers its results itself
         stream, rows, number = "", no_columns(1), receipt["arrival"]
-        inputs = tuple(map(input_rows, receipt["rows"]))
+        inputs = claim_inputs(receipt["rows"], receipt.get("other_inputs", ()))
     arrivals = np.array([number], np.int64)
     return Claim(
         text=written.get("text", receipt["text"]),
@@ -234,12 +236,19 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
     )
 
 
-def input_rows(row: Mapping[str, Any]) -> InputRows:
-    """An input of a join as a receipt has it."""
-    return InputRows(row["alias"], row["stream"], _table(row), row["arrival"])
+def claim_inputs(
+    rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]] = ()
+) -> tuple[InputRows, ...]:
+    """The inputs of a text in its order, as a receipt has them: those with rows of the result, and those of other parts."""
+    inputs = [InputRows(row["alias"], row["stream"], table_of(row), row["arrival"]) for row in rows]
+    for row in others:
+        other = InputRows(row["alias"], row["stream"], table_of(row), None, is_of_other_part=True)
+        inputs.insert(row["number"], other)
+    return tuple(inputs)
 
 
-def _table(row: Mapping[str, Any]) -> pa.Table:
+def table_of(row: Mapping[str, Any]) -> pa.Table:
+    """The row of an entry of a receipt, or no row, in the columns that the query knows of."""
     rows = [] if row["row"] is None else [row["row"]]
     return rows_from_json(rows, schema_from_text(row["columns"])).select(row["seen"])
 

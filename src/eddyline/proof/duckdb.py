@@ -58,15 +58,17 @@ class DuckDbJudge:
 
     def _join_finding(self, claim: Claim, notes: tuple[str, ...]) -> JudgeFinding:
         """A join over the rows of one result: it gives one row, or none if they do not match."""
+        others = [k for k, entry in enumerate(claim.inputs) if entry.is_of_other_part]
         plain_query = plain_join(
-            claim.text, [(entry.stream, entry.rows.schema) for entry in claim.inputs], claim.params
+            claim.text, [(entry.stream, entry.rows.schema) for entry in claim.inputs], claim.params, others
         )
         needed = zip(claim.inputs, plain_query.inputs, strict=True)
         tables = {
             f"{_ROWS} {k}": entry.rows.select(sorted(columns) or entry.rows.schema.names[:1])
             for k, (entry, columns) in enumerate(needed, 1)
+            if not entry.is_of_other_part
         }
-        sources = ", ".join(f'"{name}" AS "t{k}"' for k, name in enumerate(tables, 1))
+        sources = ", ".join(f'"{name}" AS "t{name.rpartition(" ")[2]}"' for name in tables)
         text = f"SELECT {_items(plain_query)} FROM {sources} WHERE {plain_query.condition}"
         found = self._run(text, tables)
         assert found.num_rows <= 1, f"{found.num_rows} results of one row of each stream"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from eddyline.errors import ProofError
 from eddyline.proof.words import Edit, SqlWord, words_of
 
-_ENDS = ("WHERE", "GROUP", "HAVING", "QUALIFY", "ORDER", "LIMIT", "WINDOW", ";")
+_ENDS = ("WHERE", "GROUP", "HAVING", "QUALIFY", "ORDER", "LIMIT", "WINDOW", "UNION", ";")
 _NO_ALIAS = frozenset(
     [
         *[*_ENDS, "ON", "USING", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "ANTI", "SEMI", "ASOF"],

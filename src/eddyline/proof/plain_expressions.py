@@ -85,6 +85,7 @@ _RESERVED = frozenset(
             "ON",
             "USING",
             "INTERVAL",
+            "UNION",
         ],
         *["CASE", "WHEN", "THEN", "ELSE", "END", "LIKE", "ILIKE", "RLIKE", "DISTINCT", "ESCAPE", "DIV"],
     ]
@@ -118,6 +119,7 @@ class Source:
     qualifier: str = ""
     used: set[str] = field(default_factory=set)
     terms: Mapping[str, Term] | None = None  # of a query in FROM: what its columns are computed as
+    is_of_other_part: bool = False  # of a union, than the one that is read
 
 
 class ExpressionReader:

@@ -1,6 +1,7 @@
 """A small language that Spark and DuckDB read alike: what a text in it says, with every precedence and type written out.
 
-    query        SELECT item, … FROM source [join …] [WHERE condition]
+    query        select [UNION ALL select …]
+    select       SELECT item, … FROM source [join …] [WHERE condition]
     source       stream [[AS] alias] | (query) [[AS] alias [(name, …)]]
     join         , source | [INNER | CROSS | ASOF] JOIN source [ON condition]
     item         * | alias.* | expression [[AS] name]
@@ -10,12 +11,13 @@
                  away, below a day: DuckDB is given them as microseconds
 
 Expressions are read by `plain_expressions`, which says what operators are allowed on which types. Everything else is refused.
-A stream of a join may be written as recent(stream, …): a judge has just the rows it is about.
+A stream of a join may be written as recent(stream, …): a judge has just the rows it is about. Of a union one part has rows, and
+what the text says is what that part says; all parts must have columns of the same types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,10 +50,14 @@ def plain(text: str, stream: str, schema: pa.Schema, params: Mapping[str, tuple[
 
 
 def plain_join(
-    text: str, inputs: Sequence[tuple[str, pa.Schema]], params: Mapping[str, tuple[pa.DataType, Any]]
+    text: str,
+    inputs: Sequence[tuple[str, pa.Schema]],
+    params: Mapping[str, tuple[pa.DataType, Any]],
+    other_parts: Collection[int] = (),
 ) -> Plain:
-    """What a join says of these streams, which it names in this order; a table is one. Raises ProofError like `plain`."""
-    return _read(text, inputs, params, is_join=True)
+    """What a join says of these streams, which it names in this order; a table is one. `other_parts` are the places of those that
+    other parts of a union read. Raises ProofError like `plain`."""
+    return _read(text, inputs, params, is_join=True, other_parts=other_parts)
 
 
 @deep
@@ -61,11 +67,14 @@ def _read(
     params: Mapping[str, tuple[pa.DataType, Any]],
     *,
     is_join: bool,
+    other_parts: Collection[int] = (),
 ) -> Plain:
     sources = [
-        Source(stream, {f.name.lower(): f for f in schema}, f'"t{k}".' if is_join else "")
-        for k, (stream, schema) in enumerate(inputs, 1)
+        Source(stream, {f.name.lower(): f for f in schema}, f'"t{k + 1}".' if is_join else "")
+        for k, (stream, schema) in enumerate(inputs)
     ]
+    for k in other_parts:
+        sources[k].is_of_other_part = True
     reader = _Reader(words_of(text), sources, params)
     try:
         return reader.query()
@@ -76,6 +85,9 @@ def _read(
             hint="Let Spark judge it: pip install 'eddyline[spark]'.",
             text=text,
         ) from None
+
+
+_Selected = tuple[list[Term], list[tuple[str, Term]]]
 
 
 class _Reader(ExpressionReader):
@@ -96,7 +108,7 @@ class _Reader(ExpressionReader):
         return bool(self._sources[0].prefix)
 
     def query(self) -> Plain:
-        conditions, items = self._select(is_nested=False)
+        conditions, items = self._union(is_nested=False)
         inputs = tuple(frozenset(source.used) for source in self._sources)
         return Plain(
             " AND ".join(each.sql for each in conditions) or "TRUE",
@@ -106,8 +118,33 @@ class _Reader(ExpressionReader):
             inputs if self._is_join else (),
         )
 
-    def _select(self, *, is_nested: bool) -> tuple[list[Term], list[tuple[str, Term]]]:
-        """The conditions of a query, and its columns with their names, nothing for one that has none."""
+    def _union(self, *, is_nested: bool) -> _Selected:
+        """A query: of a union the part that is read, with the names of the first."""
+        parts = [self._part()]
+        while self._takes("UNION"):
+            self._expect("ALL")
+            parts.append(self._part())
+        self._check_end(is_nested=is_nested)
+        (_, (_, first)), *others = parts
+        types = [term.type for _, term in first]
+        if others and FRACTIONAL in types:
+            raise Refused("a number with a decimal point as a column of UNION ALL")
+        if any([term.type for _, term in items] != types for _, (_, items) in others):
+            raise Refused("UNION ALL of columns of several types")
+        # where no part is read, this is inside of a part that is not read, and it does not matter which
+        _, (conditions, items) = next((part for part in parts if part[0]), parts[0])
+        names = [name for name, _ in first]
+        return conditions, [(name, term) for name, (_, term) in zip(names, items, strict=True)]
+
+    def _part(self) -> tuple[bool, _Selected]:
+        """A SELECT, and whether it is in the part that is read: whether any of its streams is."""
+        before = self._n_read
+        found = self._select()
+        own = self._sources[before : self._n_read]
+        return any(not source.is_of_other_part for source in own), found
+
+    def _select(self) -> _Selected:
+        """The conditions of a SELECT, and its columns with their names, nothing for one that has none."""
         around, self._named = self._named, []
         self._expect("SELECT")
         start = self._at
@@ -115,7 +152,6 @@ class _Reader(ExpressionReader):
         conditions = self._from()
         if self._takes("WHERE"):
             conditions.append(self._boolean(self._or()))
-        self._check_end(is_nested=is_nested)
         end, self._at = self._at, start  # now that the aliases are known
         items = list(self._item())
         while self._takes(","):
@@ -162,10 +198,12 @@ class _Reader(ExpressionReader):
     def _source(self) -> list[Term]:
         """The next source; of a query also its conditions."""
         if self._takes("("):
-            conditions, items = self._select(is_nested=True)
+            conditions, items = self._union(is_nested=True)
             self._expect(")")
             self._named.append(self._query_source(items))
             return conditions
+        if self._n_read == len(self._sources):
+            raise Refused("a text that reads more streams")
         source = self._sources[self._n_read]
         name = self._name()
         if name.lower() == "stream" and (after := self._peek()) is not None and after.is_name:

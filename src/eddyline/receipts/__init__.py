@@ -5,11 +5,15 @@ Enters: a result, or a committed round with a home. Leaves: a receipt, a proof, 
 
 from eddyline.receipts.audit import Audit
 from eddyline.receipts.expansion import record_of_receipt, record_written_out
-from eddyline.receipts.receipts import Receipt, prove, receipt, recorded_values
+from eddyline.receipts.readings import branches_over, input_numbers
+from eddyline.receipts.receipts import Receipt, prove, receipt
+from eddyline.receipts.recorded_calls import recorded_values
 
 __all__ = [
     "Audit",
     "Receipt",
+    "branches_over",
+    "input_numbers",
     "prove",
     "receipt",
     "record_of_receipt",

@@ -3,7 +3,8 @@
 Of a round that is chosen, all rows are put before up to `QUERIES` queries: half of them, if there are so many, had results in it,
 the others were active and had none. Which rounds and which queries follows from the home's id and the round's number, so that
 another run chooses the same. Of joins and tables, which need rows of other rounds too, some of the results are put before the
-judge, each over the rows it is made of; those that should be there and are not go unnoticed, as do rows that leave a table. A
+judge, each over the rows it is made of; those that should be there and are not go unnoticed, as do rows that leave a table. Of a
+union each part is judged by itself (`round_claims`). A
 judge is given the user's text, in which the views it reads are written out, and the rows: Spark in the session this process runs
 on, else DuckDB for texts it may judge. It must find the same rows, with the same values.
 What differs is counted, announced, and an alert by itself: a message of `eddyline.audit`.
@@ -27,10 +28,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog import Catalog, CommittedRound, ListedFile, StoredQuery, query_at
-from eddyline.engine import ComponentRows, OpenEngine, RoundInputs, home_of
+from eddyline.engine import OpenEngine, RoundInputs, home_of
 from eddyline.errors import EddylineError, NotBuiltError, ProofError, ReceiptError
 from eddyline.events import AuditDifference, Event, RoundCommitted
-from eddyline.model import FIRST_BODY, QueryState, Round, ViewRelation
+from eddyline.model import QueryState, ViewRelation
 from eddyline.proof import (
     AuditCounters,
     Claim,
@@ -39,18 +40,16 @@ from eddyline.proof import (
     JudgeFinding,
     JudgeStopped,
     claim_difference,
-    input_rows,
-    no_columns,
 )
 from eddyline.receipts.expansion import WrittenOut, written_out
-from eddyline.receipts.receipts import columns_seen, functions_of, joined_rows
+from eddyline.receipts.receipts import functions_of
+from eddyline.receipts.round_claims import RoundClaims, RoundResult, round_results
 from eddyline.runtime import home_id
 from eddyline.spark import SparkJudge, running_session
-from eddyline.storage import DEAD_LETTERS, OUTBOX, NumberedRows, StoredPart
+from eddyline.storage import DEAD_LETTERS, OUTBOX, StoredPart
 
 QUERIES = 20  # of a round: a query takes Spark about a tenth of a second, DuckDB some milliseconds
 WAITING = 16  # rounds; more are passed over
-JOINED = 5  # results of a join query in a round
 MOST_REASONS = 50  # counted one by one
 NAME = "eddyline.audit"  # logger of differences
 CLOSE_S = 30.0  # the judge may be at work
@@ -72,9 +71,9 @@ class _Chosen:
 
     query: StoredQuery
     written: WrittenOut
-    matches: npt.NDArray[np.int64]
+    matches: npt.NDArray[np.int64]  # of one stream: the rows that are results
     results: pa.Table
-    components: npt.NDArray[np.int64]  # of a join or table: a row of arrival numbers for each result
+    composed: list[RoundResult]  # of a join, table or union instead of these
     undecided: npt.NDArray[np.int64]
 
 
@@ -174,15 +173,18 @@ class Audit:
         outcomes: dict[int, list[ClaimDifference]] = {each.query.id: [] for each in chosen}
         refused = self._unsteady(chosen)
         for each in chosen:
-            if each.written.is_composed and each.query.id not in refused:
-                self._judge_joined(judge, committed, each, outcomes[each.query.id], refused)
+            is_judged = not each.written.is_composed or each.query.id in refused
+            if not is_judged and not self._judge_composed(judge, committed, each, outcomes[each.query.id]):
+                refused.add(each.query.id)
         for batch in RoundInputs(self._rounds, committed.round):
             for each in chosen:
                 is_of_rows = not each.written.is_composed
                 same_stream = each.written.inputs[0].stream.name.lower() == batch.stream.lower()
                 if is_of_rows and same_stream and each.query.id not in refused:
+                    claims = RoundClaims(self._rounds, committed.round, each.written)
                     try:
-                        outcomes[each.query.id].append(self._compared(judge, committed, each, batch))
+                        claim = claims.of_rows(batch, each.matches, each.results, each.undecided)
+                        outcomes[each.query.id].append(claim_difference(claim, judge.finding(claim)))
                     except (ProofError, JudgeStopped) as error:
                         refused.add(each.query.id)
                         self._skip(_reason(judge, error))
@@ -203,67 +205,26 @@ class Audit:
                 raise _Skipped("there is no Spark session, and DuckDB is not installed") from None
         return self._duckdb
 
-    def _compared(
-        self, judge: _Judge, committed: CommittedRound, each: _Chosen, batch: NumberedRows
-    ) -> ClaimDifference:
-        stream, rows, arrivals = batch
-        assert arrivals is not None
-        written, round_ = each.written, committed.round
-        is_here = np.isin(each.matches, arrivals)
-        claim = Claim(
-            text=written.text,
-            params={name: (value.type, value.as_py()) for name, value in written.params.items()},
-            stream=stream,
-            rows=pa.Table.from_batches([rows]).select(columns_seen(written.inputs[0], rows.schema)),
-            arrivals=arrivals,
-            now_us=round_.now_us,
-            time_zone=self._rounds.time_zone,
-            functions=functions_of(written),
-            matches=each.matches[is_here],
-            results=each.results.filter(pa.array(is_here)),
-        ).without(each.undecided)
-        return claim_difference(claim, judge.finding(claim))
-
-    def _judge_joined(
-        self,
-        judge: _Judge,
-        committed: CommittedRound,
-        each: _Chosen,
-        outcomes: list[ClaimDifference],
-        refused: set[int],
-    ) -> None:
-        """Some results of a join or table, each over the rows it is made of."""
-        known = ComponentRows(self._rounds)
+    def _judge_composed(
+        self, judge: _Judge, committed: CommittedRound, each: _Chosen, outcomes: list[ClaimDifference]
+    ) -> bool:
+        """Results that are made of several rows, or of one of several parts; False if they cannot be judged."""
         rng = np.random.default_rng([self._number(committed.round.number), each.query.id])
-        n = len(each.matches)
+        claims = RoundClaims(self._rounds, committed.round, each.written)
         try:
-            for at in np.sort(rng.choice(n, min(n, JOINED), replace=False)).tolist():
-                claim = self._joined_claim(committed.round, each, at, known)
-                outcomes.append(claim_difference(claim, judge.finding(claim)))
+            made = (
+                claims.of_union(each.composed, each.undecided, rng)
+                if each.written.is_union
+                else claims.of_results(each.composed, rng)
+            )
+            outcomes += [claim_difference(claim, judge.finding(claim)) for claim in made]
         except ReceiptError as error:
-            refused.add(each.query.id)
             self._skip(f"a join or table whose rows were removed: {error.problem}")
+            return False
         except (ProofError, JudgeStopped) as error:
-            refused.add(each.query.id)
             self._skip(_reason(judge, error))
-
-    def _joined_claim(self, round_: Round, each: _Chosen, at: int, known: ComponentRows) -> Claim:
-        written = each.written
-        rows = joined_rows(self._rounds, written, round_, each.components[at].tolist(), known)
-        number = each.matches[at : at + 1]
-        return Claim(
-            text=written.text,
-            params={name: (value.type, value.as_py()) for name, value in written.params.items()},
-            stream="",
-            rows=no_columns(1),
-            arrivals=number,
-            now_us=round_.now_us,
-            time_zone=self._rounds.time_zone,
-            functions=functions_of(written),
-            matches=number,
-            results=each.results.slice(at, 1),
-            inputs=tuple(input_rows(row) for row in rows),
-        )
+            return False
+        return True
 
     def _unsteady(self, chosen: Iterable[_Chosen]) -> set[int]:
         """Queries that cannot be judged on all rows, because they call functions that are not deterministic."""
@@ -305,9 +266,9 @@ class Audit:
             catalog = self._rounds.catalog
             streams = [name for name, n in committed.round.n_rows.items() if n and catalog.find_stream(name)]
             views = [view.name for view in catalog.views.relations if _has_rows_of(catalog, view, streams)]
-            segments = [segment for name in (*streams, *views) for segment in catalog.plan(name).segments]
-            live_ids = np.concatenate([np.empty(0, np.int32), *(s.ids[s.is_live] for s in segments)])
-            others = np.setdiff1d(live_ids[live_ids < FIRST_BODY], matched)
+            plans = [catalog.plan(name).with_branches for name in (*streams, *views)]
+            live_ids = [s.query_ids[s.is_live] for plan in plans for s in plan.segments]
+            others = np.setdiff1d(np.concatenate([np.empty(0, np.int32), *live_ids]), matched)
             n_others = min(len(others), max(QUERIES // 2, QUERIES - len(matched)))
             ids = np.concatenate(
                 [
@@ -323,7 +284,7 @@ class Audit:
                 continue  # one that has come since, say
             try:
                 with self._rounds.lock:
-                    written = written_out(self._rounds, query, committed.round.version, "an audit")
+                    written = written_out(self._rounds, query, committed.round.version)
             except (NotBuiltError, ProofError, ReceiptError) as error:
                 self._skip(error.problem)
                 continue
@@ -331,7 +292,9 @@ class Audit:
                 self._skip("a query that reads a suspended view")
                 continue
             undecided = [letters.get(each.id, np.empty(0, np.int64)) for each in written.queries]
-            yield _Chosen(query, written, *_results_of(parts, query, written), np.concatenate(undecided))
+            composed = round_results(parts, query) if written.is_composed else []
+            matches, results = _results_of([] if written.is_composed else parts, query)
+            yield _Chosen(query, written, matches, results, composed, np.concatenate(undecided))
 
     # ----------------------------------------------------------------------------------------- what came of it
 
@@ -385,32 +348,30 @@ class Audit:
 
 
 def _has_rows_of(catalog: Catalog, view: ViewRelation, streams: Iterable[str]) -> bool:
-    """Whether each row of a view is made of one row of these streams."""
-    is_plain = view.stream.n_components == 1 and not view.is_table
+    """Whether a row of a view may be made of one row of these streams."""
+    is_plain = not view.is_table and _may_be_of_one_row(catalog, view)
     return is_plain and not catalog.views.base_streams(view.name).isdisjoint(map(str.lower, streams))
 
 
-def _results_of(
-    parts: Iterable[StoredPart], query: StoredQuery, written: WrittenOut
-) -> tuple[npt.NDArray[np.int64], pa.Table, npt.NDArray[np.int64]]:
-    """Rows that match a query in a round, ascending, its results and, of a join or table, the rows each is made of.
+def _may_be_of_one_row(catalog: Catalog, view: ViewRelation) -> bool:
+    """Whether some part of a view joins nothing, nor does a view it reads."""
+    inputs = (feed.shape.inputs[0].stream for feed in view.feeds if feed.shape.join is None)
+    below = (catalog.views.find(name) for name in inputs)
+    return any(each is None or _may_be_of_one_row(catalog, each) for each in below)
 
-    Rows that left a table are left out: they name the change with which they left.
-    """
+
+def _results_of(parts: Iterable[StoredPart], query: StoredQuery) -> tuple[npt.NDArray[np.int64], pa.Table]:
+    """Rows that match a query over one stream in a round, ascending, and its results."""
     arrivals, rows = [np.empty(0, np.int64)], []
-    components = [np.empty((0, len(written.inputs)), np.int64)]
     for part in parts:
-        pairs = np.flatnonzero((part.query_ids == query.id) & (part.signs > 0))
+        pairs = np.flatnonzero(part.query_ids == query.id)
         if len(pairs):
             arrivals.append(part.arrivals[pairs])
             rows.append(part.project(pairs))
-            if part.components is not None:
-                components.append(part.components[pairs])
     together = np.concatenate(arrivals)
     table = pa.Table.from_batches(rows, query.shape.output if not rows else None)
     order = np.argsort(together, kind="stable")
-    made_of = np.concatenate(components)
-    return together[order], table.take(pa.array(order)), made_of[order] if len(made_of) else made_of
+    return together[order], table.take(pa.array(order))
 
 
 def _reason(judge: _Judge, error: ProofError | JudgeStopped) -> str:

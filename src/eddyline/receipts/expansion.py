@@ -23,26 +23,11 @@ from eddyline.errors import EddylineError, NotBuiltError, ReceiptError
 from eddyline.expressions import Context, Frame, cast, evaluate
 from eddyline.model import Column, Properties, QueryState, Role, Shape, Stream, ViewText, Window
 from eddyline.proof import WrittenInput, from_json, quoted, type_from, words_of, written_inputs
-from eddyline.sql import Shapes, displayed_names
+from eddyline.receipts.readings import AnyQuery, BaseInput, Reading, Readings, ResultRow, rows_of_result
+from eddyline.sql import Shapes
 from eddyline.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, TINYINT, is_decimal
 
-AnyQuery = StoredQuery | QueryRecord
-
 _NARROW_FIRST = (STRING, TINYINT, SMALLINT, INT, BIGINT)
-
-
-@dataclass(frozen=True, slots=True)
-class BaseInput:
-    """A declared stream that a query reads by itself or through views, and where it is named: at a place of `query`."""
-
-    alias: str  # no two alike
-    stream: Stream
-    query: AnyQuery
-    place: int
-
-    @property
-    def window(self) -> Window | None:
-        return self.query.shape.inputs[self.place].window
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +39,8 @@ class WrittenOut:
     inputs: tuple[BaseInput, ...]  # in the order of the text
     queries: tuple[AnyQuery, ...]  # the query, then the views it reads, each once
     view_texts: tuple[ViewText, ...]  # those around others first
+    reading: Reading  # what reads which of the inputs
+    windows: tuple[str, ...] = ()  # recent(view, …) of views over joins, which the text does not have
     view_windows: tuple[
         tuple[range, Window], ...
     ] = ()  # of recent(view, …): which inputs the view is made of
@@ -67,15 +54,28 @@ class WrittenOut:
         """Whether a result names the rows it is made of: of joins and tables. Any other has the number of its one row."""
         return len(self.inputs) > 1 or self.inputs[0].stream.is_keyed
 
+    @property
+    def is_union(self) -> bool:
+        """Whether results are made of rows of some of the inputs only: it has UNION ALL, or a view that it reads."""
+        return any(query.shape.branches for query in self.queries)
+
+    def rows_of(self, branch: int, components: Sequence[int]) -> list[ResultRow]:
+        """The rows that a result of a branch is made of, in the order of the text."""
+        return rows_of_result(self.reading, self.inputs, branch, components)
+
+    def part_words(self, branch: int, components: Sequence[int]) -> str:
+        """The part of UNION ALL that gave a result, also of views; nothing without one."""
+        return "; ".join(self.reading.part_words(branch, components))
+
 
 # --------------------------------------------------------------------------------------------- as it was, as it is
 
 
-def written_out(rounds: RoundEngine, query: StoredQuery, version: int, what: str) -> WrittenOut:
-    """A query of a home with the views it read at a version. The lock is held. `what` says what it is needed for.
+def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> WrittenOut:
+    """A query of a home with the views it read at a version. The lock is held.
 
-    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out, for unions, and
-    for joins with sets.
+    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out, and for joins
+    with sets.
     """
     database = home_of(rounds).database
     streams = {stream.name.lower(): stream for stream in database.streams.at(version)}
@@ -101,19 +101,18 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int, what: str
             )
         return found
 
-    expansion = _Expansion(query, find_stream, find_view, what)
+    expansion = _Expansion(query, find_stream, find_view)
     expansion.refuse_joined_sets(query)
     return expansion.written_out()
 
 
-def record_written_out(rounds: RoundEngine, record: QueryRecord, what: str) -> QueryRecord:
+def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
     """A query, registered or not, as one over declared streams; itself if it reads no view. The lock is held.
 
-    Raises NotBuiltError if what it asks through views is not built as one query, and for unions: `what` is not built of these.
+    Raises NotBuiltError if what it asks through views is not built as one query.
     """
     catalog = rounds.catalog
-    _refuse_union(record, record, what)
-    _refuse_unnamed(record.shape, what)
+    _refuse_unnamed(record.shape)
     if all(catalog.find_stream(name) is not None for name in record.shape.streams):
         return record
 
@@ -122,9 +121,16 @@ def record_written_out(rounds: RoundEngine, record: QueryRecord, what: str) -> Q
         assert view is not None, f"{record.name} reads {relation}, which is neither a stream nor a view"
         return catalog.record(view.feeds[0].query_id)
 
-    written = _Expansion(record, catalog.find_stream, find_view, what).written_out()
+    written = _Expansion(record, catalog.find_stream, find_view).written_out()
     shape, constants = _bound(rounds, record.name, written.text, written.params)
-    return replace(record, text=written.text, shape=shape, constants=constants, view_texts=written.view_texts)
+    return replace(
+        record,
+        text=written.text,
+        shape=shape,
+        constants=constants,
+        view_texts=written.view_texts,
+        view_windows=written.windows,
+    )
 
 
 def record_of_receipt(rounds: RoundEngine, receipt: Mapping[str, Any]) -> QueryRecord:
@@ -148,6 +154,7 @@ def record_of_receipt(rounds: RoundEngine, receipt: Mapping[str, Any]) -> QueryR
         receipt["round"]["now_us"],
         constants,
         view_texts=views,
+        view_windows=tuple(written.get("windows", ())),
     )
 
 
@@ -161,7 +168,8 @@ def _bound(
 ) -> tuple[Shape, tuple[pa.Scalar, ...]]:
     """Shape and constants of a text over declared streams. `reader` is the query whose views are written out in it, if any."""
     types = {name: value.type for name, value in params.items()}
-    shapes = Shapes(time_zone=rounds.time_zone)  # of its own: no query is registered with this text
+    # of its own, since no query is registered with this text; recent(view, …) may have been all that bounded it
+    shapes = Shapes(time_zone=rounds.time_zone, keeps_rows=False)
     try:
         shape, values = shapes.shape_of(text, rounds.catalog, rounds.functions, params=types or None)
     except EddylineError as error:
@@ -173,7 +181,7 @@ def _bound(
             hint="Ask about a view that it reads. Results of both have receipts.",
         ) from None
     if not reader:
-        _refuse_unnamed(shape, "why")
+        _refuse_unnamed(shape)
     elif any(shape.unnamed_views()):
         raise NotBuiltError(
             f"{reader} cannot be asked about down to the rows of streams in this version",
@@ -221,26 +229,30 @@ class _Expansion:
         query: AnyQuery,
         find_stream: Callable[[str], Stream | None],
         find_view: Callable[[str], AnyQuery],
-        what: str,
     ) -> None:
-        _refuse_union(query, query, what)
         self._query = query
-        self._what = what
         self._find_stream = find_stream
         self._find_view = find_view
         self._views: dict[str, AnyQuery] = {}
         self._params = params_of(query)
+        self._windows: dict[str, None] = {}  # that are not in the text
 
     def written_out(self) -> WrittenOut:
-        windows: list[tuple[range, Window]] = []
-        labelled = list(self._inputs(self._query, windows, 0))
-        aliases = displayed_names({str(k): labels for k, (labels, _) in enumerate(labelled)})
-        inputs = tuple(replace(entry, alias=aliases[str(k)]) for k, (_, entry) in enumerate(labelled))
+        readings = Readings(self._find_stream, self._view)
+        reading = readings.read(self._query)
         piece = _Piece(self._query.text)
         if any(self._is_view(name) for name in self._query.shape.streams):
             piece = self._text(self._query, "", frozenset())
-        queries = (self._query, *self._views.values())
-        return WrittenOut(piece.text, self._params, inputs, queries, tuple(piece.view_texts), tuple(windows))
+        return WrittenOut(
+            piece.text,
+            self._params,
+            tuple(readings.inputs),
+            (self._query, *self._views.values()),
+            tuple(piece.view_texts),
+            reading,
+            tuple(self._windows),
+            tuple(readings.view_windows),
+        )
 
     def refuse_joined_sets(self, query: AnyQuery) -> None:
         """Refuse joins with views whose rows are a set: a result does not say in which rows such a row occurs."""
@@ -250,7 +262,7 @@ class _Expansion:
             view, join = self._view(entry.stream), query.shape.join
             if join is not None and join.signature.inputs[place].role is Role.VIEW and self._is_set(view):
                 raise NotBuiltError(
-                    f"{self._what} of a query that joins a set ({view.name}) is not built in this version",
+                    f"a receipt of a query that joins a set ({view.name}) is not built in this version",
                     detail="A row of SELECT DISTINCT, EXISTS or IN occurs in any number of rows. The result names none.",
                     hint="Ask about a query that joins the tables themselves.",
                 )
@@ -267,37 +279,15 @@ class _Expansion:
         found = self._views.get(relation)
         if found is None:
             found = self._views[relation] = self._find_view(relation)
-            _refuse_union(self._query, found, self._what)
         return found
-
-    def _inputs(
-        self, query: AnyQuery, windows: list[tuple[range, Window]], n_before: int
-    ) -> Iterator[tuple[tuple[str, ...], BaseInput]]:
-        """The declared streams in the order of the text, with their aliases, those of the views around them first."""
-        for place in query.shape.written_order:
-            entry = query.shape.inputs[place]
-            stream = self._find_stream(entry.stream)
-            if stream is not None:
-                yield (entry.alias,), BaseInput(entry.alias, stream, query, place)
-                n_before += 1
-                continue
-            if entry.view is None:
-                read = self._view(entry.stream)
-            else:  # a part of the same text
-                read = _with_shape(query, entry.view.shape)
-                _refuse_union(self._query, read, self._what)
-            below = list(self._inputs(read, windows, n_before))
-            if entry.window is not None:
-                windows.append((range(n_before, n_before + len(below)), entry.window))
-            n_before += len(below)
-            for labels, found in below:
-                yield (entry.alias, *(labels if len(below) > 1 else ())), found
 
     def _text(self, query: AnyQuery, window: str, ctes_around: frozenset[str]) -> _Piece:
         """The text of a query. A `window` is that of recent(view, …): if the view reads one stream, it is the stream's."""
         read = written_inputs(query.text, _written_names(query))
         edits: list[tuple[int, int, _Piece]] = list(self._parameter_edits(query))
-        is_alone = len(query.shape.inputs) == 1
+        is_alone = all(len(branch.inputs) == 1 for branch in query.shape.all_branches)
+        if window and not is_alone:
+            self._windows[f"recent({query.name}, {window})"] = None
         ctes = ctes_around.union(cte.name for cte in read.ctes)
         for entry in read.inputs:
             relation = self._relation(query, entry.stream)
@@ -359,34 +349,14 @@ class _Expansion:
         return names
 
 
-def _refuse_union(query: AnyQuery, read: AnyQuery, what: str) -> None:
-    """Refuse what is only built for queries without UNION ALL; `read` is the query itself, or a view that it reads."""
-    if not read.shape.branches:
-        return
-    if read is query:
-        raise NotBuiltError(
-            f"{what} of a query with UNION ALL is not built in this version",
-            hint="Ask about one part: register it as a query of its own, or try its text.",
-        )
-    raise NotBuiltError(
-        f"{what} of a query that reads a view with UNION ALL ({read.name}) is not built in this version",
-        hint="Ask about a query that reads one part: register the part as a view, or write it in FROM.",
-    )
-
-
-def _refuse_unnamed(shape: Shape, what: str) -> None:
+def _refuse_unnamed(shape: Shape) -> None:
     """Refuse what is only built for queries that are one flat query over streams."""
     for entry in shape.unnamed_views():
         raise NotBuiltError(
-            f"{what} of a query with SELECT DISTINCT in a subquery is not built in this version",
+            "why, why_not and trials of a query with SELECT DISTINCT in a subquery are not built in this version",
             detail=f"{entry.label.capitalize()} is a set: whether a row of it is there depends on all rows of its table.",
             hint="Register the subquery as a query of its own, and ask about that. Results of both have receipts.",
         )
-
-
-def _with_shape(query: AnyQuery, shape: Shape) -> AnyQuery:
-    """A query of which only this part is meant."""
-    return query._replace(shape=shape) if isinstance(query, StoredQuery) else replace(query, shape=shape)
 
 
 def _edited(text: str, edits: Sequence[tuple[int, int, _Piece]]) -> _Piece:

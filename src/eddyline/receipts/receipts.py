@@ -3,7 +3,9 @@
 A receipt holds the query as it was in the round, its row, the round's facts and the result, with a checksum over all of it. An
 independent engine judges it: Spark, or, where there is none and the text is plain enough, DuckDB. That of a join holds the row of
 each input and the round it came in, and its place in its window. Of a query that reads views it also has the text in which they
-are written out; the rows are those of declared streams.
+are written out; the rows are those of declared streams. Of a union it has the rows of the part that gave the result, and the
+streams that the other parts read, of which a judge is given no rows. Of a result with which a row leaves a table it has the row
+that left, and the newer row of its key, or the delete.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from eddyline.batch import change_names
 from eddyline.catalog import CommittedRound, StoredQuery, query_at
 from eddyline.delivery import Result
 from eddyline.durations import duration_text
-from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, home_of
-from eddyline.errors import NotBuiltError, ProofError, PropertyError, ReceiptError, UnknownNameError
+from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, change_of_key, home_of
+from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
 from eddyline.functions import UserFunction
-from eddyline.model import Column, Input, Round, Shape, UserCall, Window, iso_time
+from eddyline.model import Input, Round, UserCall, Window, iso_time
 from eddyline.proof import (
     DuckDbJudge,
     FunctionVersion,
@@ -31,15 +33,16 @@ from eddyline.proof import (
     Proof,
     checksum_of,
     claim_of,
-    from_json,
+    departure_proof,
     proof_of,
     rows_to_json,
     schema_to_text,
     to_json,
-    type_from,
-    words_of,
 )
-from eddyline.receipts.expansion import AnyQuery, BaseInput, WrittenOut, params_of, written_out
+from eddyline.receipts.expansion import WrittenOut, params_of, written_out
+from eddyline.receipts.readings import NO_ROW, BaseInput, ResultRow
+from eddyline.receipts.recorded_calls import recorded_calls
+from eddyline.receipts.seen_columns import columns_seen
 from eddyline.spark import is_installed
 from eddyline.spark import prove as prove_in_spark
 from eddyline.sql import input_words, stated
@@ -48,7 +51,7 @@ from eddyline.types import type_name
 
 FORMAT = 1  # of the document
 JOIN_FORMAT = 2  # with several rows, each with the alias of its input
-NO_ROW = 0  # instead of the arrival number of an input of an outer join that found no row
+UNION_FORMAT = 3  # and with the inputs of other parts
 _DAY_US = 86_400_000_000
 
 
@@ -68,6 +71,7 @@ class Receipt(dict[str, Any]):
         lines = [
             f"result {self['id']}: {self['query']}{of}, generation {self['generation']}, version {self['version']}",
             f"  text      {' '.join(self['text'].split())}",
+            *([f"  of        {self['part']}"] if "part" in self else []),
         ]
         params, written = self["params"], self.get("written_out")
         if written is not None:
@@ -81,6 +85,7 @@ class Receipt(dict[str, Any]):
         ]
         round_ = self["round"]
         lines += [f"  row       {_row_words(row)}" for row in self["rows"]]
+        lines += [f"  left by   {_change_words(change)}" for change in self.get("changes", ())]
         lines += [
             f"  round     {round_['number']}, now() {round_['now']}, version {round_['version']}, {round_['time_zone']}",
             f"  result    {json.dumps(self['result'], ensure_ascii=False)}",
@@ -107,10 +112,11 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             hint="[engine.retention] sets how long earlier versions are retained (docs/pipeline.md).",
         )
     with rounds.lock:
-        written = written_out(rounds, query, round_.version, "a receipt")
-    _refuse_rows_that_left(query, part)
+        written = written_out(rounds, query, round_.version)
+    components = _components(part)
+    rows = written.rows_of(part.branch, components)
     body = {
-        "format": JOIN_FORMAT if written.is_composed else FORMAT,
+        "format": UNION_FORMAT if written.is_union else JOIN_FORMAT if written.is_composed else FORMAT,
         "id": f"{number}-{arrival}-{query_id}",
         "query": query.name or f"q{query_id}",
         "query_id": query_id,
@@ -126,7 +132,7 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             {"name": f.name, "version": f.version, "is_deterministic": f.is_deterministic}
             for f in functions_of(written)
         ],
-        "rows": joined_rows(rounds, written, round_, _components(part))
+        "rows": joined_rows(rounds, written, round_, rows)
         if written.is_composed
         else [_own_row(rounds, written, round_, arrival)],
         "round": {
@@ -144,22 +150,57 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
     }
     if written.is_composed:
         body["arrival"] = arrival
+    if part.signs[0] < 0:
+        body["changes"] = _changes(rounds, round_, rows, str(body["id"]))
+        body["is_set"] = any(
+            shape.is_counted for each in written.queries for shape in each.shape.all_branches
+        )
+    if written.is_union:
+        body["part"] = written.part_words(part.branch, components)
+        body["other_inputs"] = other_inputs(written, rows)
     if written.view_texts:
         body["written_out"] = _written_out(written, query)
     if part.recorded is not None:
-        body["recorded"] = _recorded(query.shape, part.recorded)
+        body["recorded"] = recorded_calls(query.shape, part)
     return Receipt(body | {"checksum": checksum_of(body)})
 
 
-def _refuse_rows_that_left(query: StoredQuery, part: StoredPart) -> None:
-    """Refuse rows that left a table: a result names the change that made it, which for these is not the row itself."""
-    if part.signs[0] < 0:
-        raise NotBuiltError(
-            "receipts of rows that leave a table are not built in this version",
-            detail=f"A result of {query.name or f'q{query.id}'} with which a row leaves names the change that removed it, "
-            "not the row itself.",
-            hint="The result with which it came has one.",
+def _changes(
+    rounds: RoundEngine, round_: Round, rows: Sequence[ResultRow], result_id: str
+) -> list[dict[str, Any]]:
+    """What a round left in place of the rows of a result that left a table: by the number of the input, the newer row, or none
+    where it was deleted."""
+    known = ComponentRows(rounds)
+    found = []
+    if max(each.arrival for each in rows) >= round_.first_arrival:
+        raise ReceiptError(
+            f"result {result_id} does not name the row that left",
+            detail="It was stored by an earlier version, which named the change that made it leave.",
+            hint="The result with which the row came has a receipt.",
         )
+    for each in rows:
+        if not each.entry.stream.is_keyed:
+            continue
+        _, (_, row, *_) = known.row(each.arrival)
+        change = change_of_key(rounds, round_, each.entry.stream, row)
+        if change is not None:
+            schema = change.row.schema
+            found.append(
+                {
+                    "alias": each.entry.alias,
+                    "stream": each.entry.stream.name,
+                    "arrival": change.arrival,
+                    "is_delete": change.is_delete,
+                    "columns": schema_to_text(schema),
+                    "seen": columns_seen(each.entry, schema),
+                    "row": None if change.is_delete else rows_to_json(change.row)[0],
+                }
+            )
+    if not found:
+        raise ReceiptError(
+            f"what made the row of result {result_id} leave is not among the rows of round {round_.number} any more"
+        )
+    return found
 
 
 def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:
@@ -169,6 +210,7 @@ def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:
         "text": written.text,
         "params": _params({name: value for name, value in written.params.items() if name not in own}),
         "views": [{"name": view.name, "start": view.start, "end": view.end} for view in written.view_texts],
+        **({"windows": list(written.windows)} if written.windows else {}),
     }
 
 
@@ -179,6 +221,12 @@ def _row_words(row: Mapping[str, Any]) -> str:
         return f"{name}: none that matches"
     text = f"{name} {row['arrival']}: {json.dumps(row['row'], ensure_ascii=False)}"
     return f"{text}, of round {row['round']}{_window_words(row)}" if "round" in row else text
+
+
+def _change_words(change: Mapping[str, Any]) -> str:
+    if change["is_delete"]:
+        return f"{change['stream']} {change['arrival']}: a delete"
+    return f"{change['stream']} {change['arrival']}: {json.dumps(change['row'], ensure_ascii=False)}"
 
 
 def _window_words(row: Mapping[str, Any]) -> str:
@@ -193,7 +241,7 @@ def _window_words(row: Mapping[str, Any]) -> str:
 
 
 def _own_row(rounds: RoundEngine, written: WrittenOut, round_: Round, arrival: int) -> dict[str, Any]:
-    stream, row, _ = RoundInputs(rounds, round_).row(arrival)
+    stream, row, *_ = RoundInputs(rounds, round_).row(arrival)
     return {
         "stream": stream,
         "arrival": arrival,
@@ -204,26 +252,27 @@ def _own_row(rounds: RoundEngine, written: WrittenOut, round_: Round, arrival: i
 
 
 def _components(part: StoredPart) -> list[int]:
-    assert part.components is not None, "the result has no references to the rows it is made of"
-    return [int(number) for number in part.components[0]]
+    """The numbers of the rows that a result is made of; without any its own, which is that of its row."""
+    return [int(number) for number in (part.arrivals[:1] if part.components is None else part.components[0])]
 
 
 def joined_rows(
     rounds: RoundEngine,
     written: WrittenOut,
     round_: Round,
-    arrivals: Sequence[int],
+    rows: Sequence[ResultRow],
     known: ComponentRows | None = None,
 ) -> list[dict[str, Any]]:
     """The rows a result of a join or table is made of, one for each stream in the order of the text: its row is None where an
     outer join found none. Raises ReceiptError if one is no longer kept."""
     known = known or ComponentRows(rounds)
-    found = []
-    for entry, arrival in zip(written.inputs, arrivals, strict=True):
+    latest = max(each.arrival for each in rows)
+    found: dict[int, dict[str, Any]] = {}
+    for number, entry, arrival in ((each.number, each.entry, each.arrival) for each in rows):
         if arrival == NO_ROW:
-            found.append(_missing_row(entry))
+            found[number] = _missing_row(entry)
             continue
-        came, (_, row, _) = known.row(arrival)
+        came, (_, row, *_) = known.row(arrival)
         facts: dict[str, Any] = {
             "alias": entry.alias,
             "stream": entry.stream.name,
@@ -239,12 +288,21 @@ def joined_rows(
         elif window is not None:
             facts["window"] = {
                 "n_rows": window.n_rows,
-                "n_behind_at_most": known.n_between(entry.stream.name, arrival, max(arrivals)),
+                "n_behind_at_most": known.n_between(entry.stream.name, arrival, latest),
             }
-        found.append(facts)
-    for places, window in written.view_windows:
-        _add_view_window(known, round_, [found[k] for k in places], window)
-    return found
+        found[number] = facts
+    for numbers, window in written.view_windows:
+        of_view = [found[number] for number in numbers if number in found]
+        if of_view:
+            _add_view_window(known, round_, of_view, window)
+    return list(found.values())
+
+
+def other_inputs(written: WrittenOut, rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
+    """The inputs that other parts of a union read, as a receipt has them, each with its number among all of the text."""
+    numbers = {each.number for each in rows}
+    others = [(number, entry) for number, entry in enumerate(written.inputs) if number not in numbers]
+    return [{"number": number, **_missing_row(entry)} for number, entry in others]
 
 
 def _add_view_window(
@@ -316,51 +374,9 @@ def _result(
     )
 
 
-def columns_seen(entry: BaseInput, schema: pa.Schema) -> list[str]:
-    """The columns of a stream that the query which reads it knows of: those it names, and those its `*` stood for when it was
-    registered."""
-    query = entry.query
-    if query.shape.join is not None:
-        return _input_columns_seen(query, entry.place, schema)
-    named = {word.name.lower() for word in words_of(query.text) if word.is_name}
-    names = [name for name in schema.names if name in query.shape.columns or name.lower() in named]
-    return names or schema.names[:1]  # a row has at least one
-
-
-def _input_columns_seen(query: AnyQuery, place: int, schema: pa.Schema) -> list[str]:
-    """Those of an input of a join. A name without an alias is that of the input that needs it."""
-    shape = query.shape
-    needed = [_needed(shape, other) for other in range(len(shape.inputs))]
-    others = frozenset().union(*(names for other, names in enumerate(needed) if other != place))
-    alias = shape.inputs[place].alias.lower()
-    words = words_of(query.text)
-    for at, word in enumerate(words):
-        if word.is_name:
-            is_qualified = at >= 2 and words[at - 1].says(".") and words[at - 2].is_name
-            is_own = words[at - 2].name.lower() == alias if is_qualified else word.name.lower() not in others
-            if is_own:
-                needed[place].add(word.name.lower())
-    needed_names = [name for name in schema.names if name.lower() in needed[place]]
-    return needed_names or schema.names[:1]
-
-
-def _needed(shape: Shape, place: int) -> set[str]:
-    """Columns of an input that a join shows, compares or is keyed by, in lower case."""
-    assert shape.join is not None, shape.key
-    found = set()
-    for joined in shape.columns:
-        at, _, name = joined.partition(".")
-        if int(at) == place:
-            found.add(name.lower())
-    for key in shape.join.signature.keys:
-        if place in (key.left, key.right):
-            found |= {node.name.lower() for node in key.side(place).walk() if isinstance(node, Column)}
-    return found
-
-
 def functions_of(written: WrittenOut) -> tuple[FunctionVersion, ...]:
     """The users' functions that a query and the views it reads call."""
-    shapes = [query.shape for query in written.queries]
+    shapes = [branch for query in written.queries for branch in query.shape.all_branches]
     nodes = (node for shape in shapes for e in shape.expressions() for node in e.walk())
     unsteady = {
         (node.function, node.version)
@@ -369,30 +385,6 @@ def functions_of(written: WrittenOut) -> tuple[FunctionVersion, ...]:
     }
     called = dict.fromkeys(each for shape in shapes for each in shape.functions)
     return tuple(FunctionVersion(name, version, (name, version) not in unsteady) for name, version in called)
-
-
-def _recorded(shape: Shape, values: pa.RecordBatch) -> list[dict[str, Any]]:
-    """What functions that are not deterministic gave on the row, in the order of the text."""
-    calls = zip(shape.recorded_calls, values.columns, strict=True)
-    return [
-        {
-            "function": call.function,
-            "version": call.version,
-            "call": k,
-            "type": type_name(call.type),
-            "value": to_json(column[0]),
-        }
-        for k, (call, column) in enumerate(calls, 1)
-    ]
-
-
-def recorded_values(receipt: Mapping[str, Any], shape: Shape) -> tuple[pa.Array, ...]:
-    """What the calls of a shape gave according to a receipt, one value each; nothing if it tells of other calls."""
-    calls = receipt.get("recorded", ())
-    if [each["function"] for each in calls] != [call.function for call in shape.recorded_calls]:
-        return ()
-    types = [type_from(each["type"]) for each in calls]
-    return tuple(pa.array([from_json(each["value"], t)], t) for each, t in zip(calls, types, strict=True))
 
 
 def _params(values: Mapping[str, pa.Scalar]) -> dict[str, dict[str, Any]]:
@@ -422,6 +414,8 @@ def _prove_plainly(receipt: Mapping[str, Any]) -> Proof:
         judge = DuckDbJudge()
         try:
             found = judge.finding(claim)
+            proof = proof_of(str(receipt["id"]), claim, found, time.perf_counter() - began)
+            return departure_proof(proof, receipt, judge)
         finally:
             judge.close()
     except (ProofError, JudgeStopped) as error:
@@ -431,4 +425,3 @@ def _prove_plainly(receipt: Mapping[str, Any]) -> Proof:
             detail=f"PySpark is not installed, and {reason}.",
             hint="pip install 'eddyline[spark]'",
         ) from None
-    return proof_of(str(receipt["id"]), claim, found, time.perf_counter() - began)

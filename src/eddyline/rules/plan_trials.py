@@ -32,11 +32,7 @@ def try_plan(
     n_tried = 0
     for at, change in enumerate(plan.queries):
         remaining_s = until - clock()
-        if (
-            change.kind == "unchanged"
-            or change.shape.branches
-            or not {each.lower() for each in change.shape.relations} <= known
-        ):
+        if change.kind == "unchanged" or not {each.lower() for each in change.shape.relations} <= known:
             continue
         if n_tried == PLAN_RULES or remaining_s <= 0:
             return
@@ -46,8 +42,8 @@ def try_plan(
         n_tried += 1
     for table in plan.tables:
         shape = table.rows.shape
-        is_plain = shape.join is None and not shape.branches
-        if until > clock() and is_plain and shape.stream.lower() in known:
+        is_plain = all(branch.join is None for branch in shape.all_branches)
+        if until > clock() and is_plain and {each.lower() for each in shape.streams} <= known:
             table.tried = _try_table(rounds, table, until, clock)
 
 

@@ -359,6 +359,7 @@ class TrialAnswer(Document):
     stopped: list[int]
     inputs: list[dict[str, Any]]
     notes: list[str]
+    parts: list[dict[str, Any]] = Field(description="Of a query with UNION ALL: the same of each part.")
     shown: str
 
 
@@ -407,6 +408,10 @@ class WhyAnswer(Document):
     clauses: list[dict[str, Any]]
     error: str
     notes: list[str]
+    part: str = Field(
+        description="Of a query with UNION ALL: which part, such as part 2 of UNION ALL, line 3."
+    )
+    others: list[dict[str, Any]] = Field(description="What its other parts say, the nearest first.")
     shown: str
 
 
@@ -418,6 +423,10 @@ class WhyNotAnswer(Document):
     conditions: list[str]
     stopped: list[int]
     stopped_alone: list[int]
+    part: str = Field(description="Of a query with UNION ALL: the part with the nearest miss.")
+    others: list[dict[str, Any]] = Field(
+        description="How rows fared with its other parts, the nearest first."
+    )
     shown: str
 
 

@@ -1,7 +1,8 @@
 """Plain Spark SQL as a judge: the user's own text over its rows, independent of the engine.
 
 The rows become a temporary view with the name of the stream, in a session of their own on the Spark that runs: settings, views
-and functions of the caller's session are neither seen nor changed. Of a join, every input has a view that holds its one row. ANSI
+and functions of the caller's session are neither seen nor changed. Of a join, every input has a view that holds its one row; of
+a union, those that other parts read than the one that gave the result have views without rows. ANSI
 mode is on, the time zone is the home's, parameters are Spark's own, users' functions are Spark UDFs around the same Python
 functions, but for those that are not deterministic, which are not called again. Nothing of eddyline's expressions or filters
 takes part.
@@ -32,6 +33,7 @@ from eddyline.proof import (
     Proof,
     SparkText,
     claim_of,
+    departure_proof,
     proof_of,
     replayed_claim,
     spark_text,
@@ -66,8 +68,9 @@ def prove(
     judged_text = spark_text(judged_claim).text
     with _session(session, claim.time_zone, on_wait) as spark:
         began = time.perf_counter()
+        judge = SparkJudge(spark, find_function)
         try:
-            found = SparkJudge(spark, find_function).finding(claim)
+            found = judge.finding(claim)
         except JudgeStopped as stopped:
             note = (
                 f"Spark stops with an error: {stopped} In eddyline a condition that is settled beats an error, whatever "
@@ -75,7 +78,8 @@ def prove(
             )
             empty = claim.results.slice(0, 0)
             found = JudgeFinding(claim.matches[:0], empty, _name(spark), judged_text, (note,))
-        return proof_of(receipt["id"], claim, found, time.perf_counter() - began)
+        proof = proof_of(receipt["id"], claim, found, time.perf_counter() - began)
+        return departure_proof(proof, receipt, judge)
 
 
 class SparkJudge:
@@ -145,7 +149,7 @@ class SparkJudge:
             raise ProofError(
                 f"Spark gives {results.num_rows} results for one row of each stream", text=spark_query.text
             )
-        without = [entry.alias for entry in claim.inputs if not entry.rows.num_rows]
+        without = [e.alias for e in claim.inputs if not e.rows.num_rows and not e.is_of_other_part]
         missing = (f"That no row of {', '.join(without)} matches is taken as the receipt has it.",)
         all_notes = (*spark_query.notes, *notes, *(missing if without else ()))
         return JudgeFinding(

@@ -42,6 +42,7 @@ from eddyline.sql.statements import (
 from eddyline.sql.subqueries import displayed_names
 from eddyline.sql.templates import Shapes
 from eddyline.sql.unbuilt import refuse_unbuilt
+from eddyline.sql.union_words import part_words
 from eddyline.sql.view_properties import FIELDS, PROPERTY_NAMES, properties, size_bytes, stated
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "over_joined",
     "parameter_names",
     "parse_statements",
+    "part_words",
     "per_columns",
     "properties",
     "quoted_name",

@@ -34,6 +34,9 @@ class BoundQuery:
     functions: tuple[tuple[str, str], ...]
     distinct: Span | None = None  # where SELECT DISTINCT was written
     is_one_set: bool = False  # it is one of several branches, and equal rows of all of them are one result
+    parts: tuple[
+        tuple[int, Span], ...
+    ] = ()  # the part of each union that it reads: its number from 1, and its SELECT
 
 
 def slots_in(bound: BoundQuery) -> set[int]:

@@ -75,8 +75,10 @@ def retained_inputs(
     keys: Sequence[JoinKey],
     reach: Reach | None,
     differences: Sequence[TimeDifference],
+    *,
+    keeps_rows: bool = True,
 ) -> RetainedInputs:
-    """Roles and windows of the inputs. Raises UnsupportedError for what cannot be kept, or makes no sense.
+    """Roles and windows of the inputs. Raises UnsupportedError for what cannot be kept, if it is to be, or makes no sense.
 
     `reach` is what conditions say of event time; None: no times fulfil them.
     """
@@ -105,7 +107,7 @@ def retained_inputs(
             windows[at] = window
     if len(streams) == 1:
         roles[streams[0]] = Role.CURRENT
-    elif unbounded:
+    elif unbounded and keeps_rows:
         timed = {place for bound in bounds for place in (bound.origin, bound.to)}
         timed |= {p for d in differences if {d.left, d.right} <= set(streams) for p in (d.left, d.right)}
         if len(unbounded) > 1 or unbounded[0] in timed:

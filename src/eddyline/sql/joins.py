@@ -62,9 +62,14 @@ _DIGEST_BYTES = 6  # of the name; two signatures of the same streams must not ge
 
 
 def joined_shape(
-    bound: BoundQuery, slots: tuple[SlotInfo, ...], *, time_zone: str, tokens: Sequence[Token] = ()
+    bound: BoundQuery,
+    slots: tuple[SlotInfo, ...],
+    *,
+    time_zone: str,
+    tokens: Sequence[Token] = (),
+    keeps_rows: bool = True,
 ) -> Shape:
-    """The shape of a query over two inputs or more, without its key.
+    """The shape of a query over two inputs or more, without its key. One that keeps no rows is only asked about rows.
 
     Raises UnsupportedError or LimitError, and NeedsLiteral for a constant on which the signature depends.
     """
@@ -94,7 +99,8 @@ def joined_shape(
     bounds = [found for difference in differences for found in difference.bounds]
     _refuse_unconnected(entries, matching.clauses)
     hidden = hidden_places(entries, keys)
-    retained = retained_inputs(entries, keys, reach_of(len(entries), bounds), differences)
+    reach_now = reach_of(len(entries), bounds)
+    retained = retained_inputs(entries, keys, reach_now, differences, keeps_rows=keeps_rows)
     matching, reach = _bounded_condition(
         replace(matching, clauses=remaining_clauses), retained, [*bounds, *retained.bounds]
     )

@@ -158,7 +158,8 @@ class _TextBinder:
     ) -> BoundQuery:
         """A query with one part of each union."""
         bound = self._plain(node, ctes, scope, around)
-        bound = replace(bound, distinct=distinct_span(node) or bound.distinct)
+        parts = tuple(self._choices.parts)
+        bound = replace(bound, distinct=distinct_span(node) or bound.distinct, parts=parts)
         refuse_distinct(bound, node)
         names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
         if len(bound.inputs) > 1:
@@ -232,7 +233,7 @@ class _TextBinder:
             return replace(bound, distinct=distinct_span(node))
         ctes = self._with_ctes(node, ctes, around)
         columns = self._union_columns(node, ctes, scope, around, part)
-        at = self._choices.take(len(node.branches))
+        at = self._choices.take(node)
         return as_part(self._query(node.branches[at], ctes, scope, around, at), columns)
 
     def _union_columns(

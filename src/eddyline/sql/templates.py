@@ -31,7 +31,7 @@ from eddyline.errors import (
     did_you_mean,
 )
 from eddyline.expressions import CONSTANT_BYTES, Budget, NeedsLiteral, common_type, constants_within, fold
-from eddyline.model import Expression, Literal, ProjectedColumn, Shape, Slot, SlotInfo, Stream
+from eddyline.model import Expression, Literal, ProjectedColumn, Shape, Slot, SlotInfo, Stream, UnionPart
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
 from eddyline.sql.bind import KnownFunctions
@@ -39,7 +39,7 @@ from eddyline.sql.bound_query import BoundQuery, slots_in, with_slots
 from eddyline.sql.constant_types import convert, list_like, meeting_type, typed_constant
 from eddyline.sql.constants import WRITTEN_SHARE, check_constants
 from eddyline.sql.joins import joined_shape
-from eddyline.sql.lexer import Constant, Token
+from eddyline.sql.lexer import Constant, Token, tokens_of
 from eddyline.sql.literals import string_value
 from eddyline.sql.normalisation import normalise
 from eddyline.sql.parse import ParsedText, parse_query
@@ -236,10 +236,14 @@ _MOST_PASSES = 8  # over a text of which a join finds one constant after the oth
 
 
 class Shapes:
-    """The shapes of one engine. `parsed` and `bound` count the work: once per shape; `passes` how often texts are walked."""
+    """The shapes of one engine. `parsed` and `bound` count the work: once per shape; `passes` how often texts are walked.
 
-    def __init__(self, *, time_zone: str = "UTC") -> None:
+    Of texts that are only asked about rows, `keeps_rows` is False: joins need no bound.
+    """
+
+    def __init__(self, *, time_zone: str = "UTC", keeps_rows: bool = True) -> None:
         self.time_zone = time_zone
+        self._keeps_rows = keeps_rows
         self.parsed = 0
         self.bound = 0
         self.passes = 0
@@ -393,8 +397,12 @@ class Shapes:
         return replace(first, branches=tuple(others))
 
     def _shape(self, bound: BoundQuery, slots: tuple[SlotInfo, ...], tokens: Sequence[Token]) -> Shape:
+        parts = tuple(UnionPart(number, tokens_of(span, tokens)) for number, span in bound.parts)
         if len(bound.inputs) > 1:
-            return joined_shape(bound, slots, time_zone=self.time_zone, tokens=tokens)
+            joined = joined_shape(
+                bound, slots, time_zone=self.time_zone, tokens=tokens, keeps_rows=self._keeps_rows
+            )
+            return replace(joined, parts=parts)
         nullable = frozenset(slot.index for slot in slots if slot.name is not None)
         condition = normalise(bound.where, nullable_slots=nullable, time_zone=self.time_zone, tokens=tokens)
         projection = tuple(
@@ -412,6 +420,7 @@ class Shapes:
             bound.functions,
             is_distinct=bound.distinct is not None,
             is_one_set=bound.is_one_set,
+            parts=parts,
         )
 
     def _keep(

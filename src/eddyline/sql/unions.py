@@ -49,23 +49,29 @@ class Choices:
 
     def __init__(self) -> None:
         self.n_met = 0  # unions that binding has come to, so far
+        self.parts: list[
+            tuple[int, Span]
+        ] = []  # taken for this combination: numbers from 1, and where they stand
         self._choices: list[list[int]] = []  # of each union met: the part taken, and how many it has
         self._next = 0
         self._is_silent = False
 
-    def take(self, n_parts: int) -> int:
+    def take(self, node: syntax.UnionNode) -> int:
         """The part to bind of the union that binding has come to."""
         self.n_met += 1
         if self._is_silent:
             return 0
         if self._next == len(self._choices):
-            self._choices.append([0, n_parts])
+            self._choices.append([0, len(node.branches)])
         self._next += 1
-        return self._choices[self._next - 1][0]
+        at = self._choices[self._next - 1][0]
+        self.parts.append((at + 1, _first_select(node.branches[at]).span))
+        return at
 
     def advance(self) -> bool:
         """Go on to the next combination; False if there is none."""
         self._next = 0
+        self.parts = []
         while self._choices and self._choices[-1][0] + 1 == self._choices[-1][1]:
             self._choices.pop()
         if self._choices:
@@ -139,10 +145,15 @@ def _columns(n: int) -> str:
     return f"{n} column{'' if n == 1 else 's'}"
 
 
-def _projection_span(part: syntax.AnyQuery) -> Span:
+def _first_select(part: syntax.AnyQuery) -> syntax.QueryNode:
     while isinstance(part, syntax.UnionNode):
         part = part.branches[0]
-    return part.projection[0].span.to(part.projection[-1].span)
+    return part
+
+
+def _projection_span(part: syntax.AnyQuery) -> Span:
+    projection = _first_select(part).projection
+    return projection[0].span.to(projection[-1].span)
 
 
 # ------------------------------------------------------------------------------------------------ refusals

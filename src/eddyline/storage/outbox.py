@@ -3,7 +3,7 @@
 A file holds one Arrow stream per part, each behind its length: the projected columns, and before them `_query`, `_generation`,
 `_arrival`, `_sign` and `_late`, which identify a result and say what it is. Behind them follows what is no part of the result and
 the metadata of the stream counts: what functions that are not deterministic gave, a column for each call; of joins, the arrival
-numbers of the rows a result is made of, a column for each input.
+numbers of the rows a result is made of, a column for each input. It also says which branch of a union the results are of.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _MARKS = pa.schema(
 )
 _RECORDED = "recorded columns"  # of parts: how many there are behind the result
 _COMPONENTS = "component columns"  # and behind those
+_BRANCH = "branch"  # of parts: which one of a union, if it is not the first
 _FIRST, _NUMBERED = "first arrival", "arrivals"  # of captures: numbers that count up, and any others
+_DELETES = "deletes"  # of captures: a column behind all others says which rows delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class StoredPart:
     rows: pa.RecordBatch
     recorded: pa.RecordBatch | None = None  # what calls gave, `function:k` for the k-th of the text, from 1
     components: npt.NDArray[np.int64] | None = None  # of joins: arrival numbers, a column for each input
+    branch: int = 0  # of a union: which one gave the results
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -71,6 +74,7 @@ class StoredPart:
             self.project(pairs),
             None if self.recorded is None else self.recorded.take(pa.array(pairs)),
             None if self.components is None else self.components[pairs],
+            self.branch,
         )
 
 
@@ -89,6 +93,7 @@ def stored_part(
         part.project(everything),
         _recorded(part),
         part.components,
+        part.segment.shape.branch,
     )
 
 
@@ -114,6 +119,8 @@ def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
             columns += [pa.array(part.components[:, k]) for k in range(n_inputs)]
             fields += [pa.field(f"_arrival:{k}", pa.int64()) for k in range(n_inputs)]
             metadata[_COMPONENTS] = str(n_inputs)
+        if part.branch:
+            metadata[_BRANCH] = str(part.branch)
         write_block(file, pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata or None)))
 
 
@@ -126,14 +133,15 @@ def read_parts(buffer: pa.Buffer, first_arrival: int = 0, first_row: int = 0) ->
     for batch in read_blocks(buffer):
         marks = [np.asarray(batch.column(k).to_numpy(zero_copy_only=False)) for k in range(len(_MARKS))]
         metadata = batch.schema.metadata or {}
-        n_recorded, n_inputs = (int(metadata.get(name.encode(), 0)) for name in (_RECORDED, _COMPONENTS))
+        counts = (int(metadata.get(name.encode(), 0)) for name in (_RECORDED, _COMPONENTS, _BRANCH))
+        n_recorded, n_inputs, branch = counts
         first_input = batch.num_columns - n_inputs
         end = first_input - n_recorded
         rows = _columns(batch, len(_MARKS), end)
         recorded = _columns(batch, end, first_input) if n_recorded else None
         components = _components(batch, first_input, first_row) if n_inputs else None
         arrivals = marks[2] + first_arrival if first_arrival else marks[2]
-        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded, components)
+        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded, components, branch)
 
 
 def _components(batch: pa.RecordBatch, start: int, first_row: int) -> npt.NDArray[np.int64]:
@@ -175,21 +183,26 @@ def read_dead_letters(buffer: pa.Buffer) -> list[DeadLetter]:
 
 
 class NumberedRows(NamedTuple):
-    """Captured rows of a stream, and their arrival numbers; None if the file does not say."""
+    """Captured rows of a stream, and their arrival numbers, None if the file does not say; of a table also which delete."""
 
     stream: str
     rows: pa.RecordBatch
     arrivals: npt.NDArray[np.int64] | None
+    is_delete: npt.NDArray[np.bool_] | None = None
 
 
 def write_capture(
     file: BinaryIO,
     batches: Sequence[tuple[str, pa.RecordBatch]],
     arrivals: Mapping[str, npt.NDArray[np.int64]] | None = None,
+    deletes: Mapping[str, npt.NDArray[np.bool_]] | None = None,
 ) -> None:
     """The rows of a round as they were pushed, one Arrow stream per stream, with their arrival numbers, which ascend."""
     for name, rows in batches:
         metadata = {"stream": name}
+        if deletes is not None and name in deletes and deletes[name].any():
+            metadata[_DELETES] = "last column"
+            rows = rows.append_column(_DELETES, pa.array(deletes[name]))
         if arrivals is not None and len(arrivals[name]):
             numbers = arrivals[name]
             first, last = int(numbers[0]), int(numbers[-1])
@@ -202,7 +215,7 @@ def write_capture(
 
 
 def read_capture(buffer: pa.Buffer) -> Iterator[tuple[str, pa.RecordBatch]]:
-    return ((name, rows) for name, rows, _ in read_numbered_capture(buffer))
+    return ((found.stream, found.rows) for found in read_numbered_capture(buffer))
 
 
 def read_numbered_capture(buffer: pa.Buffer) -> Iterator[NumberedRows]:
@@ -215,4 +228,8 @@ def read_numbered_capture(buffer: pa.Buffer) -> Iterator[NumberedRows]:
         elif _FIRST in metadata:
             first = int(metadata[_FIRST])
             arrivals = np.arange(first, first + rows.num_rows, dtype=np.int64)
-        yield NumberedRows(metadata["stream"], rows, arrivals)
+        is_delete = None
+        if _DELETES in metadata:  # which was behind the others before the arrival numbers were
+            is_delete = np.asarray(rows.column(rows.num_columns - 1).to_numpy(zero_copy_only=False))
+            rows = rows.remove_column(rows.num_columns - 1)
+        yield NumberedRows(metadata["stream"], rows, arrivals, is_delete)

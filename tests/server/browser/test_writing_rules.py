@@ -260,6 +260,31 @@ def test_a_rule_is_asked_about_a_row_one_makes_up(anna):
     expect(anna.page.get_by_role("dialog")).to_contain_text("This is not JSON")
 
 
+def test_a_union_is_tried_and_explained_part_by_part(anna):
+    page = anna.page
+    anna.push(("A", "TECH", 5.0, 1), ("B", "TECH", 15.0, 2))
+    anna.go("new")
+    union = f"SELECT sym FROM {anna.stream} WHERE price < 10 UNION ALL SELECT sym FROM {anna.stream} WHERE qty > 100"
+    write(anna, union)
+    expect(page.locator("#findings")).to_contain_text("This can be deployed")
+    page.get_by_role("button", name="Try it").click()
+    part = page.get_by_role("region", name="On recent rows")
+    expect(part).to_contain_text("1 result would have come of the last 2 rows")
+    expect(part.get_by_role("heading", name="Part 2 of UNION ALL, line 1")).to_be_visible()
+    made = anna.server.call("POST", "/queries", {"text": union, "name": "either"}, token=anna.token)
+    anna.push(("A", "TECH", 5.0, 1), ("B", "TECH", 15.0, 2))
+    anna.go(f"rules/q{made['id']}")
+    why_not = page.get_by_role("region", name="Why rows did not match")
+    expect(why_not.get_by_role("heading", name=re.compile("Part . of UNION ALL"))).to_have_count(2)
+    page.get_by_role("button", name="Try a row").click()
+    page.get_by_label("A row, as JSON").fill('{"price": 3, "qty": 1}')
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.get_by_role("dialog")).to_contain_text("It would match.")
+    expect(
+        page.get_by_role("dialog").get_by_role("heading", name=re.compile("Part . of UNION ALL"))
+    ).to_have_count(2)
+
+
 def test_a_rule_says_what_it_costs_and_shares(anna):
     first = anna.add("one", "price < 1")
     anna.add("two", "price < 2")

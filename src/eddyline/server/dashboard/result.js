@@ -25,6 +25,11 @@ export function verdicts(clauses) {
   );
 }
 
+/** Which part of UNION ALL it is about. */
+export const partWords = (found) => (found.part ? h("h3", null, sentence(found.part)) : null);
+
+const partVerdicts = (found) => [partWords(found), notes(found), verdicts(found.clauses)];
+
 /** Open a result. */
 export function openResult(result, rule) {
   const stop = new AbortController();
@@ -48,7 +53,7 @@ export function openResult(result, rule) {
     ),
     { isSide: true, label: `Result ${result.cursor}`, onClose: () => stop.abort() },
   );
-  load(why, () => get(`${path}/why`, null, stop), (found) => [found.error ? h("p", { class: "warning" }, found.error) : null, notes(found), verdicts(found.clauses)]);
+  load(why, () => get(`${path}/why`, null, stop), (found) => [partWords(found), found.error ? h("p", { class: "warning" }, found.error) : null, notes(found), verdicts(found.clauses)]);
   load(receipt, () => get(`${path}/receipt`, null, stop), receiptParts);
 
   async function load(place, request, draw) {
@@ -75,6 +80,7 @@ function receiptParts(receipt) {
   return [
     facts([
       ["round", `${round.number ?? ""}${round.now ? `, its now() ${round.now}` : ""}`],
+      ["part", receipt.part ?? null],
       ["version", receipt.version],
       ["generation", receipt.generation],
       ["time zone", round.time_zone],
@@ -113,7 +119,7 @@ export function openTry(path, row) {
     }
     try {
       const found = await post(`${path}/why`, { row: parsed });
-      return fill(answer, h("p", { class: found.matches ? "good" : "warning" }, found.error || (found.matches ? "It would match." : `It would not match: ${plural(found.clauses.filter((c) => c.verdict !== "true").length, "condition")} against it.`)), notes(found), verdicts(found.clauses));
+      return fill(answer, h("p", { class: found.matches ? "good" : "warning" }, found.error || (found.matches ? "It would match." : `It would not match: ${plural(found.clauses.filter((c) => c.verdict !== "true").length, "condition")} against it.`)), partVerdicts(found), found.others.map((other) => h("section", { class: "stack-small" }, partVerdicts(other))));
     } catch (error) {
       return fill(answer, errorNotice(error));
     }

@@ -11,7 +11,7 @@ import { lineagePicture } from "./lineage.js";
 import { every, live } from "./live.js";
 import { attempt, card, confirm, COSTS, empty, errorNotice, facts, loading, refresher, sentence, setStatus, statusMark, toast } from "./parts.js";
 import { listAddress } from "./rules.js";
-import { openResult, openTry, verdicts } from "./result.js";
+import { openResult, openTry, partWords, verdicts } from "./result.js";
 import { block, line } from "./sql.js";
 
 const EVERY_MS = 2_500;
@@ -335,6 +335,11 @@ const changeChip = (change) => (change in CHANGES ? h("span", { class: "chip pla
 // ----------------------------------------------------------------------------------------------- why not
 
 function whyNotParts(found) {
+  return found.part ? [found, ...found.others].map((each) => h("section", { class: "stack-small" }, partWords(each), whyNotPart(each))) : whyNotPart(found);
+}
+
+/** A query, or one part of a query with UNION ALL. */
+function whyNotPart(found) {
   if (found.inputs) return joinWhyNotParts(found);
   if (found.n_rows === 0) return empty("No rows since it was deployed", found.notes?.length ? sentence(found.notes.join("; ")) : "When rows arrive, this shows which condition stops them.");
   return [
