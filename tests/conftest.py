@@ -28,18 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["broker", "real_broker"]  # fixtures
 
 TESTS = Path(__file__).parent
-THOROUGH = (
-    "journeys",
-    "server",
-    "client",
-    "benchmarks",
-)  # folders: a server or a browser for every test; recipes in small
+# Folders: a server or a browser for every test; recipes in small.
+THOROUGH = ("tests/journeys/", "tests/server/", "tests/client/", "tests/benchmarks/")
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"  # the quick compiler alone, for Javas that live for seconds
-# Folders and files that take longest: they go first, so that no test process has a long one left when the others are done.
+# Files and folders that take longest: they go first, so that no test process has a long one left when the others are done.
 LONG = (
-    *("durability", "spark", "journeys", "demo", "server", "expressions", "api", "engine", "runtime", "cli"),
-    *("test_filter_laws.py", "test_vectors_shared_eddies.py"),
-)
+    "durability/test_alert_kills.py", "durability/test_join_kills.py", "demo/", "journeys/", "spark/test_capture.py", "fuzz/",
+    "kernels/test_warm.py", "durability/", "spark/", "server/", "expressions/", "benchmarks/", "joins/", "engine/", "api/",
+    "runtime/", "cli/", "filters/", "test_filter_laws.py", "test_vectors_shared_eddies.py",
+)  # fmt: skip
 MEMORY_FOLDER = Path("/dev/shm")
 MEMORY_NEEDED = 8 << 30
 DEFAULT_SEED = 20260101
@@ -100,6 +97,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return n_cores if config.option.numprocesses == "logical" else (3 * n_cores + 1) // 2
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Folders of thorough tests are not loaded where none of these is wanted: servers and browsers take a while to import."""
+    wanted = config.option.markexpr
+    is_without = " or " not in wanted and "not thorough" in wanted.split(" and ")
+    is_thorough = f"{collection_path.relative_to(TESTS.parent).as_posix()}/" in THOROUGH
+    return True if is_without and is_thorough else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """No garbage is looked for among modules and tests, half a million objects: not while they come, and not afterwards."""
@@ -114,16 +119,17 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by what they use; several test processes take the files in this order, each a whole file."""
     for item in items:
-        if _room(item) in THOROUGH:
+        if item.nodeid.startswith(THOROUGH):
             item.add_marker("thorough")
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: LONG.index(_room(item)) if _room(item) in LONG else len(LONG))
+        items.sort(key=_place_in_the_queue)
 
 
-def _room(item: pytest.Item) -> str:
-    return item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+def _place_in_the_queue(item: pytest.Item) -> int:
+    path = item.nodeid.removeprefix("tests/")
+    return next((place for place, long in enumerate(LONG) if path.startswith(long)), len(LONG))
 
 
 @pytest.fixture(scope="session")
@@ -135,6 +141,13 @@ def seed() -> int:
 def rng() -> np.random.Generator:
     """A generator that starts anew in every test, so that a test alone sees what it sees in the suite."""
     return np.random.default_rng(SEED)
+
+
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no session of Spark ran here: other tests of this process may have started one, which would then judge audits."""
+    for module in ("api.query_commands", "receipts.audit"):
+        monkeypatch.setattr(f"eddyline.{module}.running_session", lambda: None)
 
 
 @pytest.fixture(scope="session")
@@ -158,6 +171,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             f"-XX:+UseSerialGC -Duser.timezone=UTC -Dderby.system.home={folder}",
         )
         .config("spark.driver.memory", "1g")
+        .config("spark.executorEnv.PYTHONPATH", str(TESTS.parent))
+        .config("spark.python.daemon.module", "tests.spark.warm_daemon")
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.ansi.enabled", "true")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))

@@ -378,6 +378,7 @@ def workload(case: dict[str, Any]) -> tuple[list[list[tuple[str, str, int]]], np
     return queries, np.array([[draw(100) for _ in range(5)] for _ in range(case["tuples"])], dtype=np.int64)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", cases("scale_cases"))
 def test_many_queries_match_as_their_digest_says(case):
     queries, values = workload(case)

@@ -48,6 +48,7 @@ TOKENS = (
 
 def main(arguments: Sequence[str]) -> int:
     with _instrumented():
+        from eddyline.kernels import warm_up
         from tests.fuzz.targets import TARGETS, corpus
 
     options = _options(arguments, sorted(TARGETS))
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
             TARGETS[options.target[0]](Path(folder))(options.input.read_bytes())
         return 0
     broken = 0
+    warm_up()  # the processes of the targets are forks of this one
     for name in options.target or TARGETS:
         with tempfile.TemporaryDirectory() as folder:
             run = Run(name, TARGETS[name], corpus(name), Path(folder), options)

@@ -212,6 +212,7 @@ WRITES = st.lists(
 STEPS = st.lists(st.one_of(WRITES, st.sampled_from(["restart", "query"])), min_size=1, max_size=12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_kept", [False, True])
 @settings(max_examples=15, deadline=None)
 @given(steps=STEPS)

@@ -169,6 +169,7 @@ def columns(path: Path, table: str) -> list[str]:
         return [name for name in named if name != checksums.COLUMN]
 
 
+@pytest.mark.thorough
 def test_a_value_that_is_not_what_was_written_is_refused_with_its_table(whole, tmp_path):
     path, n = tmp_path / "catalog.db", 0
     for table in tables(whole / "catalog.db"):

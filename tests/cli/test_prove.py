@@ -10,11 +10,9 @@ from eddyline.receipts import receipts as receipts_module
 
 
 @pytest.fixture(autouse=True)
-def _duckdb_judges(monkeypatch):
+def _duckdb_judges(monkeypatch, no_session):
     """No session is there and PySpark counts as not installed; tests/spark has proofs by Spark."""
     monkeypatch.setattr(receipts_module, "is_installed", lambda: False)
-    monkeypatch.setattr("eddyline.api.query_commands.running_session", lambda: None)
-    monkeypatch.setattr("eddyline.receipts.audit.running_session", lambda: None)
 
 
 def result_of(shell, home, query: str) -> str:

@@ -110,13 +110,9 @@ def facts(engine: Engine) -> dict[str, Any]:
 
 def sweep(folder: Path, every: int) -> list[str]:
     """Kill at every place, or at one of so many and once at each kind; returns the places."""
-    children = Children(folder)
+    children = Children(folder, warm_up)
     golden, scratch, noted = folder / "golden", folder / "scratch", folder / "places.json"
-    NOW[0] = 0
-    whole = begun(None)
-    for step in LIFE:
-        step(whole)
-    wanted = facts(whole)
+    wanted = _whole()
     assert [m["status"] for m in wanted["messages"]].count("resolved") >= 3, wanted
     assert {m["reason"] for m in wanted["messages"]} >= {None, "paused", "replaced"}, wanted
     sent = [(m["round"], m["key"]["sym"]) for m in wanted["messages"] if m["n_withheld"]]
@@ -140,6 +136,23 @@ def sweep(folder: Path, every: int) -> list[str]:
             places.append(place)
         children.run(lambda: _once(golden, step))  # noqa: B023
     return places
+
+
+def warm_up(home: Path) -> None:
+    begun(home).close()
+    for step in LIFE:
+        _once(home, step)
+    with opened(home) as engine:
+        facts(engine)
+
+
+def _whole() -> dict[str, Any]:
+    """What is found of a life in memory that nobody ended."""
+    NOW[0] = 0
+    with begun(None) as engine:
+        for step in LIFE:
+            step(engine)
+        return facts(engine)
 
 
 def _copy(golden: Path, scratch: Path) -> None:

@@ -135,7 +135,7 @@ def facts(engine: Engine) -> dict[str, Any]:
 
 def sweep(folder: Path, every: int) -> list[str]:
     """Kill at every place, or at one of so many; returns the places."""
-    children = Children(folder)
+    children = Children(folder, warm_up)
     whole, golden, scratch, noted = (folder / name for name in ("whole", "golden", "scratch", "noted.json"))
     children.run(lambda: noted.write_text(json.dumps(_whole(whole))))
     wanted: dict[str, Any] = json.loads(noted.read_text())
@@ -154,6 +154,14 @@ def sweep(folder: Path, every: int) -> list[str]:
                 places.append(place if kind == "step" else f"open: {place}")
         children.run(lambda step=step: _once(golden, step))
     return places
+
+
+def warm_up(home: Path) -> None:
+    begun(home).close()
+    for step in LIFE:
+        _once(home, step)
+    with opened(home) as engine:
+        facts(engine)
 
 
 def _copy(golden: Path, scratch: Path) -> None:

@@ -21,6 +21,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -78,19 +79,16 @@ def open_home(folder: Path, retention: Retention = TIGHT) -> Engine:
 
 
 class Children:
-    """Forks of this process; what one finds wrong is raised here."""
+    """Forks of this process; what one finds wrong is raised here.
 
-    def __init__(self, folder: Path) -> None:
+    `warm_up` does once, with a home of its own, what children do: what is loaded at first use is loaded before the first fork,
+    not once in every child.
+    """
+
+    def __init__(self, folder: Path, warm_up: Callable[[Path], None]) -> None:
         self._complaints = folder / "complaints"
-        self._warm_up(folder / "warm")
-
-    def _warm_up(self, home: Path) -> None:
-        """What is loaded at first use is loaded before the first fork, not once in every child."""
-        for _ in range(2):
-            with open_home(home) as engine:
-                for step in short_script() if engine.version == 0 else []:
-                    step.do(engine)
-                results(engine)
+        warm_up(folder / "warm")
+        assert threading.active_count() == 1, f"a fork has no other threads: {threading.enumerate()}"
         gc.collect()
         gc.freeze()  # so that children do not copy pages only to look for garbage in them
 
@@ -121,6 +119,14 @@ class Children:
             os._exit(status)
 
 
+def warm_up(home: Path) -> None:
+    for _ in range(2):
+        with open_home(home) as engine:
+            for step in short_script() if engine.version == 0 else []:
+                step.do(engine)
+            results(engine)
+
+
 class SharedNumber:
     """A number a child leaves to its parent even when it is killed."""
 
@@ -146,7 +152,7 @@ CATALOG = ("declare", "drop", "pause", "register", "replace", "resume", "templat
 def sweep(folder: Path, kinds: Sequence[str] = (*ROUNDS, *CATALOG)) -> Report:
     """Kill each kind of step once at each place it passes; each place is where a file, a statement or a step begins or ends."""
     report = Report()
-    children = Children(folder)
+    children = Children(folder, warm_up)
     golden, scratch, noted = folder / "golden", folder / "scratch", folder / "places.json"
     covered: set[tuple[str, str]] = set()
     before = Model()
@@ -238,7 +244,7 @@ def _retry(home: Path, step: Step, before: Model, after: Model, happened: bool) 
 def chain(folder: Path, rng: random.Random, *, kills: int, timed: float = 0.0) -> Report:
     """One home that lives through many deaths, each at a random place; for a share `timed` of them, at a random time."""
     report = Report()
-    children = Children(folder)
+    children = Children(folder, warm_up)
     steps = _endless(rng)
     script = [next(steps) for _ in range(4)]
     life = _Life(folder / "home", Sink(folder / "sink.jsonl"), script)

@@ -1,4 +1,7 @@
-"""Processes that all open one home at the same moment; the one that gets it registers something and is killed."""
+"""Processes that all open one home at the same moment; the one that gets it registers something and is killed.
+
+They are forks of a process that has opened a home before, so that none of them loads the engine while the others open.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import eddyline
@@ -57,6 +61,8 @@ def main() -> int:
     parser.add_argument("home", type=Path)
     parser.add_argument("--times", type=int, default=10)
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, eddyline.open(Path(folder) / "home") as engine:
+        engine.stream("s", "n INT")
     winners = [race(options.home) for _ in range(options.times)]
     with eddyline.open(options.home) as engine:
         engine.stream("after", "n INT")

@@ -160,6 +160,7 @@ def check(engine: eddyline.Engine, name: str) -> int:
     return expected.total()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", PLACES)
 def test_a_union_has_the_results_of_its_parts(tmp_path, place):
     rng = random.Random(5)
@@ -179,6 +180,7 @@ def test_a_union_has_the_results_of_its_parts(tmp_path, place):
         assert all(check(engine, name) > 5 for name in names)
 
 
+@pytest.mark.thorough
 def test_places_give_the_same_results(tmp_path):
     found = {}
     for place in PLACES:
@@ -479,6 +481,7 @@ def test_a_union_of_a_table_and_a_stream_is_refused():
 # --------------------------------------------------------------------------------------------- views
 
 
+@pytest.mark.thorough
 def test_readers_of_a_union_see_the_rows_of_all_its_parts(tmp_path):
     for place in PLACES:
         with opened(tmp_path, place) as engine:
@@ -651,6 +654,7 @@ def test_an_earlier_version_comes_back_with_its_unions(tmp_path):
         assert sorted(values(engine.get("q"))) == [(1, 3), (1, 103), (2, 9)]
 
 
+@pytest.mark.thorough
 def test_ids_of_queries_that_left_are_let_go():
     engine = streams()
     for low in range(2_500):
@@ -684,6 +688,7 @@ def random_part(rng: random.Random) -> str:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("seed", range(2))
 def test_unions_follow_what_becomes_of_them_while_rows_flow(tmp_path, place, seed):

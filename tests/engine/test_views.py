@@ -192,7 +192,8 @@ def test_views_are_what_their_rows_one_by_one_make_them(tmp_path, place, seed):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("place", PLACES)
-def test_another_engine_finds_what_readers_of_views_give(tmp_path, place):
+def test_another_engine_finds_what_readers_of_views_give(tmp_path, place, no_session):
+    """DuckDB; tests/spark/test_prove_views.py has the same by Spark."""
     life = Life(4)
     with opened(tmp_path, place) as engine:
         for name, (text, _) in QUERIES.items():

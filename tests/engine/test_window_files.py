@@ -130,6 +130,7 @@ def test_a_damaged_file_is_told_and_the_others_are_read(life, tmp_path):
     assert life.told("near") == [(2, 9)]
 
 
+@pytest.mark.thorough
 def test_lives_cut_short_anywhere_give_what_a_long_one_gives(life):
     whole = Life(STREAMS)
     for each in (life, whole):

@@ -17,14 +17,10 @@ from eddyline.receipts.audit import QUERIES, Audit
 from eddyline.storage import outbox
 from tests.on_workers import through_tasks
 
+pytestmark = pytest.mark.usefixtures("no_session")
+
 SCHEMA = "sym STRING, price DOUBLE, n INT"
 WAIT_S = 60.0
-
-
-@pytest.fixture(autouse=True)
-def _no_session(monkeypatch):
-    """Whatever other tests have started."""
-    monkeypatch.setattr(audit_module, "running_session", lambda: None)
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from eddyline.receipts import receipts as receipts_module
 from eddyline.storage import outbox
 from tests.on_workers import through_tasks
 
+pytestmark = pytest.mark.usefixtures("no_session")  # tests/spark/test_prove_views.py has audits by Spark
+
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 WITHIN = "INTERVAL 4 SECONDS"
 A_TRADE = {"sym": "A", "price": 20.0, "qty": 10}

@@ -70,9 +70,11 @@ def protect(connection: sqlite3.Connection) -> None:
     """Within the transaction of a migration: give every table its column and its triggers, and all rows their checksums."""
     for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         connection.execute(f"DROP TRIGGER {name}")
-    for table in _tables(connection):
+    tables = _tables(connection)
+    for table in tables:  # before there are triggers, which SQLite would all read again for each new column
         if COLUMN not in _columns(connection, table):
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {COLUMN} INTEGER")
+    for table in tables:
         named = [name for name in _columns(connection, table) if name != COLUMN]
         connection.execute(f"UPDATE {table} SET {COLUMN} = {_sum(named)}")
         same = " AND ".join(f"{name} = NEW.{name}" for name in _key(connection, table))
