@@ -196,7 +196,9 @@ OPERATORS = {
     "join of a table with a view over distinct": Operator("SELECT d.odd, p.m FROM dq d JOIN p ON d.k = p.k", is_of_tables=True),
     "join of a table with a view over a semi join": Operator("SELECT v.id, p.m FROM qk v JOIN p ON v.k = p.k", is_of_tables=True),
     "join of a table with a union of tables": Operator("SELECT v.n, p.id FROM qorp v JOIN p ON v.k = p.k", is_of_tables=True),
-    "semi join of a table with a view": Operator("SELECT id, m FROM p WHERE k IN (SELECT k FROM vq)", is_of_tables=True),
+    "semi join of a table with a view": Operator(
+        "SELECT id, m FROM p WHERE EXISTS (SELECT 1 FROM vq WHERE vq.k = p.k)", is_of_tables=True
+    ),
     "semi join of a view with a view": Operator(
         "SELECT v.id, v.n FROM qk v WHERE EXISTS (SELECT 1 FROM qorp w WHERE w.k = v.k AND w.n > v.n)", is_of_tables=True
     ),
