@@ -35,6 +35,7 @@ def opened() -> eddyline.Engine:
         "SELECT a.k, a.x, b.y FROM a LEFT JOIN b ON a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 4 SECONDS",
         name="alone",
     )
+    engine.query("SELECT k, n FROM q WHERE n > 2", name="high")
     return engine
 
 
@@ -104,6 +105,18 @@ CASES = {
     "SELECT k FROM plain WHERE timestamp_seconds(z) < now()": (
         [("results", "now() is the time of the round that a row comes in")],
         [("plain", {"k": n, "z": 5}) for n in range(9)],
+    ),
+    "SELECT p.z, v.n FROM plain p JOIN high v ON p.k = v.k": (
+        [("results", "rows of a round find high v as it was before the round")],
+        [("q", {"k": 1, "n": 5}), ("plain", {"k": 1, "z": 3})],
+    ),
+    "SELECT p.z, v.n FROM plain p JOIN (SELECT DISTINCT k, n FROM q) v ON p.k = v.k": (
+        [("results", "rows of a round find the subquery at line 1 v as it was before the round")],
+        [("q", {"k": 1, "n": 5}), ("plain", {"k": 1, "z": 3})],
+    ),
+    "SELECT n FROM (SELECT DISTINCT n FROM q)": (
+        [("changes", "several changes of a row in one round are told as one")],
+        [("q", {"k": 1, "n": 1}), ("q", {"k": 1, "n": 2})],
     ),
     "SELECT k, n FROM q": (
         [("changes", "several changes of a row in one round are told as one")],

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from eddyline.catalog import Catalog
 from eddyline.expressions import is_volatile
 from eddyline.joins import is_decided_at_once
-from eddyline.model import Call, Input, Shape
+from eddyline.model import Call, Input, Role, Shape
 from eddyline.sql import input_words
 
 CutFact = tuple[str, str]  # what depends on the cut, and how
@@ -36,6 +36,11 @@ def _of_query(catalog: Catalog, shape: Shape) -> Iterator[CutFact]:
             for affects, words in _of_query(catalog, below):
                 if affects != "changes":  # a query over a table says so itself
                     yield affects, words if words.startswith("view ") else f"view {name}: {words}"
+    for entry in shape.unnamed_views():
+        for branch in entry.view.shape.all_branches if entry.view is not None else ():
+            for affects, words in _of_branch(catalog, branch):
+                if affects != "changes":
+                    yield affects, f"{entry.label}: {words}"
 
 
 def _of_branch(catalog: Catalog, shape: Shape) -> Iterator[CutFact]:
@@ -43,7 +48,7 @@ def _of_branch(catalog: Catalog, shape: Shape) -> Iterator[CutFact]:
     if any(isinstance(node, Call) and not node.arguments and is_volatile(node) for node in nodes):
         yield "results", "now() is the time of the round that a row comes in"
     if shape.join is None:
-        if catalog.views.input(shape.stream)[1]:
+        if _is_table(catalog, shape.inputs[0]):
             yield "changes", "several changes of a row in one round are told as one"
         return
     signature = shape.join.signature
@@ -56,6 +61,16 @@ def _of_branch(catalog: Catalog, shape: Shape) -> Iterator[CutFact]:
     yield from _of_rows_decided_by_time(catalog, shape)
 
 
+def _is_table(catalog: Catalog, entry: Input) -> bool:
+    """Whether rows of an input leave as well as appear."""
+    if entry.view is None:
+        return catalog.views.input(entry.stream)[1]
+    return all(
+        _is_table(catalog, branch.inputs[0]) if branch.join is None else branch.join.signature.is_of_tables
+        for branch in entry.view.shape.all_branches
+    )
+
+
 def _of_windows(catalog: Catalog, shape: Shape) -> Iterator[CutFact]:
     """Inputs whose rows are joined by the times of their rounds, and those whose late rows are not joined."""
     assert shape.join is not None
@@ -63,6 +78,8 @@ def _of_windows(catalog: Catalog, shape: Shape) -> Iterator[CutFact]:
         entry, role = shape.inputs[place], shape.join.signature.inputs[place].role
         if entry.window is not None and entry.window.duration_us is not None:
             yield "results", f"how old a row of {input_words(entry)} is goes by the times of rounds"
+        if role is Role.VIEW:
+            yield "results", f"rows of a round find {input_words(entry)} as it was before the round"
         if not role.is_table:
             for stream in _late_streams(catalog, entry.stream):
                 yield "results", f"rows of {stream} that are late by the rounds before theirs are not joined"

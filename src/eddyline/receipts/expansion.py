@@ -21,9 +21,17 @@ from eddyline.catalog import QueryRecord, StoredQuery, owners_and_names, relatio
 from eddyline.engine import RoundEngine, home_of
 from eddyline.errors import EddylineError, NotBuiltError, ReceiptError
 from eddyline.expressions import Context, Frame, cast, evaluate
-from eddyline.model import Column, Properties, QueryState, Role, Shape, Stream, ViewText, Window
+from eddyline.model import Column, Input, Properties, QueryState, Role, Shape, Stream, ViewText, Window
 from eddyline.proof import WrittenInput, from_json, quoted, type_from, words_of, written_inputs
-from eddyline.receipts.readings import AnyQuery, BaseInput, Reading, Readings, ResultRow, rows_of_result
+from eddyline.receipts.readings import (
+    AnyQuery,
+    BaseInput,
+    Reading,
+    Readings,
+    ResultRow,
+    part_of,
+    rows_of_result,
+)
 from eddyline.sql import Shapes
 from eddyline.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, TINYINT, is_decimal
 
@@ -256,21 +264,30 @@ class _Expansion:
 
     def refuse_joined_sets(self, query: AnyQuery) -> None:
         """Refuse joins with views whose rows are a set: a result does not say in which rows such a row occurs."""
-        for place, entry in enumerate(query.shape.inputs):
-            if not self._is_view(entry.stream):
-                continue
-            view, join = self._view(entry.stream), query.shape.join
-            if join is not None and join.signature.inputs[place].role is Role.VIEW and self._is_set(view):
-                raise NotBuiltError(
-                    f"a receipt of a query that joins a set ({view.name}) is not built in this version",
-                    detail="A row of SELECT DISTINCT, EXISTS or IN occurs in any number of rows. The result names none.",
-                    hint="Ask about a query that joins the tables themselves.",
-                )
-            self.refuse_joined_sets(view)
+        for branch in query.shape.all_branches:
+            for place, entry in enumerate(branch.inputs):
+                view, join = self._view_at(query, entry), branch.join
+                if view is None:
+                    continue
+                if join is not None and join.signature.inputs[place].role is Role.VIEW and self._is_set(view):
+                    raise NotBuiltError(
+                        f"a receipt of a query that joins a set ({entry.label}) is not built in this version",
+                        detail="A row of SELECT DISTINCT, EXISTS or IN occurs in any number of rows. The result names none.",
+                        hint="Ask about a query that joins the tables themselves.",
+                    )
+                self.refuse_joined_sets(view)
 
     def _is_set(self, view: AnyQuery) -> bool:
-        below = (self._view(name) for name in view.shape.streams if self._is_view(name))
-        return view.shape.is_counted or any(map(self._is_set, below))
+        entries = (entry for branch in view.shape.all_branches for entry in branch.inputs)
+        below = (self._view_at(view, entry) for entry in entries)
+        is_counted = any(branch.is_counted for branch in view.shape.all_branches)
+        return is_counted or any(self._is_set(each) for each in below if each is not None)
+
+    def _view_at(self, query: AnyQuery, entry: Input) -> AnyQuery | None:
+        """The view that an input of a query reads, with a name or without one; None if it is a declared stream."""
+        if entry.view is not None:
+            return part_of(query, entry.view.shape)
+        return self._view(entry.stream) if self._is_view(entry.stream) else None
 
     def _is_view(self, relation: str) -> bool:
         return self._find_stream(relation) is None

@@ -133,14 +133,14 @@ class Readings:
                 self.inputs.append(BaseInput(entry.alias, stream, query, shape, place))
                 found[key] = entry.alias, first
                 continue
-            view = self.find_view(entry.stream) if entry.view is None else _part(query, entry.view.shape)
+            view = self.find_view(entry.stream) if entry.view is None else part_of(query, entry.view.shape)
             found[key] = entry.alias, self.read(view)
             if entry.window is not None:
                 self.view_windows.append((range(first, len(self.inputs)), entry.window))
         return Reading(query, tuple(tuple(found[key] for key in keys) for keys in places[1]))
 
 
-def _part(query: AnyQuery, shape: Shape) -> AnyQuery:
+def part_of(query: AnyQuery, shape: Shape) -> AnyQuery:
     """A query of which only a subquery is meant, which has this shape."""
     return query._replace(shape=shape) if isinstance(query, StoredQuery) else replace(query, shape=shape)
 

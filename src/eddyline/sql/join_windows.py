@@ -161,7 +161,7 @@ def _table_role(
     stream, is_view = entry.stream, entry.stream.source == TABLE_VIEW
     if is_table(stream) and entry.input.window is not None:
         raise UnsupportedError(
-            f"recent does not take {stream.name}, {'a view over tables' if is_view else 'which has a key'}",
+            f"recent does not take {entry.input.label}, {'a view over tables' if is_view else 'which has a key'}",
             span=entry.input.span,
             detail="A view over tables has its current rows, however old they are."
             if is_view
@@ -184,7 +184,7 @@ def _check_as_of(
     stream, span = entry.stream, entry.input.span
     if stream.source == TABLE_VIEW:
         raise UnsupportedError(
-            f"ASOF JOIN does not take {stream.name}, a view over tables",
+            f"ASOF JOIN does not take {entry.input.label}, a view over tables",
             span=span,
             detail="A view has its current rows. What it had at an earlier time is not kept.",
             hint="Write JOIN, or ASOF JOIN with the table itself and the conditions of the view.",
@@ -321,10 +321,10 @@ def refuse_undecided(entries: Sequence[JoinEntry], roles: Sequence[Role], reach:
         kind = "which has a key" if is_keyed else "a view over tables"
         side = f"{'left' if is_right else 'right'} side that {'has one' if is_keyed else 'is a table'} too"
         raise UnsupportedError(
-            f"{join} of {left.stream.name}, {kind}, takes a {side}",
+            f"{join} of {left.input.label}, {kind}, takes a {side}",
             span=(left if is_right else right).input.span,
-            detail=f"A row of {left.stream.name} may find a match as long as it is there.",
-            hint=f"Put the stream {place}: FROM {one.stream.name} … {join} {two.stream.name}, or write JOIN.",
+            detail=f"A row of {left.input.label} may find a match as long as it is there.",
+            hint=f"Put the stream {place}: FROM {one.input.label} … {join} {two.input.label}, or write JOIN.",
         )
     if roles[1].is_table or roles[0] is Role.CURRENT or reach[0][1] is not None:
         return

@@ -74,7 +74,7 @@ def signature_words(signature: Signature) -> str:
 
 def input_words(entry: Input) -> str:
     """An input as the query names it: news n."""
-    return entry.stream if entry.alias.lower() == entry.stream.lower() else f"{entry.stream} {entry.alias}"
+    return entry.label if entry.alias.lower() == entry.label.lower() else f"{entry.label} {entry.alias}"
 
 
 # --------------------------------------------------------------------------------------------- columns
