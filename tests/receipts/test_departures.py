@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import eddyline
-from eddyline.errors import ReceiptError
+from eddyline.errors import NotBuiltError, ReceiptError
 from eddyline.proof import checksum_of
 from eddyline.receipts import Audit, Receipt, prove
 from eddyline.receipts import receipts as receipts_module
@@ -23,6 +23,7 @@ QUERIES = {
     "reader": "SELECT v + 1 AS w FROM view WHERE v <> 7",
     "joined": "SELECT s.k, t.v, s.v AS w FROM t JOIN s ON t.k = s.v WHERE t.v > 2",
     "itself": "SELECT o.k, p.v FROM t o JOIN t p ON o.v = p.k",
+    "with view": "SELECT s.k, w.v FROM view w JOIN s ON w.k = s.v",
     "parts": "SELECT k, v FROM t WHERE v < 3 UNION ALL SELECT k, v FROM s WHERE v > 2",
     "kinds": "SELECT DISTINCT v FROM t WHERE v > 2",
     "matched": "SELECT k, v FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.k = s.v AND t.v > 1)",
@@ -236,3 +237,16 @@ def test_a_row_whose_change_is_not_known_any_more_is_told(engine, monkeypatch):
     monkeypatch.setattr(receipts_module, "change_of_key", lambda *_: None)
     with pytest.raises(ReceiptError, match=r"what made the row of result 2-.* leave is not among the rows"):
         last(engine, "low", "delete")
+
+
+def test_a_receipt_of_a_row_that_leaves_an_outer_join_of_tables_is_refused_by_name(engine):
+    query = engine.query("SELECT t.k, s.v FROM t LEFT JOIN s ON s.k = t.k", name="outer")
+    engine.query("SELECT k FROM outer WHERE v IS NULL", name="above")
+    engine.push("t", [(1, 5)])
+    engine.push("s", [(1, 7)])
+    came, _, left = query.latest(10)
+    assert [row["row"] for row in engine.receipt(came)["rows"]] == [{"k": 1, "v": 5}, None]
+    for result in (left, engine.get("above").latest(10)[-1]):
+        assert result.change == "delete"
+        with pytest.raises(NotBuiltError, match="a row that leaves an outer join of tables"):
+            engine.receipt(result)
