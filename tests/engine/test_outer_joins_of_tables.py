@@ -289,7 +289,7 @@ def test_queries_that_differ_in_constants_are_one_join_and_only_those_that_may_t
     assert engine.rounds.catalog.plan(join.name).n_queries == 20
     engine.push({"orders": [(1, 7, 3)], "limits": [(1, 7, 90)]})
     engine.push("limits", [(2, 7, 91)])
-    matching = engine.rounds.flow.find_filters(f"{join.name}/match".lower())
+    matching = engine.rounds.flow.filters.find(f"{join.name}/match".lower())
     assert matching is not None
     # the first answer: a combination, and as a partner; then the new one, and the partners before and after: one and two
     assert matching.counters.n_rows == matching.counters.n_matches == 6
