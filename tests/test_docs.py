@@ -48,7 +48,7 @@ def _only_the_functions_of_one_page():
     [pytest.param(page, marks=[pytest.mark.thorough] * (page.name in STARTS_SOMETHING)) for page in PAGES],
     ids=lambda page: page.name,
 )
-def test_python_blocks_run_and_print_what_the_page_shows(page):
+def test_python_blocks_run_and_print_what_the_page_shows(page, no_session):
     """The blocks of a page run one after the other in one namespace; a `text` block right behind is their output.
 
     Three dots stand for what differs from run to run.

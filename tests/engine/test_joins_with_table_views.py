@@ -11,6 +11,8 @@ from eddyline.catalog import suspend_queries
 from eddyline.errors import NotBuiltError
 from eddyline.receipts import Audit
 
+pytestmark = pytest.mark.usefixtures("no_session")  # DuckDB judges audits here
+
 
 def results(engine: eddyline.Engine, name: str) -> list[Any]:
     return engine.get(name).latest(100_000)

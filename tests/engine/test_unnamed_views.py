@@ -8,6 +8,8 @@ import eddyline
 from eddyline.catalog import restore_version, suspend
 from eddyline.errors import NotBuiltError, QueryStateError, SchemaError, UnsupportedError
 
+pytestmark = pytest.mark.usefixtures("no_session")  # DuckDB judges audits here
+
 NESTED = "SELECT city, size FROM (SELECT DISTINCT city, size FROM shops WHERE size < 50) d WHERE size > 1"
 ALIKE = "SELECT city AS c FROM (SELECT DISTINCT city, size  FROM shops\n WHERE size < 50) AS x"
 

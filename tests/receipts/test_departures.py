@@ -15,6 +15,8 @@ from eddyline.receipts import Audit, Receipt, prove
 from eddyline.receipts import receipts as receipts_module
 from tests.on_workers import through_tasks
 
+pytestmark = pytest.mark.usefixtures("no_session")  # DuckDB judges audits here
+
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 PLACES = ("in process", "in tasks", "workers join")
 QUERIES = {

@@ -20,6 +20,8 @@ from eddyline.storage import outbox
 from tests.engine import test_unions as random_unions
 from tests.on_workers import through_tasks
 
+pytestmark = pytest.mark.usefixtures("no_session")  # DuckDB judges audits here
+
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 PLACES = ("in process", "in tasks", "workers join")
 NEAR = "a.ts BETWEEN b.ts AND b.ts + INTERVAL 4 SECONDS"
