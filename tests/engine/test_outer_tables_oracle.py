@@ -5,15 +5,11 @@ In every place, at every cut, through restarts, with queries that come late and 
 
 from __future__ import annotations
 
-from collections import Counter
-
-import duckdb
-import pyarrow as pa
 import pytest
 
 import eddyline
-from tests.engine.test_sets_oracle import COLUMNS, PLACES, Life, declare, found, opened
-from tests.operator_laws import RoundFailure
+from tests.engine.test_sets_oracle import Life, declare
+from tests.lives_of_tables import COLUMNS, PLACES, answers, fail_round, found, opened_in
 
 pytestmark = pytest.mark.thorough
 
@@ -44,19 +40,6 @@ QUERIES = {
 }  # fmt: skip
 
 
-def expected(tables: dict[str, dict[int, tuple]]) -> dict[str, Counter]:
-    """The answer of each query, as DuckDB has it."""
-    with duckdb.connect() as judge:
-        for name, rows in tables.items():
-            columns = list(zip(*rows.values(), strict=True)) or [[]] * 3
-            arrays = [pa.array(column, pa.int32()) for column in columns]
-            judge.register(f"{name}_rows", pa.table(arrays, names=list(COLUMNS[name])))
-            judge.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
-        for name, text in QUERIES.items():
-            judge.execute(f'CREATE VIEW "{name}" AS {text}')
-        return {name: Counter(judge.execute(text).fetchall()) for name, text in QUERIES.items()}
-
-
 def register(engine: eddyline.Engine, name: str) -> None:
     engine.query(QUERIES[name], name=name)
 
@@ -64,40 +47,33 @@ def register(engine: eddyline.Engine, name: str) -> None:
 def fail(engine: eddyline.Engine, life: Life) -> None:
     """A round that does all its work and does not commit."""
 
-    def stop(step: str) -> None:
-        if step == "4 commit":
-            raise RoundFailure
-
     lost = Life(life.rng.randrange(1000))
     lost.tables = {name: dict(rows) for name, rows in life.tables.items()}
     changes = {name: lost.changes(name) for name in lost.tables}
-    engine.rounds.at_step = stop
-    with pytest.raises(RoundFailure):
-        engine.push({name: rows for name, rows in changes.items() if rows} or {"s": [(1,)]})
-    engine.rounds.at_step = lambda step: None
+    fail_round(engine, {name: rows for name, rows in changes.items() if rows} or {"s": [(1,)]})
 
 
 @pytest.mark.parametrize(("seed", "place"), list(enumerate([*PLACES, PLACES[0]])))
 def test_the_changes_lead_to_what_another_engine_finds_in_the_tables(tmp_path, place, seed):
     life, waiting = Life(seed), list(QUERIES)
-    engine = opened(tmp_path, place)
+    engine = opened_in(tmp_path, place, declare)
     n_rows = n_alone = 0
     for number in range(36):
         while waiting and life.rng.random() < 0.5:
             register(engine, waiting.pop(0))
         if number in (12, 24, 30):
             engine.close()
-            engine = opened(tmp_path, place)
+            engine = opened_in(tmp_path, place, declare)
         if number % 5 == 2:
             fail(engine, life)
         life.push(engine)
         if number % 3 and number not in (11, 12, 13, 24, 30):
             continue
-        answers = expected(life.tables)
+        expected = answers(life.tables, QUERIES, QUERIES)
         for name in QUERIES.keys() - waiting:
-            assert found(engine, name) == answers[name], (number, name)
-            n_rows += len(answers[name])
-            n_alone += sum(None in row for row in answers[name])
+            assert found(engine, name) == expected[name], (number, name)
+            n_rows += len(expected[name])
+            n_alone += sum(None in row for row in expected[name])
     assert not waiting
     assert n_rows > 500
     assert n_alone > 100
@@ -109,7 +85,7 @@ def test_a_cut_into_rounds_changes_nothing_that_remains(seed):
     life = Life(seed)
     rows = [(name, change) for _ in range(40) for name in COLUMNS for change in life.changes(name)]
     numbered = [(name, {**change, "_arrival": number}) for number, (name, change) in enumerate(rows, 1)]
-    answers = expected(life.tables)
+    expected = answers(life.tables, QUERIES, QUERIES)
     for most in (1, 4, 30, len(rows)):
         engine = eddyline.open(results_per_query=100_000)
         declare(engine)
@@ -121,7 +97,7 @@ def test_a_cut_into_rounds_changes_nothing_that_remains(seed):
             engine.push({name: [row for each, row in some if each == name] for name, _ in some})
             at += len(some)
         for name in QUERIES:
-            assert found(engine, name) == answers[name], (most, name)
+            assert found(engine, name) == expected[name], (most, name)
         engine.close()
 
 

@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 import eddyline
-from tests.on_workers import through_tasks
-from tests.oracles.sets import folded
+from tests.lives_of_tables import COLUMNS, PLACES, answers, declare_tables, found, opened_in
 
 pytestmark = pytest.mark.thorough
 
-PLACES = ("in process", "in tasks", "workers join")
-COLUMNS = {"a": ("id", "k", "x"), "b": ("id", "k", "y")}
 # views before those that read them
 QUERIES = {
     "values": "SELECT DISTINCT k, x FROM a WHERE x > 1",
@@ -64,18 +58,8 @@ QUERIES = {
 SETS = [name for name, text in QUERIES.items() if text.startswith("SELECT DISTINCT")] + ["either", "above"]
 
 
-def opened(folder: Path, place: str) -> eddyline.Engine:
-    engine = eddyline.open(folder / place, results_per_query=100_000)
-    if not engine.streams():
-        declare(engine)
-    if place != PLACES[0]:
-        through_tasks(engine, n_pieces=2, join_from_rows=1 if place == PLACES[2] else 1_000_000)
-    return engine
-
-
 def declare(engine: eddyline.Engine) -> None:
-    engine.sql("CREATE TABLE a (id INT PRIMARY KEY, k INT, x INT)")
-    engine.sql("CREATE TABLE b (id INT PRIMARY KEY, k INT, y INT)")
+    declare_tables(engine)
     engine.sql("CREATE TABLE s (k INT)")
     engine.query("SELECT s.k, a.x FROM s JOIN a ON s.k = a.k", name="looked up")
 
@@ -106,28 +90,10 @@ class Life:
             engine.push("s", [(1,), (2,)])
 
 
-def expected(tables: dict[str, dict[int, tuple]]) -> dict[str, Counter]:
-    """The answer of each query, as DuckDB has it."""
-    with duckdb.connect() as judge:
-        for name, rows in tables.items():
-            columns = list(zip(*rows.values(), strict=True)) or [[]] * 3
-            arrays = [pa.array(column, pa.int32()) for column in columns]
-            judge.register(f"{name}_rows", pa.table(arrays, names=list(COLUMNS[name])))
-            judge.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
-        for name, text in QUERIES.items():
-            judge.execute(f'CREATE VIEW "{name}" AS {text}')
-        return {name: Counter(judge.execute(text).fetchall()) for name, text in QUERIES.items()}
-
-
-def found(engine: eddyline.Engine, name: str) -> Counter:
-    results = engine.get(name).latest(100_000)
-    return folded((result.change, tuple(result.values())) for result in results)
-
-
 @pytest.mark.parametrize(("seed", "place"), list(enumerate(PLACES)))
 def test_the_changes_of_a_set_lead_to_what_another_engine_finds_in_the_tables(tmp_path, place, seed):
     life, waiting = Life(seed), list(QUERIES)
-    engine = opened(tmp_path, place)
+    engine = opened_in(tmp_path, place, declare)
     n_rows = 0
     for number in range(30):
         while waiting and life.rng.random() < 0.75:
@@ -135,14 +101,14 @@ def test_the_changes_of_a_set_lead_to_what_another_engine_finds_in_the_tables(tm
             engine.query(QUERIES[name], name=name)
         if number in (12, 24):
             engine.close()
-            engine = opened(tmp_path, place)
+            engine = opened_in(tmp_path, place, declare)
         life.push(engine)
         if number % 4 and number not in (11, 12, 24):
             continue
-        answers = expected(life.tables)
+        expected = answers(life.tables, QUERIES, QUERIES)
         for name in QUERIES.keys() - waiting:
-            assert found(engine, name) == answers[name], (number, name)
-            n_rows += len(answers[name])
+            assert found(engine, name) == expected[name], (number, name)
+            n_rows += len(expected[name])
         engine.rounds.flow.counts.check()
     assert not waiting
     assert n_rows > 100

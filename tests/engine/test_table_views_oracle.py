@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 import eddyline
-from tests.on_workers import through_tasks
-from tests.oracles.sets import folded
+from tests.lives_of_tables import COLUMNS, PLACES, answers, declare_tables, fail_round, found, opened_in
 
 pytestmark = pytest.mark.thorough
 
-PLACES = ("in process", "in tasks", "workers join")
-COLUMNS = {"a": ("id", "k", "x"), "b": ("id", "k", "y")}
 VIEWS = {
     "high": "SELECT id, k, x FROM a WHERE x > 2",
     "shifted": "SELECT k, x + 1 AS x FROM a",
@@ -80,23 +74,9 @@ STREAM_QUERIES = {
 }
 
 
-def opened(folder: Path, place: str) -> eddyline.Engine:
-    engine = eddyline.open(folder / place, results_per_query=100_000)
-    if not engine.streams():
-        declare(engine)
-    if place != PLACES[0]:
-        through_tasks(engine, n_pieces=2, join_from_rows=1 if place == PLACES[2] else 1_000_000)
-    return engine
-
-
 def declare(engine: eddyline.Engine) -> None:
-    engine.sql("CREATE TABLE a (id INT PRIMARY KEY, k INT, x INT)")
-    engine.sql("CREATE TABLE b (id INT PRIMARY KEY, k INT, y INT)")
+    declare_tables(engine)
     engine.sql("CREATE TABLE s (k INT, n INT)")
-
-
-class RoundFailure(Exception):
-    """A round that did all its work and then did not commit."""
 
 
 class Life:
@@ -136,37 +116,7 @@ class Life:
 
     def answers(self, queries: dict[str, str], stream: list[dict[str, Any]] = ()) -> dict[str, Counter]:
         """What DuckDB finds in the tables as they are, for some rows of the stream."""
-        with duckdb.connect() as judge:
-            for name, columns in COLUMNS.items():
-                values = list(zip(*self.tables[name].values(), strict=True)) or [[]] * 3
-                arrays = [pa.array(column, pa.int32()) for column in values]
-                judge.register(f"{name}_rows", pa.table(arrays, names=list(columns)))
-                judge.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
-            judge.execute("CREATE TABLE s (k INT, n INT)")
-            for row in stream:
-                judge.execute("INSERT INTO s VALUES (?, ?)", [row["k"], row["n"]])
-            for name, text in VIEWS.items():
-                judge.execute(f"CREATE VIEW {name} AS {text}")
-            return {name: Counter(judge.execute(text).fetchall()) for name, text in queries.items()}
-
-
-def fail(engine: eddyline.Engine, rows: dict[str, list[dict[str, Any]]]) -> None:
-    def stop(step: str) -> None:
-        if step == "4 commit":
-            raise RoundFailure
-
-    engine.rounds.at_step = stop
-    with pytest.raises(RoundFailure):
-        engine.push(rows)
-    engine.rounds.at_step = lambda step: None
-
-
-def results(engine: eddyline.Engine, name: str) -> list[Any]:
-    return engine.get(name).latest(100_000)
-
-
-def found(engine: eddyline.Engine, name: str) -> Counter:
-    return folded((result.change, tuple(result.values())) for result in results(engine, name))
+        return answers(self.tables, queries, VIEWS, stream)
 
 
 def check(engine: eddyline.Engine) -> None:
@@ -183,7 +133,7 @@ def test_joins_with_views_over_tables_are_what_another_engine_finds(tmp_path, pl
     waiting = [*TABLE_QUERIES, *STREAM_QUERIES]
     life.rng.shuffle(waiting)
     expected: dict[str, Counter] = {}  # of queries with a stream, since they were registered
-    engine = opened(tmp_path, place)
+    engine = opened_in(tmp_path, place, declare)
     for name, text in VIEWS.items():
         engine.query(text, name=name)
     n_rows = 0
@@ -194,7 +144,7 @@ def test_joins_with_views_over_tables_are_what_another_engine_finds(tmp_path, pl
             expected[name] = Counter()
         if number in (17, 30):
             engine.close()
-            engine = opened(tmp_path, place)
+            engine = opened_in(tmp_path, place, declare)
         if number in (15, 20, 31):  # readers go, and come again
             dropped = life.rng.sample(sorted(expected), 4)
             for name in dropped:
@@ -202,7 +152,7 @@ def test_joins_with_views_over_tables_are_what_another_engine_finds(tmp_path, pl
                 del expected[name]
             waiting += dropped
         if number in (3, 17, 24):
-            fail(engine, life.round())
+            fail_round(engine, life.round())
         rows = life.round()
         if rows.get("s"):
             before = life.answers(STREAM_QUERIES, rows["s"])
