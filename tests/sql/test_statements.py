@@ -128,6 +128,12 @@ def test_statements_are_separated_by_semicolons_and_keep_their_text() -> None:
             "Write CREATE TABLE for a stream, CREATE VIEW for a query.",
         ),
         (
+            "CREATE STREAM s (a INT)",
+            "CREATE STREAM is not supported",
+            "STREAM",
+            "Write CREATE TABLE for a stream, CREATE VIEW for a query.",
+        ),
+        (
             "CREATE OR REPLACE VIEW IF NOT EXISTS v AS SELECT 1",
             "OR REPLACE and IF NOT EXISTS exclude each other",
             "IF",

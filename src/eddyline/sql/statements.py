@@ -146,7 +146,7 @@ class _Grammar(Cursor):
 
     def _create(self) -> AnyStatement:
         replace = self.take("OR", "REPLACE")
-        for word in ("TEMPORARY", "TEMP", "GLOBAL", "MATERIALIZED", "EXTERNAL", "STREAMING"):
+        for word in ("TEMPORARY", "TEMP", "GLOBAL", "MATERIALIZED", "EXTERNAL", "STREAMING", "STREAM"):
             if self.word() == word:
                 raise self.unsupported_error(
                     f"CREATE {word}", "Write CREATE TABLE for a stream, CREATE VIEW for a query."
