@@ -140,7 +140,7 @@ def join_plan():
         engine.query("SELECT t.sym FROM recent(trades, 5) t JOIN recent(news, 5) n ON t.sym = n.sym")
         planned = engine.rounds.flow.plan(engine.rounds.progress)
     assert planned is not None
-    return planned.joins
+    return planned.joins.plan
 
 
 def shares(plan: JoinPlan, n: int, work: dict[str, float], **wanted: dict[int, bool]) -> list[list[int]]:

@@ -38,7 +38,7 @@ def capture(
         )
         if not stream.is_keyed:
             arrivals.batches[name] = batch
-        if planned.flow is not None and (stream.is_keyed or (n and name in planned.flow.joins.inputs)):
+        if planned.flow is not None and (stream.is_keyed or (n and name in planned.flow.joins.plan.inputs)):
             rows = arrived_rows(batch, times, before.n_rows - before.n_late)
             arrivals.rows[name] = replace(rows, is_delete=ingested.is_delete)
         work.n_late += n_late

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, cast
@@ -21,23 +21,23 @@ import pyarrow as pa
 
 from eddyline.batch import QueryIds
 from eddyline.catalog import Catalog, ListedFile
-from eddyline.engine.counted_relations import CountedRelations, counted_relations
 from eddyline.engine.dataflow import Relation
 from eddyline.engine.durable import Durable
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import groups_of
-from eddyline.engine.join_operator import FirstAnswer, JoinLevel, Joins
-from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, join_plan, local
-from eddyline.engine.join_visibility import first_versions
-from eddyline.engine.multiplicities import Multiplicities
+from eddyline.engine.join_operator import FirstAnswer, Joins
+from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, local
+from eddyline.engine.kept_joins import KeptJoins, planned_joins
+from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow
 from eddyline.engine.relation_filters import RelationFilters
+from eddyline.engine.result_counts import ResultCounts, are_same
 from eddyline.engine.round_work import Planned
-from eddyline.engine.tables import PlannedTables, Tables, horizons
+from eddyline.engine.tables import Tables
 from eddyline.engine.view_plans import PlannedViews, planned_views
 from eddyline.engine.view_rows import ViewRows, view_rows
-from eddyline.engine.view_tables import ViewTableLevel, ViewTables
-from eddyline.engine.window_files import WindowFiles, stored_rows
+from eddyline.engine.view_tables import ViewTables
+from eddyline.engine.window_files import WindowFiles
 from eddyline.events import Event
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
@@ -48,7 +48,6 @@ from eddyline.model import (
     QueryState,
     Role,
     Round,
-    Signature,
     Stream,
     StreamPlan,
     StreamProgress,
@@ -86,9 +85,13 @@ class DriverFlow:
         self.tables = Tables(
             catalog, tables, self.joins.stage.evaluate, durable, context.time_zone, self.uncounted
         )
-        self.counts = Multiplicities()
         self.calls = JoinCalls()
-        self._window_files = None if durable is None else WindowFiles(durable)
+        files = None if durable is None else WindowFiles(durable)
+        self._kept_joins = KeptJoins(self.joins, self.view_tables, self.calls, files)
+        self._result_counts = ResultCounts(catalog, self.unanswered, lambda: self.view_tables.missing)
+        self.counts = self._result_counts.counts
+        # each after those it stands on
+        self._states: tuple[OperatorState, ...] = (self.tables, self._kept_joins, self._result_counts)
         self._known: tuple[tuple[object, ...], PlannedFlow] | None = None
         self.filters = RelationFilters(new_filters)
         self._variants = DerivedPlans()
@@ -98,10 +101,7 @@ class DriverFlow:
         self._plans: Mapping[str, StreamPlan] = {}  # of the running round: those of base relations
         self._planned: PlannedFlow | None = None  # of the running round
         self._choices = DEFAULT_CHOICES  # of the running round
-        self._levels: tuple[Operator, ...] = ()  # of the running round
-        self._counted: tuple[tuple[object, ...], CountedRelations] = (), CountedRelations()
-        self._known_counts: CountedRelations | None = None  # all of these are counted
-        self._missing: frozenset[int] = frozenset()  # queries that the running round has to count first
+        self.operators: Sequence[Operator] = ()  # of the running round
 
     # ----------------------------------------------------------------------------------------- step 1
 
@@ -110,10 +110,7 @@ class DriverFlow:
         catalog = self._catalog
         tables = self.tables.plan()
         signatures, views = catalog.plans.signatures(), list(catalog.views.relations)
-        is_any_kept = bool(self.joins.stage.stems) or (
-            self._window_files is not None and self._window_files.has_any
-        )
-        if not signatures and not is_any_kept and tables is None and not views:
+        if not signatures and not self._kept_joins.has_any and tables is None and not views:
             return None
         plans = {signature.name: catalog.plan(signature.name) for signature in signatures}
         readers = {view.name: catalog.plan(view.name) for view in views}
@@ -122,7 +119,7 @@ class DriverFlow:
         streams = {name: catalog.relation(name) for name in sorted(names)}
         keyed = () if tables is None else tables.streams.values()
         key = (*plans.values(), *streams.values(), *keyed, *views, *readers.values())
-        if self._known is None or not _all_same(self._known[0], key):
+        if self._known is None or not are_same(self._known[0], key):
             self._known = key, self._new_plan(plans, streams, planned_views(views, readers, signatures))
         at = {name: progress.get(name, StreamProgress()) for name in streams if name not in readers}
         silent = [
@@ -133,124 +130,58 @@ class DriverFlow:
             progress=at,
             tables=tables or NO_TABLES,
             silent_views=frozenset(silent),
-            counted=self._counted_relations(tables or NO_TABLES, signatures, self._known[1].views),
+            counted=self._result_counts.plan(tables or NO_TABLES, signatures, self._known[1].views),
         )
-
-    def _counted_relations(
-        self, tables: PlannedTables, signatures: Iterable[Signature], views: PlannedViews
-    ) -> CountedRelations:
-        """The same object until something changes."""
-        names = [*tables.streams, *(view.name for view in views.ordered if view.is_table)]
-        names += [each.name for each in signatures if each.is_of_tables]
-        plans = {name.lower(): self._catalog.plan(name) for name in names}
-        key = (*plans.values(), *views.ordered)
-        if not _all_same(self._counted[0], key):
-            self._counted = key, counted_relations(plans, views.ordered, views.rank_of)
-        return self._counted[1]
 
     def _new_plan(
         self, plans: dict[str, StreamPlan], streams: dict[str, Stream], views: PlannedViews
     ) -> PlannedFlow:
-        """The next plan; of signatures in which nothing has changed, what the last one knew."""
-        catalog, last = self._catalog, None if self._known is None else self._known[1]
-        same = {} if last is None else {n: last for n, plan in plans.items() if last.plans.get(n) is plan}
-        signatures = catalog.plans.signatures()
-        return PlannedFlow(
-            join_plan(
-                0 if last is None else last.joins.version + 1,
-                catalog,
-                plans,
-                {name: known.joins.by_name[name] for name, known in same.items()},
-                {} if last is None else last.joins.by_name,
-            ),
-            plans,
-            streams,
-            {},
-            {
-                name: same[name].first_versions[name] if name in same else first_versions(plan, catalog)
-                for name, plan in plans.items()
-            },
-            groups_of(signatures, catalog.views.base_streams),
-            dict(self._incarnations),
-            {
-                (name if variant is None else f"{name}/{variant}").lower(): (name, variant)
-                for name in plans
-                for variant in (None, BOTH, MATCH)
-            },
-            views,
-        )
+        """The next plan."""
+        catalog, last = self._catalog, None if self._known is None else self._known[1].joins
+        groups = groups_of(catalog.plans.signatures(), catalog.views.base_streams)
+        joins = planned_joins(catalog, plans, last)
+        return PlannedFlow(streams, {}, groups, dict(self._incarnations), joins, views)
 
     # ----------------------------------------------------------------------------------------- step 3
 
     def begin(self, round_plan: Planned, numbers: DerivedNumbers) -> None:
         """A round begins."""
-        self._planned, self._plans, self._levels = round_plan.flow, round_plan.plans, ()
-        self._choices = round_plan.choices
-        planned = round_plan.flow
+        planned, self._plans, self._choices = round_plan.flow, round_plan.plans, round_plan.choices
+        self._planned, self.operators = planned, ()
         if planned is not None:
-            self.calls.shared_numbers = planned.views.shared_numbers
-            self._levels = tuple(
-                operator
-                for level, names in enumerate(planned.views.join_levels)
-                for operator in (
-                    ViewTableLevel(
-                        self.view_tables,
-                        planned.kept_views.keys() & planned.views.complete_before(level),
-                        level,
-                    ),
-                    JoinLevel(self.joins, names, planned.views.unfinished(level), level + 1),
-                )
-            )
             self._build(planned)
-            self.view_tables.begin(planned.kept_views.keys())
-            self.tables.begin(planned.tables, numbers)
-            self.joins.begin(planned.joins, numbers, self._choices)
-            self._begin_counts(planned)
-
-    def _begin_counts(self, planned: PlannedFlow) -> None:
-        """Find out which results are not counted yet."""
-        counted = planned.counted
-        answered = {name: self.unanswered(name) for name in counted.ids}
-        self._missing = frozenset()
-        if counted is not self._known_counts:
-            self._missing = counted.missing(self.counts, answered)
-        self._missing = counted.with_bodies_below(self._missing, self.view_tables.missing)
-        both = ((ids, answered[name]) for name, ids in counted.ids.items())
-        newly = {each for ids, now in both for each in np.intersect1d(ids, now).tolist()}
-        self.counts.begin(counted.sets_of(self._missing), counted.sets_of(newly))
+            begun = [state.begin(planned, numbers, self._choices) for state in self._states]
+            self.operators = [operator for operators in begun for operator in operators]
 
     def _build(self, planned: PlannedFlow) -> None:
-        stage = self.joins.stage
-        if planned.joins.version <= stage.plan.version:
+        built = self.joins.stage.plan
+        if planned.joins.plan.version <= built.version:
             return  # a round that was planned earlier may work later: what was built since then stays
         renewed = [
             name for name, n in planned.incarnations.items() if self._built_incarnations.get(name, 0) != n
         ]
-        stage.forget(renewed)
-        self.tables.forget(renewed)
+        for state in self._states:
+            state.build(planned, renewed)
         self._built_incarnations = planned.incarnations
-        self.tables.fit(planned.tables)
-        self.view_tables.fit(planned.joins.view_names, planned.kept_views, planned.joins.schemas)
-        dropped = stage.plan.by_name.keys() - planned.plans.keys()
-        self.joins.build(planned.joins, planned.plans)
-        for name in dropped:
+        queries = planned.joins.queries
+        for name in built.by_name.keys() - queries.keys():
             for relation in (name.lower(), f"{name}/{BOTH}".lower()):
                 self.filters.forget(relation)
         for name in self._built_views - planned.views.readers.keys():
             self.filters.forget(name)
         self._built_views = frozenset(planned.views.readers)
-        self.filters.keep_inputs(planned.plans)
-        self._variants.keep(planned.plans)
+        self.filters.keep_inputs(queries)
+        self._variants.keep(queries)
 
     def _tables_as_they_are(self, asking: Callable[[str], QueryIds]) -> Sequence[FirstAnswer]:
         """The joins of tables that some queries are to see as they are now; `asking` says which."""
         planned = self._planned
         assert planned is not None
         answers = []
-        for name in planned.plans:
+        for name in planned.joins.queries:
             ids = asking(name)
             if len(ids):
-                signature = planned.joins.by_name[name]
+                signature = planned.joins.plan.by_name[name]
                 first = signature.signature.inputs[0]
                 holder = self.view_tables if first.role is Role.VIEW else self.tables
                 rows = functools.partial(holder.current_rows, first.stream.lower())
@@ -258,10 +189,6 @@ class DriverFlow:
         return answers
 
     # ----------------------------------------------------------------------------------------- as a place of the walk
-
-    @property
-    def operators(self) -> Sequence[Operator]:
-        return () if self._planned is None else (self.tables, *self._levels)
 
     def relation(self, name: str) -> Relation:
         plan = self._plans.get(name)
@@ -272,15 +199,15 @@ class DriverFlow:
         if name in planned.views.readers:
             return self._with_plan(Relation(planned.views.readers[name], self.filters.of(name)), name)
         if (
-            name not in planned.derived_relations
+            name not in planned.joins.relations
         ):  # a table without rows in this round, which is asked for all it has
             return self._with_plan(Relation(planned.counted.plans[name], self.filters.of(name)), name)
-        signature, variant = planned.derived_relations[name]
-        first, plan = planned.first_versions[signature], planned.plans[signature]
+        signature, variant = planned.joins.relations[name]
+        first, plan = planned.joins.first_versions[signature], planned.joins.queries[signature]
         if variant is not None:
             plan = self._variants.of(plan, variant)
         filters = self.filters.of_input(signature, MATCH) if variant == MATCH else self.filters.of(name)
-        joined = planned.joins.by_name[signature].signature
+        joined = planned.joins.plan.by_name[signature].signature
         is_for_workers = variant is None and planned.views.leaves_to_workers(joined)
         return self._with_plan(Relation(plan, filters, first, joined, is_for_workers=is_for_workers), name)
 
@@ -293,7 +220,7 @@ class DriverFlow:
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         assert self._planned is not None
         signature, place = operator_input
-        plan = self._planned.plans[signature]
+        plan = self._planned.joins.queries[signature]
         variant = self._variant(self._choices, plan, place)
         if self._variants.wants_all(plan, variant):
             return None
@@ -304,7 +231,7 @@ class DriverFlow:
     def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         planned = self._planned
         assert planned is not None, f"bodies of views over {name}"
-        views, is_input = planned.views, planned.joins.inputs.__contains__
+        views, is_input = planned.views, planned.joins.plan.inputs.__contains__
         return view_rows(bodies, views.by_body, is_input, views.lasting, self._context.time_zone, below)
 
     def letter_queries(self, body_id: int, *, is_answer: bool) -> Sequence[int]:
@@ -322,7 +249,7 @@ class DriverFlow:
 
     def uncounted(self, relation: str) -> QueryIds:
         assert self._planned is not None
-        return self._planned.counted.uncounted(relation.lower(), self._missing, self.view_tables.missing)
+        return self._result_counts.uncounted(self._planned, relation.lower())
 
     def _variant(self, choices: ExecutionChoices, plan: StreamPlan, place: int) -> str:
         """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
@@ -348,11 +275,8 @@ class DriverFlow:
 
     def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
         """Files of what the round has kept, and those that are listed no longer once it has committed."""
-        files, unlisted = self.tables.save(round_number)
-        if self._window_files is not None:
-            files += self._window_files.write(round_number, self.joins.stage)
-            unlisted += self._window_files.gone
-        return files, unlisted
+        saved = [state.save(round_number) for state in self._states]
+        return [file for files, _ in saved for file in files], [name for _, gone in saved for name in gone]
 
     def commit(
         self,
@@ -367,20 +291,9 @@ class DriverFlow:
         Rows of `busy` streams stay: rounds that were planned with them are worked on.
         """
         self._build(planned)
-        self.joins.stage.add_probe_counts(probes)
-        after = planned.after(progress)
-        self.joins.commit(after, round_, self.with_views(busy))
-        self.calls.forget(self.joins.stage.windows.first_arrivals())
-        own = {name: at.watermark_us for name, at in progress.items()}
-        signatures = [each.signature for each in planned.joins.signatures]
-        self.tables.commit(round_, horizons(signatures, after.watermarks_us, own))
-        self.view_tables.commit()
-        self.counts.commit()
-        if planned.counted is not self._known_counts:
-            self.counts.keep(planned.counted.all_sets())
-            self._known_counts = planned.counted
-        if self._window_files is not None:
-            self._window_files.commit()
+        end = RoundEnd(round_, planned, progress, probes, self.with_views(busy))
+        for state in reversed(self._states):
+            state.commit(end)
 
     def with_views(self, streams: AbstractSet[str]) -> frozenset[str]:
         """These streams, and the views whose rows are made of theirs, as far as joins keep any."""
@@ -392,27 +305,18 @@ class DriverFlow:
         return frozenset(streams).union(name for name, of in bases.items() if of & streams)
 
     def rollback(self) -> None:
-        self.joins.rollback()
-        self.tables.rollback()
-        self.view_tables.rollback()
-        self.counts.rollback()
-        if self._window_files is not None:
-            self._window_files.rollback()
+        for state in reversed(self._states):
+            state.rollback()
 
     def restore(self, progress: Mapping[str, StreamProgress], version: int, now_us: int) -> None:
         """After opening a home: what was kept after the last committed round, which saw this version."""
-        assert self._window_files is not None
-        blocks = list(self._window_files.restore())
+        blocks = self._kept_joins.stored_blocks()
         planned = self.plan(progress)
-        if planned is None:
-            self.tables.restore(version, progress.keys())
-            return
-        self._build(planned)  # so that tables know whether to keep history
+        if planned is not None:
+            self._build(planned)  # so that tables know whether to keep history
         self.tables.restore(version, progress.keys())
-        self.joins.rules.fill()
-        for block in blocks:
-            self.joins.stage.windows.restore(block.stream, functools.partial(stored_rows, block))
-        self.joins.stage.commit(planned.before, Round(0, 0, now_us, 0, 0, {}))
+        if planned is not None:
+            self._kept_joins.restore(blocks, planned, now_us)
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""
@@ -428,7 +332,7 @@ class DriverFlow:
 
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""
-        return [] if self._window_files is None else self._window_files.files()
+        return self._kept_joins.files()
 
     def events(self) -> Iterator[Event]:
         """What happened to the filters of inputs since this was last asked."""
@@ -439,9 +343,6 @@ class DriverFlow:
         return self.joins.snapshot() | {"tables": self.tables.snapshot(), "counts": self.counts.snapshot()}
 
     def close(self) -> None:
-        self.joins.close()
+        for state in self._states:
+            state.close()
         self.filters.close()
-
-
-def _all_same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
-    return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))

@@ -1,20 +1,40 @@
-"""What a round does about operators, pinned with its version: joins, tables, views, and where their streams are."""
+"""What a round does about operators, pinned with its version: a part for each kind, and where their streams are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from eddyline.batch import QueryIds
 from eddyline.engine.counted_relations import CountedRelations
 from eddyline.engine.join_visibility import FirstVersions
-from eddyline.engine.tables import PlannedTables
 from eddyline.engine.view_plans import NO_VIEWS, PlannedViews
 from eddyline.engine.view_tasks import TaskViews
 from eddyline.joins import JoinPlan
 from eddyline.model import Stream, StreamPlan, StreamProgress, ViewRelation
 from eddyline.operators import Mask, RoundProgress
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTables:
+    """The tables as of a round, and the queries without an answer yet, by stream, signature or view: names in lower case."""
+
+    streams: dict[str, Stream]
+    newcomers: dict[str, tuple[StreamPlan, FirstVersions]]
+    views: Mapping[str, Sequence[ViewRelation]] = field(default_factory=dict)  # by the relation they are over
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJoins:
+    """The joins of a version, and the queries that read them."""
+
+    plan: JoinPlan
+    queries: dict[str, StreamPlan]  # of each signature, by name
+    first_versions: dict[str, FirstVersions]  # by signature
+    # by derived relation, in lower case: its signature, and the variant of the plan of its queries
+    relations: dict[str, tuple[str, str | None]]
+
 
 NO_TABLES = PlannedTables({}, {})
 NO_COUNTS = CountedRelations()
@@ -22,21 +42,15 @@ NO_COUNTS = CountedRelations()
 
 @dataclass(frozen=True, eq=False)
 class PlannedFlow:
-    """What a round does about operators: joins, and tables."""
+    """What a round does about operators: a part for each kind, and the streams they read."""
 
-    joins: JoinPlan
-    plans: dict[str, StreamPlan]  # of the signatures' relations, by name
     streams: dict[str, Stream]  # by name in lower case, all that some signature reads
     progress: dict[str, StreamProgress]
-    first_versions: dict[str, FirstVersions]  # by signature
-    groups: list[frozenset[str]]  # streams that joins connect
+    groups: list[frozenset[str]]  # streams that operators connect
     incarnations: dict[str, int]  # how often a stream of a name was dropped
-    # by derived relation, in lower case: its signature, and the variant of the plan of its queries
-    derived_relations: dict[str, tuple[str, str | None]]
+    joins: PlannedJoins
     views: PlannedViews = NO_VIEWS
-    silent_views: frozenset[int] = (
-        frozenset()
-    )  # queries of views that are paused, so that only readers get rows
+    silent_views: frozenset[int] = frozenset()  # queries of views that are paused: only readers get rows
     tables: PlannedTables = NO_TABLES
     counted: CountedRelations = NO_COUNTS
 
@@ -54,7 +68,7 @@ class PlannedFlow:
     def kept_views(self) -> Mapping[str, ViewRelation]:
         """The views over tables that joins look up, as far as they are not suspended."""
         views = self.views.by_name
-        return {name: views[name] for name in self.joins.view_names if name in views}
+        return {name: views[name] for name in self.joins.plan.view_names if name in views}
 
     def task_views(self, name: str) -> TaskViews | None:
         """The views over a stream whose rows tasks find; None if there are none."""
@@ -76,12 +90,12 @@ class PlannedFlow:
         if query_id is None or query_id:
             return [query_id] if query_id in self.silent_views else []
         name = self.views.by_body[body_id].name
-        signatures = (each.signature for each in self.joins.signatures)
+        signatures = (each.signature for each in self.joins.plan.signatures)
         joins = [each.name for each in signatures if name in map(str.lower, each.streams)]
         found: set[int] = set()
         for relation, plan in (
             (name, self.views.readers[name]),
-            *((each.lower(), self.plans[each]) for each in joins),
+            *((each.lower(), self.joins.queries[each]) for each in joins),
         ):
             for segment in (*plan.segments, *plan.branches):
                 is_meant = (

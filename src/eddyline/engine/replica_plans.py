@@ -47,20 +47,20 @@ class ReplicaPlans:
         group = frozenset(flow.with_partners(list(streams)))
         mine = [
             each
-            for each in flow.joins.signatures
+            for each in flow.joins.plan.signatures
             if flow.views.leaves_to_workers(each.signature)
             and group & {name.lower() for name in each.signature.streams}
         ]
         self._release_dropped(flow, group)
         names = {each.name: self._filters(flow, each, planned.choices) for each in mine}
-        known, last = (flow.joins, names, planned.choices), self._last.get(group)
+        known, last = (flow.joins.plan, names, planned.choices), self._last.get(group)
         if last is None or last[0][0] is not known[0] or last[0][1:] != known[1:]:
             plan = ReplicaPlan(
-                flow.joins,
+                flow.joins.plan,
                 names,
                 self._rounds.routing.policy,
                 self._rounds.seed,
-                {name: flow.first_versions[name] for name in names},
+                {name: flow.joins.first_versions[name] for name in names},
                 flow.tables.streams,
                 flow.incarnations,
                 f"{durable.store.folder.absolute()} {durable.epoch}",
@@ -82,7 +82,7 @@ class ReplicaPlans:
     def _release_dropped(self, flow: PlannedFlow, group: frozenset[str]) -> None:
         """Let go of what was written for signatures of a group that have no queries any more."""
         assert self._rounds.durable is not None
-        for name in self._files.keys() - flow.plans.keys():
+        for name in self._files.keys() - flow.joins.queries.keys():
             streams, _ = self._files[name]
             if streams & group:  # of others, rounds that were planned earlier may be worked on
                 del self._files[name], self._streams[name]
@@ -91,7 +91,7 @@ class ReplicaPlans:
     def _filters(self, flow: PlannedFlow, each: SignaturePlan, choices: ExecutionChoices) -> PlanNames:
         rounds = self._rounds
         assert rounds.durable is not None
-        plan = flow.plans[each.name]
+        plan = flow.joins.queries[each.name]
         sample = _no_rows(flow, each)
         filters = rounds.flow.filters.of(each.name.lower())
         parts = filters.prepare(plan.with_bodies, sample, 0, choices)
@@ -118,7 +118,7 @@ def _no_rows(flow: PlannedFlow, each: SignaturePlan) -> TupleBatch:
     """A batch of a signature's stream, without rows."""
     fields = [pa.field("_", pa.null())]
     for place, entry in enumerate(each.signature.inputs):
-        schema = flow.joins.schemas[entry.stream.lower()]
+        schema = flow.joins.plan.schemas[entry.stream.lower()]
         names = [*sorted(each.columns[place]), *sorted(each.marks[place])]
         for name in names:
             t = schema.field(name).type if name in schema.names else pa.int64()

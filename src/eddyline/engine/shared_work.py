@@ -197,7 +197,7 @@ class SharedRounds:
 
     def _joined_inputs(self, planned: Planned, name: str, sample: TupleBatch) -> JoinedInputs | None:
         """What joins want of a stream, None if it is in none."""
-        if planned.flow is None or name not in planned.flow.joins.inputs:
+        if planned.flow is None or name not in planned.flow.joins.plan.inputs:
             self._release_inputs(name, frozenset())
             return None
         flow, stream, choices = self._rounds.flow, planned.streams[name], planned.choices
@@ -205,10 +205,10 @@ class SharedRounds:
         used: set[str] = set()
         columns: set[str] = set()
         inputs: list[tuple[OperatorInput, InputFilters | None]] = []
-        for each in planned.flow.joins.signatures:
+        for each in planned.flow.joins.plan.signatures:
             for place in each.signature.places(name):
                 columns |= each.stored_columns(place)
-                found, filters = flow.input_plan(planned.flow.plans[each.name], place, choices), None
+                found, filters = flow.input_plan(planned.flow.joins.queries[each.name], place, choices), None
                 if found is not None:
                     plan, stage = found
                     parts = stage.prepare(plan.with_bodies, sample, 0, choices)

@@ -28,14 +28,16 @@ from eddyline.engine.durable import Durable
 from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import FirstVersions, first_versions, is_body, queries_of
 from eddyline.engine.letters import null_key_letters
+from eddyline.engine.operator_states import OperatorState, RoundEnd
+from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow, PlannedTables
 from eddyline.joins import Deltas, Evaluate, KeyedTable, NetChanges, TableChanges, net_changes
 from eddyline.model import (
     NO_TIME,
     DeadLetter,
+    ExecutionChoices,
     Role,
     Round,
     Signature,
-    Stream,
     StreamPlan,
     ViewRelation,
 )
@@ -45,6 +47,7 @@ from eddyline.operators import (
     DerivedNumbers,
     Identity,
     Numbers,
+    Operator,
     RoundProgress,
     Share,
     StatelessOperator,
@@ -54,15 +57,6 @@ from eddyline.storage import TableBlock
 
 MOST_FILES = 64  # of changes of a table, before it is written whole
 LEAST_BYTES = 1 << 20  # of those files, below which they are left as they are
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedTables:
-    """The tables as of a round, and the queries without an answer yet, by stream, signature or view: names in lower case."""
-
-    streams: dict[str, Stream]
-    newcomers: dict[str, tuple[StreamPlan, FirstVersions]]
-    views: Mapping[str, Sequence[ViewRelation]] = field(default_factory=dict)  # by the relation they are over
 
 
 @dataclass(slots=True)
@@ -80,7 +74,7 @@ class _Files:
         return sum(file.nbytes for file in self.listed)
 
 
-class Tables(StatelessOperator):
+class Tables(StatelessOperator, OperatorState):
     """The tables of one engine: the operator that turns rows of keyed streams into changes of tables."""
 
     def __init__(
@@ -99,7 +93,7 @@ class Tables(StatelessOperator):
         self._durable = durable
         self._uncounted = uncounted
         self.tables = tables  # by name in lower case; joins look them up
-        self._planned = PlannedTables({}, {})  # of the running round
+        self._planned = NO_TABLES  # of the running round
         self._numbers = DerivedNumbers(0)
         self._letters: list[DeadLetter] = []
         self._answered = 0  # queries of versions up to here have had their first answer
@@ -153,27 +147,31 @@ class Tables(StatelessOperator):
         ]
         return np.concatenate([ids, np.array(sorted(bodies), np.int32)])
 
-    def forget(self, streams: Iterable[str]) -> None:
-        """These streams were dropped: others of their names begin without rows."""
-        for name in streams:
-            self.tables.pop(name, None)
-            self._stale += self._files.pop(name, _Files()).names
-
-    def fit(self, planned: PlannedTables) -> None:
+    def build(self, planned: PlannedFlow, renewed: Sequence[str]) -> None:
         """Have a table for every keyed stream, with its columns."""
-        self.forget(self.tables.keys() - planned.streams.keys())
-        for name, stream in planned.streams.items():
+        self._forget(renewed)
+        streams = planned.tables.streams
+        self._forget(self.tables.keys() - streams.keys())
+        for name, stream in streams.items():
             table = self.tables.get(name)
             if table is None or table.key != stream.key:
                 self.tables[name] = KeyedTable(stream.schema, stream.key, self._evaluate)
             elif table.schema != stream.schema:
                 table.reshape(stream.schema)
 
+    def _forget(self, streams: Iterable[str]) -> None:
+        """These streams were dropped: others of their names begin without rows."""
+        for name in streams:
+            self.tables.pop(name, None)
+            self._stale += self._files.pop(name, _Files()).names
+
     # ----------------------------------------------------------------------------------------- step 3
 
-    def begin(self, planned: PlannedTables, numbers: DerivedNumbers) -> None:
-        """A round begins."""
-        self._planned, self._numbers, self._letters = planned, numbers, []
+    def begin(
+        self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
+    ) -> Sequence[Operator]:
+        self._planned, self._numbers, self._letters = planned.tables, numbers, []
+        return (self,)
 
     def recounted(
         self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
@@ -286,7 +284,6 @@ class Tables(StatelessOperator):
     # ----------------------------------------------------------------------------------------- step 4
 
     def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
-        """Files of what the round has changed, and those that are listed no longer once it has committed."""
         self._new = {}
         if self._durable is None:
             return [], []
@@ -302,9 +299,13 @@ class Tables(StatelessOperator):
             self._new[name] = self._durable.write_table(round_number, [block]), is_whole
         return [file for file, _ in self._new.values()], gone
 
-    def commit(self, round_: Round, as_of: Mapping[str, int]) -> None:
-        """What was changed stays. `as_of` says below which event time no join asks for a table any more, nor is there anything
-        to come that counts."""
+    def commit(self, end: RoundEnd) -> None:
+        # below these event times no join asks for a table any more, nor is there anything to come that counts
+        as_of = horizons(
+            [each.signature for each in end.planned.joins.plan.signatures],
+            end.planned.after(end.progress).watermarks_us,
+            {name: at.watermark_us for name, at in end.progress.items()},
+        )
         self._stale = []
         for name, (file, is_whole) in self._new.items():
             files = self._files[name] = _Files() if is_whole else self._files[name]
@@ -314,7 +315,7 @@ class Tables(StatelessOperator):
             if name in as_of:
                 table.forget(as_of[name])
         self._changes, self._new = {}, {}
-        self._answered = max(self._answered, round_.version)  # one that began earlier may end later
+        self._answered = max(self._answered, end.round.version)  # one that began earlier may end later
 
     def rollback(self) -> None:
         self._changes, self._new, self._letters = {}, {}, []

@@ -163,14 +163,14 @@ class TaskOutcomes:
         assert planned.flow is not None
         wanted = self.wanted(round_.first_arrival, planned)
         found = shared_rows(
-            self._durable.store, wanted.tasks, wanted.ends, wanted.inputs, planned.flow.joins.schemas
+            self._durable.store, wanted.tasks, wanted.ends, wanted.inputs, planned.flow.joins.plan.schemas
         )
         found.views = list(
             shared_view_rows(
                 self._durable.store,
                 self._view_files(round_),
                 planned.flow.views.by_name,
-                planned.flow.joins.inputs.__contains__,
+                planned.flow.joins.plan.inputs.__contains__,
                 self._durable.time_zone,
             )
         )
