@@ -15,7 +15,7 @@ from eddyline.engine import Limits, MemoryStore, RoundEngine
 from eddyline.errors import UnknownNameError
 from eddyline.explain import filter_facts
 from eddyline.functions.declarations import DECLARED
-from eddyline.routing.router import RoutingOptions
+from eddyline.routing.router import Decision, RoutingOptions
 from tests.on_workers import opener
 
 A, B, C = "has_a(word)", "has_b(word)", "has_c(word)"
@@ -229,6 +229,23 @@ def test_only_filters_that_some_query_needs_are_shown(engine):
     assert [(each["text"], each["place"]) for each in found["filters"]] == [(C, 1)]
     shown = {each["id"] for each in found["filters"]}
     assert all(set(change["order"]) <= shown for change in found["history"])
+
+
+def test_changes_of_costs_hide_no_other_change(engine):
+    engine.query(f"SELECT id FROM words WHERE {A} AND {B}", name="ab")
+    engine.push("words", words("a", "b", "c"))
+    router = dict(engine.rounds.stages())["words"].router
+    drifted = {"filter": 0, "before": 0.1, "after": 0.9}
+    router.history.append(Decision(2, "drifted", "fixed", (0, 1), {**drifted, "what": "pass rate"}))
+    for number in range(3, 103):
+        router.history.append(Decision(number, "drifted", "fixed", (0, 1), {**drifted, "what": "cost"}))
+    history = facts(engine)["history"]
+    assert [(each["round"], each["kind"], each["what"]) for each in history] == [
+        (1, "joined", None),
+        (2, "drifted", "pass rate"),
+        *((number, "drifted", "cost") for number in range(83, 103)),
+    ]
+    assert f"{A} passes 90 % of rows, it was 10 %" in str(engine.explain_filters()).replace("`", "")
 
 
 @pytest.mark.parametrize("policy", ["auto", "fixed", "a_greedy", "shared_greedy", "phased", "tickets"])

@@ -7,7 +7,12 @@ engine, so a client loads no more than this.
 from eddyline.documents.alert_counts import AlertCounts
 from eddyline.documents.error_documents import error_from, error_to
 from eddyline.documents.explanations import Explanation, IndexExplanation, suspended_text
-from eddyline.documents.filter_explanations import FiltersExplanation, change_words, event_words
+from eddyline.documents.filter_explanations import (
+    FiltersExplanation,
+    change_words,
+    event_words,
+    latest_changes,
+)
 from eddyline.documents.frames import as_pandas, as_polars
 from eddyline.documents.join_explanations import JoinsExplanation, Partition
 from eddyline.documents.json_values import jsonable
@@ -53,6 +58,7 @@ __all__ = [
     "iso_text",
     "iso_time",
     "jsonable",
+    "latest_changes",
     "rounded",
     "size_text",
     "suspended_text",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,13 @@ LATEST = 8  # changes
 
 
 # --------------------------------------------------------------------------------------------- changes
+
+
+def latest_changes(changes: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """The last changes. Those of costs, which tell least, are a third of them at most and hide no others."""
+    costs = [number for number, each in enumerate(changes) if each.get("what") == "cost"]
+    hidden = set(costs[: -(most // 3)])
+    return [each for number, each in enumerate(changes) if number not in hidden][-most:]
 
 
 def change_words(entry: Mapping[str, Any], text: Callable[[int], str | None]) -> str:
@@ -151,7 +158,7 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts["tree"] is not None:
         yield from _tree("tree", facts["tree"], "  ", 11)
     changes = [each for each in facts["history"] if each["words"] is not None]
-    for each in changes[-LATEST:]:
+    for each in latest_changes(changes, LATEST):
         yield f"  {'round ' + str(each['round']):<10s} {each['words']}"
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog import QueryRecord
-from eddyline.documents import change_words
+from eddyline.documents import change_words, latest_changes
 from eddyline.engine import RoundEngine, filter_text
 from eddyline.expressions import Context, literal_value
 from eddyline.filters import FilterPool, FilterStage, filter_key, is_dear, with_constants
@@ -444,7 +444,7 @@ def _history(view: _StageView, shown: frozenset[int], needed: _Needed) -> list[d
     Those that are about filters of others alone have no words.
     """
     found = []
-    for entry in view.snapshot["history"][-SHOWN_CHANGES:]:
+    for entry in latest_changes(view.snapshot["history"], SHOWN_CHANGES):
         named = {"reordered": ("came", "left"), "drifted": ("filter",)}.get(entry["kind"], ())
         keys = [view.keys[entry[word]] for word in named]
         is_theirs = not keys or any(needed.may_see(key) for key in keys)
@@ -452,6 +452,7 @@ def _history(view: _StageView, shown: frozenset[int], needed: _Needed) -> list[d
             {
                 "round": entry["round"],
                 "kind": entry["kind"],
+                "what": entry.get("what"),
                 "policy": entry["policy"],
                 "order": [k for k in entry["order"] if k in shown][:SHOWN_PLACES],
                 "words": change_words(entry, lambda k: needed.text(view.keys[k])) if is_theirs else None,

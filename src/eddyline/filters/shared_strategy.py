@@ -17,7 +17,6 @@ and afterwards, every filter a class that was open on them has.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -39,7 +38,7 @@ from eddyline.kernels import (
     rows_needing,
 )
 from eddyline.routing import FilterSet, Group, Learner, Routing, WalkRecord, after, settled_group
-from eddyline.statistics import places_of
+from eddyline.statistics import own_time_s, places_of
 
 UNKNOWN, FALSE, TRUE, ERROR = 0, 1, 2, 3
 SMALL_GROUP = 64  # rows; fewer are not worth a decision of their own, if a filter takes
@@ -175,7 +174,7 @@ class SharedWalk:
         pairs: Sequence[tuple[Positions, npt.NDArray[np.int64]]],
         ask: Ask,
         *,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = own_time_s,
     ) -> None:
         """`pairs` are rows of the batch with a class that is open on each."""
         self._pool = pool

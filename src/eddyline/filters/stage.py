@@ -15,7 +15,6 @@ Rows on which a computed attribute is in error walk a second, looser index, to f
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,7 +51,7 @@ from eddyline.routing import (
     WalkRecord,
     combined_record,
 )
-from eddyline.statistics import sampled_mask, uniform_of
+from eddyline.statistics import own_time_s, sampled_mask, uniform_of
 
 ID_BYTES = 4
 BITMAP_BYTES = 64 << 20
@@ -84,7 +83,7 @@ class FilterStage:
         in_background: bool = False,
         options: RoutingOptions = ADAPTIVE,
         declared_cost: DeclaredCost = no_declared_cost,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = own_time_s,
     ) -> None:
         self._context = context
         self._options = options

@@ -2,9 +2,9 @@
 
 Every batch tells for free how many rows each filter was run on and how many it passed. That share is compared with what it was,
 at the same place only: a filter meets other rows when other filters stand before it. A share that moved by more than chance
-allows, or a cost that moved by half, is a drift. After a drift of shares the sampled rows of before say nothing any more:
-forget them, sample densely until enough new ones have come to judge by, then less until the window is filled, then sparsely;
-sparsely at once where these rows leave no doubt.
+allows, or a cost that moved by half in nearly all batches, is a drift. After a drift of shares the sampled rows of before say
+nothing any more: forget them, sample densely until enough new ones have come to judge by, then less until the window is filled,
+then sparsely; sparsely at once where these rows leave no doubt.
 
 Sparse sampling goes on for ever, since a filter that few rows reach may change unseen. A drift of costs alone leaves the
 sampled rows right as they are, and an order is judged again with the next batch; it is announced and nothing is forgotten.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -37,9 +38,8 @@ REFERENCE_ROWS = 20_000  # what they are compared with; then it stays fixed, so 
 SIGNIFICANT = 5.0  # standard deviations
 LEAST_MOVE = 0.03  # of a share of rows
 COST_MOVE = 1.5  # times, up or down
-COST_BATCHES = 2  # in a row: one batch may be slow by chance
-COST_FIRST = 3  # measurements a cost is first taken from
-COST_LATEST = 0.1  # how much a batch counts against all before it
+COST_BATCHES, COST_BEYOND = 24, 18  # so many of the last batches have to say so
+COST_COMPARED = (48, 128)  # batches before those, at least and at most
 
 IntVector = npt.NDArray[np.int64]
 FloatVector = npt.NDArray[np.float64]
@@ -204,34 +204,37 @@ class _Share:
 
 
 class _Cost:
-    """What one filter takes for a row, in logarithms: a cost moves by a factor."""
+    """What one filter takes for a row, and took before.
+
+    Times of a batch scatter, upward above all: the machine does something else now and then. So a cost has moved only when nearly
+    all of the last batches are beyond the quartile of those before by a factor. If nothing has changed, 18 of 24 batches are
+    beyond the quartile of 48 before once in 15,000 times and beyond that of 128 once in 200,000, whatever the scatter; by a
+    factor they are far less often.
+    """
 
     def __init__(self) -> None:
-        self._first: list[float] = []
-        self._reference = 0.0
-        self._off: list[float] = []  # the last measurements, if all were off to the same side
+        self._before: deque[float] = deque(maxlen=COST_COMPARED[1])
+        self._last: deque[float] = deque(maxlen=COST_BATCHES)
 
     def compared(self, k: int, cost_s: float) -> list[Drift]:
         if not cost_s > 0:  # not measured
             return []
-        cost = math.log(cost_s)
-        if len(self._first) < COST_FIRST:
-            self._first.append(cost)
-            self._reference = statistics.median(self._first)
+        if len(self._last) == COST_BATCHES:
+            self._before.append(self._last[0])
+        self._last.append(cost_s)
+        if len(self._before) < COST_COMPARED[0] or not self._is_beyond():
             return []
-        move = cost - self._reference
-        if abs(move) <= math.log(COST_MOVE):
-            self._off = []
-            self._reference += COST_LATEST * move
-            return []
-        if self._off and (self._off[-1] > self._reference) != (move > 0):
-            self._off = []
-        self._off.append(cost)
-        if len(self._off) < COST_BATCHES:
-            return []
-        before, self._reference = self._reference, statistics.mean(self._off)
-        self._off = []
-        return [Drift(k, "cost", math.exp(before), math.exp(self._reference))]
+        drift = Drift(k, "cost", statistics.median(self._before), statistics.median(self._last))
+        self._before = deque(self._last, maxlen=COST_COMPARED[1])
+        self._last.clear()
+        return [drift]
+
+    def _is_beyond(self) -> bool:
+        """Whether nearly all of the last batches took more than most before, or nearly all took less."""
+        before = sorted(self._before)
+        least, most = before[len(before) // 4] / COST_MOVE, before[-1 - len(before) // 4] * COST_MOVE
+        n_less, n_more = sum(each < least for each in self._last), sum(each > most for each in self._last)
+        return max(n_less, n_more) >= COST_BEYOND
 
 
 class _Budget:

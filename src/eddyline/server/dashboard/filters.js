@@ -86,13 +86,19 @@ function numberParts(found) {
 }
 
 function restParts(found, names) {
-  const changes = found.history.filter((c) => c.words !== null).slice(-LATEST).reverse();
+  const changes = latest(found.history.filter((c) => c.words !== null)).reverse();
   return [
     card("Filters", {}, filterTable(found, names), found.filters.length > SHOWN ? h("p", { class: "soft small" }, `and ${whole(found.filters.length - SHOWN)} more`) : null),
     h("div", { class: "two" },
       card("What changed", {}, changes.length ? h("ol", { class: "changes" }, changes.map(changeLine)) : h("p", { class: "soft" }, "Nothing yet.")),
       h("div", { class: "stack" }, policyCard(found), found.tree ? card("First decisions", {}, h("p", { class: "soft small" }, "For rows that every rule still looks at: what runs first, and then, by its answer."), h("ul", { class: "tree" }, treeNode(found.tree, names))) : null)),
   ];
+}
+
+/** The last changes. Those of costs, which tell least, are a third of them at most and hide no others. */
+function latest(changes) {
+  const costs = changes.filter((c) => c.what === "cost").slice(-LATEST / 3);
+  return changes.filter((c) => c.what !== "cost" || costs.includes(c)).slice(-LATEST);
 }
 
 function filterTable(found, names) {
