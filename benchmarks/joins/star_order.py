@@ -25,9 +25,9 @@ import pyarrow as pa
 from benchmarks.harness import Benchmark, main
 from eddyline.joins.join_tree import join_tree
 from eddyline.joins.plan import Drivers
+from eddyline.joins.probe_matches import Key, ProbeMatches
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import Partner, PartnerMarks, ProbeOrigin
-from eddyline.joins.stem import Key, ProbeMatches
 from eddyline.model import Column, Expression, JoinInput, JoinKey, Signature
 from eddyline.operators import Numbers
 

@@ -159,8 +159,8 @@ class Market:
         self.stage.check()
         offsets, ids = found.pairs()
         at = np.repeat(np.arange(len(trades)), np.diff(offsets))
-        versions = self.table.rows_by_arrival(self.rules.arrival_of(ids))
-        is_current = self.table.is_current_at(versions, arrival[at])
+        versions = self.table.versions.rows_by_arrival(self.rules.arrival_of(ids))
+        is_current = self.table.versions.is_current_at(versions, arrival[at])
         watched = self.table.take(versions, ["id"])[0].to_pylist()
         pairs = [(int(a), w) for a, w, current in zip(at, watched, is_current, strict=True) if current]
         before, expected = dict(self.current_watches), []

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eddyline.joins import key_index, row_numbers, stem
+from eddyline.joins import key_index, row_numbers, stem_indexes
 from eddyline.joins.keys import codes_of
-from eddyline.joins.stem import ProbeMatches, Stem
+from eddyline.joins.probe_matches import ProbeMatches
+from eddyline.joins.stem import Stem
 from eddyline.joins.stem_rows import StoredRows
 from eddyline.model import Call, Column, Expression
 from tests.oracles.stem import ListStem, Row
@@ -438,7 +439,7 @@ class InSmallParts(AgainstAList):
         self._small.setattr(key_index, "LEAST_PAIRS", 2)
         self._small.setattr(row_numbers, "SMALL_ROWS", 3)
         self._small.setattr(row_numbers, "LEAST_ROOM", 4)
-        self._small.setattr(stem, "INDEXED_AT_ONCE", 16)
+        self._small.setattr(stem_indexes, "INDEXED_AT_ONCE", 16)
 
     def teardown(self):
         self._small.undo()

@@ -340,7 +340,7 @@ def test_a_row_that_leaves_is_told_by_the_number_it_came_with():
     )
     assert deltas.arrival.tolist() == [5, 5, 6, 7]
     assert deltas.row_arrival.tolist() == [1, 5, 5, 2]
-    assert table.rows_by_arrival(deltas.row_arrival).tolist() == [0, 2, 2, 1]
+    assert table.versions.rows_by_arrival(deltas.row_arrival).tolist() == [0, 2, 2, 1]
 
 
 def test_a_row_is_current_from_behind_its_own_number_to_that_of_the_next():
@@ -348,8 +348,8 @@ def test_a_row_is_current_from_behind_its_own_number_to_that_of_the_next():
     table.apply(changes(("A", "t", 1, None), ("A", "t", 2, None), ("A", None)))
     rows = numbers(0, 0, 0, 1, 1, 1)
     at = numbers(1, 2, 3, 2, 3, 4)
-    assert table.is_current_at(rows, at).tolist() == [False, True, False, False, True, False]
-    assert table.is_current_at(rows, at, includes_own=True).tolist() == [
+    assert table.versions.is_current_at(rows, at).tolist() == [False, True, False, False, True, False]
+    assert table.versions.is_current_at(rows, at, includes_own=True).tolist() == [
         True,
         False,
         False,

@@ -242,13 +242,13 @@ class Joins:
                 (column,) = signature.component_columns(place)
                 rows = np.flatnonzero((batch.sign < 0) & (components[:, column] == latest))
                 table = self.stage.tables[entry.stream.lower()]
-                components[rows, column] = table.replaced(batch.components[rows, column])
+                components[rows, column] = table.versions.replaced(batch.components[rows, column])
         return replace(batch, components=components)
 
     def _owners(self, numbers: Numbers, signature: Signature) -> Numbers:
         """For each row the numbers of the keys of its inputs, given those it has in these tables."""
         tables = [self.stage.tables[entry.stream.lower()] for entry in signature.inputs]
-        return np.stack([table.owners(numbers[:, at]) for at, table in enumerate(tables)], axis=1)
+        return np.stack([table.versions.owners(numbers[:, at]) for at, table in enumerate(tables)], axis=1)
 
     def _keys(self, numbers: Numbers, signature: Signature) -> list[list[pa.Array]]:
         """The keys of the tables whose rows are shown, for rows with these numbers in them."""
@@ -256,7 +256,7 @@ class Joins:
         for place, entry in enumerate(signature.inputs):
             if entry.is_shown:
                 table = self.stage.tables[entry.stream.lower()]
-                found.append(table.take(table.rows_by_arrival(numbers[:, place]), table.key))
+                found.append(table.take(table.versions.rows_by_arrival(numbers[:, place]), table.key))
         return found
 
     def _combined_identity(self, joined: JoinedRows) -> Identity:

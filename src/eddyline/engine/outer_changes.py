@@ -75,9 +75,11 @@ def outer_changes(
     table, owners = stage.tables[stream], [NONE]
     if stream in arrived:
         changes = numbers_in_table(plan, arrived[stream])
-        owners.append(table.owners(changes[wanted[plan.name, 0]]))
+        owners.append(table.versions.owners(changes[wanted[plan.name, 0]]))
     owners += [
-        table.owners(each.table_numbers[:, 0]) for each in joined_rows if each.table_numbers is not None
+        table.versions.owners(each.table_numbers[:, 0])
+        for each in joined_rows
+        if each.table_numbers is not None
     ]
     states = row_states(table, np.unique(np.concatenate(owners)), round_.first_arrival)
     alone = stage.rows_alone(plan, states, progress, round_)
@@ -101,7 +103,7 @@ def outer_answer(
     for first in range(0, len(rows.batch), DECIDED_AT_ONCE):
         places = np.arange(first, min(first + DECIDED_AT_ONCE, len(rows.batch)))
         some = ArrivedRows(rows.batch.take(places), rows.time_us[places], rows.position[places])
-        states = appearing(table.rows_by_arrival(numbers_in_table(plan, some)))
+        states = appearing(table.versions.rows_by_arrival(numbers_in_table(plan, some)))
         joined = list(stage.answer(plan, some, progress, round_)) if plan.signature.outer == "left" else None
         alone = stage.rows_alone(plan, states, progress, round_, joined)
         combinations = [(each.batch, identity_of(each)) for each in joined or ()]

@@ -86,8 +86,8 @@ class RulePartner:
             filters.index.events.append(IndexBuildFailed(0, rules.plan.stream, str(error)))
             return self.inner.find(key, values, drivers, of)
         probes = np.repeat(np.arange(n), np.diff(offsets))
-        found = table.rows_by_arrival(rules.arrival_of(ids.astype(np.int64)))
-        is_current = table.is_current_at(found, drivers.arrival[of][probes])
+        found = table.versions.rows_by_arrival(rules.arrival_of(ids.astype(np.int64)))
+        is_current = table.versions.is_current_at(found, drivers.arrival[of][probes])
         return ProbeMatches(probes[is_current], found[is_current])
 
     def find_first(self, key: Key, values: Sequence[pa.Array], drivers: Drivers, of: Numbers) -> ProbeMatches:
@@ -174,8 +174,8 @@ class RuleTables:
             if known.replaced or known.added:
                 table = self._tables[known.table]
                 touched = np.unique(np.concatenate([*known.replaced, *known.added]))
-                rows = table.rows_by_arrival(touched)
-                gone = touched[~table.is_current_at(rows, np.full(len(rows), ALWAYS, np.int64))]
+                rows = table.versions.rows_by_arrival(touched)
+                gone = touched[~table.versions.is_current_at(rows, np.full(len(rows), ALWAYS, np.int64))]
                 known.rules.drop(gone)
                 known.replaced, known.added = [], []
 

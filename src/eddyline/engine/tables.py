@@ -213,7 +213,7 @@ class Tables(StatelessOperator, OperatorState):
                     stream.name, deltas.rows, deltas.arrival, deltas.sign, np.zeros(n, dtype=bool)
                 )
                 above = ArrivedRows(changed, deltas.time_us, np.zeros(n, np.int64))
-                owners = self.tables[name].owners(deltas.arrival)
+                owners = self.tables[name].versions.owners(deltas.arrival)
                 net = net_changes(owners, deltas.sign, deltas.rows)
                 remaining = self._numbered(changed.take(net.rows), deltas.row_arrival[net.rows])
                 without = queries_of(self.unanswered(self._planned, name))

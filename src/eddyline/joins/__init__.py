@@ -19,11 +19,11 @@ from eddyline.joins.plan import (
     Need,
     SignaturePlan,
 )
+from eddyline.joins.probe_matches import Evaluate, Key, ProbeMatches
 from eddyline.joins.probing import PartnerMarks, ProbeCounters
 from eddyline.joins.ranges import RangeKey, range_keys, range_probe
 from eddyline.joins.rules_index import RuleForm, Rules, rule_form
 from eddyline.joins.stage import JoinStage
-from eddyline.joins.stem import Evaluate, Key, ProbeMatches
 from eddyline.joins.stem_rows import StoredRows
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.table_changes import Deltas, TableChanges

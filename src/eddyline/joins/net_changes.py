@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.joins.stem import Ints
+from eddyline.joins.probe_matches import Ints
 from eddyline.joins.table_changes import is_identical
 
 

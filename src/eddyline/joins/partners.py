@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.joins.plan import Drivers, Needs, has_bit
+from eddyline.joins.probe_matches import Evaluate, Key, ProbeMatches
 from eddyline.joins.probing import PartnerMarks, cross_product
 from eddyline.joins.ranges import RangeProbe
 from eddyline.joins.retention import near
 from eddyline.joins.shared_probes import RememberedHop
-from eddyline.joins.stem import Evaluate, Key, ProbeMatches, Stem
+from eddyline.joins.stem import Stem
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.version_chains import ALWAYS
 from eddyline.joins.view_table import ViewTable

@@ -7,10 +7,10 @@ from typing import Any
 
 from eddyline.joins.join_tree import can_drive, join_tree
 from eddyline.joins.plan import SignaturePlan
+from eddyline.joins.probe_matches import Evaluate, Key
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import ProbeOrigin
 from eddyline.joins.ranges import range_probe
-from eddyline.joins.stem import Evaluate, Key
 from eddyline.model import Expression
 
 _COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")

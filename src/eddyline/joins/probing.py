@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from eddyline.joins.join_tree import JoinTree
 from eddyline.joins.plan import Drivers
+from eddyline.joins.probe_matches import Key, ProbeMatches
 from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.residuals import BoundValues, ValueIndex, has_counterpart, residual_comparisons
-from eddyline.joins.stem import Key, ProbeMatches
 from eddyline.model import DEFAULT_CHOICES, END_OF_ARRIVALS, Expression
 from eddyline.operators import Numbers
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eddyline.expressions import FLIPPED, call, is_volatile
 from eddyline.joins.join_tree import join_tree
-from eddyline.joins.stem import Evaluate, Ints
+from eddyline.joins.probe_matches import Evaluate, Ints
 from eddyline.joins.table_rows import GrowingArray
 from eddyline.model import (
     Atom,

@@ -18,7 +18,7 @@ import numpy as np
 
 from eddyline.joins.join_tree import JoinTree, can_drive
 from eddyline.joins.plan import SignaturePlan
-from eddyline.joins.stem import Key, ProbeMatches
+from eddyline.joins.probe_matches import Key, ProbeMatches
 from eddyline.model import Role, Signature
 from eddyline.operators import ArrivedRows, Numbers
 

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.joins.keys import Codes
-from eddyline.joins.stem import Evaluate, Ints, Key, Mask, ProbeMatches
+from eddyline.joins.probe_matches import Evaluate, Ints, Key, ProbeMatches
 from eddyline.joins.table_changes import ComparedChanges, Deltas, TableChanges, groups
 from eddyline.joins.table_look_ups import TableLookUps
 from eddyline.joins.table_rows import HeldRows
@@ -215,32 +215,9 @@ class KeyedTable:
         heads = latest[latest >= 0]
         return np.sort(heads[~self.versions.is_delete.values[heads]])
 
-    def is_current_at(self, rows: Ints, arrival: Ints, *, includes_own: bool = False) -> Mask:
-        """Whether each row was current just before an arrival number, or just after it."""
-        owners = self.versions.owner.values[rows]
-        return self.versions.versions_at(owners, arrival, includes_own=includes_own) == rows
-
     def first_change(self, first_arrival: int) -> int:
         """The number of the first change of a round that begins with this arrival number."""
         return first_arrival
-
-    def rows_by_arrival(self, arrival: Ints) -> Ints:
-        """The numbers of the rows that came with these arrival numbers, all of which are there."""
-        rows = np.searchsorted(self.arrival, arrival)
-        assert (self.arrival[rows] == arrival).all(), (
-            f"no rows came as {arrival[self.arrival[rows] != arrival]}"
-        )
-        return rows
-
-    def owners(self, arrival: Ints) -> Ints:
-        """The number of the key of each change with these arrival numbers, all of which are there."""
-        return self.versions.owner.values[self.rows_by_arrival(arrival)]
-
-    def replaced(self, arrival: Ints) -> Ints:
-        """The arrival numbers of the rows that left with changes of these numbers; one left with each. Before the commit."""
-        rows = self.versions.versions_at(self.owners(arrival), arrival, includes_own=False)
-        assert (rows >= 0).all(), f"nothing left with {arrival[rows < 0]}"
-        return self.arrival[rows]
 
     def take(self, rows: Ints, columns: Sequence[str]) -> list[pa.Array]:
         """These columns of the rows with these numbers, in this order."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from eddyline.expressions import mask_of
 from eddyline.joins.keys import Codes, same
-from eddyline.joins.stem import Ints, Mask
+from eddyline.joins.probe_matches import Ints, Mask
 from eddyline.kernels import NOTHING, meet_changes
 from eddyline.model import NO_TIME
 from eddyline.types import is_floating

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.joins.keys import Codes
-from eddyline.joins.stem import Ints, Mask, ProbeMatches
+from eddyline.joins.probe_matches import Ints, Mask, ProbeMatches
 from eddyline.joins.table_rows import GrowingArray
 from eddyline.kernels import NOTHING, find_owners, link_entries, unlink_entries
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.joins.keys import Codes, codes_of, same
-from eddyline.joins.stem import Evaluate, Ints, Key, Mask, ProbeMatches
+from eddyline.joins.probe_matches import Evaluate, Ints, Key, Mask, ProbeMatches
 from eddyline.joins.table_index import TableIndex
 from eddyline.joins.table_rows import HeldRows
 from eddyline.joins.version_chains import VersionChains

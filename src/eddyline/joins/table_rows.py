@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.joins.stem import Ints, Mask
+from eddyline.joins.probe_matches import Ints, Mask
 
 MOST_MERGED = 1 << 29  # bytes: texts of a chunk are addressed by 32 bits
 _LEAST = 64

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.joins.stem import Ints, Mask
+from eddyline.joins.probe_matches import Ints, Mask
 from eddyline.joins.table_changes import TableChanges
 from eddyline.joins.table_rows import GrowingArray
 from eddyline.kernels import (
@@ -205,6 +205,29 @@ class VersionChains:
         marks = self.arrival.values, self.time_us.values, self.round_version.values
         versions_known_from(rows, time_us, arrival, *chains, *marks, found)
         return found
+
+    # ----------------------------------------------------------------------------------------- by arrival number
+
+    def rows_by_arrival(self, arrival: Ints) -> Ints:
+        """The numbers of the rows that came with these arrival numbers, all of which are there."""
+        came = self.arrival.values
+        rows = np.searchsorted(came, arrival)
+        assert (came[rows] == arrival).all(), f"no rows came as {arrival[came[rows] != arrival]}"
+        return rows
+
+    def owners(self, arrival: Ints) -> Ints:
+        """The owner of each change with these arrival numbers, all of which are there."""
+        return self.owner.values[self.rows_by_arrival(arrival)]
+
+    def replaced(self, arrival: Ints) -> Ints:
+        """The arrival numbers of the rows that left with changes of these numbers; one left with each. Before the commit."""
+        rows = self.versions_at(self.owners(arrival), arrival, includes_own=False)
+        assert (rows >= 0).all(), f"nothing left with {arrival[rows < 0]}"
+        return self.arrival.values[rows]
+
+    def is_current_at(self, rows: Ints, arrival: Ints, *, includes_own: bool = False) -> Mask:
+        """Whether each row was current just before an arrival number, or just after it."""
+        return self.versions_at(self.owner.values[rows], arrival, includes_own=includes_own) == rows
 
     # ----------------------------------------------------------------------------------------- invariant
 

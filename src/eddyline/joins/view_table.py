@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.joins.stem import Evaluate, Mask
+from eddyline.joins.probe_matches import Evaluate, Mask
 from eddyline.joins.table import KeyedTable
 from eddyline.joins.table_changes import Deltas, TableChanges
 from eddyline.model import IDENTITY, NO_TIME

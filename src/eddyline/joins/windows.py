@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.joins.plan import Drivers, JoinPlan, SignaturePlan, has_bit
+from eddyline.joins.probe_matches import Evaluate, Key
 from eddyline.joins.retention import RowMarks, covered_mask
-from eddyline.joins.stem import Evaluate, Key, Stem
+from eddyline.joins.stem import Stem
 from eddyline.joins.stem_rows import StoredRows
 from eddyline.model import Expression, Round
 from eddyline.operators import ArrivedRows, Mask, Numbers, OperatorInput, RoundProgress, WantedMasks
