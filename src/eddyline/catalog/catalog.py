@@ -7,6 +7,7 @@ happened. `Catalog` makes the changes; what they change is in its parts:
     names     which query has a name, by owner
     plans     the running queries of each stream, and its plan
     views     the named queries that other queries read
+    relations what a query may be registered on: streams and views
     alerts    which queries are alert queries
     rows      what is written about queries, if there is a database
 """
@@ -20,7 +21,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog.alert_queries import AlertQueries
@@ -30,6 +30,7 @@ from eddyline.catalog.queries import QueryRecord, Registration
 from eddyline.catalog.query_names import QueryNames
 from eddyline.catalog.query_rows import QueryRows
 from eddyline.catalog.registered_queries import QueryFate, RegisteredQueries
+from eddyline.catalog.relations import Relations
 from eddyline.catalog.stored_queries import StoredTemplate
 from eddyline.catalog.stream_plans import StreamPlans
 from eddyline.catalog.streams import evolved_stream
@@ -60,6 +61,7 @@ class Catalog:
         self.queries = RegisteredQueries()
         self.plans = StreamPlans()
         self.views = Views(self.queries, self.names, self.plans, self.find_stream, self._constants)
+        self.relations = Relations(self.stream, self.find_stream, self.views)
         self.rows = QueryRows(database, self.queries)
         self._clear()
         if database is not None:
@@ -128,26 +130,6 @@ class Catalog:
 
     def find_stream(self, name: str) -> Stream | None:
         return self._streams.get(name.lower())
-
-    def find_relation(self, name: str) -> Stream | None:
-        """A declared stream, or a view that some query reads."""
-        stream = self._streams.get(name.lower())
-        view = self.views.relation(name) if stream is None else None
-        return stream if view is None else view.stream
-
-    def table_key(self, name: str) -> tuple[str, ...] | None:
-        """The key of a relation that is a table, () if it is a view and has none; None: its rows never leave."""
-        stream = self._streams.get(name.lower())
-        if stream is not None:
-            return stream.key or None
-        view = self.views.find(name)
-        return () if view is not None and view.is_table else None
-
-    def relation(self, name: str) -> Stream:
-        """The same, also if the view is suspended, and has no rows. Raises UnknownNameError if there is none."""
-        found = self.find_relation(name)
-        view = self.views.find(name) if found is None else None
-        return found or (self.stream(name) if view is None else view.stream)
 
     def declare(self, stream: Stream) -> Stream:
         """Declare a stream, or change the schema of one that is there."""
@@ -426,15 +408,6 @@ class Catalog:
         plan = self.plans.find(key)
         if plan is None:
             joined = self.plans.signature(key)
-            name = self.relation(stream).name if joined is None else joined.name
+            name = self.relations.get(stream).name if joined is None else joined.name
             plan = self.plans.build(key, name, self.version)
         return plan
-
-    def later_generations(self, stream: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Ids, ascending, and generations of the queries on a stream that are past their first, as of now."""
-        ids = np.array(self.queries.past_first_generation(self.version), np.int32)
-        plan = self.plan(stream)
-        segments = (*plan.segments, *plan.branches)
-        active_ids = np.concatenate([np.empty(0, np.int32), *(segment.query_ids for segment in segments)])
-        ids = ids[np.isin(ids, active_ids)] if len(ids) else ids
-        return ids, self.queries.generations_at(ids, self.version)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eddyline.catalog.queries import Registration
 from eddyline.errors import QueryStateError
-from eddyline.model import QueryState, Segment
+from eddyline.model import QueryState, Segment, StreamPlan
 
 
 @dataclass(slots=True)
@@ -176,9 +176,15 @@ class RegisteredQueries:
         distinct, places = np.unique(ids, return_inverse=True)
         return np.array([self.generation_at(i, version) for i in distinct.tolist()], np.int32)[places]
 
-    def past_first_generation(self, version: int) -> list[int]:
-        """Ids, ascending, of queries of which a round of `version` saw a later generation than the first."""
-        return [i for i in sorted(self._past) if self.generation_at(i, version) != 1]
+    def later_generations(
+        self, plan: StreamPlan, version: int
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Ids, ascending, and generations of the queries of a plan of which a round of `version` saw one after the first."""
+        past = [each for each in sorted(self._past) if self.generation_at(each, version) != 1]
+        segments = (*plan.segments, *plan.branches) if past else ()
+        active_ids = np.concatenate([np.empty(0, np.int32), *(segment.query_ids for segment in segments)])
+        ids = np.intersect1d(np.array(past, np.int32), active_ids)
+        return ids, self.generations_at(ids, version)
 
     def version_from(self, query_id: int) -> int:
         """The version from which on a query is registered as it is now."""

@@ -194,7 +194,7 @@ class Alerting:
         return AlertRule(name, self._form(registration.properties, registration.shape))
 
     def _form(self, properties: Properties, shape: Shape) -> Form:
-        table_key = self._catalog.table_key
+        table_key = self._catalog.relations.table_key
         keys = table_keys(shape, table_key)
         form = self._forms.get((properties, id(shape), keys))
         if form is None:

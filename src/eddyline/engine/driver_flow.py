@@ -116,7 +116,7 @@ class DriverFlow:
         readers = {view.name: catalog.plan(view.name) for view in views}
         names = {name.lower() for signature in signatures for name in signature.streams}
         names |= {base for name in (*names, *readers) for base in catalog.views.base_streams(name)}
-        streams = {name: catalog.relation(name) for name in sorted(names)}
+        streams = {name: catalog.relations.get(name) for name in sorted(names)}
         keyed = () if tables is None else tables.streams.values()
         key = (*plans.values(), *streams.values(), *keyed, *views, *readers.values())
         if self._known is None or not are_same(self._known[0], key):

@@ -61,7 +61,7 @@ def join_plan(
         for signature in catalog.plans.signatures()
     ]
     streams = {name for each in signatures for name in each.signature.streams}
-    schemas = {name.lower(): relation_schema(catalog.relation(name)) for name in streams}
+    schemas = {name.lower(): relation_schema(catalog.relations.get(name)) for name in streams}
     return JoinPlan(version, tuple(signatures), schemas)
 
 

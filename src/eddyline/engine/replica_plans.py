@@ -101,7 +101,8 @@ class ReplicaPlans:
             self._files[each.name] = frozenset(map(str.lower, each.signature.streams)), files
         _, files = self._files[each.name]
         with rounds.lock:
-            generations = rounds.catalog.later_generations(each.name)
+            catalog = rounds.catalog
+            generations = catalog.queries.later_generations(catalog.plan(each.name), catalog.version)
         stream = self._streams.setdefault(each.name, Stream(each.name, sample.rows.schema))
         return files.write(stream, plan, parts, generations, rounds.functions, choices)
 

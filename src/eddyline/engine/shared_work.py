@@ -136,7 +136,10 @@ class SharedRounds:
                 planned = rounds.plan(inputs, now_us)
                 keyed = [name for name, stream in planned.streams.items() if stream.is_keyed]
                 assert not keyed, f"rows of {keyed} change tables, which are in the driver alone"
-                generations = {name: rounds.catalog.later_generations(name) for name in inputs}
+                queries, version = rounds.catalog.queries, planned.version
+                generations = {
+                    name: queries.later_generations(planned.plans[name], version) for name in inputs
+                }
             rounds.compile_if_cold()
             shares = [self._share(planned, name, inputs[name], generations[name]) for name in inputs]
         work = TaskOutcomes(self._durable, shares, planned_at=time.perf_counter())

@@ -198,7 +198,7 @@ def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:
     """Those of its stream; none of a join or view that no running query has or reads."""
     catalog = rounds.catalog
     is_joined = any(each.name == shape.stream for each in catalog.plans.signatures())
-    is_known = is_joined if shape.join is not None else catalog.find_relation(shape.stream) is not None
+    is_known = is_joined if shape.join is not None else catalog.relations.find(shape.stream) is not None
     return catalog.plan(shape.stream).segments if is_known else ()
 
 
@@ -234,7 +234,7 @@ def explain_index(rounds: RoundEngine) -> IndexExplanation:
         signature = signatures.get(name)
         if signature is not None:
             structures = [_of_streams(each, signature) for each in structures]
-        elif rounds.catalog.find_relation(name) is None:
+        elif rounds.catalog.relations.find(name) is None:
             continue  # of a join or view that no query has any more
         stream = _relation_words(rounds, name) if signature is None else signature_words(signature)
         found.append({"stream": stream, **facts, "structures": structures})

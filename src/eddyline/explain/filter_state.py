@@ -110,7 +110,7 @@ def filter_facts(
     with rounds.lock:
         rounds.check_open()
         signature = _signature(rounds, stream)
-        name = rounds.catalog.relation(stream).name if signature is None else signature.name
+        name = rounds.catalog.relations.get(stream).name if signature is None else signature.name
         plan = rounds.catalog.plan(name)
         stage = dict(rounds.stages()).get(name.lower())
         last_round = rounds.last_round
@@ -173,7 +173,7 @@ def clause_filters(rounds: RoundEngine, record: QueryRecord) -> list[dict[str, A
         each.name != record.shape.stream for each in rounds.catalog.plans.signatures()
     ):
         return found  # the first of its join, which no registered query has yet
-    if record.shape.join is None and rounds.catalog.find_relation(record.shape.stream) is None:
+    if record.shape.join is None and rounds.catalog.relations.find(record.shape.stream) is None:
         return found  # of a view that no running query reads
     plan = rounds.catalog.plan(record.shape.stream)
     stage = dict(rounds.stages()).get(record.shape.stream.lower())

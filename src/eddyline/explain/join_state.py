@@ -58,10 +58,10 @@ def join_facts(rounds: RoundEngine, *, own: Ids | None = None) -> JoinsExplanati
     names = {name for name in names if _sharing(rounds, name)} | held.keys()
     return JoinsExplanation(
         {
-            catalog.relation(name).name: _stream_facts(rounds, name, held.get(name))
+            catalog.relations.get(name).name: _stream_facts(rounds, name, held.get(name))
             | ({} if own is None else {"found_by": _found_by(joins, name)})
             for name in sorted(names)
-            if catalog.find_relation(name) is not None
+            if catalog.relations.find(name) is not None
         },
         signatures,
         dataclasses.asdict(rounds.choices),
@@ -103,7 +103,7 @@ def _stream_facts(rounds: RoundEngine, name: str, held: Mapping[str, Any] | None
         "rows": 0,
         "nbytes": 0,
         **(held or {}),
-        "kind": "table" if table is not None or rounds.catalog.relation(name).is_keyed else "window",
+        "kind": "table" if table is not None or rounds.catalog.relations.get(name).is_keyed else "window",
         "keys": len(keys),
         "found_by": [", ".join(render(part) for part in key) for key in keys],
         "n_signatures": len(sharing),
@@ -298,6 +298,6 @@ class JoinHistory:
         sizes = {
             stream.name: {"rows": held[name]["rows"], "nbytes": held[name]["nbytes"]}
             for name in sorted(held)
-            if (stream := catalog.find_relation(name)) is not None
+            if (stream := catalog.relations.find(name)) is not None
         }
         return {"round": round_number, "at_us": now_us, "streams": sizes}

@@ -374,7 +374,7 @@ class Registrar:
         return self.bind(record.text, params or None, record.properties.owner, relations)
 
     def _refuse(self, shape: Shape, declared: Properties, text: str) -> None:
-        table_key = self._rounds.catalog.table_key
+        table_key = self._rounds.catalog.relations.table_key
         refuse_unbuilt(shape=shape, properties=declared, text=text, table_key=table_key)
 
     def _is_same(

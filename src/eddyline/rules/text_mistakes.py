@@ -72,7 +72,9 @@ def _of_properties(
     while True:
         try:
             declared = properties(readable)
-            refuse_unbuilt(shape=shape, properties=declared, table_key=engine.rounds.catalog.table_key)
+            refuse_unbuilt(
+                shape=shape, properties=declared, table_key=engine.rounds.catalog.relations.table_key
+            )
             return found
         except EddylineError as error:
             about = _PROPERTY.search(error.problem)

@@ -411,6 +411,7 @@ class KnownQueries:
                 self._rounds.announce(SinkUnknown(self._rounds.last_round, name, sink))
         joins = shape.streams if shape.join is not None or shape.branches else ()
         resolves = (
-            stated.resolve_us is not None or table_keys(shape, self._rounds.catalog.table_key) is not None
+            stated.resolve_us is not None
+            or table_keys(shape, self._rounds.catalog.relations.table_key) is not None
         )
         return QueryFacts(name, stream_words(shape), stated.deliver, resolves, joins)
