@@ -187,7 +187,20 @@ class Router:
 
     def routing(self) -> Routing:
         """How the next rows go."""
-        return Routing(tuple(self.keys), tuple(self.classes), self.incumbent, self._generation, self.rate)
+        return Routing(
+            tuple(self.keys),
+            tuple(self.classes),
+            self.incumbent,
+            self._generation,
+            self.rate,
+            samples_all=self.samples_all,
+        )
+
+    @property
+    def samples_all(self) -> bool:
+        """Whether sampled rows are to know every filter: not if one order that serves one class is all that learns from them."""
+        is_alone = self.policy_name != AUTO and isinstance(self.incumbent, InOrder)
+        return not is_alone or len(self.classes) > 1
 
     @property
     def rate(self) -> float:

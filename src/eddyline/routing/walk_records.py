@@ -28,6 +28,7 @@ class Routing:
     policy: Learner
     generation: int  # decisions of the policy stay the same within one
     rate: float  # share of rows to be sampled
+    samples_all: bool = True  # every filter is evaluated on a sampled row; else what the policy asks for
 
 
 @dataclass(frozen=True)
