@@ -6,8 +6,8 @@ Baseline  one stream with all queries
 Control   a push for each stream, which is a round each time: `apart`
 Paper     CACQ, fig. 6b: with the number of sources throughput declines somewhat
 
-20 queries with one predicate on `a` each, their source drawn at random; values are whole numbers below 100. Every stream has 8,192
-rows in a turn. Results a second fall by themselves: a row of one of many streams meets fewer queries. CPU seconds.
+20 queries with one predicate on `a` each, their source drawn at random; values are whole numbers below 100. Every stream has
+8,192 rows in a turn. Results a second fall by themselves: a row of one of many streams meets fewer queries. CPU seconds.
 """
 
 from __future__ import annotations

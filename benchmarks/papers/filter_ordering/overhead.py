@@ -1,8 +1,8 @@
 """What does sampling cost rows that are pushed to the engine, in calls that no row needed, and in rows a second?
 
 Claim     engine_table2_standard_errors_off    extra by needed calls of A-Greedy on stable input are those of the model of
-                                               table 2, 0.71, 3.57, 2.88 and 14.42 % (three and eight filters, one and five rows of a
-                                               hundred sampled), within three standard errors
+                                               table 2, 0.71, 3.57, 2.88 and 14.42 % (three and eight filters, one and five rows
+                                               of a hundred sampled), within three standard errors
           engine_sweep_over_a_greedy           at 5 % and ten filters Sweep's and LocalSwaps' extra calls are at most a quarter of
           engine_local_swaps_over_a_greedy     A-Greedy's (figs. 12 and 13)
 Baseline  no sampling: the best order, fixed
