@@ -11,7 +11,7 @@ PYTEST := $(RUN) -m pytest --maxprocesses=4 --dist=loadfile --no-loadscope-reord
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow check lint format bench chaos fuzz docs clean spark environment
+.PHONY: help demo test test-fast test-slow check lint format bench papers chaos fuzz docs clean spark environment
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target words; do \
@@ -43,6 +43,9 @@ format: environment ## rewrite the code in the house format
 
 bench: environment ## run the benchmarks and report which claims hold; ROOM=catalog for one room, ARGS=--quick for small sizes
 	@$(RUN) -m benchmarks $(if $(ROOM),--room $(ROOM)) $(ARGS)
+
+papers: environment ## run the papers' figures and tables, and write what came of them into docs/papers.md, with plots; ARGS=--quick for a small one in build/papers
+	@$(RUN) -m benchmarks --room papers $(ARGS); found=$$?; $(RUN) -m benchmarks.papers_report $(ARGS) && exit $$found
 
 chaos: environment ## kill a pipeline on Spark while it runs, prove that nothing is lost or twice; ARGS="--kills 100" for more
 	@$(RUN) -m tools.chaos $(ARGS)

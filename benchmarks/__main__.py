@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.harness import QUICK_RESULTS, RESULTS, ROOT, Claim, name_of, sentence
+from benchmarks.harness import QUICK_RESULTS, RESULTS, ROOT, Claim, name_of, sentence, wall
 
 
 def scripts(room: str | None = None, folder: Path = ROOT / "benchmarks") -> list[Path]:
@@ -56,7 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"== {name}", style="bold", markup=False)
         module = f"benchmarks.{name.replace('/', '.')}"
         command = [sys.executable, "-m", module, *(["--quick"] if chosen.quick else [])]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+        began = wall()
+        is_failed = subprocess.run(command, cwd=ROOT, check=False).returncode != 0
+        console.print(f"   took {wall() - began:.0f} s", markup=False)
+        if is_failed:
             failed.append(name)
             continue
         kept = (QUICK_RESULTS if chosen.quick else RESULTS) / f"{name}.json"

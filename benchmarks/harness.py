@@ -12,8 +12,10 @@ baseline and control, and a function that is given a `Benchmark`, measures, and 
     if __name__ == "__main__":
         main(run, __file__, __doc__, seed=7)
 
-A full run writes `benchmarks/results/<room>/<name>.json`. A quick run (`--quick`, under a minute) writes to `build/benchmarks/`,
-never over a full result. A claim that is missed stays in the file, with `holds: false` and why; without a why nothing is written.
+A full run writes `benchmarks/results/<room>/<name>.json`, and is refused where files differ from the commit it would name. A
+quick run (`--quick`, under a minute) writes to `build/benchmarks/`, never over a full result. A claim that is missed stays in
+the file, with `holds: false` and why; without a why nothing is written. What is only `reported`, or `recomputed` (a paper's
+arithmetic done again, nothing of ours), gates nothing.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from rich.table import Table
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 QUICK_RESULTS = ROOT / "build" / "benchmarks"
+WRITTEN = ("benchmarks/results", "docs/papers.md", "docs/images/papers")  # by benchmarks and their report
 WIDTH = 130  # of what is printed where there is no terminal
 LIBRARIES = ("numpy", "pyarrow", "sqlglot")
 
@@ -53,6 +56,8 @@ wall = time.perf_counter  # where waiting is part of what is measured: the disk,
 # --------------------------------------------------------------------------------------------- claims
 
 REPORTED = "reported"
+RECOMPUTED = "recomputed"
+UNGATED = (REPORTED, RECOMPUTED)
 _NUMBER = r"-?[0-9][0-9_]*(?:\.[0-9]+)?"
 _COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<=": lambda value, bound: value <= bound,
@@ -64,15 +69,16 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
 
 
 def is_held(value: float, bound: str) -> bool:
-    """Whether a value keeps a bound such as "<= 5", ">= 25", "= 20" or "= 4.14 ± 0.05"; what is only "reported" always does."""
-    if bound == REPORTED:
+    """Whether a value keeps a bound such as "<= 5", ">= 25", "= 20" or "= 4.14 ± 0.05"; what is only "reported" or
+    "recomputed" always does."""
+    if bound in UNGATED:
         return True
     if parts := re.fullmatch(rf"= ({_NUMBER}) ± ({_NUMBER})", bound):
         return abs(value - float(parts.group(1))) <= float(parts.group(2))
     parts = re.fullmatch(rf"(<=|>=|<|>|=) ({_NUMBER})", bound)
     if parts is None:
         raise ValueError(
-            f'{bound!r} is not a bound: write "<= 5", ">= 25", "< 3", "> 1", "= 20", "= 4.14 ± 0.05" or "reported"'
+            f'{bound!r} is not a bound: write "<= 5", ">= 25", "< 3", "> 1", "= 20", "= 4.14 ± 0.05", "reported" or "recomputed"'
         )
     return _COMPARED[parts.group(1)](value, float(parts.group(2)))
 
@@ -284,6 +290,8 @@ def main(
         options(parser)
     chosen = parser.parse_args(arguments)
     name = name_of(Path(file))
+    if not chosen.quick and (changed := changed_files()):
+        sys.exit(refusal(changed))
     own = {key: value for key, value in vars(chosen).items() if key not in ("quick", "seed", "why")}
     bench = Benchmark(name, seed=chosen.seed, is_quick=chosen.quick, why=dict(chosen.why), options=own)
     run(bench)
@@ -335,8 +343,8 @@ def shown(value: Any) -> str:
 
 
 def sentence(claim: Claim) -> str:
-    word = REPORTED if claim.bound == REPORTED else "holds" if claim.holds else "MISSED"
-    bound = "" if claim.bound == REPORTED else f" ({claim.bound})"
+    word = claim.bound if claim.bound in UNGATED else "holds" if claim.holds else "MISSED"
+    bound = "" if claim.bound in UNGATED else f" ({claim.bound})"
     return f"  {word:8s}  {claim.name}: {claim.value:,}{bound}{'  ' + claim.why if claim.why else ''}"
 
 
@@ -345,12 +353,30 @@ def sentence(claim: Claim) -> str:
 
 def commit() -> str:
     """The commit that was measured; `-dirty` if files differed from it."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    found = _git("describe", "--always", "--exclude=*").strip() or "unknown"
+    return f"{found}-dirty" if changed_files() else found
+
+
+def changed_files() -> list[str]:
+    """Files that differ from the commit, or are not in it; results do not count, which runs before this one may have written."""
+    found = _git("status", "--porcelain", "--no-renames", "--", ".", *(f":!{path}" for path in WRITTEN))
+    return [line[3:] for line in found.splitlines()]
+
+
+def refusal(changed: Sequence[str]) -> str:
+    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+    return (
+        f"{', '.join(changed[:5])}{more} differ from the commit that the result would name. Nothing was run.\n"
+        "Commit them, or run with --quick, which changes no results."
+    )
+
+
+def _git(*arguments: str) -> str:
     try:
-        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        found = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     except OSError:
-        return "unknown"
-    return found.stdout.strip() or "unknown"
+        return ""
+    return found.stdout
 
 
 def machine() -> str:

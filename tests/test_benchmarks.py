@@ -7,6 +7,7 @@ import io
 import json
 import re
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from benchmarks.harness import (
     ROOT,
     Benchmark,
     Unexplained,
+    changed_files,
+    commit,
     interleaved,
     is_held,
     machine,
@@ -47,6 +50,7 @@ RESULTS = sorted(FOLDER.glob("*/**/*.json"))
         (-1, ">= -2", True),
         (float("nan"), "<= 5", False),
         (123, "reported", True),
+        (123, "recomputed", True),
     ],
 )
 def test_a_claim_holds_if_its_value_keeps_the_bound(value, bound, holds):
@@ -132,6 +136,7 @@ def test_a_missed_claim_without_a_why_is_not_written(tmp_path):
 def folders(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.harness.RESULTS", tmp_path / "full")
     monkeypatch.setattr("benchmarks.harness.QUICK_RESULTS", tmp_path / "quick")
+    monkeypatch.setattr("benchmarks.harness.changed_files", list)
     return tmp_path
 
 
@@ -171,6 +176,41 @@ def test_a_script_with_an_unexplained_miss_ends_with_an_error(folders):
     main(missed, "benchmarks/filters/keys.py", "Is it fast?", seed=3, arguments=arguments)
     kept = json.loads((folders / "full/filters/keys.json").read_text())
     assert kept["claims"][0]["why"] == "the machine = slow"
+
+
+def test_a_tree_that_differs_from_its_commit_is_refused_before_anything_runs(folders, monkeypatch):
+    monkeypatch.setattr("benchmarks.harness.changed_files", lambda: [f"src/{k}.py" for k in range(7)])
+    ran = []
+    with pytest.raises(SystemExit) as refused:
+        main(ran.append, "benchmarks/filters/keys.py", "Is it fast?", seed=3, arguments=[])
+    assert str(refused.value) == (
+        "src/0.py, src/1.py, src/2.py, src/3.py, src/4.py and 2 more differ from the commit that the result would name."
+        " Nothing was run.\nCommit them, or run with --quick, which changes no results."
+    )
+    main(small, "benchmarks/filters/keys.py", "Is it fast?", seed=3, arguments=["--quick"])
+    assert not ran
+    kept = json.loads((folders / "quick/filters/keys.json").read_text())
+    assert kept["commit"].endswith("-dirty")
+    assert not (folders / "full").exists()
+
+
+def test_files_differ_if_changed_or_new_but_not_if_benchmarks_wrote_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.harness.ROOT", tmp_path)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    for name in ("src/a.py", "benchmarks/results/b.json", "docs/papers.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    clean = commit()
+    assert changed_files() == []
+    for name in ("benchmarks/results/b.json", "benchmarks/results/c.json", "docs/papers.md"):
+        (tmp_path / name).write_text("2")
+    assert (changed_files(), commit()) == ([], clean)
+    (tmp_path / "src/new.py").write_text("1")
+    (tmp_path / "src/a.py").write_text("2")
+    assert sorted(changed_files()) == ["src/a.py", "src/new.py"]
+    assert commit() == f"{clean}-dirty"
 
 
 def test_the_table_shows_every_column_any_row_has():

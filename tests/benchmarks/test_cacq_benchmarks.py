@@ -10,7 +10,13 @@ import pytest
 
 from benchmarks.harness import Benchmark
 from benchmarks.joins import star_order
-from benchmarks.papers.cacq import queries, routing, state_size, storage_table, ticket_adaptation
+from benchmarks.papers.cacq import (
+    queries,
+    simulated_routing,
+    simulated_ticket_adaptation,
+    state_size,
+    storage_table,
+)
 from benchmarks.papers.cacq._eddy import (
     CountedTickets,
     Queries,
@@ -114,7 +120,7 @@ def test_the_best_orders_of_star_joins_are_counted_exactly():
 
 @pytest.mark.thorough
 def test_claims_that_count_hold_in_small():
-    for script in (routing, star_order):
+    for script in (simulated_routing, star_order):
         for name, (value, bound) in claims_of(script).items():
             assert (
                 name == "star_join_adaptive_on_neutral"
@@ -125,7 +131,7 @@ def test_claims_that_count_hold_in_small():
 @pytest.mark.thorough
 def test_the_storage_table_stands_beside_what_queries_take():
     claims = claims_of(storage_table)
-    assert claims["storage_table"] == (6_839_500, "= 6_839_500")
+    assert claims["storage_table"] == (6_839_500, "recomputed")
     assert 0.1 < claims["index_over_table_with_predicates"][0] < 10
 
 
@@ -141,6 +147,6 @@ def test_throughput_is_told_as_ratios():
 
 @pytest.mark.thorough
 def test_tickets_follow_within_four_periods():
-    claims = claims_of(ticket_adaptation)
+    claims = claims_of(simulated_ticket_adaptation)
     assert claims["tickets_periods_to_steady"][0] <= 5  # of one seed
     assert claims["tickets_w1_most_for"][0] == 4

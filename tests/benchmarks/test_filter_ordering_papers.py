@@ -9,14 +9,14 @@ import pytest
 
 from benchmarks.harness import Benchmark
 from benchmarks.papers.filter_ordering import (
-    adaptivity,
-    overhead,
-    rate_of_change,
-    tables,
-    traps,
-    unequal_costs,
+    simulated_adaptivity,
+    simulated_overhead,
+    simulated_rate_of_change,
+    simulated_tables,
+    simulated_traps,
+    simulated_unequal_costs,
 )
-from benchmarks.papers.filter_ordering._simulate import in_batches, tuple_at_a_time
+from benchmarks.papers.filter_ordering._simulator import in_batches, tuple_at_a_time
 from benchmarks.papers.filter_ordering._workload import Filters
 from eddyline.routing import AGreedy, FilterSet, LocalSwaps, Statistics, Sweep
 from tests.oracles import filter_ordering as oracle
@@ -113,7 +113,7 @@ def test_a_run_costs_what_walking_its_orders_costs():
 
 @pytest.mark.thorough
 def test_the_traps_snap_exactly():
-    found = claims_of(traps)
+    found = claims_of(simulated_traps)
     assert len(found) == 12
     for name, (value, bound) in found.items():
         assert bound == f"= {value:g}", name
@@ -121,7 +121,7 @@ def test_the_traps_snap_exactly():
 
 @pytest.mark.thorough
 def test_settled_orders_are_near_greed_in_small():
-    found = claims_of(tables)
+    found = claims_of(simulated_tables)
     assert {name: bound for name, (_, bound) in found.items()} == {
         "convergence": "<= 1.02",
         "convergence_by_selectivity": "<= 1.02",
@@ -132,24 +132,24 @@ def test_settled_orders_are_near_greed_in_small():
 
 @pytest.mark.thorough
 def test_extra_evaluations_are_those_of_the_model_in_small():
-    found = claims_of(overhead)
+    found = claims_of(simulated_overhead)
     assert found["table2_extra_percent_n8_p0.05"][0] == pytest.approx(14.42, rel=0.05)
     assert found["table2_extra_evaluations_standard_errors_off"][0] < 4
 
 
 @pytest.mark.thorough
 def test_dear_filters_take_the_share_of_the_model_in_small():
-    assert claims_of(unequal_costs)["unequal_costs_extra_points_off"][0] < 5
+    assert claims_of(simulated_unequal_costs)["unequal_costs_extra_points_off"][0] < 5
 
 
 @pytest.mark.thorough
 def test_orders_recover_in_small():
-    found = claims_of(adaptivity)
+    found = claims_of(simulated_adaptivity)
     assert found["adaptivity_tuples_to_recover"][0] <= 120_000
     assert found["adaptivity_tuples_to_recover_own"][0] <= 20_000
 
 
 @pytest.mark.thorough
 def test_changing_filters_are_followed_in_small():
-    found = claims_of(rate_of_change)
+    found = claims_of(simulated_rate_of_change)
     assert found.keys() == {"changing_work_by_sweep", "changing_work_falls", "changing_extra_off"}

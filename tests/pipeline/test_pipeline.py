@@ -29,6 +29,7 @@ from eddyline.pipeline import (
     read_pipeline,
 )
 from eddyline.pipeline.locate import locate
+from eddyline.routing import RoutingOptions
 
 ROOT = Path(__file__).parents[2]
 STREAM = '[streams.trades]\nschema = "sym STRING, price DOUBLE, ts TIMESTAMP"\n'
@@ -267,6 +268,14 @@ def test_everything_that_can_be_said_is_read(tmp_path):
         "beginning",
     )
     assert (alerts.every_us, alerts.bytes_per_file) == (60_000_000, 1 << 20)
+
+
+def test_routing_is_a_name_or_a_table_of_options_and_the_engine_gets_them(tmp_path):
+    assert read('[engine]\nrouting = "sweep"', tmp_path).engine.routing == "sweep"
+    options = 'policy = "a_greedy"\ncost_mode = "declared"\nprofile_rate = 0.01'
+    pipeline = read(f"[engine.routing]\n{options}", tmp_path)
+    with open_pipeline(pipeline) as engine:
+        assert engine.rounds.routing == RoutingOptions("a_greedy", profile_rate=0.01, cost_mode="declared")
 
 
 def test_a_generator_says_how_each_column_is_made(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from eddyline.routing import router as router_module
 from eddyline.routing.router import AUTO, COMPETING, POLICIES, Router
-from eddyline.routing.walk_records import renumbered_record
+from eddyline.routing.walk_records import priced_record, renumbered_record
 from eddyline.statistics.change_detection import DENSE_RATE, STEADY_RATE
 from tests.routing.walk_records import told
 
@@ -262,3 +262,43 @@ def test_a_snapshot_says_what_it_promises():
     assert [each["key"] for each in snapshot["filters"]] == ABC
     assert snapshot["filters"][2]["pass_rate"] < 0.01
     assert snapshot["filters"][0]["cost_s"] == pytest.approx(1e-6)
+
+
+def timed(router: Router, seconds: list[float], number: int) -> None:
+    """A batch in which the filters took so long on each row, whatever their functions declare."""
+    router.learn(replace(batch(), seconds=1000 * np.array(seconds), overhead_s=seconds[0]), number)
+
+
+def test_declared_costs_are_those_that_count_whatever_filters_took():
+    router, other = Router("a_greedy", cost_mode="declared"), Router("a_greedy", cost_mode="declared")
+    for number in range(20):
+        timed(router, [1e-9, 1e-6, 1.0], number)
+        timed(other, [1.0, 1e-9, 1e-6], number)
+        assert router.rate == other.rate
+    assert router.statistics.cost_s.tolist() == other.statistics.cost_s.tolist() == ALIKE
+    assert router.incumbent.current_order == other.incumbent.current_order == (2, 1, 0)
+    assert all(each.kind != "drifted" for each in router.history)
+    assert router.totals.seconds == pytest.approx(20_000 * 1.000001001)  # what they took is still told
+
+
+def test_auto_chooses_by_declared_costs_alone():
+    histories = []
+    for took in ([1e-9, 1e-6, 1e-3], [1e-3, 1e-9, 1e-6]):
+        router = Router(AUTO, cost_mode="declared")
+        for number in range(20):
+            timed(router, took, number)
+        histories.append((list(router.history), router.snapshot()["candidates"]))
+    assert histories[0] == histories[1]
+    assert any(each.kind == "switched" for each in histories[0][0])
+
+
+def test_a_declared_call_that_another_filter_made_costs_nothing():
+    record = replace(
+        told(["f = 1", "f = 2"], [[0, 1]], cost_s=[1e-6, 2e-6], cores=["f", "f"], asked=[1000, 600]),
+        follow_rows=np.array([0, 500]),
+        extra=np.array([0, 10]),
+    )
+    priced = priced_record(record, 1e-7)
+    assert priced.seconds.tolist() == pytest.approx([1e-3, 2e-4])
+    assert priced.follow_seconds.tolist() == [0.0, 0.0]
+    assert (priced.extra_s, priced.overhead_s) == pytest.approx((2e-5, 1e-4))

@@ -8,8 +8,16 @@ import eddyline
 from eddyline.errors import SqlError
 from eddyline.spark.jobs import spark_runner
 from tests import nasty_texts
-from tests.engine.test_filters_in_tasks import asked, router_of, rows_of, told
-from tests.on_workers import opener
+from tests.engine.test_filters_in_tasks import (
+    DECLARED,
+    asked,
+    calls_a_row,
+    one_query,
+    router_of,
+    rows_of,
+    told,
+)
+from tests.on_workers import elsewhere, opener
 
 
 def test_workers_follow_one_order_and_tell_what_their_rows_told(spark, tmp_path):
@@ -37,6 +45,19 @@ def test_workers_follow_one_order_and_tell_what_their_rows_told(spark, tmp_path)
     assert router.totals.n_asked_rows == sum(
         int(r.output.walked["s"].asked_rows.sum()) for results in came for r in results
     )
+
+
+def test_workers_learn_an_order_by_counts_alone(spark, tmp_path):
+    """As tasks in this process do: what was sampled and counted, and so each decision, is the same."""
+    found = []
+    for run in (spark_runner(spark), elsewhere):
+        engine = one_query(opener(tmp_path, run, n_pieces=3)(routing=DECLARED))
+        n_calls = [calls_a_row(engine, range(k, k + 1), n_rows=1_200) for k in range(8)]
+        found.append((n_calls, list(router_of(engine).history)))
+        assert n_calls[0] == pytest.approx(2.86, abs=0.15)
+        assert n_calls[-1] == pytest.approx(1.38, abs=0.1)
+        assert "task_bit_3" in router_of(engine).keys[router_of(engine).incumbent.current_order[0]]
+    assert found[0] == found[1]
 
 
 def test_auto_on_spark_finds_what_it_finds_in_process(spark, tmp_path):

@@ -1,6 +1,7 @@
 """What do more queries bring, shared and each by itself?
 
-Claim     reported, as ratios: results a second of all queries in one dataflow by those of one dataflow for each
+Claim     shared_over_private_at_20      of 20 queries one dataflow gives at least twice the results a second of one for each
+          results_per_s_at_50_over_20    and with 50 queries at least 0.9 times as many as with 20: they stay, or rise
 Baseline  `private`: an engine per query, each given every row
 Control   one query, where there is nothing to share
 Paper     fig. 6a: shared, results a second rise sharply up to about 20 queries and then stay, up to 50 and beyond; private, they
@@ -77,7 +78,9 @@ def run(bench: Benchmark) -> None:
         each.close()
     for n, times in gained.items():
         if n in (1, 5, 20, 50, 100):
-            bench.claim(f"shared_over_private_at_{n}", times, "reported")
+            bench.claim(f"shared_over_private_at_{n}", times, ">= 2" if n == 20 else "reported")
+    if 50 in shared_rates:
+        bench.claim("results_per_s_at_50_over_20", shared_rates[50] / shared_rates[20], ">= 0.9")
     bench.claim(
         f"results_per_s_at_{sizes[-1]}_over_20", shared_rates[sizes[-1]] / shared_rates[20], "reported"
     )

@@ -54,7 +54,6 @@ from eddyline.errors import (
     QueryStateError,
     SchemaError,
     StreamChangedError,
-    did_you_mean,
 )
 from eddyline.events import (
     AuditDifference,
@@ -93,7 +92,7 @@ from eddyline.notebook import html_table
 from eddyline.pipeline import RunLimits, share_of
 from eddyline.proof import AuditCounters, Proof
 from eddyline.receipts import Audit, Receipt, prove, receipt, record_written_out
-from eddyline.routing import AUTO, POLICIES, RoutingOptions
+from eddyline.routing import AUTO, routing_options
 from eddyline.rules import Registrar, find_query
 from eddyline.runtime import (
     RunProgress,
@@ -127,7 +126,7 @@ def open_engine(
     clock: Callable[[], int] | None = None,
     seed: int = 0,
     audit: str | float | None = None,
-    routing: str = AUTO,
+    routing: str | Mapping[str, Any] = AUTO,
     strict: bool = False,
     create: bool = False,
 ) -> Engine:
@@ -146,7 +145,8 @@ def open_engine(
                         the setting stored in the home if not given
     clock               microseconds since 1970, for now(); the machine's clock if not given
     audit               the share of rounds that another engine evaluates again, such as "0.1 %" (docs/receipts.md); needs a home
-    routing             which policy orders expensive conditions (docs/filters.md); never changes results
+    routing             which policy orders expensive conditions, by name, or with options such as {"policy": "a_greedy",
+                        "cost_mode": "declared"} (docs/filters.md); never changes results
     strict              expensive conditions run in the order of the text, each only where all before it are true, and an error
                         ends the pair; without it a false condition settles a pair, whatever others do
     create              make a home also in a folder that holds other files, which is refused otherwise
@@ -168,12 +168,7 @@ def open_engine(
     for name in ("results_per_query", "result_bytes", "recent_rows", "dead_letters", "memory"):
         if getattr(limits, name) is not None and getattr(limits, name) < 1:
             raise PropertyError(f"{name} is {getattr(limits, name)}", hint="Give a number of at least 1.")
-    if routing != AUTO and routing not in POLICIES:
-        raise PropertyError(
-            f"there is no routing policy {routing!r}",
-            hint=did_you_mean(routing, [AUTO, *POLICIES], noun="routing policy"),
-        )
-    options = RoutingOptions(routing, is_strict=strict)
+    options = routing_options(routing, is_strict=strict)
     if home is None:
         if audit is not None:
             raise PropertyError(

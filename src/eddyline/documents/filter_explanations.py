@@ -148,6 +148,8 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[str]:
     policy = facts["decides"] + (
         f", chosen by {facts['policy']}" if facts["policy"] != facts["decides"] else ""
     )
+    if facts.get("cost_mode") == "declared":
+        policy += ", at declared costs"
     yield f"{name}: {plural(len(filters), 'filter')} of {plural(facts['n_queries'], 'query')}, ordered by {policy}"
     for each in filters[:SHOWN]:
         yield f"  {_place(each)}  {each['text'] or OF_ANOTHER_OWNER}   {_numbers(each)}".rstrip()

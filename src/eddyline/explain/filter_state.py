@@ -118,6 +118,7 @@ def filter_facts(
     facts: dict[str, Any] = {
         "stream": name,
         "policy": rounds.routing.policy,
+        "cost_mode": rounds.routing.cost_mode,
         "is_strict": rounds.routing.is_strict,
         "last_round": last_round,
         "n_queries": needed.n_with_filters,
@@ -384,7 +385,8 @@ def _bound(stage: FilterStage, view: _StageView) -> dict[str, Any] | None:
     with stage.learning_lock:
         policy = copy.deepcopy(stage.router.incumbent)  # `next` remembers, and its rounds go on
         sampled, statistics = stage.router.sampled_rows(), stage.router.statistics
-    if not len(sampled) or len(policy.filters.queries) > MOST_BOUND_CLASSES:
+        is_partial = not stage.router.samples_all  # rows on which all is known would be no fair sample
+    if is_partial or not len(sampled) or len(policy.filters.queries) > MOST_BOUND_CLASSES:
         return None
     rows = _whole_rows(policy.filters, sampled)[-_rows_for(policy) :]
     if not len(rows):

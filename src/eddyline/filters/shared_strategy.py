@@ -12,7 +12,8 @@ become small, or the tree large, the rest goes level by level.
 A row's sequence of filters is decided by its own results alone, so it is the same as if rows came one at a time.
 
 Differs from the papers: an error lets a row pass, so that it is an error only if nothing else is false. Sampled rows run, apart
-and afterwards, every filter a class that was open on them has.
+and afterwards, every filter a class that was open on them has; where one order serves one class and nothing competes with it,
+only those its policy asks for.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from eddyline.kernels import (
     open_pairs,
     rows_needing,
 )
-from eddyline.routing import FilterSet, Group, Learner, Routing, WalkRecord, after, settled_group
+from eddyline.routing import FilterSet, Group, InOrder, Learner, Routing, WalkRecord, after, settled_group
 from eddyline.statistics import own_time_s, places_of
 
 UNKNOWN, FALSE, TRUE, ERROR = 0, 1, 2, 3
@@ -247,7 +248,8 @@ class SharedWalk:
                 self._by_levels((*order, *rest), None)
         self._seconds = self._clock() - began
         walked_s = float(self._tally.seconds.sum())
-        dropped, known = self._sample(some, at_first)
+        wanted = None if routing.samples_all else self._asked_for(some, routing)
+        dropped, known = self._sample(some, at_first, wanted)
         return WalkRecord(
             keys=self._pool.keys,
             cores=tuple(each.core for each in self._pool.filters),
@@ -316,7 +318,7 @@ class SharedWalk:
         most_nodes = tree.n_nodes + MOST_NODES
         while waiting:
             k = max(n_waiting, key=n_waiting.__getitem__)
-            if n_waiting[k] < small_group or tree.n_nodes > most_nodes:
+            if n_waiting[k] < least or tree.n_nodes > most_nodes:
                 small += [rows for nodes in waiting.values() for parts in nodes.values() for rows in parts]
                 break
             nodes = waiting.pop(k)
@@ -407,14 +409,32 @@ class SharedWalk:
             is_here = local[at] == some
             note(verdicts, some[is_here], passes[at[is_here]])
 
-    def _sample(self, some: Positions, at_first: Words) -> tuple[Mask, Mask]:
-        """What every filter says of sampled rows that had a class open which has it: dropped, and known at all."""
+    def _asked_for(self, some: Positions, routing: Routing) -> Mask:
+        """Which filters a policy with one order wants to know of each sampled row, by where the row was dropped."""
+        policy, n_known = routing.policy, len(routing.keys)
+        assert isinstance(policy, InOrder), policy.name
+        wanted = np.zeros((len(some), len(self._pool.filters)), bool)
+        wanted[:, n_known:] = True  # of which the policy does not know
+        is_waiting = np.ones(len(some), bool)
+        for place, k in enumerate(policy.order):
+            verdicts = self._verdicts.get(k)
+            if verdicts is None:
+                continue
+            is_dropped = is_waiting & (verdicts[some] == FALSE)
+            wanted[np.ix_(is_dropped, policy.filters_to_sample(place))] = True
+            is_waiting &= ~is_dropped
+        return wanted
+
+    def _sample(self, some: Positions, at_first: Words, wanted: Mask | None) -> tuple[Mask, Mask]:
+        """What every filter, or those wanted, say of sampled rows that had a class open which has it: dropped, and known at
+        all."""
         n = len(self._pool.filters)
         dropped, known = np.zeros((len(some), n), bool), np.zeros((len(some), n), bool)
         for k in range(n) if len(some) else ():
             is_needed = (at_first & self._members[k]).any(axis=1)
             verdicts = self._verdicts.setdefault(k, np.zeros(len(self.rows), np.int8))
-            missing = some[is_needed & (verdicts[some] == UNKNOWN)]
+            is_missing = is_needed & (verdicts[some] == UNKNOWN)
+            missing = some[is_missing if wanted is None else is_missing & wanted[:, k]]
             if len(missing):
                 self._tally.extra_s += sum(self._run(k, rows)[0] for rows, _ in self._by_core(k, missing))
                 self._tally.extra[k] += len(missing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import glob
 import string
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -26,7 +27,7 @@ from eddyline.pipeline.static_tables import read_tables
 from eddyline.pipeline.streams import STREAM_KEYS, read_streams
 from eddyline.pipeline.syntax import document_of
 from eddyline.pipeline.tables import Table, TomlDocument
-from eddyline.routing import AUTO, POLICIES
+from eddyline.routing import AUTO, OPTION_NAMES, POLICIES, routing_options
 from eddyline.sql import PROPERTY_NAMES, properties
 
 FILE_NAME = "eddyline.toml"
@@ -166,9 +167,28 @@ def _engine(root: Table) -> EngineSettings:
         limits=_memory_limits(root),
         retention=_retention(table),
         audit=_audit(table),
-        routing=table.choice("routing", [AUTO, *sorted(POLICIES)]) or AUTO,
+        routing=_routing(table),
         is_strict=table.flag("strict", False),
     )
+
+
+def _routing(engine: Table) -> str | Mapping[str, Any]:
+    """The name of a policy, or a table of options."""
+    if not isinstance(engine.values.get("routing"), dict):
+        return engine.choice("routing", [AUTO, *sorted(POLICIES)]) or AUTO
+    table = engine.table("routing", "[engine.routing]")
+    assert table is not None
+    table.only(OPTION_NAMES, _ELSEWHERE)
+    options: dict[str, Any] = {}
+    for key in OPTION_NAMES:
+        if key in table.values:
+            try:
+                routing_options({key: table.values[key]})
+            except PropertyError as error:
+                table.wrong_as(key, error)
+            else:
+                options[key] = table.values[key]
+    return options
 
 
 def _audit(engine: Table) -> float:

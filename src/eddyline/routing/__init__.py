@@ -18,6 +18,7 @@ from eddyline.routing.independent import Independent
 from eddyline.routing.learner import Learner
 from eddyline.routing.local_swaps import LocalSwaps
 from eddyline.routing.lower_bounds import lower_bound
+from eddyline.routing.options import OPTION_NAMES, routing_options
 from eddyline.routing.phased_policy import PhasedPolicy
 from eddyline.routing.pipeline import Costs, ratio
 from eddyline.routing.policy import (
@@ -47,6 +48,7 @@ __all__ = [
     "FLOOR",
     "MIN_FILL",
     "MIN_SUPPORT",
+    "OPTION_NAMES",
     "POLICIES",
     "SLACK",
     "WINDOW_ROWS",
@@ -83,6 +85,7 @@ __all__ = [
     "following_policy",
     "lower_bound",
     "ratio",
+    "routing_options",
     "seconds_on",
     "settled_group",
 ]

@@ -40,7 +40,13 @@ from eddyline.routing.random_choice import RandomChoice
 from eddyline.routing.shared_greedy import SharedGreedy
 from eddyline.routing.sweep import Sweep
 from eddyline.routing.tickets import Tickets
-from eddyline.routing.walk_records import Routing, WalkRecord, moved_bits, renumbered_record
+from eddyline.routing.walk_records import (
+    Routing,
+    WalkRecord,
+    moved_bits,
+    priced_record,
+    renumbered_record,
+)
 from eddyline.statistics import (
     LEAST_COST_S,
     BatchObservation,
@@ -51,6 +57,7 @@ from eddyline.statistics import (
 )
 
 AUTO = "auto"
+MEASURED, DECLARED = COST_MODES = ("measured", "declared")
 COMPETING = ("a_greedy", "sweep", "shared_greedy", "fixed")
 POLICIES: dict[str, type[Learner]] = {
     each.name: each
@@ -82,13 +89,15 @@ HISTORY = 200
 class RoutingOptions:
     """How expensive filters are ordered.
 
-    `profile_rate` fixes the share of rows that is sampled. Groups of fewer rows than `small_group` go level by level.
+    `profile_rate` fixes the share of rows that is sampled. Groups of fewer rows than `small_group` go level by level. What users
+    may choose of these is in options.py.
     """
 
     policy: str = AUTO
     is_strict: bool = False  # in the order of the text, and an error ends a pair
     profile_rate: float | None = None
     small_group: int = 64
+    cost_mode: str = MEASURED
 
 
 ADAPTIVE = RoutingOptions()
@@ -133,15 +142,20 @@ class RouterTotals:
 class Router:
     """`policy` is one of `POLICIES`, or auto."""
 
-    def __init__(self, policy: str = AUTO, *, profile_rate: float | None = None) -> None:
-        """`profile_rate` fixes the share of rows that is sampled; without it, it follows what happens."""
+    def __init__(
+        self, policy: str = AUTO, *, profile_rate: float | None = None, cost_mode: str = MEASURED
+    ) -> None:
+        """`profile_rate` fixes the share of rows that is sampled; without it, it follows what happens. With declared costs
+        it does not matter what filters took."""
         assert policy == AUTO or policy in POLICIES, policy
+        assert cost_mode in COST_MODES, cost_mode
         self.policy_name = policy
         self.keys: list[str] = []
         self.classes: list[frozenset[int]] = []
         self.totals = RouterTotals()
         self.history: deque[Decision] = deque(maxlen=HISTORY)
         self._profile_rate = profile_rate
+        self._is_declared = cost_mode == DECLARED
         self._last_filters: tuple[tuple[str, ...], tuple[frozenset[int], ...]] = (), ()  # the last
         self._cores: list[str] = []
         self._declared_s: list[float] = []
@@ -173,7 +187,20 @@ class Router:
 
     def routing(self) -> Routing:
         """How the next rows go."""
-        return Routing(tuple(self.keys), tuple(self.classes), self.incumbent, self._generation, self.rate)
+        return Routing(
+            tuple(self.keys),
+            tuple(self.classes),
+            self.incumbent,
+            self._generation,
+            self.rate,
+            samples_all=self.samples_all,
+        )
+
+    @property
+    def samples_all(self) -> bool:
+        """Whether sampled rows are to know every filter: not if one order that serves one class is all that learns from them."""
+        is_alone = self.policy_name != AUTO and isinstance(self.incumbent, InOrder)
+        return not is_alone or len(self.classes) > 1
 
     @property
     def rate(self) -> float:
@@ -192,6 +219,8 @@ class Router:
         if tuple(self.keys) != record.keys or tuple(self.classes) != record.classes:
             record = renumbered_record(record, self.keys, self.classes)
         self._count(record)
+        if self._is_declared:
+            record = priced_record(record, OVERHEAD_S[record.is_tree])
         self._weigh(record)
         profile = Profile(record.dropped_mask, record.known_mask, record.open_classes)
         if self.rate == 0.0 and not record.n_sampled:
@@ -383,7 +412,7 @@ class Router:
         if record.n_rows:
             by_row = record.overhead_s / record.n_rows
             now = self._overhead_s[record.is_tree]
-            if record.n_rows >= LEAST_TIMED_ROWS:
+            if record.n_rows >= LEAST_TIMED_ROWS and not self._is_declared:
                 self._overhead_s[record.is_tree] = (1 - LATEST) * now + LATEST * by_row
 
     def _timed_statistics(self, record: WalkRecord) -> Statistics:
@@ -395,7 +424,9 @@ class Router:
         return self._statistics()
 
     def _statistics(self) -> Statistics:
-        cost_s = self._costs.cost_s
+        cost_s = (
+            np.maximum(np.array(self._declared_s), LEAST_COST_S) if self._is_declared else self._costs.cost_s
+        )
         return Statistics(cost_s, np.minimum(self._follow_costs.cost_s, cost_s))
 
     def _watch(self, record: WalkRecord, profile: Profile) -> tuple[Drift, ...]:

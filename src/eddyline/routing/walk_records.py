@@ -6,7 +6,7 @@ Both name filters by key, so that they may be in different processes.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ class Routing:
     policy: Learner
     generation: int  # decisions of the policy stay the same within one
     rate: float  # share of rows to be sampled
+    samples_all: bool = True  # every filter is evaluated on a sampled row; else what the policy asks for
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,19 @@ def renumbered_record(part: WalkRecord, keys: Sequence[str], classes: Sequence[f
         dropped_mask=_spread(part.dropped_mask, n, filters),
         known_mask=_spread(part.known_mask, n, filters),
         open_classes=tuple(moved_bits(still_open, of_class.tolist()) for still_open in part.open_classes),
+    )
+
+
+def priced_record(record: WalkRecord, overhead_s: float) -> WalkRecord:
+    """The same as if each filter had taken what its function declares, nothing where its core was known, and choosing
+    `overhead_s` on a row."""
+    declared_s = np.array(record.declared_s)
+    return replace(
+        record,
+        seconds=(record.asked_rows - record.follow_rows) * declared_s,
+        follow_seconds=np.zeros(len(declared_s)),
+        extra_s=float(record.extra @ declared_s),
+        overhead_s=record.n_rows * overhead_s,
     )
 
 

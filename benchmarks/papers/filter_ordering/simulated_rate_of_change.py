@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Benchmark, main
-from benchmarks.papers.filter_ordering._simulate import Run, tuple_at_a_time
+from benchmarks.papers.filter_ordering._simulator import Run, tuple_at_a_time
 from benchmarks.papers.filter_ordering._workload import Filters
 from eddyline.routing import AGreedy, FilterSet, Independent, LocalSwaps, Statistics, Sweep
 from eddyline.routing.in_order import InOrder

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.harness import Benchmark, main
-from benchmarks.papers.filter_ordering._simulate import Run, in_batches
+from benchmarks.papers.filter_ordering._simulator import Run, in_batches
 from eddyline.routing import AGreedy, FilterSet, Independent, LocalSwaps, Statistics, Sweep
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.policy import BoolMatrix
