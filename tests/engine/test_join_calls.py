@@ -56,6 +56,16 @@ def test_a_row_is_shown_to_a_function_once_however_many_partners_it_meets(engine
     assert len(seen) == 100
 
 
+def test_a_row_that_is_asked_only_with_its_partners_is_shown_to_a_function_once(engine, seen):
+    engine.rounds.choices = ExecutionChoices(judged_by=1, few_matched=2)
+    told = engine.query(TEXT)
+    engine.push("articles", articles(0, 100, 3))
+    engine.push("stocks", stocks(0, 1))
+    engine.push("stocks", stocks(1, 100))  # a batch in which each is there three times
+    assert told.n_results == 3 * 49
+    assert set(seen.values()) == {1}
+
+
 def test_queries_with_other_conditions_share_the_calls(engine, seen):
     for n in range(5):
         engine.query(f"{TEXT} AND a.n > {n}")

@@ -220,9 +220,11 @@ class Walk:
         """What queries match, and what bodies of views do; `derived` says what the rows are, if they did not arrive."""
         filters, calls = relation.filters, self._place.calls
         before, cpu = replace(filters.counters), time.thread_time()
-        known = None if relation.signature is None else calls.known(relation.signature, batch)
-        output = filters.push(batch, self._round, known)
-        if relation.signature is not None and filters.call_results:
+        if relation.signature is None:
+            output = filters.push(batch, self._round)
+        else:
+            known = calls.known(relation.signature, batch)
+            output = filters.push(batch, self._round, known, calls.alike(relation.signature, batch))
             calls.keep(relation.signature, batch, filters.call_results)
         if derived is not None:
             output = self._seen(relation, derived, output)

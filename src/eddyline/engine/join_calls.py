@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
-from eddyline.expressions import CallResult
+from eddyline.expressions import Alike, CallResult
 from eddyline.model import FIRST_ORDINAL, Column, Signature, UserCall, joined_name
 
 Numbers = npt.NDArray[np.int64]
@@ -62,6 +62,21 @@ class JoinCalls:
                     found[_renamed(call, functools.partial(joined_name, place))] = here
         return found
 
+    def alike(self, signature: Signature, batch: TupleBatch) -> Alike:
+        """Numbers for the rows of a signature, equal where a call is about one row of one input that they have in common."""
+        components = batch.components
+        assert components is not None
+
+        def numbers(call: UserCall) -> Numbers:
+            apart = np.arange(-1, -1 - len(batch), -1)  # what has no number of its own is like no other
+            place = _place(call)
+            if place is None or signature.inputs[place].stream.lower() in self.shared_numbers:
+                return apart
+            arrival = components[:, signature.component_columns(place)[0]]
+            return np.where(arrival > 0, arrival, apart)
+
+        return numbers
+
     def of_rows(self, stream: str, batch: TupleBatch) -> dict[UserCall, CallResult]:
         """What is known of rows of a stream as they came."""
         return {call: given.at(batch.arrival) for call, given in self._given.get(stream, {}).items()}
@@ -75,9 +90,8 @@ class JoinCalls:
         """Keep what calls gave on rows of a signature, if they are about one input alone."""
         assert batch.components is not None
         for call, called in calls.items():
-            places = {node.name.split(".", 1)[0] for node in call.walk() if isinstance(node, Column)}
-            if len(places) == 1:
-                place = int(places.pop())
+            place = _place(call)
+            if place is not None:
                 own = _renamed(call, lambda name: name.partition(".")[2])
                 stream = signature.inputs[place].stream.lower()
                 numbers = batch.components[:, signature.component_columns(place)[0]]
@@ -112,6 +126,12 @@ class JoinCalls:
             distinct = together[order]
             values = pa.concat_arrays([known.values, values]).take(pa.array(order))
         self._given[stream][call] = _Given(distinct, values)
+
+
+def _place(call: UserCall) -> int | None:
+    """The input whose columns a call is about, None if that is not one."""
+    places = {node.name.split(".", 1)[0] for node in call.walk() if isinstance(node, Column)}
+    return int(places.pop()) if len(places) == 1 else None
 
 
 def _renamed(call: UserCall, name: Callable[[str], str]) -> UserCall:

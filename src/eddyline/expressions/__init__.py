@@ -19,6 +19,7 @@ from eddyline.expressions.folding import (
     refused_constants,
 )
 from eddyline.expressions.frame import (
+    Alike,
     Budget,
     CallResult,
     Context,
@@ -45,6 +46,7 @@ __all__ = [
     "FUNCTIONS",
     "OVER_A_LIMIT",
     "TEMPLATE_BYTES",
+    "Alike",
     "Budget",
     "CallResult",
     "Context",

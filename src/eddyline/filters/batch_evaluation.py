@@ -22,6 +22,7 @@ import pyarrow as pa
 from eddyline.batch import Positions, TupleBatch
 from eddyline.expressions import (
     FUNCTIONS,
+    Alike,
     CallResult,
     Context,
     ErrorCodes,
@@ -72,6 +73,7 @@ class BatchEvaluation:
         default_factory=dict
     )  # on all rows, as far as they were asked
     recorded_calls: RecordedCalls = field(default_factory=RecordedCalls)
+    alike: Alike | None = None  # where several rows of the batch may give a call the same arguments
 
     def code(self, failure: Failure) -> int:
         """The number of this failure in this batch."""
@@ -318,6 +320,8 @@ class BatchEvaluation:
                 )
             if segment is not None and positions is not None:
                 frame.alike = _Alike(segment, rows, positions)
+            elif self.alike is not None:
+                frame.alike = _AlikeRows(self.alike, rows)
             frame.call_results |= {
                 call: self.call_results[call].take(rows)
                 for call in expression.walk()
@@ -341,7 +345,8 @@ class BatchEvaluation:
             is_known[rows[new]], errors[rows[new]] = True, called.errors[new]
             places[rows[new]] = n + np.arange(len(new))
             together = pa.concat_arrays([before.values, called.values.take(pa.array(new))])
-            self.call_results[call] = CallResult(is_known, together.take(pa.array(places)), errors)
+            found = CallResult(is_known, together.take(pa.array(places)), errors)
+            self.call_results[call] = found if self.alike is None else found.wherever_alike(self.alike(call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +364,17 @@ class _Alike:
             return self.rows
         of_query = combinations(self.segment, slots_of(call))
         return self.rows * (int(of_query.max()) + 1) + of_query[self.positions]
+
+
+@dataclass(frozen=True, slots=True)
+class _AlikeRows:
+    """Numbers for rows, equal where a call gives the same, given those of the whole batch."""
+
+    alike: Alike
+    rows: Positions
+
+    def __call__(self, call: UserCall) -> Positions:
+        return self.alike(call)[self.rows] if _is_steady(call) else np.arange(len(self.rows))
 
 
 def _is_steady(call: UserCall) -> bool:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from eddyline.batch import BitmapHits, ListHits, Positions, QueryIds, TupleBatch
 from eddyline.events import Event
-from eddyline.expressions import CallResult, Context
+from eddyline.expressions import Alike, CallResult, Context
 from eddyline.filters.batch_evaluation import BatchEvaluation
 from eddyline.filters.bitset_blocks import BitsetBlocks
 from eddyline.filters.filter_pool import DeclaredCost, FilterPool, SegmentFilters, no_declared_cost
@@ -130,9 +130,14 @@ class FilterStage:
         self.index.adopt(plan, choices.structures, parts)
 
     def push(
-        self, batch: TupleBatch, round_: Round, known_calls: Mapping[UserCall, CallResult] | None = None
+        self,
+        batch: TupleBatch,
+        round_: Round,
+        known_calls: Mapping[UserCall, CallResult] | None = None,
+        alike: Alike | None = None,
     ) -> FilterOutput:
-        """The queries that match, by row. `known_calls` are results of calls on these rows elsewhere; `call_results` has all."""
+        """The queries that match, by row. `known_calls` are results of calls on these rows elsewhere; `call_results` has all.
+        Rows that are `alike` for a call are shown to it once."""
         assert self._plan is not None, f"no plan for stream {batch.stream}"
         self.call_results = {}
         self.counters.n_rows += len(batch)
@@ -140,7 +145,7 @@ class FilterStage:
             return FilterOutput(batch, self._plan)
         self._forget_unused_filters(self._plan)
         context = Context(round_.now_us, self._context.time_zone, self._context.call_function)
-        evaluation = BatchEvaluation(batch, context)
+        evaluation = BatchEvaluation(batch, context, alike=alike)
         self.call_results = evaluation.call_results
         evaluation.call_results.update(known_calls or {})
         self.index.follow(self._plan, self._choices.structures, evaluation, round_.number)
