@@ -206,6 +206,22 @@ class ProbesReordered(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ConditionsMoved(Event):
+    """Expensive conditions on a join's input are asked before its rows look for partners, or after: seconds of a row each way, of
+    asking and of looking; the share of rows that pass the conditions, and of rows that are asked if it is done after."""
+
+    join: str
+    input: str
+    side: str
+    before_s: float
+    after_s: float
+    udf_s: float
+    probe_s: float
+    pass_rate: float
+    match_rate: float
+
+
+@dataclass(frozen=True, slots=True)
 class FilterDrifted(Event):
     """A filter passes another share of rows than it did, or takes another time; what was sampled before may no longer hold."""
 

@@ -47,7 +47,7 @@ CHOICES: dict[str, list[Any]] = {
     "task_s": [1e-6, 0.06],
     "most_tasks": [1, 2, 256],
     "join_from_rows": [1, 4, 1_000_000],
-    "few_matched": [0.0, 0.5, 2.0],
+    "placement": ["by cost", "before", "after"],
     "judged_by": [1, 10, 1_000],
     "rows_at_once": [1, 3, 1 << 17],
     "combinations_at_once": [1, 3, 1 << 17],

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline
+from eddyline.api.engine import Engine
+from eddyline.engine import Limits, MemoryStore, RoundEngine
 from eddyline.model import ExecutionChoices
 
 TEXT = (
@@ -24,12 +26,22 @@ def seen() -> Counter[float]:
 
 @pytest.fixture
 def engine(seen: Counter[float]) -> eddyline.Engine:
+    """What functions and probes cost is measured by a clock that the function alone moves: by a millisecond a row."""
+
     @eddyline.udf(returns="double", takes=("double",), version=str(id(seen)))
     def dear(prices: pa.Array) -> pa.Array:
         seen.update(prices.to_pylist())
         return prices
 
-    engine = eddyline.open(None)
+    engine = Engine(
+        RoundEngine(
+            store=MemoryStore("UTC"),
+            limits=Limits(),
+            clock=lambda: 0,
+            seed=0,
+            work_clock=lambda: 1e-3 * seen.total(),
+        )
+    )
     engine.stream("stocks", "sym BIGINT, price DOUBLE")
     engine.stream("articles", "sym BIGINT, n BIGINT")
     return engine
@@ -57,11 +69,10 @@ def test_a_row_is_shown_to_a_function_once_however_many_partners_it_meets(engine
 
 
 def test_a_row_that_is_asked_only_with_its_partners_is_shown_to_a_function_once(engine, seen):
-    engine.rounds.choices = ExecutionChoices(judged_by=1, few_matched=2)
+    engine.rounds.choices = ExecutionChoices(placement="after")
     told = engine.query(TEXT)
     engine.push("articles", articles(0, 100, 3))
-    engine.push("stocks", stocks(0, 1))
-    engine.push("stocks", stocks(1, 100))  # a batch in which each is there three times
+    engine.push("stocks", stocks(0, 100))  # a batch in which each is there three times
     assert told.n_results == 3 * 49
     assert set(seen.values()) == {1}
 
@@ -80,10 +91,9 @@ def test_where_few_rows_find_partners_only_those_are_asked(engine, seen):
     engine.push("articles", articles(90, 100, 1))
     engine.push("stocks", stocks(0, 100))
     assert len(seen) == 100  # nothing was known of them
-    seen.clear()
     engine.push("articles", articles(190, 200, 1))
     engine.push("stocks", stocks(100, 200))
-    assert sorted(seen) == [float(k) for k in range(190, 200)]
+    assert sorted(seen)[100:] == [float(k) for k in range(190, 200)]
     assert told.n_results == 20
 
 

@@ -377,6 +377,6 @@ def test_the_choices_of_execution_are_those_of_every_plan_and_can_be_looked_at(e
     assert engine.joins().choices["join_from_rows"] == 50_000
     shared(engine, join_from_rows=7, most_tasks=3)
     choices = engine.joins().as_dict()["choices"]
-    assert (choices["join_from_rows"], choices["most_tasks"], choices["judged_by"]) == (7, 3, 1_000)
+    assert (choices["join_from_rows"], choices["most_tasks"], choices["judged_by"]) == (7, 3, 500)
     planned = engine.rounds.plan([])
     assert (planned.choices.join_from_rows, planned.choices.most_tasks) == (7, 3)

@@ -26,6 +26,7 @@ from eddyline.documents import event_words, iso_time, jsonable
 from eddyline.events import (
     AuditDifference,
     ColumnAdded,
+    ConditionsMoved,
     Event,
     FilterDrifted,
     FiltersReordered,
@@ -74,7 +75,9 @@ _PASSING_NUMBERS = re.compile(
 
 _LEVEL_OF = {
     **dict.fromkeys((RoundCommitted, RoundMeasured, ResultsDropped), logging.DEBUG),
-    **dict.fromkeys((FiltersReordered, FilterDrifted, PolicySwitched, ProbesReordered), logging.DEBUG),
+    **dict.fromkeys(
+        (FiltersReordered, FilterDrifted, PolicySwitched, ProbesReordered, ConditionsMoved), logging.DEBUG
+    ),
     **dict.fromkeys((KernelsCompiling, IndexBuilt, ColumnAdded, SourceClosed, SourceStarted), logging.INFO),
     **dict.fromkeys((TableLoaded, RetentionRemoved, SourceRecovered, SinkRecovered), logging.INFO),
     **dict.fromkeys(

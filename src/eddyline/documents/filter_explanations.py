@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from eddyline.documents.join_explanations import placement_words
 from eddyline.documents.quantities import duration, percent, plural, rounded
 from eddyline.documents.times import iso_time
 from eddyline.events import (
+    ConditionsMoved,
     Event,
     FilterDrifted,
     FiltersReordered,
@@ -64,6 +66,8 @@ def event_words(event: Event) -> str | None:
         case ProbesReordered():
             order = ", ".join(event.order)
             return f"{event.join}: rows of {event.input} look in {event.came} before {event.left} now: in {order}"
+        case ConditionsMoved():
+            return f"{event.join}: of {event.input}, {placement_words(asdict(event))}"
         case PolicySwitched():
             words = _switched(event.before, event.after, event.before_s, event.after_s)
             return f"{event.stream}: {words}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eddyline.documents.quantities import plural, size_text
+from eddyline.documents.quantities import duration, percent, plural, size_text
 from eddyline.documents.times import iso_time
 
 _ROLES = {  # the values of eddyline.model.Role
@@ -73,6 +73,23 @@ def origin_line(facts: Mapping[str, Any]) -> str:
     )
 
 
+def _origin_lines(origins: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for origin in origins:
+        yield f"  probes     {origin_line(origin)}"
+        if origin["conditions"] is not None:
+            yield f"  asked      of {origin['name']}, {placement_words(origin['conditions'])}"
+
+
+def placement_words(facts: Mapping[str, Any]) -> str:
+    """Where expensive conditions on an input are asked, and by which figures."""
+    side, other = ("before", "after") if facts["side"] == "before" else ("after", "before")
+    return (
+        f"expensive conditions {side} its rows look for partners: {duration(facts[f'{side}_s'])} a row, "
+        f"{other} it {duration(facts[f'{other}_s'])}; asking takes {duration(facts['udf_s'])}, a probe "
+        f"{duration(facts['probe_s'])}, {percent(facts['pass_rate'])} pass, {percent(facts['match_rate'])} are asked if after"
+    )
+
+
 def _shared(facts: Mapping[str, Any]) -> str:
     return f" and {facts['n_shared']:,} shared" if facts["n_shared"] else ""
 
@@ -86,8 +103,7 @@ def _signature_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     yield f"{facts['words']}{outer}: {plural(facts['n_queries'], 'query')}, executed as one join"
     yield f"  inputs     {', '.join(_input_words(entry) for entry in facts['inputs'])}"
     yield f"  on         {' AND '.join(facts['keys']) or _no_equality(facts, 'every row is compared with every other')}"
-    for origin in facts["origins"]:
-        yield f"  probes     {origin_line(origin)}"
+    yield from _origin_lines(facts["origins"])
 
 
 def _no_equality(facts: Mapping[str, Any], otherwise: str) -> str:
@@ -111,8 +127,7 @@ def query_join_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {label:10s} {' AND '.join(conditions) or _no_equality(facts, 'every row with every other')}"
     if facts["n_queries"] > 1:
         yield f"  executed   as one join with {plural(facts['n_queries'] - 1, 'other query')}"
-    for origin in facts["origins"]:
-        yield f"  probes     {origin_line(origin)}"
+    yield from _origin_lines(facts["origins"])
 
 
 @dataclass(frozen=True, slots=True)

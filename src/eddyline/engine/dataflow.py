@@ -225,7 +225,8 @@ class Walk:
         else:
             known = calls.known(relation.signature, batch)
             output = filters.push(batch, self._round, known, calls.alike(relation.signature, batch))
-            calls.keep(relation.signature, batch, filters.call_results)
+            asked = calls.keep(relation.signature, batch, filters.call_results)
+            self._output.asked.update({(relation.signature.name, place): n for place, n in asked.items()})
         if derived is not None:
             output = self._seen(relation, derived, output)
             for rank, ids in relation.counted_ids:

@@ -10,6 +10,7 @@ abort     what was built is undone
 from __future__ import annotations
 
 import functools
+import time
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -21,17 +22,19 @@ import pyarrow as pa
 
 from eddyline.batch import QueryIds
 from eddyline.catalog import Catalog, ListedFile
+from eddyline.engine.condition_placement import ConditionPlacements
 from eddyline.engine.dataflow import Relation
 from eddyline.engine.durable import Durable
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_operator import FirstAnswer, Joins
-from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans, cheap, local
+from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans
 from eddyline.engine.kept_joins import KeptJoins, planned_joins
 from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow
 from eddyline.engine.relation_filters import RelationFilters
 from eddyline.engine.result_counts import ResultCounts, are_same
+from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.round_work import Planned
 from eddyline.engine.tables import Tables
 from eddyline.engine.view_plans import PlannedViews, planned_views
@@ -41,7 +44,7 @@ from eddyline.engine.window_files import WindowFiles
 from eddyline.events import Event
 from eddyline.expressions import Context
 from eddyline.filters import FilterOutput, FilterStage
-from eddyline.joins import KeyedTable, ProbeCounters
+from eddyline.joins import KeyedTable
 from eddyline.model import (
     DEFAULT_CHOICES,
     ExecutionChoices,
@@ -66,6 +69,7 @@ class DriverFlow:
         *,
         policy: str,
         seed: int,
+        work_clock: Callable[[], float] = time.perf_counter,
         durable: Durable | None = None,
     ) -> None:
         self._catalog = catalog
@@ -78,6 +82,7 @@ class DriverFlow:
             new_filters,
             policy=policy,
             seed=seed,
+            clock=work_clock,
             changes_of=lambda name: self.tables.changes_of(name),
             first_answers=lambda: self._tables_as_they_are(self.unanswered),
             recounts=lambda: self._tables_as_they_are(self.uncounted),
@@ -85,16 +90,17 @@ class DriverFlow:
         self.tables = Tables(
             catalog, tables, self.joins.stage.evaluate, durable, context.time_zone, self.uncounted
         )
+        self.filters = RelationFilters(new_filters)
+        self._variants = DerivedPlans()
+        self.placements = ConditionPlacements(self._variants, self.filters, self.joins.stage)
         self.calls = JoinCalls()
         files = None if durable is None else WindowFiles(durable)
-        self._kept_joins = KeptJoins(self.joins, self.view_tables, self.calls, files)
+        self._kept_joins = KeptJoins(self.joins, self.view_tables, self.calls, self.placements, files)
         self._result_counts = ResultCounts(catalog, self.unanswered, lambda: self.view_tables.missing)
         self.counts = self._result_counts.counts
         # each after those it stands on
         self._states: tuple[OperatorState, ...] = (self.tables, self._kept_joins, self._result_counts)
         self._known: tuple[tuple[object, ...], PlannedFlow] | None = None
-        self.filters = RelationFilters(new_filters)
-        self._variants = DerivedPlans()
         self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped
         self._built_incarnations: dict[str, int] = {}  # as operators know it
         self._built_views: frozenset[str] = frozenset()  # those that had readers then
@@ -221,12 +227,8 @@ class DriverFlow:
         assert self._planned is not None
         signature, place = operator_input
         plan = self._planned.joins.queries[signature]
-        variant = self._variant(self._choices, plan, place)
-        if self._variants.wants_all(plan, variant):
-            return None
-        return self._with_plan(
-            Relation(self._variants.of(plan, variant), self.filters.of_input(signature, variant))
-        )
+        asked = self.placements.asked_plan(plan, place, self._choices)
+        return None if asked is None else self._with_plan(Relation(*asked))
 
     def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         planned = self._planned
@@ -251,26 +253,6 @@ class DriverFlow:
         assert self._planned is not None
         return self._result_counts.uncounted(self._planned, relation.lower())
 
-    def _variant(self, choices: ExecutionChoices, plan: StreamPlan, place: int) -> str:
-        """By which plan it is decided who wants rows of an input: by all that is said of it, or first by what is cheap to ask."""
-        if self._variants.is_dear(plan, place) and self._asks_later(choices, plan.stream, place):
-            return cheap(place)
-        return local(place)
-
-    def _asks_later(self, choices: ExecutionChoices, signature: str, place: int) -> bool:
-        """Whether expensive conditions on an input are asked only of rows that have found partners."""
-        n_rows, n_matched = self.joins.stage.match_counts(signature, place)
-        return n_rows >= choices.judged_by and n_matched < choices.few_matched * n_rows
-
-    def input_plan(
-        self, plan: StreamPlan, place: int, choices: ExecutionChoices
-    ) -> tuple[StreamPlan, FilterStage] | None:
-        """What the queries of a signature say of one input alone, for tasks; None: some query needs all of its rows."""
-        variant = self._variant(choices, plan, place)
-        if self._variants.wants_all(plan, variant):
-            return None
-        return self._variants.of(plan, variant), self.filters.of_input(plan.stream, variant)
-
     # ----------------------------------------------------------------------------------------- step 4
 
     def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
@@ -283,15 +265,16 @@ class DriverFlow:
         round_: Round,
         planned: PlannedFlow,
         progress: Mapping[str, StreamProgress],
-        probes: Mapping[OperatorInput, ProbeCounters],
+        output: RoundOutput,
+        choices: ExecutionChoices,
         busy: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Keep what was built; `progress` is that of all streams after the round, `probes` was done in other places.
+        """Keep what was built; `progress` is that of all streams after the round. Events are added to the output.
 
         Rows of `busy` streams stay: rounds that were planned with them are worked on.
         """
         self._build(planned)
-        end = RoundEnd(round_, planned, progress, probes, self.with_views(busy))
+        end = RoundEnd(round_, planned, progress, output, choices, self.with_views(busy))
         for state in reversed(self._states):
             state.commit(end)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -77,7 +78,9 @@ class EngineState:
         clock: Callable[[], int],
         seed: int,
         routing: RoutingOptions = ADAPTIVE,
+        work_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`clock` is that of now(), `work_clock` the one by which it is measured what filters and probes cost."""
         time_zone = store.time_zone
         self.turns = Turns()  # of groups of streams
         self.round_lock = FairLock()  # one round at a time works here
@@ -102,6 +105,7 @@ class EngineState:
         self.on_dropped: list[Callable[[Iterable[int]], None]] = []  # called with the ids of dropped queries
         self.is_closed = False
         self._clock = clock
+        self._work_clock = work_clock
         self.seed = seed
         self.last_round = 0
         self.last_rounds: dict[str, int] = {}  # by stream, of this process
@@ -118,6 +122,7 @@ class EngineState:
             self._new_filters,
             policy=routing.policy,
             seed=seed,
+            work_clock=work_clock,
             durable=durable,
         )
         self.choices = DEFAULT_CHOICES  # of the next rounds
@@ -236,24 +241,24 @@ class EngineState:
 
     def _new_filters(self) -> FilterStage:
         return FilterStage(
-            self._context(), in_background=True, options=self.routing, declared_cost=self._declared_cost
+            self._context(),
+            in_background=True,
+            options=self.routing,
+            declared_cost=self._declared_cost,
+            clock=self._work_clock,
         )
 
     def _declared_cost(self, call: UserCall) -> float | None:
         declared = self.functions.find(call.function, call.version)
         return None if declared is None else declared.cost_s
 
-    def learn(self, walked: Mapping[str, WalkRecord], round_number: int) -> None:
-        """Take in what workers observed of expensive filters, by relation, and announce what that changed.
-
-        The caller holds the round lock.
-        """
+    def learn(self, walked: Mapping[str, WalkRecord], round_number: int) -> Iterator[Event]:
+        """Take in what workers observed of expensive filters, by relation; gives what that changed. The round lock is held."""
         for relation, record in walked.items():
             filters = self.flow.filters.find(relation)
             if filters is not None:  # the stream was not dropped
                 filters.learn([record], round_number)
-                for event in filter_events(relation, filters.decisions(), filters.router.keys):
-                    self.tell(event)
+                yield from filter_events(relation, filters.decisions(), filters.router.keys)
 
     def warm_up(self) -> None:
         """Load all kernels, so that no round waits for one."""

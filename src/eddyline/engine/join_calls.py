@@ -86,16 +86,23 @@ class JoinCalls:
         for call, called in calls.items():
             self._keep(stream, call, batch.arrival, called)
 
-    def keep(self, signature: Signature, batch: TupleBatch, calls: Mapping[UserCall, CallResult]) -> None:
-        """Keep what calls gave on rows of a signature, if they are about one input alone."""
+    def keep(
+        self, signature: Signature, batch: TupleBatch, calls: Mapping[UserCall, CallResult]
+    ) -> dict[int, int]:
+        """Keep what calls gave on rows of a signature, if they are about one input alone.
+
+        Gives for each input how many of its rows had not been shown to a function before; of several the one that has most.
+        """
         assert batch.components is not None
+        n_new: dict[int, int] = {}
         for call, called in calls.items():
             place = _place(call)
             if place is not None:
                 own = _renamed(call, lambda name: name.partition(".")[2])
                 stream = signature.inputs[place].stream.lower()
                 numbers = batch.components[:, signature.component_columns(place)[0]]
-                self._keep(stream, own, numbers, called)
+                n_new[place] = max(n_new.get(place, 0), self._keep(stream, own, numbers, called))
+        return n_new
 
     def forget(self, firsts: Mapping[str, int | None]) -> None:
         """Let go of rows that are kept no longer: by stream, the first that is, None if none is. Ordinals go, too."""
@@ -109,23 +116,25 @@ class JoinCalls:
                 }
                 self._given[stream] = {call: given for call, given in kept.items() if len(given.arrival)}
 
-    def _keep(self, stream: str, call: UserCall, arrival: Numbers, called: CallResult) -> None:
+    def _keep(self, stream: str, call: UserCall, arrival: Numbers, called: CallResult) -> int:
+        """Returns how many rows are new."""
         if stream in self.shared_numbers:
-            return
+            return 0
         rows = np.flatnonzero(called.rows & (called.errors == 0) & (arrival > 0))
         known = self._given.setdefault(stream, {}).get(call)
         if known is not None and len(rows):
             rows = rows[~known.at(arrival[rows]).rows]
         if not len(rows):
-            return
+            return 0
         distinct, first = np.unique(arrival[rows], return_index=True)
-        values = called.values.take(pa.array(rows[first]))
+        n_new, values = len(distinct), called.values.take(pa.array(rows[first]))
         if known is not None:
             together = np.concatenate([known.arrival, distinct])
             order = np.argsort(together, kind="stable")
             distinct = together[order]
             values = pa.concat_arrays([known.values, values]).take(pa.array(order))
         self._given[stream][call] = _Given(distinct, values)
+        return n_new
 
 
 def _place(call: UserCall) -> int | None:

@@ -8,6 +8,7 @@ A worker that joins a share of a round has the same operator as the driver, over
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -79,13 +80,14 @@ class Joins:
         *,
         policy: str = "auto",
         seed: int = 0,
+        clock: Callable[[], float] = time.perf_counter,
         changes_of: Callable[[str], TableChanges | None] = lambda table: None,
         first_answers: Callable[[], Sequence[FirstAnswer]] = tuple,
         recounts: Callable[[], Sequence[FirstAnswer]] = tuple,
     ) -> None:
         """`changes_of` are the changes that the running round brought to a table, `first_answers` what it owes to new queries,
         and `recounts` to those whose results it has to count first."""
-        self.stage = JoinStage(context, policy=policy, seed=seed)
+        self.stage = JoinStage(context, policy=policy, seed=seed, clock=clock)
         self.stage.tables = tables
         self.rules = RuleTables(tables, self.stage.evaluate, new_filters)
         self.stage.look_up = self.rules.partner

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog import Catalog
-from eddyline.filters import is_dear
+from eddyline.filters import is_dear, is_dear_by_calls
 from eddyline.joins import JoinPlan, Need, RangeKey, SignaturePlan, range_keys
 from eddyline.model import (
     AGE,
@@ -189,6 +189,12 @@ class DerivedPlans:
         """Whether it is expensive to ask what is said of one input alone."""
         shapes = (s.shape for s in self.of(plan, local(place)).with_bodies.segments if s.n_live)
         return any(is_dear(clause) for shape in shapes for clause in shape.condition.clauses)
+
+    def is_dear_by_calls(self, plan: StreamPlan, place: int) -> bool:
+        """Whether all that is expensive are functions, whose results on a row are remembered."""
+        shapes = (s.shape for s in self.of(plan, local(place)).with_bodies.segments if s.n_live)
+        dear = (clause for shape in shapes for clause in shape.condition.clauses if is_dear(clause))
+        return all(is_dear_by_calls(clause) for clause in dear)
 
     def keep(self, plans: Mapping[str, StreamPlan]) -> None:
         """Forget what no longer stands."""

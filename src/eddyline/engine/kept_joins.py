@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from eddyline.catalog import Catalog, ListedFile
+from eddyline.engine.condition_placement import ConditionPlacements
 from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_operator import JoinLevel, Joins
 from eddyline.engine.join_plans import BOTH, MATCH, join_plan
@@ -24,12 +25,18 @@ class KeptJoins(OperatorState):
     """Built after the tables, which joins look up."""
 
     def __init__(
-        self, joins: Joins, view_tables: ViewTables, calls: JoinCalls, files: WindowFiles | None
+        self,
+        joins: Joins,
+        view_tables: ViewTables,
+        calls: JoinCalls,
+        placements: ConditionPlacements,
+        files: WindowFiles | None,
     ) -> None:
         """Without `files` nothing outlives the process."""
         self._joins = joins
         self._view_tables = view_tables
         self._calls = calls
+        self._placements = placements
         self._files = files
 
     @property
@@ -42,6 +49,7 @@ class KeptJoins(OperatorState):
         self._joins.stage.forget(renewed)
         self._view_tables.fit(plan.view_names, planned.kept_views, plan.schemas)
         self._joins.build(plan, planned.joins.queries)
+        self._placements.keep(planned.joins.queries)
 
     def begin(
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
@@ -71,7 +79,8 @@ class KeptJoins(OperatorState):
 
     def commit(self, end: RoundEnd) -> None:
         stage = self._joins.stage
-        stage.add_probe_counts(end.probes)
+        stage.add_probe_counts(end.output.probes)
+        end.output.events += self._placements.observe(end.round.number, end.output, end.choices)
         self._joins.commit(end.planned.after(end.progress), end.round, end.busy)
         self._calls.forget(stage.windows.first_arrivals())
         self._view_tables.commit()

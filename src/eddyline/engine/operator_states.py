@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from eddyline.catalog import ListedFile
 from eddyline.engine.planned_flow import PlannedFlow
-from eddyline.joins import ProbeCounters
+from eddyline.engine.round_output import RoundOutput
 from eddyline.model import ExecutionChoices, Round, StreamProgress
-from eddyline.operators import DerivedNumbers, Operator, OperatorInput
+from eddyline.operators import DerivedNumbers, Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class RoundEnd:
     round: Round
     planned: PlannedFlow
     progress: Mapping[str, StreamProgress]  # of all streams, after it
-    probes: Mapping[OperatorInput, ProbeCounters]  # that were done in other places
+    output: RoundOutput  # what was done in all places; events may be added
+    choices: ExecutionChoices
     busy: AbstractSet[str]  # streams with rounds that are worked on: their rows stay
 
 

@@ -36,6 +36,9 @@ class RoundOutput:
     walked: dict[str, WalkRecord] = field(default_factory=dict)  # by relation: what was observed of filters
     functions: list[dict[FunctionKey, FunctionActivity]] = field(default_factory=list)  # in other processes
     probes: dict[OperatorInput, ProbeCounters] = field(default_factory=dict)  # of joins, in other processes
+    asked: Counter[OperatorInput] = field(
+        default_factory=Counter
+    )  # rows that functions were first shown as part of a combination
     events: list[Event] = field(default_factory=list)
 
     def add_output(self, relation: str, output: FilterOutput, record: StageRecord, round_number: int) -> None:
@@ -99,6 +102,7 @@ class RoundOutput:
         self.functions += other.functions
         for origin, counters in other.probes.items():
             self.probes.setdefault(origin, ProbeCounters()).add(counters)
+        self.asked.update(other.asked)
         self.events += other.events
 
 

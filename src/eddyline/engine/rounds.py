@@ -66,8 +66,11 @@ class RoundEngine(EngineState):
         clock: Callable[[], int],
         seed: int,
         routing: RoutingOptions = ADAPTIVE,
+        work_clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        super().__init__(store=store, limits=limits, clock=clock, seed=seed, routing=routing)
+        super().__init__(
+            store=store, limits=limits, clock=clock, seed=seed, routing=routing, work_clock=work_clock
+        )
         if self.durable is not None:
             restore(self, self.durable)
 
@@ -183,9 +186,8 @@ class RoundEngine(EngineState):
                 except BaseException:
                     self._abort()
                     raise
-            outcome = self._end(round_, planned, work, positions, began)
-            self.learn(work.output.walked, round_.number)
-            return outcome
+            work.output.events += self.learn(work.output.walked, round_.number)
+            return self._end(round_, planned, work, positions, began)
 
     def _numbered(self, planned: Planned, n_rows: dict[str, int], token: str | None) -> Round:
         return Round(
@@ -301,7 +303,7 @@ class RoundEngine(EngineState):
         self.last_rounds.update(dict.fromkeys(progress, round_.number))
         self.progress.update(progress)
         if planned.flow is not None:
-            self.flow.commit(round_, planned.flow, self.progress, output.probes, self.turns.busy())
+            self.flow.commit(round_, planned.flow, self.progress, output, planned.choices, self.turns.busy())
         for name, rows in work.recent.items():
             if name in progress:
                 self.recent_rows(name).append(round_.version, rows)

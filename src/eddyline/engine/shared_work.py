@@ -211,9 +211,10 @@ class SharedRounds:
         for each in planned.flow.joins.plan.signatures:
             for place in each.signature.places(name):
                 columns |= each.stored_columns(place)
-                found, filters = flow.input_plan(planned.flow.joins.queries[each.name], place, choices), None
-                if found is not None:
-                    plan, stage = found
+                queries = planned.flow.joins.queries[each.name]
+                asked, filters = flow.placements.asked_plan(queries, place, choices), None
+                if asked is not None:
+                    plan, stage = asked
                     parts = stage.prepare(plan.with_bodies, sample, 0, choices)
                     used.add(plan.stream)
                     if plan.stream not in known:

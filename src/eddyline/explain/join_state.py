@@ -187,6 +187,7 @@ def origin_facts(rounds: RoundEngine, signature: Signature, names: Sequence[str]
             continue
         facts: dict[str, Any] = {"input": place, "name": names[place], "order": None, "why": None}
         facts["n_reordered"] = 0
+        facts["conditions"] = rounds.flow.placements.facts((signature.name, place), rounds.choices)
         facts |= dict.fromkeys(_COUNTED, 0)
         origin = known.get((signature.name, place))
         if origin is not None:

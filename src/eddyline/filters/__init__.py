@@ -6,7 +6,7 @@ of query ids, and the pairs that could not be decided. Nothing is projected or c
 
 from eddyline.documents import ClauseVerdict, Trial, TrialError, TrialInput, Why, WhyNot
 from eddyline.filters.batch_evaluation import with_constants
-from eddyline.filters.filter_pool import FilterPool, conditions_from, filter_key, is_dear
+from eddyline.filters.filter_pool import FilterPool, conditions_from, filter_key, is_dear, is_dear_by_calls
 from eddyline.filters.index_part import IndexPart
 from eddyline.filters.matching import DeadPairs, FilterOutput, merged_hits
 from eddyline.filters.saved_index import read_parts, write_base, write_overlay
@@ -31,6 +31,7 @@ __all__ = [
     "evaluated_expression",
     "filter_key",
     "is_dear",
+    "is_dear_by_calls",
     "merged_hits",
     "read_parts",
     "trial",

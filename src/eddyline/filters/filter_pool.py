@@ -228,6 +228,18 @@ def is_dear(clause: Clause) -> bool:
     return any(_is_dear(atom.condition) for atom in clause.atoms)
 
 
+def is_dear_by_calls(clause: Clause) -> bool:
+    """Whether functions of the user are all that is expensive in a clause."""
+    return all(_is_dear_by_calls(atom.condition) for atom in clause.atoms)
+
+
+def _is_dear_by_calls(node: Expression) -> bool:
+    if isinstance(node, UserCall):
+        return True  # with all that it is given
+    is_slow = isinstance(node, Call) and node.function in DEAR
+    return not is_slow and all(map(_is_dear_by_calls, node.children))
+
+
 def _is_dear(condition: Expression) -> bool:
     return any(
         isinstance(node, UserCall) or (isinstance(node, Call) and node.function in DEAR)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,8 @@ from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.residuals import BoundValues, ValueIndex, has_counterpart, residual_comparisons
 from eddyline.model import DEFAULT_CHOICES, END_OF_ARRIVALS, Expression
 from eddyline.operators import Numbers
+
+T = TypeVar("T")
 
 
 class PartnerMarks(NamedTuple):
@@ -85,6 +87,8 @@ class ProbeCounters:
     n_matches: int = 0  # partners found, before further conditions
     n_partial: int = 0  # combinations listed on the way, input by input; those of all inputs too
     n_combinations: int = 0
+    probe_s: float = 0.0  # seconds of probing
+    output_s: float = 0.0  # and of making combinations
 
     def add(self, other: ProbeCounters) -> None:
         """Count what was done elsewhere too."""
@@ -134,6 +138,16 @@ class ProbeOrigin:
                 self.counters.n_combinations += len(found)
                 yield found
 
+    def timed(self, made: Iterator[T]) -> Iterator[T]:
+        """What is made of combinations; the time it takes is counted."""
+        while True:
+            began, probe_s = self.clock(), self.counters.probe_s
+            found = next(made, None)
+            self.counters.output_s += self.clock() - began - (self.counters.probe_s - probe_s)
+            if found is None:
+                return
+            yield found
+
     # ----------------------------------------------------------------------------------------- probing
 
     def _profile(self, drivers: Drivers, partners: dict[int, Partner]) -> None:
@@ -172,6 +186,7 @@ class ProbeOrigin:
                     levels[place] = level = self._confirmed(place, levels, bound)
                     alive = _distinct(level.driver, len(drivers))
             seconds[place] = self.clock() - began
+        self.counters.probe_s += float(seconds.sum())
         self.order.learn(order, entered, passed, seconds)
         return alive, levels
 

@@ -232,11 +232,14 @@ class JoinStage:
                     shared.hop(first_hop(plan.signature, probes.tree, place)) if shared is not None else None
                 )
                 partners[place] = self._partner(plan, place, origin, counted[place], round_, hop)
-        at_once = self._choices.combinations_at_once
-        for found in probes.join(drivers, partners, at_once, needs_one=needs_one):
-            if is_counted_only:
-                continue
-            yield joined_rows(plan, origin, drivers, partners, found, counted, round_)
+        joined = (
+            joined_rows(plan, origin, drivers, partners, found, counted, round_)
+            for found in probes.join(
+                drivers, partners, self._choices.combinations_at_once, needs_one=needs_one
+            )
+            if not is_counted_only
+        )
+        yield from probes.timed(joined)
 
     def _needs_one(self, plan: SignaturePlan) -> bool:
         """Whether one partner of a row of input 0 is enough for all queries of the running round."""
@@ -378,11 +381,6 @@ class JoinStage:
         self.windows.rollback()
 
     # ----------------------------------------------------------------------------------------- to look at
-
-    def match_counts(self, signature: str, place: int) -> tuple[int, int]:
-        """How many rows of an input have looked for partners, and how many of them found some everywhere."""
-        origin = self.origins.get((signature, place))
-        return (0, 0) if origin is None else (origin.counters.n_drivers, origin.counters.n_matched_drivers)
 
     def expected_work(self) -> dict[OperatorInput, float]:
         """What a row that looks for partners costs, by its input: in rows that it probed with, or found."""

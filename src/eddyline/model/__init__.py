@@ -18,7 +18,7 @@ from `eddyline.model`, not from its files.
 from eddyline.documents import DeadLetter, iso_text, iso_time
 from eddyline.model.alerts import AlertKey, AlertState, Message
 from eddyline.model.conditions import Atom, AtomKind, Clause, Condition, pattern_atom
-from eddyline.model.execution import DEFAULT_CHOICES, ExecutionChoices, StructureChoices
+from eddyline.model.execution import BY_COST, DEFAULT_CHOICES, ExecutionChoices, StructureChoices
 from eddyline.model.expressions import (
     LAMBDA,
     Aggregate,
@@ -63,6 +63,7 @@ from eddyline.model.views import (
 __all__ = [
     "AGE",
     "BEHIND",
+    "BY_COST",
     "DEFAULT_CHOICES",
     "END_OF_ARRIVALS",
     "FIRST_BODY",

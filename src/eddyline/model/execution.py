@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+BY_COST = "by cost"
+
 
 @dataclass(frozen=True, slots=True)
 class StructureChoices:
@@ -36,9 +38,10 @@ class ExecutionChoices:
     )
     most_tasks: int = 256
     join_from_rows: int = 50_000  # that joins want; fewer are joined sooner than a job is started
-    # rows of an input that is expensive to ask are asked only once they have found partners, if few of so many did
-    few_matched: float = 0.5
-    judged_by: int = 1_000
+    placement: str = (
+        BY_COST  # of expensive conditions on an input: before or after its rows look for partners
+    )
+    judged_by: int = 500  # rows of an input, before its conditions are moved
     rows_at_once: int = 1 << 17  # that a task filters as one batch, at most
     combinations_at_once: int = 1 << 17  # that joins make, about
     pairs_at_once: int = 1 << 22  # that filters leave open, and that joins compare where they have no key

@@ -33,6 +33,14 @@ from eddyline.routing.policy import (
     after,
     settled_group,
 )
+from eddyline.routing.predicate_placement import (
+    AFTER,
+    BEFORE,
+    InputWork,
+    PlacementFigures,
+    PlacementMove,
+    PredicatePlacement,
+)
 from eddyline.routing.random_choice import RandomChoice
 from eddyline.routing.router import ADAPTIVE, AUTO, POLICIES, Decision, Router, RoutingOptions
 from eddyline.routing.shared_greedy import SharedGreedy
@@ -42,7 +50,9 @@ from eddyline.routing.walk_records import Routing, WalkRecord, combined_record
 
 __all__ = [
     "ADAPTIVE",
+    "AFTER",
     "AUTO",
+    "BEFORE",
     "DECAY",
     "DECAY_ROWS",
     "FLOOR",
@@ -65,11 +75,15 @@ __all__ = [
     "Group",
     "InOrder",
     "Independent",
+    "InputWork",
     "Learner",
     "LocalSwaps",
     "OrderChange",
     "PhasedPolicy",
+    "PlacementFigures",
+    "PlacementMove",
     "Policy",
+    "PredicatePlacement",
     "Profile",
     "RandomChoice",
     "Router",
