@@ -9,8 +9,8 @@ Control   before the change of the local trap every order makes (n + 1) / 2 call
 Paper     examples 6 and 7
 
 The rows of simulated_traps.py through `engine.push`: the values 1 to 100 again and again, a push for each hundred. All are
-sampled, so that nothing is left to chance; `auto`, which is reported, samples as many as it likes. Counted is what the rows of the
-last push needed.
+sampled, so that nothing is left to chance; `auto`, which is reported, samples as many as it likes. Counted is what the rows of
+the last push needed.
 """
 
 from __future__ import annotations
