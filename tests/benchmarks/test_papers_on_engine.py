@@ -14,7 +14,7 @@ from benchmarks._line_plots import line_plot
 from benchmarks.harness import ROOT, Benchmark, Claim, is_held, name_of
 from benchmarks.papers._pushed import CountedEngine, declared
 from benchmarks.papers.cacq import routing, sources, ticket_adaptation
-from benchmarks.papers.filter_ordering import adaptivity, overhead, tables, unequal_costs
+from benchmarks.papers.filter_ordering import adaptivity, overhead, tables, traps, unequal_costs
 from benchmarks.papers.shared_filters import adaptivity_gap, sharing
 
 RATES = np.array([0.9, 0.5, 0.7, 0.2])
@@ -123,6 +123,7 @@ NEED_SIZE = {  # claims that quick sizes may miss
         ticket_adaptation,
         sources,
         tables,
+        traps,
         overhead,
         unequal_costs,
         adaptivity,

@@ -302,3 +302,22 @@ def test_a_declared_call_that_another_filter_made_costs_nothing():
     assert priced.seconds.tolist() == pytest.approx([1e-3, 2e-4])
     assert priced.follow_seconds.tolist() == [0.0, 0.0]
     assert (priced.extra_s, priced.overhead_s) == pytest.approx((2e-5, 1e-4))
+
+
+@pytest.mark.parametrize(
+    ("policy", "classes", "samples_all"),
+    [
+        ("sweep", CLASS, False),
+        ("local_swaps", CLASS, False),
+        ("a_greedy", CLASS, True),
+        ("sweep", [[0, 1, 2], [0, 1]], True),  # where a row was dropped says nothing of the other class
+        ("shared_greedy", CLASS, True),
+        (AUTO, CLASS, True),  # whatever decides now, all that compete learn
+    ],
+)
+def test_sampled_rows_know_every_filter_unless_a_policy_for_one_class_asks_for_less(
+    policy, classes, samples_all
+):
+    router = Router(policy)
+    router.learn(told(ABC, classes, cost_s=ALIKE), 1)
+    assert router.routing().samples_all is samples_all

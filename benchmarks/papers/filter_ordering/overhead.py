@@ -40,6 +40,7 @@ def measured(
     extra = found.extra_cost() / found.needed_cost()
     expected, error = model(KINDS[policy], filters, rate, found.n_rows)
     bench.row(
+        figure="12, 13" if paper is None else "table 2",
         policy=policy,
         n=filters.n,
         sampled=rate,

@@ -119,7 +119,7 @@ def udf(
     returns         its SQL type, such as "double"
     name            what SQL calls it; the function's own name if not given
     takes           SQL types of its arguments, which are then coerced and checked; any types if not given
-    cost            expected seconds per row, a first guess until it is measured
+    cost            expected seconds per row, a first guess until it is measured; with routing's cost_mode "declared" it stays
     deterministic   False: called once per row and place, never shared, never cached
     setup           called once per process; its result is passed as the first argument
     cache           remember results for this long, such as "10 minutes"

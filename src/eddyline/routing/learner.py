@@ -13,6 +13,7 @@ class Learner(ABC):
     """A policy over a filter set that another, over other filters, can take over from."""
 
     name: str
+    samples_all = True  # wants to know every filter of a sampled row; else see `InOrder.filters_to_sample`
 
     def __init__(self, filters: FilterSet, *, start: Sequence[int], statistics: Statistics) -> None:
         self.filters = filters

@@ -71,6 +71,7 @@ class LocalSwaps(InOrder):
     """Swaps neighbours; a sampled row runs one filter more than it had to."""
 
     name = "local_swaps"
+    samples_all = False
 
     def __init__(
         self,

@@ -198,9 +198,9 @@ class Router:
 
     @property
     def samples_all(self) -> bool:
-        """Whether sampled rows are to know every filter: not if one order that serves one class is all that learns from them."""
-        is_alone = self.policy_name != AUTO and isinstance(self.incumbent, InOrder)
-        return not is_alone or len(self.classes) > 1
+        """Whether sampled rows are to know every filter: not if all that learns from them is a policy for one class that asks for
+        less."""
+        return self.policy_name == AUTO or self.incumbent.samples_all or len(self.classes) > 1
 
     @property
     def rate(self) -> float:

@@ -73,6 +73,7 @@ class Sweep(InOrder):
     """Examines the positions in turn; a sampled row runs at most one filter more than it had to."""
 
     name = "sweep"
+    samples_all = False
 
     def __init__(
         self,
