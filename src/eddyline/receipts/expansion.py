@@ -21,7 +21,7 @@ from eddyline.catalog import QueryRecord, StoredQuery, owners_and_names, relatio
 from eddyline.engine import RoundEngine, home_of
 from eddyline.errors import EddylineError, NotBuiltError, ReceiptError
 from eddyline.expressions import Context, Frame, cast, evaluate
-from eddyline.model import Column, Input, Properties, QueryState, Role, Shape, Stream, ViewText, Window
+from eddyline.model import Column, Properties, QueryState, Shape, Stream, ViewText, Window
 from eddyline.proof import WrittenInput, from_json, quoted, type_from, words_of, written_inputs
 from eddyline.receipts.readings import (
     AnyQuery,
@@ -29,7 +29,6 @@ from eddyline.receipts.readings import (
     Reading,
     Readings,
     ResultRow,
-    part_of,
     rows_of_result,
 )
 from eddyline.sql import Shapes
@@ -82,8 +81,7 @@ class WrittenOut:
 def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> WrittenOut:
     """A query of a home with the views it read at a version. The lock is held.
 
-    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out, and for joins
-    with sets.
+    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out.
     """
     database = home_of(rounds).database
     streams = {stream.name.lower(): stream for stream in database.streams.at(version)}
@@ -109,9 +107,7 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
             )
         return found
 
-    expansion = _Expansion(query, find_stream, find_view)
-    expansion.refuse_joined_sets(query)
-    return expansion.written_out()
+    return _Expansion(query, find_stream, find_view).written_out()
 
 
 def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
@@ -261,33 +257,6 @@ class _Expansion:
             tuple(self._windows),
             tuple(readings.view_windows),
         )
-
-    def refuse_joined_sets(self, query: AnyQuery) -> None:
-        """Refuse joins with views whose rows are a set: a result does not say in which rows such a row occurs."""
-        for branch in query.shape.all_branches:
-            for place, entry in enumerate(branch.inputs):
-                view, join = self._view_at(query, entry), branch.join
-                if view is None:
-                    continue
-                if join is not None and join.signature.inputs[place].role is Role.VIEW and self._is_set(view):
-                    raise NotBuiltError(
-                        f"a receipt of a query that joins a set ({entry.label}) is not built in this version",
-                        detail="A row of SELECT DISTINCT, EXISTS or IN occurs in any number of rows. The result names none.",
-                        hint="Ask about a query that joins the tables themselves.",
-                    )
-                self.refuse_joined_sets(view)
-
-    def _is_set(self, view: AnyQuery) -> bool:
-        entries = (entry for branch in view.shape.all_branches for entry in branch.inputs)
-        below = (self._view_at(view, entry) for entry in entries)
-        is_counted = any(branch.is_counted for branch in view.shape.all_branches)
-        return is_counted or any(self._is_set(each) for each in below if each is not None)
-
-    def _view_at(self, query: AnyQuery, entry: Input) -> AnyQuery | None:
-        """The view that an input of a query reads, with a name or without one; None if it is a declared stream."""
-        if entry.view is not None:
-            return part_of(query, entry.view.shape)
-        return self._view(entry.stream) if self._is_view(entry.stream) else None
 
     def _is_view(self, relation: str) -> bool:
         return self._find_stream(relation) is None

@@ -64,6 +64,32 @@ class Reading:
         n_rows = (sum(_width(read) for _, read in branch) for branch in self.branches)
         return max(n_rows) + (len(self.branches) > 1)
 
+    def shape(self, branch: int) -> Shape:
+        return self.query.shape.all_branches[branch]
+
+    def entries(
+        self, branch: int, components: Sequence[int]
+    ) -> Iterator[tuple[str, int | Reading, Sequence[int]]]:
+        """What a branch reads, in the order of the text, each with its own of the components of a row."""
+        at = 0
+        for alias, read in self.branches[branch]:
+            yield alias, read, components[at : at + _width(read)]
+            at += _width(read)
+
+    def numbers(self, branch: int | None = None) -> Iterator[int]:
+        """The inputs below it, or below one of its branches."""
+        for each in self.branches if branch is None else self.branches[branch : branch + 1]:
+            for _, read in each:
+                yield from (read,) if isinstance(read, int) else read.numbers()
+
+    def shapes(self) -> Iterator[Shape]:
+        """Those of its branches, and of all views below it."""
+        yield from self.query.shape.all_branches
+        for branch in self.branches:
+            for _, read in branch:
+                if isinstance(read, Reading):
+                    yield from read.shapes()
+
     def alone(self) -> Iterator[int]:
         """The inputs of which a single row makes a row of it."""
         for branch in self.branches:
@@ -73,10 +99,7 @@ class Reading:
 
     def rows(self, branch: int, components: Sequence[int]) -> Iterator[_Labelled]:
         """The rows that a row of one of its branches is made of."""
-        at = 0
-        for alias, read in self.branches[branch]:
-            own = components[at : at + _width(read)]
-            at += _width(read)
+        for alias, read, own in self.entries(branch, components):
             below: list[_Labelled] = (
                 [((), read, own[0])] if isinstance(read, int) else list(read._of_view(own))
             )
@@ -95,13 +118,10 @@ class Reading:
 
     def part_words(self, branch: int, components: Sequence[int], view: str = "") -> Iterator[str]:
         """Which part of each UNION ALL gave a row of this branch: of its own text, then of the views it reads."""
-        parts = self.query.shape.all_branches[branch].parts
+        parts = self.shape(branch).parts
         if parts:
             yield part_words(self.query.text, parts, of=view)
-        at = 0
-        for _, read in self.branches[branch]:
-            own = components[at : at + _width(read)]
-            at += _width(read)
+        for _, read, own in self.entries(branch, components):
             if isinstance(read, Reading) and (len(read.branches) == 1 or own[-1] != NO_ROW):
                 below = 0 if len(read.branches) == 1 else marked_branch(own[-1])
                 is_same_text = read.query.id == self.query.id
