@@ -17,6 +17,7 @@ from typing import Any
 
 from eddyline.catalog import QueryRecord, StoredQuery
 from eddyline.model import Shape, Stream, Window, marked_branch
+from eddyline.proof import words_of
 from eddyline.sql import displayed_names, part_words
 
 AnyQuery = StoredQuery | QueryRecord
@@ -210,6 +211,14 @@ def branches_over(shape: Shape, numbers: Collection[int]) -> list[Shape]:
         for branch, own in zip(shape.all_branches, keys, strict=True)
         if sorted(number_of[key] for key in own) == wanted
     ]
+
+
+def has_repeated_sets(text: str, branch: Shape) -> bool:
+    """Whether a set of WITH that joins inputs may be read more than once: receipts have the rows of one reading after the other,
+    a text over streams all that stand in one place."""
+    places = Counter(entry.span for entry in branch.inputs)
+    is_repeated = sum(n > 1 for n in places.values()) > 1
+    return is_repeated and any(word.says("DISTINCT", "UNION") for word in words_of(text))
 
 
 def input_numbers(receipt: Mapping[str, Any]) -> list[int]:
