@@ -21,6 +21,7 @@ from eddyline.proof.claims import (
     claim_of,
     table_of,
 )
+from eddyline.proof.inputs import texts_with_inner_join
 from eddyline.proof.values import rows_to_json
 
 
@@ -52,11 +53,7 @@ def departure_proof(proof: Proof, receipt: Mapping[str, Any], judge: _Judge) -> 
         is_right = (not len(after.matches)) != is_update
         if may_remain:  # other rows may give what takes its place, and these another result
             is_right = is_update or claim_difference(claim, after).n_differences > 0
-            if (
-                not is_right
-                and receipt.get("is_outer")
-                and _tells_no_match(claim, after_claim, receipt, judge)
-            ):
+            if not is_right and receipt.get("is_outer") and _is_match_changed(claim, after_claim, judge):
                 is_right, gives = True, f"{gives}, with a match where there was none, or the other way round"
     return replace(
         proof,
@@ -65,15 +62,13 @@ def departure_proof(proof: Proof, receipt: Mapping[str, Any], judge: _Judge) -> 
     )
 
 
-def _tells_no_match(claim: Claim, after: Claim, receipt: Mapping[str, Any], judge: _Judge) -> bool:
-    """Whether what the text gives is the same without one of the rows that have changed: the values do not tell whether it
-    matches."""
-    changed = {change["alias"] for change in receipt["changes"]}
-    for k, entry in enumerate(after.inputs):
-        if entry.alias in changed and not entry.is_of_other_part:
-            without = (*after.inputs[:k], replace(entry, rows=entry.rows.slice(0, 0)), *after.inputs[k + 1 :])
-            if claim_difference(claim, judge.finding(replace(after, inputs=without))).n_differences == 0:
-                return True
+def _is_match_changed(before: Claim, after: Claim, judge: _Judge) -> bool:
+    """Whether some outer join of the text finds a match of one of these rows and none of the other: as an inner join it gives a
+    result of one of them alone."""
+    for text in texts_with_inner_join(before.text):
+        found = [judge.finding(replace(each, text=text)) for each in (before, after)]
+        if len({bool(len(each.matches)) for each in found}) > 1:
+            return True
     return False
 
 

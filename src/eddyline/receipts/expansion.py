@@ -63,8 +63,8 @@ class WrittenOut:
 
     @property
     def is_union(self) -> bool:
-        """Whether results are made of rows of some of the inputs only: it has UNION ALL, or a view that it reads."""
-        return any(query.shape.branches for query in self.queries)
+        """Whether results are made of rows of some of the inputs only: it has a union, or a view or subquery that it reads."""
+        return any(shape.branches for shape in self.reading.shapes())
 
     def rows_of(self, branch: int, components: Sequence[int]) -> list[ResultRow]:
         """The rows that a result of a branch is made of, in the order of the text."""
