@@ -8,7 +8,6 @@ import pytest
 
 import eddyline
 from eddyline.catalog import suspend_queries
-from eddyline.errors import NotBuiltError
 from eddyline.receipts import Audit
 
 pytestmark = pytest.mark.usefixtures("no_session")  # DuckDB judges audits here
@@ -256,19 +255,23 @@ def test_results_of_joins_with_views_over_tables_are_proven_down_to_the_rows_of_
         assert (audit.counters.n_differences, audit.counters.skipped) == (0, {})
 
 
-def test_a_receipt_of_a_join_with_a_set_is_refused_by_name(tmp_path):
+def test_a_receipt_of_a_join_with_a_set_has_a_row_in_which_its_value_occurred(tmp_path):
     with eddyline.open(tmp_path / "home") as engine:
         quotes(engine)
         engine.query("SELECT DISTINCT bid FROM quotes", name="bids")
         engine.query("SELECT bid FROM bids WHERE bid > 1", name="some")
         met = engine.query("SELECT t.sym FROM trades t JOIN some b ON t.price = b.bid", name="met")
-        engine.push("quotes", [("A", 20.0)])
+        engine.push("quotes", [("A", 20.0), ("B", 30.0), ("D", 20.0)])
         engine.push("trades", [("C", 20.0)])
-        with pytest.raises(NotBuiltError) as caught:
-            engine.receipt(met.latest(1)[0])
-        assert caught.value.problem == (
-            "a receipt of a query that joins a set (some) is not built in this version"
-        )
+
+        def rows() -> list[tuple[str, int]]:
+            return [(row["stream"], row["arrival"]) for row in engine.receipt(met.latest(1)[0])["rows"]]
+
+        assert rows() == [("trades", 4), ("quotes", 3)]
+        engine.push("quotes", [("D", 50.0), ("B", 20.0)])  # what came later was not there
+        assert rows() == [("trades", 4), ("quotes", 1)]
+        engine.push("quotes", [("A", 60.0)])  # of rows that have left it is the newest
+        assert rows() == [("trades", 4), ("quotes", 3)]
 
 
 def test_a_view_is_not_replaced_by_what_its_joins_could_not_read():

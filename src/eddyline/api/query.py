@@ -23,7 +23,7 @@ from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot
 from eddyline.model import AtomKind, QueryState, Round, Shape, iso_time
 from eddyline.notebook import html_table
-from eddyline.receipts import branches_over, input_numbers, record_written_out
+from eddyline.receipts import branches_over, has_repeated_sets, input_numbers, record_written_out
 from eddyline.rules import output_warnings
 from eddyline.runtime import Subscription, WhenFull, call_each
 from eddyline.storage import StoredPart
@@ -229,8 +229,9 @@ class Query:
         the row fits, the nearest first; of a result the part that gave it.
         """
         with self._rounds.lock:
-            record = record_written_out(self._rounds, self._record())
-            is_composed = record.shape.join is not None or record.shape.branches or record.view_texts
+            own = self._record()
+            record = record_written_out(self._rounds, own)
+            is_composed = record.shape.join is not None or record.shape.branches or record is not own
             if isinstance(row, Result) and is_composed:
                 receipt = self._engine.receipt(row)
                 record = record_of_rows(record, receipt)
@@ -310,10 +311,10 @@ def record_of_rows(record: QueryRecord, receipt: Mapping[str, Any]) -> QueryReco
     """A query, of which a receipt has a result; of a union the branch that gave it."""
     numbers = input_numbers(receipt)
     branches = branches_over(record.shape, numbers)
-    if len(branches) > 1:
+    if len(branches) > 1 or (branches and has_repeated_sets(record.text, branches[0])):
         raise NotBuiltError(
             f"why of a result of {record.name} is not built in this version",
-            detail="A query of WITH that has UNION ALL is read more than once, and its parts cannot be told apart.",
+            detail="A query of WITH that has UNION or DISTINCT is read more than once, and its rows cannot be told apart.",
             hint="Ask about the rows of the result.",
         )
     if not branches:

@@ -27,6 +27,20 @@ class StoredStreams:
         )
         return [codec.stream_from(definition) for (definition,) in rows]
 
+    def declared_in(self, name: str) -> int:
+        """The version in which a stream was declared that has not been dropped since, however it was changed; above all versions
+        if there is none."""
+        versions = self._connection.execute(
+            "SELECT version_from, version_to FROM streams WHERE name = ? ORDER BY version_from DESC",
+            (name.lower(),),
+        )
+        found = None
+        for version_from, version_to in versions:
+            if version_to != found:
+                break
+            found = version_from
+        return (1 << 62) if found is None else int(found)
+
     def store(self, stream: Stream, version: int) -> None:
         self._end(stream.name, version)
         self._connection.execute(

@@ -10,7 +10,9 @@ from eddyline.engine.declaring import OpenEngine, checked_stream, declare, drop_
 from eddyline.engine.durable import Durable, wall_clock_us
 from eddyline.engine.event_time import event_times, is_idle_lane
 from eddyline.engine.filter_events import filter_text
+from eddyline.engine.identities import encoded
 from eddyline.engine.join_replica import ProbeTask
+from eddyline.engine.past_tables import PastTables
 from eddyline.engine.retention import Retention
 from eddyline.engine.round_inputs import ComponentRows, RoundInputs, change_of_key, home_of
 from eddyline.engine.round_store import MemoryStore, RoundStore
@@ -18,6 +20,7 @@ from eddyline.engine.round_work import Limits, Outcome
 from eddyline.engine.rounds import RoundEngine
 from eddyline.engine.shared_work import SharedRounds
 from eddyline.engine.stream_states import StreamState, stream_state
+from eddyline.engine.tables import fitted
 from eddyline.engine.task_outcomes import ReferenceRefused, RowsNumbered
 from eddyline.engine.tasks import Task, TaskResult, by_bytes, run_task
 
@@ -30,6 +33,7 @@ __all__ = [
     "MemoryStore",
     "OpenEngine",
     "Outcome",
+    "PastTables",
     "ProbeTask",
     "ReferenceRefused",
     "Retention",
@@ -47,8 +51,10 @@ __all__ = [
     "declare",
     "drop_queries",
     "drop_stream",
+    "encoded",
     "event_times",
     "filter_text",
+    "fitted",
     "home_of",
     "is_idle_lane",
     "run_task",

@@ -55,7 +55,8 @@ def why_join(
 ) -> JoinWhy:
     """What each condition of a join says about one row of each input, given by its alias; missing columns are NULL.
 
-    Also as `alias.column`: value. Raises UnknownNameError or SchemaError for what does not fit.
+    Also as `alias.column`: value. If no row is given of the side of an outer join that may find no match, it is about a row that
+    nothing matches. Raises UnknownNameError or SchemaError for what does not fit.
     """
     shape = record.shape
     rows = _rows_by_alias(shape, row_values)
@@ -71,7 +72,7 @@ def why_join(
             )
         names += [joined_name(place, name) for name in ingested.rows.schema.names]
         columns += ingested.rows.columns
-    row_clauses, texts, notes = _without_marks(record, is_of_pairs=False)
+    row_clauses, texts, notes = _without_marks(record, is_of_pairs=False, is_alone=_is_alone(shape, rows))
     batch = pa.RecordBatch.from_arrays(columns, names=names)
     found = why(record.name, row_clauses, texts, record.constants, batch, rounds.context(), recorded)
     clauses = tuple(_spoken_verdict(shape, verdict) for verdict in found.clauses)
@@ -103,27 +104,37 @@ def _written_aliases(shape: Shape) -> list[str]:
     return [shape.inputs[place].alias for place in shape.written_order]
 
 
-def _without_marks(record: QueryRecord, *, is_of_pairs: bool) -> tuple[Shape, list[str], list[str]]:
+def _is_alone(shape: Shape, rows: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether rows are one of the side of an outer join all of whose rows may be results, and none of the other."""
+    assert shape.join is not None, shape.key
+    left, right = (rows[entry.alias.lower()] for entry in (shape.inputs[0], shape.inputs[-1]))
+    return bool(shape.join.signature.outer) and bool(left) and not right
+
+
+def _without_marks(
+    record: QueryRecord, *, is_of_pairs: bool, is_alone: bool = False
+) -> tuple[Shape, list[str], list[str]]:
     """The shape with its equalities as conditions and without what depends on arrival, its conditions in words, and notes.
 
-    Pairs that have met already are asked only what is about both.
+    Pairs that have met already are asked only what is about both; a row that nothing matches, what is not about a match.
     """
     shape = record.shape
     assert shape.join is not None, shape.key
     clauses: list[Clause] = []
     texts: list[str] = []
-    if not is_of_pairs:
+    if not is_of_pairs and not is_alone:
         clauses += [_key_clause(key) for key in shape.join.signature.keys]
         words = key_words(shape.join.signature, shape.inputs, shape.written_order)
         texts += [
             _key_view(record, key) + text for key, text in zip(shape.join.signature.keys, words, strict=True)
         ]
-    notes = _outer_notes(shape)
+    notes = _outer_notes(shape, is_alone=is_alone)
     notes += [
         f"also, which depends on when they arrive: the row of the view is in {window}"
         for window in record.view_windows
     ]
-    for clause, text in zip(all_clauses(shape), condition_texts(record, all_clauses(shape)), strict=True):
+    asked = shape.condition.clauses if is_alone else all_clauses(shape)
+    for clause, text in zip(asked, condition_texts(record, asked), strict=True):
         if _marks(clause):
             notes.append(f"also, which depends on when they arrive: {text}")
         elif not is_of_pairs or len(_places(clause)) > 1:
@@ -132,9 +143,11 @@ def _without_marks(record: QueryRecord, *, is_of_pairs: bool) -> tuple[Shape, li
     return replace(shape, condition=Condition(tuple(clauses), shape.condition.never)), texts, notes
 
 
-def _outer_notes(shape: Shape) -> list[str]:
+def _outer_notes(shape: Shape, *, is_alone: bool) -> list[str]:
     assert shape.join is not None, shape.key
     left, right = shape.inputs[0].alias, shape.inputs[-1].alias
+    if is_alone:
+        return [f"no row of {right} is given: this is about a row of {left} that no row of {right} matches"]
     return {
         "left": [f"a row of {left} is a result also where no row of {right} matches it"],
         "left anti": [f"a row of {left} is a result only where no row of {right} matches it"],

@@ -12,7 +12,7 @@ from eddyline.filters.matching import DeadPairs, FilterOutput, merged_hits
 from eddyline.filters.saved_index import read_parts, write_base, write_overlay
 from eddyline.filters.stage import FilterStage, StageCounters
 from eddyline.filters.trials import trial
-from eddyline.filters.verdicts import evaluated_expression, why, why_not
+from eddyline.filters.verdicts import evaluated_expression, truth, why, why_not
 
 __all__ = [
     "ClauseVerdict",
@@ -35,6 +35,7 @@ __all__ = [
     "merged_hits",
     "read_parts",
     "trial",
+    "truth",
     "why",
     "why_not",
     "with_constants",

@@ -1,7 +1,8 @@
 """Results with which a row leaves a table: it was a result before the round, and is none after it.
 
 The receipt has the rows that left, of which the text must give the result, and what the round left in their place: newer rows of
-their keys, or nothing. Over these the text must give nothing; of an update, the image that takes its place.
+their keys, or nothing. Over these the text must give nothing; of an update, the image that takes its place. A row that leaves an
+outer join may leave another result behind: without the match that is gone, or with the one that came.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from eddyline.proof.claims import (
     claim_of,
     table_of,
 )
+from eddyline.proof.inputs import texts_with_inner_join
 from eddyline.proof.values import rows_to_json
 
 
@@ -39,21 +41,35 @@ def departure_proof(proof: Proof, receipt: Mapping[str, Any], judge: _Judge) -> 
         note = f"{told} it is not judged: its functions are not deterministic."
         return replace(proof, note=" ".join(filter(None, (proof.note, note))))
     claim = claim_of(receipt)
-    is_update, is_set = receipt["change"] == "update_preimage", receipt["is_set"]
+    is_update = receipt["change"] == "update_preimage"
+    may_remain = receipt["is_set"] or receipt.get("is_outer", False)
+    after_claim = _after(claim, receipt)
     try:
-        after = judge.finding(_after(claim, receipt))
+        after = judge.finding(after_claim)
     except JudgeStopped as stopped:  # a row in error is no result
-        is_right, gives = is_set or not is_update, f"an error: {stopped}"
+        is_right, gives = may_remain or not is_update, f"an error: {stopped}"
     else:
         gives = _words(after, claim)
         is_right = (not len(after.matches)) != is_update
-        if is_set:  # other rows may give what takes its place, and this one another result
+        if may_remain:  # other rows may give what takes its place, and these another result
             is_right = is_update or claim_difference(claim, after).n_differences > 0
+            if not is_right and receipt.get("is_outer") and _is_match_changed(claim, after_claim, judge):
+                is_right, gives = True, f"{gives}, with a match where there was none, or the other way round"
     return replace(
         proof,
         is_proven=proof.is_proven and is_right,
         note=" ".join(filter(None, (proof.note, f"{told} it gives {gives}."))),
     )
+
+
+def _is_match_changed(before: Claim, after: Claim, judge: _Judge) -> bool:
+    """Whether some outer join of the text finds a match of one of these rows and none of the other: as an inner join it gives a
+    result of one of them alone."""
+    for text in texts_with_inner_join(before.text):
+        found = [judge.finding(replace(each, text=text)) for each in (before, after)]
+        if len({bool(len(each.matches)) for each in found}) > 1:
+            return True
+    return False
 
 
 def _after(claim: Claim, receipt: Mapping[str, Any]) -> Claim:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from eddyline.errors import ProofError
-from eddyline.proof.words import Edit, SqlWord, words_of
+from eddyline.proof.words import Edit, SqlWord, edited_text, words_of
 
 _ENDS = ("WHERE", "GROUP", "HAVING", "QUALIFY", "ORDER", "LIMIT", "WINDOW", "UNION", ";")
 _NO_ALIAS = frozenset(
@@ -194,6 +194,17 @@ def _starts_clause(word: SqlWord) -> bool:
 def quoted(name: str) -> str:
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
+
+
+def texts_with_inner_join(text: str) -> list[str]:
+    """The text with JOIN in place of LEFT JOIN or RIGHT JOIN, once for each of these in it."""
+    words = words_of(text)
+    found = []
+    for at, word in enumerate(words):
+        join = at + 2 if words[at + 1 : at + 2] and words[at + 1].says("OUTER") else at + 1
+        if word.says("LEFT", "RIGHT") and join < len(words) and words[join].says("JOIN"):
+            found.append(edited_text(text, [Edit(word.start, words[join].start, "")]))
+    return found
 
 
 def table_edits(text: str, streams: Collection[str], tables: Sequence[str]) -> list[Edit]:

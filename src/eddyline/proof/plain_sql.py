@@ -1,7 +1,7 @@
 """A small language that Spark and DuckDB read alike: what a text in it says, with every precedence and type written out.
 
-    query        select [UNION ALL select …]
-    select       SELECT item, … FROM source [join …] [WHERE condition]
+    query        select [UNION [ALL | DISTINCT] select …]
+    select       SELECT [DISTINCT] item, … FROM source [join …] [WHERE condition]
     source       stream [[AS] alias] | (query) [[AS] alias [(name, …)]]
     join         , source | [INNER | CROSS | ASOF] JOIN source [ON condition]
     item         * | alias.* | expression [[AS] name]
@@ -12,7 +12,8 @@
 
 Expressions are read by `plain_expressions`, which says what operators are allowed on which types. Everything else is refused.
 A stream of a join may be written as recent(stream, …): a judge has just the rows it is about. Of a union one part has rows, and
-what the text says is what that part says; all parts must have columns of the same types.
+what the text says is what that part says; all parts must have columns of the same types. DISTINCT, and UNION without ALL, say
+nothing of a single row, and are refused where there may be more: over a stream that is read alone.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ class _Reader(ExpressionReader):
         """A query: of a union the part that is read, with the names of the first."""
         parts = [self._part()]
         while self._takes("UNION"):
-            self._expect("ALL")
+            if not self._takes("ALL"):
+                self._takes("DISTINCT")
+                self._refuse_set("UNION without ALL")
             parts.append(self._part())
         self._check_end(is_nested=is_nested)
         (_, (_, first)), *others = parts
@@ -147,6 +150,8 @@ class _Reader(ExpressionReader):
         """The conditions of a SELECT, and its columns with their names, nothing for one that has none."""
         around, self._named = self._named, []
         self._expect("SELECT")
+        if self._takes("DISTINCT"):
+            self._refuse_set("SELECT DISTINCT")
         start = self._at
         self._skip_items()
         conditions = self._from()
@@ -159,6 +164,11 @@ class _Reader(ExpressionReader):
         self._expect("FROM")
         self._at, self._named = end, around
         return conditions, items
+
+    def _refuse_set(self, words: str) -> None:
+        """Refuse a set over more than one row of each input."""
+        if not self._is_join:
+            raise Refused(f"{words} over a stream that is read alone")
 
     def _check_end(self, *, is_nested: bool) -> None:
         while not is_nested and self._takes(";"):

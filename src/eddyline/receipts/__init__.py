@@ -5,7 +5,7 @@ Enters: a result, or a committed round with a home. Leaves: a receipt, a proof, 
 
 from eddyline.receipts.audit import Audit
 from eddyline.receipts.expansion import record_of_receipt, record_written_out
-from eddyline.receipts.readings import branches_over, input_numbers
+from eddyline.receipts.readings import branches_over, has_repeated_sets, input_numbers
 from eddyline.receipts.receipts import Receipt, prove, receipt
 from eddyline.receipts.recorded_calls import recorded_values
 
@@ -13,6 +13,7 @@ __all__ = [
     "Audit",
     "Receipt",
     "branches_over",
+    "has_repeated_sets",
     "input_numbers",
     "prove",
     "receipt",

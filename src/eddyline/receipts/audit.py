@@ -181,7 +181,7 @@ class Audit:
                 is_of_rows = not each.written.is_composed
                 same_stream = each.written.inputs[0].stream.name.lower() == batch.stream.lower()
                 if is_of_rows and same_stream and each.query.id not in refused:
-                    claims = RoundClaims(self._rounds, committed.round, each.written)
+                    claims = RoundClaims(self._rounds, committed, each.written)
                     try:
                         claim = claims.of_rows(batch, each.matches, each.results, each.undecided)
                         outcomes[each.query.id].append(claim_difference(claim, judge.finding(claim)))
@@ -210,7 +210,7 @@ class Audit:
     ) -> bool:
         """Results that are made of several rows, or of one of several parts; False if they cannot be judged."""
         rng = np.random.default_rng([self._number(committed.round.number), each.query.id])
-        claims = RoundClaims(self._rounds, committed.round, each.written)
+        claims = RoundClaims(self._rounds, committed, each.written)
         try:
             made = (
                 claims.of_union(each.composed, each.undecided, rng)

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from eddyline.catalog import QueryRecord, StoredQuery, owners_and_names, relation_name, view_at
 from eddyline.engine import RoundEngine, home_of
-from eddyline.errors import EddylineError, NotBuiltError, ReceiptError
+from eddyline.errors import AmbiguousNameError, LimitError, NotBuiltError, ReceiptError, UnsupportedError
 from eddyline.expressions import Context, Frame, cast, evaluate
-from eddyline.model import Column, Input, Properties, QueryState, Role, Shape, Stream, ViewText, Window
+from eddyline.model import Column, Properties, QueryState, Shape, Stream, ViewText, Window
 from eddyline.proof import WrittenInput, from_json, quoted, type_from, words_of, written_inputs
 from eddyline.receipts.readings import (
     AnyQuery,
@@ -29,7 +29,6 @@ from eddyline.receipts.readings import (
     Reading,
     Readings,
     ResultRow,
-    part_of,
     rows_of_result,
 )
 from eddyline.sql import Shapes
@@ -64,8 +63,8 @@ class WrittenOut:
 
     @property
     def is_union(self) -> bool:
-        """Whether results are made of rows of some of the inputs only: it has UNION ALL, or a view that it reads."""
-        return any(query.shape.branches for query in self.queries)
+        """Whether results are made of rows of some of the inputs only: it has a union, or a view or subquery that it reads."""
+        return any(shape.branches for shape in self.reading.shapes())
 
     def rows_of(self, branch: int, components: Sequence[int]) -> list[ResultRow]:
         """The rows that a result of a branch is made of, in the order of the text."""
@@ -82,8 +81,7 @@ class WrittenOut:
 def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> WrittenOut:
     """A query of a home with the views it read at a version. The lock is held.
 
-    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out, and for joins
-    with sets.
+    Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out.
     """
     database = home_of(rounds).database
     streams = {stream.name.lower(): stream for stream in database.streams.at(version)}
@@ -109,19 +107,18 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
             )
         return found
 
-    expansion = _Expansion(query, find_stream, find_view)
-    expansion.refuse_joined_sets(query)
-    return expansion.written_out()
+    return _Expansion(query, find_stream, find_view).written_out()
 
 
 def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
-    """A query, registered or not, as one over declared streams; itself if it reads no view. The lock is held.
+    """A query, registered or not, as one over declared streams; itself if it reads no view, with a name or without one. The lock
+    is held.
 
     Raises NotBuiltError if what it asks through views is not built as one query.
     """
     catalog = rounds.catalog
-    _refuse_unnamed(record.shape)
-    if all(catalog.find_stream(name) is not None for name in record.shape.streams):
+    is_flat = not any(record.shape.unnamed_views())
+    if is_flat and all(catalog.find_stream(name) is not None for name in record.shape.streams):
         return record
 
     def find_view(relation: str) -> AnyQuery:
@@ -149,7 +146,7 @@ def record_of_receipt(rounds: RoundEngine, receipt: Mapping[str, Any]) -> QueryR
     written = receipt.get("written_out", {"text": receipt["text"], "params": {}, "views": ()})
     params = {name: _scalar(param) for name, param in (receipt["params"] | written["params"]).items()}
     views = tuple(ViewText(**view) for view in written["views"])
-    shape, constants = _bound(rounds, receipt["query"] if views else "", written["text"], params)
+    shape, constants = _bound(rounds, receipt["query"], written["text"], params)
     return QueryRecord(
         receipt["query_id"],
         receipt["query"],
@@ -174,28 +171,19 @@ def _scalar(param: Mapping[str, Any]) -> pa.Scalar:
 def _bound(
     rounds: RoundEngine, reader: str, text: str, params: Mapping[str, pa.Scalar]
 ) -> tuple[Shape, tuple[pa.Scalar, ...]]:
-    """Shape and constants of a text over declared streams. `reader` is the query whose views are written out in it, if any."""
+    """Shape and constants of a text over declared streams, that of `reader` with its views written out and its sets merged: a row
+    of a set is there if one is that it is made of."""
     types = {name: value.type for name, value in params.items()}
     # of its own, since no query is registered with this text; recent(view, …) may have been all that bounded it
     shapes = Shapes(time_zone=rounds.time_zone, keeps_rows=False)
     try:
         shape, values = shapes.shape_of(text, rounds.catalog, rounds.functions, params=types or None)
-    except EddylineError as error:
-        if not reader:
-            raise
+    except (AmbiguousNameError, LimitError, NotBuiltError, UnsupportedError) as error:
         raise NotBuiltError(
             f"{reader} cannot be asked about down to the rows of streams in this version",
-            detail=f"With its views written out it is no query that is built: {error.problem}.",
-            hint="Ask about a view that it reads. Results of both have receipts.",
+            detail=f"With its views and subqueries written as one query it is no query that is built: {error.problem}.",
+            hint="Ask about a view that it reads, or register the subquery and ask about that. Results of all have receipts.",
         ) from None
-    if not reader:
-        _refuse_unnamed(shape)
-    elif any(shape.unnamed_views()):
-        raise NotBuiltError(
-            f"{reader} cannot be asked about down to the rows of streams in this version",
-            detail="It reads a view that is a set: whether a row of it is there depends on all rows of its table.",
-            hint="Ask about a view that it reads. Results of both have receipts.",
-        )
     constants = (
         pa.scalar(value, slot.type)
         if slot.name is None
@@ -261,33 +249,6 @@ class _Expansion:
             tuple(self._windows),
             tuple(readings.view_windows),
         )
-
-    def refuse_joined_sets(self, query: AnyQuery) -> None:
-        """Refuse joins with views whose rows are a set: a result does not say in which rows such a row occurs."""
-        for branch in query.shape.all_branches:
-            for place, entry in enumerate(branch.inputs):
-                view, join = self._view_at(query, entry), branch.join
-                if view is None:
-                    continue
-                if join is not None and join.signature.inputs[place].role is Role.VIEW and self._is_set(view):
-                    raise NotBuiltError(
-                        f"a receipt of a query that joins a set ({entry.label}) is not built in this version",
-                        detail="A row of SELECT DISTINCT, EXISTS or IN occurs in any number of rows. The result names none.",
-                        hint="Ask about a query that joins the tables themselves.",
-                    )
-                self.refuse_joined_sets(view)
-
-    def _is_set(self, view: AnyQuery) -> bool:
-        entries = (entry for branch in view.shape.all_branches for entry in branch.inputs)
-        below = (self._view_at(view, entry) for entry in entries)
-        is_counted = any(branch.is_counted for branch in view.shape.all_branches)
-        return is_counted or any(self._is_set(each) for each in below if each is not None)
-
-    def _view_at(self, query: AnyQuery, entry: Input) -> AnyQuery | None:
-        """The view that an input of a query reads, with a name or without one; None if it is a declared stream."""
-        if entry.view is not None:
-            return part_of(query, entry.view.shape)
-        return self._view(entry.stream) if self._is_view(entry.stream) else None
 
     def _is_view(self, relation: str) -> bool:
         return self._find_stream(relation) is None
@@ -364,16 +325,6 @@ class _Expansion:
                 new += "_"
             names[name], self._params[new] = new, value
         return names
-
-
-def _refuse_unnamed(shape: Shape) -> None:
-    """Refuse what is only built for queries that are one flat query over streams."""
-    for entry in shape.unnamed_views():
-        raise NotBuiltError(
-            "why, why_not and trials of a query with SELECT DISTINCT in a subquery are not built in this version",
-            detail=f"{entry.label.capitalize()} is a set: whether a row of it is there depends on all rows of its table.",
-            hint="Register the subquery as a query of its own, and ask about that. Results of both have receipts.",
-        )
 
 
 def _edited(text: str, edits: Sequence[tuple[int, int, _Piece]]) -> _Piece:

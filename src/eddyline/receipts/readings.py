@@ -17,6 +17,7 @@ from typing import Any
 
 from eddyline.catalog import QueryRecord, StoredQuery
 from eddyline.model import Shape, Stream, Window, marked_branch
+from eddyline.proof import words_of
 from eddyline.sql import displayed_names, part_words
 
 AnyQuery = StoredQuery | QueryRecord
@@ -64,6 +65,32 @@ class Reading:
         n_rows = (sum(_width(read) for _, read in branch) for branch in self.branches)
         return max(n_rows) + (len(self.branches) > 1)
 
+    def shape(self, branch: int) -> Shape:
+        return self.query.shape.all_branches[branch]
+
+    def entries(
+        self, branch: int, components: Sequence[int]
+    ) -> Iterator[tuple[str, int | Reading, Sequence[int]]]:
+        """What a branch reads, in the order of the text, each with its own of the components of a row."""
+        at = 0
+        for alias, read in self.branches[branch]:
+            yield alias, read, components[at : at + _width(read)]
+            at += _width(read)
+
+    def numbers(self, branch: int | None = None) -> Iterator[int]:
+        """The inputs below it, or below one of its branches."""
+        for each in self.branches if branch is None else self.branches[branch : branch + 1]:
+            for _, read in each:
+                yield from (read,) if isinstance(read, int) else read.numbers()
+
+    def shapes(self) -> Iterator[Shape]:
+        """Those of its branches, and of all views below it."""
+        yield from self.query.shape.all_branches
+        for branch in self.branches:
+            for _, read in branch:
+                if isinstance(read, Reading):
+                    yield from read.shapes()
+
     def alone(self) -> Iterator[int]:
         """The inputs of which a single row makes a row of it."""
         for branch in self.branches:
@@ -73,10 +100,7 @@ class Reading:
 
     def rows(self, branch: int, components: Sequence[int]) -> Iterator[_Labelled]:
         """The rows that a row of one of its branches is made of."""
-        at = 0
-        for alias, read in self.branches[branch]:
-            own = components[at : at + _width(read)]
-            at += _width(read)
+        for alias, read, own in self.entries(branch, components):
             below: list[_Labelled] = (
                 [((), read, own[0])] if isinstance(read, int) else list(read._of_view(own))
             )
@@ -95,13 +119,10 @@ class Reading:
 
     def part_words(self, branch: int, components: Sequence[int], view: str = "") -> Iterator[str]:
         """Which part of each UNION ALL gave a row of this branch: of its own text, then of the views it reads."""
-        parts = self.query.shape.all_branches[branch].parts
+        parts = self.shape(branch).parts
         if parts:
             yield part_words(self.query.text, parts, of=view)
-        at = 0
-        for _, read in self.branches[branch]:
-            own = components[at : at + _width(read)]
-            at += _width(read)
+        for _, read, own in self.entries(branch, components):
             if isinstance(read, Reading) and (len(read.branches) == 1 or own[-1] != NO_ROW):
                 below = 0 if len(read.branches) == 1 else marked_branch(own[-1])
                 is_same_text = read.query.id == self.query.id
@@ -190,6 +211,14 @@ def branches_over(shape: Shape, numbers: Collection[int]) -> list[Shape]:
         for branch, own in zip(shape.all_branches, keys, strict=True)
         if sorted(number_of[key] for key in own) == wanted
     ]
+
+
+def has_repeated_sets(text: str, branch: Shape) -> bool:
+    """Whether a set of WITH that joins inputs may be read more than once: receipts have the rows of one reading after the other,
+    a text over streams all that stand in one place."""
+    places = Counter(entry.span for entry in branch.inputs)
+    is_repeated = sum(n > 1 for n in places.values()) > 1
+    return is_repeated and any(word.says("DISTINCT", "UNION") for word in words_of(text))
 
 
 def input_numbers(receipt: Mapping[str, Any]) -> list[int]:

@@ -23,9 +23,9 @@ from eddyline.catalog import CommittedRound, StoredQuery, query_at
 from eddyline.delivery import Result
 from eddyline.durations import duration_text
 from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, change_of_key, home_of
-from eddyline.errors import NotBuiltError, ProofError, PropertyError, ReceiptError, UnknownNameError
+from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
 from eddyline.functions import UserFunction
-from eddyline.model import Input, Round, UserCall, Window, iso_time
+from eddyline.model import Input, Round, Shape, UserCall, Window, iso_time
 from eddyline.proof import (
     DuckDbJudge,
     FunctionVersion,
@@ -40,6 +40,7 @@ from eddyline.proof import (
     to_json,
 )
 from eddyline.receipts.expansion import WrittenOut, params_of, written_out
+from eddyline.receipts.occurrences import Occurrences
 from eddyline.receipts.readings import NO_ROW, BaseInput, ResultRow
 from eddyline.receipts.recorded_calls import recorded_calls
 from eddyline.receipts.seen_columns import columns_seen
@@ -113,9 +114,8 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
         )
     with rounds.lock:
         written = written_out(rounds, query, round_.version)
-    if part.signs[0] < 0:
-        _refuse_outer(written)
-    components = _components(part)
+    found = Occurrences(rounds, written, committed)
+    components = found.named(part.branch, _components(part), part.rows, int(part.signs[0]))
     rows = written.rows_of(part.branch, components)
     body = {
         "format": UNION_FORMAT if written.is_union else JOIN_FORMAT if written.is_composed else FORMAT,
@@ -153,10 +153,10 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
     if written.is_composed:
         body["arrival"] = arrival
     if part.signs[0] < 0:
-        body["changes"] = _changes(rounds, round_, rows, str(body["id"]))
-        body["is_set"] = any(
-            shape.is_counted for each in written.queries for shape in each.shape.all_branches
-        )
+        shapes = list(written.reading.shapes())
+        body["changes"] = _changes(rounds, round_, written, part.branch, components, found, str(body["id"]))
+        body["is_set"] = any(shape.is_counted for shape in shapes)
+        body |= {"is_outer": True} if any(map(_is_outer, shapes)) else {}
     if written.is_union:
         body["part"] = written.part_words(part.branch, components)
         body["other_inputs"] = other_inputs(written, rows)
@@ -167,25 +167,21 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
     return Receipt(body | {"checksum": checksum_of(body)})
 
 
-def _refuse_outer(written: WrittenOut) -> None:
-    """Refuse receipts of rows that leave an outer join of tables: where nothing matched, a match may be what made them leave."""
-    shapes = (shape for each in written.queries for shape in each.shape.plain_shapes())
-    joins = (shape.join.signature for shape in shapes if shape.join is not None)
-    if any(signature.outer and signature.is_of_tables for signature in joins):
-        raise NotBuiltError(
-            "a receipt of a row that leaves an outer join of tables is not built in this version",
-            detail="A row without a match leaves when one comes, and a row with one may leave one without behind.",
-            hint="The result with which the row came has a receipt.",
-        )
-
-
 def _changes(
-    rounds: RoundEngine, round_: Round, rows: Sequence[ResultRow], result_id: str
+    rounds: RoundEngine,
+    round_: Round,
+    written: WrittenOut,
+    branch: int,
+    components: Sequence[int],
+    occurrences: Occurrences,
+    result_id: str,
 ) -> list[dict[str, Any]]:
-    """What a round left in place of the rows of a result that left a table: by the number of the input, the newer row, or none
-    where it was deleted."""
+    """What a round left in place of the rows of a result that left a table: by input, the newer row, or none where it was
+    deleted; and where an outer join had found none, a row that matches now."""
     known = ComponentRows(rounds)
-    found = []
+    found: dict[int, dict[str, Any]] = {}
+    newer: dict[int, int] = {}
+    rows = written.rows_of(branch, components)
     if max(each.arrival for each in rows) >= round_.first_arrival:
         raise ReceiptError(
             f"result {result_id} does not name the row that left",
@@ -193,28 +189,42 @@ def _changes(
             hint="The result with which the row came has a receipt.",
         )
     for each in rows:
-        if not each.entry.stream.is_keyed:
+        if each.arrival == NO_ROW or not each.entry.stream.is_keyed:
             continue
         _, (_, row, *_) = known.row(each.arrival)
         change = change_of_key(rounds, round_, each.entry.stream, row)
         if change is not None:
-            schema = change.row.schema
-            found.append(
-                {
-                    "alias": each.entry.alias,
-                    "stream": each.entry.stream.name,
-                    "arrival": change.arrival,
-                    "is_delete": change.is_delete,
-                    "columns": schema_to_text(schema),
-                    "seen": columns_seen(each.entry, schema),
-                    "row": None if change.is_delete else rows_to_json(change.row)[0],
-                }
-            )
+            found[each.number] = _change(each.entry, change.arrival, change.row, is_delete=change.is_delete)
+            newer[each.arrival] = change.arrival
+    if not any(change["is_delete"] for change in found.values()):
+        after = occurrences.with_match(branch, [newer.get(number, number) for number in components])
+        for each in () if after is None else written.rows_of(branch, after):
+            is_new = each.number not in {row.number for row in rows if row.arrival != NO_ROW}
+            if each.arrival != NO_ROW and is_new:
+                _, (_, row, *_) = known.row(each.arrival)
+                found[each.number] = _change(each.entry, each.arrival, row, is_delete=False)
     if not found:
         raise ReceiptError(
             f"what made the row of result {result_id} leave is not among the rows of round {round_.number} any more"
         )
-    return found
+    return [found[number] for number in sorted(found)]
+
+
+def _change(entry: BaseInput, arrival: int, row: pa.RecordBatch, *, is_delete: bool) -> dict[str, Any]:
+    return {
+        "alias": entry.alias,
+        "stream": entry.stream.name,
+        "arrival": arrival,
+        "is_delete": is_delete,
+        "columns": schema_to_text(row.schema),
+        "seen": columns_seen(entry, row.schema),
+        "row": None if is_delete else rows_to_json(row)[0],
+    }
+
+
+def _is_outer(shape: Shape) -> bool:
+    """Whether it is an outer join of tables, of which a row without a match and one with a match are two results."""
+    return shape.join is not None and bool(shape.join.signature.outer) and shape.join.signature.is_of_tables
 
 
 def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:

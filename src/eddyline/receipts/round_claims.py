@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.catalog import StoredQuery
+from eddyline.catalog import CommittedRound, StoredQuery
 from eddyline.engine import ComponentRows, RoundEngine, RoundInputs
-from eddyline.model import Round
 from eddyline.proof import Claim, InputRows, claim_inputs, no_columns
 from eddyline.receipts.expansion import WrittenOut
+from eddyline.receipts.occurrences import Occurrences
 from eddyline.receipts.readings import BaseInput, ResultRow
 from eddyline.receipts.receipts import functions_of, joined_rows, other_inputs
 from eddyline.receipts.seen_columns import columns_seen
@@ -37,11 +37,12 @@ class RoundResult:
     part: StoredPart
     at: int
 
-    def rows(self, written: WrittenOut) -> list[ResultRow]:
+    def rows(self, written: WrittenOut, occurrences: Occurrences) -> list[ResultRow]:
         """The rows it is made of."""
         components, own = self.part.components, slice(self.at, self.at + 1)
         numbers = self.part.arrivals[own] if components is None else components[self.at]
-        return written.rows_of(self.part.branch, numbers.tolist())
+        branch, sign = self.part.branch, int(self.part.signs[self.at])
+        return written.rows_of(branch, occurrences.named(branch, numbers.tolist(), self.columns(), sign))
 
     def columns(self) -> pa.RecordBatch:
         return self.part.project(np.array([self.at]))
@@ -60,11 +61,12 @@ def round_results(parts: Iterable[StoredPart], query: StoredQuery) -> list[Round
 class RoundClaims:
     """Claims of one query in one round."""
 
-    def __init__(self, rounds: RoundEngine, round_: Round, written: WrittenOut) -> None:
+    def __init__(self, rounds: RoundEngine, committed: CommittedRound, written: WrittenOut) -> None:
         self._rounds = rounds
-        self._round = round_
+        self._round = committed.round
         self._written = written
         self._known = ComponentRows(rounds)
+        self._occurrences = Occurrences(rounds, written, committed, self._known)
 
     def of_rows(self, batch: NumberedRows, matches: Numbers, results: pa.Table, undecided: Numbers) -> Claim:
         """Which rows of its one stream are results, but for those it could not decide."""
@@ -80,7 +82,7 @@ class RoundClaims:
         """Some of the results, each over the rows it is made of."""
         n = len(results)
         for at in np.sort(rng.choice(n, min(n, JOINED), replace=False)).tolist():
-            made_of = results[at].rows(self._written)
+            made_of = results[at].rows(self._written, self._occurrences)
             rows = joined_rows(self._rounds, self._written, self._round, made_of, self._known)
             inputs = claim_inputs(rows, other_inputs(self._written, made_of))
             yield self._of_inputs(inputs, results[at].number, [results[at]])
@@ -94,7 +96,7 @@ class RoundClaims:
         of_row: dict[tuple[int, int], list[RoundResult]] = {}
         composed = []
         for result in results:
-            first, *more = result.rows(self._written)
+            first, *more = result.rows(self._written, self._occurrences)
             if not more and first.number in alone:
                 of_row.setdefault((first.number, first.arrival), []).append(result)
             else:

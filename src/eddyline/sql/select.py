@@ -67,12 +67,15 @@ def bind_query(
     constants: Constants,
     functions: KnownFunctions | None,
     shape_of: ShapeOf,
+    *,
+    merges_sets: bool = False,
 ) -> tuple[tuple[BoundQuery, ...], tuple[Stream, ...]]:
     """Names and types of a whole text: of each of the queries that it is the union of; and the streams and views it names.
 
-    Raises what the binder raises. `shape_of` makes the shapes of queries inside it that are views.
+    Raises what the binder raises. `shape_of` makes the shapes of queries inside it that are views. With `merges_sets` sets are
+    not: the text then gives as many equal rows as there are rows they are made of.
     """
-    binder = _TextBinder(parsed, streams, constants, functions, shape_of)
+    binder = _TextBinder(parsed, streams, constants, functions, shape_of, merges_sets=merges_sets)
     return binder.whole(), tuple(binder.read.values())
 
 
@@ -121,9 +124,12 @@ class _TextBinder:
         constants: Constants,
         functions: KnownFunctions | None,
         shape_of: ShapeOf,
+        *,
+        merges_sets: bool,
     ) -> None:
         self._parsed = parsed
         self._shape_of = shape_of
+        self._merges_sets = merges_sets
         self.read: dict[str, Stream] = {}  # the streams and views that the text names, by name in lower case
         self._streams = streams
         self._constants = constants
@@ -145,7 +151,7 @@ class _TextBinder:
         self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
     ) -> tuple[BoundQuery, ...]:
         """The plain queries that a query is the union of."""
-        with self._with_sets(MERGED if node.is_distinct else OWN):
+        with self._with_sets(MERGED if node.is_distinct or self._merges_sets else OWN):
             branches = [self._branch(node, ctes, scope, around)]
             while self._choices.advance():
                 branches.append(self._branch(node, ctes, scope, around))

@@ -238,7 +238,8 @@ _MOST_PASSES = 8  # over a text of which a join finds one constant after the oth
 class Shapes:
     """The shapes of one engine. `parsed` and `bound` count the work: once per shape; `passes` how often texts are walked.
 
-    Of texts that are only asked about rows, `keeps_rows` is False: joins need no bound.
+    Of texts that are only asked about rows, `keeps_rows` is False: joins need no bound, and sets in subqueries are what the
+    same subqueries are without DISTINCT.
     """
 
     def __init__(self, *, time_zone: str = "UTC", keeps_rows: bool = True) -> None:
@@ -375,7 +376,9 @@ class Shapes:
                 budget = Budget(CONSTANT_BYTES + WRITTEN_SHARE * len(text))
                 with deep_recursion(), constants_within(budget):
                     inner = partial(self._union_shape, slots=(), tokens=parsed.tokens)
-                    branches, read = bind_query(parsed, streams, constants, functions, inner)
+                    branches, read = bind_query(
+                        parsed, streams, constants, functions, inner, merges_sets=not self._keeps_rows
+                    )
                     if not constants.pins:
                         renumbered = constants.keep(set[int]().union(*map(slots_in, branches)))
                         own = [with_slots(branch, renumbered) for branch in branches]
