@@ -15,15 +15,8 @@ import pytest
 import eddyline
 from eddyline.proof import claim_of, spark_text
 from eddyline.receipts import Receipt
-from tests.engine.test_table_views_oracle import (
-    COLUMNS,
-    PLACES,
-    STREAM_QUERIES,
-    TABLE_QUERIES,
-    VIEWS,
-    Life,
-    opened,
-)
+from tests.engine.test_table_views_oracle import STREAM_QUERIES, TABLE_QUERIES, VIEWS, Life, declare
+from tests.lives_of_tables import COLUMNS, PLACES, opened_in
 
 pytestmark = pytest.mark.usefixtures("no_session")  # DuckDB judges audits here
 
@@ -93,11 +86,11 @@ def check(engine: eddyline.Engine, states: dict[int, tuple[Tables, Tables]]) -> 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(2))
 def test_receipts_have_rows_that_were_there_and_that_give_the_result(tmp_path, seed):
-    with opened(tmp_path, PLACES[0]) as engine:
+    with opened_in(tmp_path, PLACES[0], declare) as engine:
         states = lived(engine, seed)
         n_results = check(engine, states)
     if seed == 0:
-        with opened(tmp_path, PLACES[0]) as engine:
+        with opened_in(tmp_path, PLACES[0], declare) as engine:
             assert check(engine, states) == n_results
     assert n_results > 100
 
@@ -106,9 +99,9 @@ def test_receipts_have_rows_that_were_there_and_that_give_the_result(tmp_path, s
 def test_receipts_are_the_same_in_every_place_and_after_a_restart(tmp_path):
     found = {}
     for place in PLACES:
-        with opened(tmp_path, place) as engine:
+        with opened_in(tmp_path, place, declare) as engine:
             lived(engine, 5)
-        with opened(tmp_path, place) as engine:
+        with opened_in(tmp_path, place, declare) as engine:
             receipts = [engine.receipt(result) for _, result in judged(engine)]
             found[place] = [(each["id"], each["rows"], each.get("changes")) for each in receipts]
     assert found[PLACES[0]] == found[PLACES[1]] == found[PLACES[2]]

@@ -8,7 +8,8 @@ pytest.importorskip("pyspark")
 
 from eddyline.receipts import Audit
 from eddyline.spark.judge import prove
-from tests.engine.test_table_views_oracle import PLACES, opened
+from tests.engine.test_table_views_oracle import declare
+from tests.lives_of_tables import PLACES, opened_in
 from tests.receipts.test_departures import tampered
 from tests.receipts.test_sets import QUERIES, lived
 
@@ -22,7 +23,7 @@ PROVEN = [
 
 def test_spark_proves_results_of_joins_with_sets_and_of_outer_joins_of_tables(spark, tmp_path):
     n_left = 0
-    with opened(tmp_path, PLACES[0]) as engine:
+    with opened_in(tmp_path, PLACES[0], declare) as engine:
         lived(engine, 3)
         assert set(PROVEN) <= QUERIES.keys()
         for name in PROVEN:
@@ -41,7 +42,7 @@ def test_spark_proves_results_of_joins_with_sets_and_of_outer_joins_of_tables(sp
 
 
 def test_a_row_in_which_the_value_of_the_set_does_not_occur_proves_nothing(spark, tmp_path):
-    with opened(tmp_path, PLACES[0]) as engine:
+    with opened_in(tmp_path, PLACES[0], declare) as engine:
         query = engine.query(
             "SELECT s.n FROM s JOIN (SELECT DISTINCT k FROM a WHERE x > 2) q ON q.k = s.k", name="q"
         )
@@ -55,7 +56,7 @@ def test_a_row_in_which_the_value_of_the_set_does_not_occur_proves_nothing(spark
 
 
 def test_a_row_without_a_match_is_not_proven_to_have_left_by_a_row_that_does_not_match(spark, tmp_path):
-    with opened(tmp_path, PLACES[0]) as engine:
+    with opened_in(tmp_path, PLACES[0], declare) as engine:
         engine.query("SELECT a.id, b.y FROM a LEFT JOIN b ON b.k = a.k", name="shown")
         engine.query(
             "SELECT a.id FROM a LEFT JOIN b ON b.k = a.k", name="hidden"
