@@ -108,7 +108,7 @@ class Life:
 
 def expected(tables: dict[str, dict[int, tuple]]) -> dict[str, Counter]:
     """The answer of each query, as DuckDB has it."""
-    with duckdb.connect() as judge:
+    with duckdb.connect(config={"threads": 1}) as judge:
         for name, rows in tables.items():
             columns = list(zip(*rows.values(), strict=True)) or [[]] * 3
             arrays = [pa.array(column, pa.int32()) for column in columns]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -136,18 +137,28 @@ class Life:
 
     def answers(self, queries: dict[str, str], stream: list[dict[str, Any]] = ()) -> dict[str, Counter]:
         """What DuckDB finds in the tables as they are, for some rows of the stream."""
-        with duckdb.connect() as judge:
-            for name, columns in COLUMNS.items():
-                values = list(zip(*self.tables[name].values(), strict=True)) or [[]] * 3
-                arrays = [pa.array(column, pa.int32()) for column in values]
-                judge.register(f"{name}_rows", pa.table(arrays, names=list(columns)))
-                judge.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
-            judge.execute("CREATE TABLE s (k INT, n INT)")
-            for row in stream:
-                judge.execute("INSERT INTO s VALUES (?, ?)", [row["k"], row["n"]])
-            for name, text in VIEWS.items():
-                judge.execute(f"CREATE VIEW {name} AS {text}")
-            return {name: Counter(judge.execute(text).fetchall()) for name, text in queries.items()}
+        tables = tuple((name, *self.tables[name].values()) for name in COLUMNS)
+        return judged(tables, tuple((row["k"], row["n"]) for row in stream), tuple(queries.items()))
+
+
+@cache  # every place has the same rounds
+def judged(
+    tables: tuple[tuple[Any, ...], ...],
+    stream: tuple[tuple[int, int], ...],
+    queries: tuple[tuple[str, str], ...],
+) -> dict[str, Counter]:
+    with duckdb.connect(config={"threads": 1}) as judge:
+        for name, *rows in tables:
+            values = list(zip(*rows, strict=True)) or [[]] * 3
+            arrays = [pa.array(column, pa.int32()) for column in values]
+            judge.register(f"{name}_rows", pa.table(arrays, names=list(COLUMNS[name])))
+            judge.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
+        judge.execute("CREATE TABLE s (k INT, n INT)")
+        for row in stream:
+            judge.execute("INSERT INTO s VALUES (?, ?)", row)
+        for name, text in VIEWS.items():
+            judge.execute(f"CREATE VIEW {name} AS {text}")
+        return {name: Counter(judge.execute(text).fetchall()) for name, text in queries}
 
 
 def fail(engine: eddyline.Engine, rows: dict[str, list[dict[str, Any]]]) -> None:
