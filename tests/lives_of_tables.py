@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,30 @@ def answers(
     stream: Iterable[Mapping[str, Any]] = (),
 ) -> dict[str, Counter]:
     """What DuckDB finds in tables, given by key, and in rows of a stream s; views stand before those that read them."""
-    with duckdb.connect() as judge:
-        for name, columns in COLUMNS.items():
-            values = list(zip(*tables[name].values(), strict=True)) or [[]] * len(columns)
+    rows = tuple((name, tuple(tables[name].values())) for name in COLUMNS)
+    came = tuple((row["k"], row["n"]) for row in stream)
+    return _answers(rows, tuple(queries.items()), tuple(views.items()), came)
+
+
+@cache  # every place has the same rounds
+def _answers(
+    tables: tuple[tuple[str, tuple[tuple, ...]], ...],
+    queries: tuple[tuple[str, str], ...],
+    views: tuple[tuple[str, str], ...],
+    stream: tuple[tuple, ...],
+) -> dict[str, Counter]:
+    with duckdb.connect(config={"threads": 1}) as judge:
+        for name, rows in tables:
+            values = list(zip(*rows, strict=True)) or [[]] * len(COLUMNS[name])
             arrays = [pa.array(column, pa.int32()) for column in values]
-            judge.register(f"{name}_rows", pa.table(arrays, names=list(columns)))
+            judge.register(f"{name}_rows", pa.table(arrays, names=list(COLUMNS[name])))
             judge.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
         judge.execute("CREATE TABLE s (k INT, n INT)")
         for row in stream:
-            judge.execute("INSERT INTO s VALUES (?, ?)", [row["k"], row["n"]])
-        for name, text in views.items():
+            judge.execute("INSERT INTO s VALUES (?, ?)", row)
+        for name, text in views:
             judge.execute(f'CREATE VIEW "{name}" AS {text}')
-        return {name: Counter(judge.execute(text).fetchall()) for name, text in queries.items()}
+        return {name: Counter(judge.execute(text).fetchall()) for name, text in queries}
 
 
 def found(engine: eddyline.Engine, name: str) -> Counter:

@@ -12,12 +12,14 @@ from typing import Any
 from pyspark import cloudpickle
 
 import eddyline
+from eddyline.engine import join_replica, plan_files
 from eddyline.engine.shared_work import SharedRounds
 from eddyline.engine.tasks import Task, TaskResult, run_task
 from eddyline.errors import StreamChangedError
 from eddyline.model import ExecutionChoices
 from eddyline.sources.captures import capture_reference
 from eddyline.sources.references import PlannedInput
+from eddyline.storage import store as store_module
 from eddyline.storage import write_capture
 
 RunTasks = Callable[[Sequence[Task]], Sequence[TaskResult]]
@@ -27,6 +29,13 @@ _numbers = itertools.count()
 def elsewhere(tasks: Sequence[Task]) -> list[TaskResult]:
     """As a worker would: what is sent and brought back can be pickled."""
     return [pickle.loads(pickle.dumps(run_task(pickle.loads(pickle.dumps(task))))) for task in tasks]
+
+
+def begin_as_new() -> None:
+    """As a new process begins: nothing is held of what tasks have read, and no folder is known to be on the disk."""
+    for held in (plan_files._stages, plan_files._bases, join_replica._replicas, join_replica._plans):
+        held.clear()
+    store_module._flushed.clear()
 
 
 def opener(

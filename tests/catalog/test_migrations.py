@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 
@@ -28,6 +29,30 @@ def test_a_new_file_comes_to_the_format_of_this_version(connection):
     assert {"streams", "queries", "versions", "functions", "rounds", "positions", "cursors"} <= tables(
         connection
     )
+
+
+def schema(connection: sqlite3.Connection) -> dict[str, list[tuple]]:
+    """Of every table its columns, in no order, and its indexes and triggers."""
+    found = {}
+    for name in tables(connection):
+        columns = [column[1:] for column in connection.execute(f"PRAGMA table_info({name})")]
+        others = connection.execute(
+            "SELECT type, name FROM sqlite_master WHERE tbl_name = ? AND type <> 'table'", (name,)
+        )
+        found[name] = [*sorted(columns, key=repr), *sorted(others)]
+    return found
+
+
+def test_a_new_file_has_at_once_what_others_get_format_by_format(connection, monkeypatch):
+    migrate(connection)
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as old:
+        checksums.register(old)
+        for number in range(1, FORMAT + 1):
+            monkeypatch.setattr(migrations, "FORMAT", number)
+            migrate(old)
+            assert old.execute("PRAGMA user_version").fetchone() == (number,)
+        assert schema(old) == schema(connection)
+        assert list(checksums.problems(old)) == list(checksums.problems(connection)) == []
 
 
 def test_a_file_of_this_format_stays_as_it_is(connection):

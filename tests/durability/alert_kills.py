@@ -3,7 +3,7 @@
     .venv/bin/python -m tests.durability.alert_kills --json FILE [--tasks] [--every 3]
 
 Forks, so it is a process of its own. Each step of a short life is killed once at every place it passes from its commit on: before
-and after every statement, every file, every step of the protocol. The child after it opens the home, repeats the step if it has
+and after every statement, every file, every step of the protocol. Its parent then opens the home, repeats the step if it has
 not happened (a push has a token), does the rest of the life, and its states, messages and counts are compared. With `--every 3`
 it is every third place, another third in each step, and every place of which there was none yet.
 """
@@ -23,7 +23,7 @@ import eddyline.engine.after_commit
 from eddyline import Engine
 from tests.durability.kill_driver import Children, work_folder
 from tests.durability.kill_points import Killer, Recorder, install
-from tests.on_workers import through_tasks
+from tests.on_workers import begin_as_new, through_tasks
 
 S = 1_000_000
 NOW = [0]
@@ -32,6 +32,7 @@ Step = Callable[[Engine], Any]
 
 
 def opened(home: Path | None) -> Engine:
+    begin_as_new()
     eddyline.engine.after_commit.GC_EVERY = 3
     engine = eddyline.open(home, clock=lambda: NOW[0])
     return through_tasks(engine) if IN_TASKS and home is not None else engine
@@ -117,7 +118,7 @@ def sweep(folder: Path, every: int) -> list[str]:
     assert {m["reason"] for m in wanted["messages"]} >= {None, "paused", "replaced"}, wanted
     sent = [(m["round"], m["key"]["sym"]) for m in wanted["messages"] if m["n_withheld"]]
     assert [sym for _, sym in sent] == ["b", "a"], wanted
-    children.run(lambda: begun(golden).close())
+    begun(golden).close()
     places: list[str] = []
     for number, step in enumerate(LIFE):
         _copy(golden, scratch)
@@ -132,9 +133,9 @@ def sweep(folder: Path, every: int) -> list[str]:
                 continue
             _copy(golden, scratch)
             assert children.run(lambda: _killed(scratch, step, nth)), place  # noqa: B023
-            children.run(lambda: _lived_on(scratch, number, wanted))  # noqa: B023
+            _lived_on(scratch, number, wanted)
             places.append(place)
-        children.run(lambda: _once(golden, step))  # noqa: B023
+        _once(golden, step)
     return places
 
 

@@ -3,7 +3,7 @@
     .venv/bin/python -m tests.durability.join_kills --json FILE [--tasks] [--every 3]
 
 Forks, so it is a process of its own. Each step of a short life is killed once at every place it passes: before and after every
-statement, every file, every step of the protocol, and while the home is opened again. The child after it opens the home, repeats
+statement, every file, every step of the protocol, and while the home is opened again. Its parent then opens the home, repeats
 the step if it has not happened (a push has a token), does the rest of the life, and compares every result, with the arrival
 numbers of the rows it is made of, and how many rows are held. With `--every 3` it is every third place, another third in each
 step.
@@ -26,7 +26,7 @@ import eddyline.engine.after_commit
 from eddyline import Engine
 from tests.durability.kill_driver import Children, work_folder
 from tests.durability.kill_points import Killer, Recorder, install
-from tests.on_workers import through_tasks
+from tests.on_workers import begin_as_new, through_tasks
 
 S = 1_000_000
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
@@ -91,6 +91,7 @@ FIRST_VERSION = 3 + 3  # streams and queries that are there before it
 
 
 def opened(home: Path) -> Engine:
+    begin_as_new()
     eddyline.engine.after_commit.GC_EVERY = 3
     engine = eddyline.open(home, clock=lambda: NOW[0])
     return through_tasks(engine) if IN_TASKS else engine
@@ -137,10 +138,9 @@ def sweep(folder: Path, every: int) -> list[str]:
     """Kill at every place, or at one of so many; returns the places."""
     children = Children(folder, warm_up)
     whole, golden, scratch, noted = (folder / name for name in ("whole", "golden", "scratch", "noted.json"))
-    children.run(lambda: noted.write_text(json.dumps(_whole(whole))))
-    wanted: dict[str, Any] = json.loads(noted.read_text())
+    wanted: dict[str, Any] = json.loads(json.dumps(_whole(whole)))
     assert len({result[1] for result in wanted["results"]}) == 4, wanted
-    children.run(lambda: begun(golden).close())
+    begun(golden).close()
     places: list[str] = []
     for number, step in enumerate(LIFE):
         for kind, work in (("open", None), ("step", step)):
@@ -150,9 +150,9 @@ def sweep(folder: Path, every: int) -> list[str]:
             for nth, place in list(enumerate(passed, 1))[number % every :: every]:
                 _copy(golden, scratch)
                 assert children.run(lambda work=work, nth=nth: _killed(scratch, work, nth)), place
-                children.run(lambda number=number: _lived_on(scratch, number, wanted))
+                _lived_on(scratch, number, wanted)
                 places.append(place if kind == "step" else f"open: {place}")
-        children.run(lambda step=step: _once(golden, step))
+        _once(golden, step)
     return places
 
 

@@ -4,8 +4,8 @@
 
 A parent that has everything loaded, and no threads of its own, forks a child per kill. `sweep` kills each kind of step at each
 place it passes, every time on a fresh copy of the home. `chain` lets one home live through many deaths at random places and
-times. After each kill a child opens the home, compares all it holds with the model, repeats the step the other died in (a push
-with the token it had), and compares again.
+times. After each kill the parent, or the next child, opens the home, compares all it holds with the model, repeats the step the
+other died in (a push with the token it had), and compares again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.durability.kill_points import Killer, Recorder, install
 from tests.durability.model import Model
 from tests.durability.observe import Sink, check, check_sink, results
 from tests.durability.steps import START_US, Step, random_script, short_script
-from tests.on_workers import through_tasks
+from tests.on_workers import begin_as_new, through_tasks
 
 TIGHT = Retention(
     result_bytes=5_000, dead_letter_bytes=600, capture_bytes=4_000, version_count=3, round_count=2
@@ -64,6 +64,7 @@ class Report:
 
 
 def open_home(folder: Path, retention: Retention = TIGHT) -> Engine:
+    begin_as_new()
     eddyline.engine.after_commit.GC_EVERY = GC_EVERY
     engine = eddyline.open(
         folder,
@@ -81,6 +82,7 @@ def open_home(folder: Path, retention: Retention = TIGHT) -> Engine:
 class Children:
     """Forks of this process; what one finds wrong is raised here.
 
+    A fork copies every page that it writes to, half of what it costs: what is not going to be killed is done in this process.
     `warm_up` does once, with a home of its own, what children do: what is loaded at first use is loaded before the first fork,
     not once in every child.
     """
@@ -88,12 +90,12 @@ class Children:
     def __init__(self, folder: Path, warm_up: Callable[[Path], None]) -> None:
         self._complaints = folder / "complaints"
         warm_up(folder / "warm")
-        assert threading.active_count() == 1, f"a fork has no other threads: {threading.enumerate()}"
         gc.collect()
         gc.freeze()  # so that children do not copy pages only to look for garbage in them
 
     def run(self, work: Callable[[], None], *, kill_after_s: float | None = None) -> bool:
         """Run in a fork. True if it was killed, False if it came to its end."""
+        assert threading.active_count() == 1, f"a fork has no other threads: {threading.enumerate()}"
         pid = os.fork()
         if pid == 0:
             self._in_child(work)
@@ -176,8 +178,8 @@ def sweep(folder: Path, kinds: Sequence[str] = (*ROUNDS, *CATALOG)) -> Report:
                 assert children.run(lambda work=work, kind=kind, at=at: _die(scratch, work, kind, at + 1))
                 report.n_kills += 1
                 happened = at >= committed_at
-                children.run(lambda happened=happened: _retry(scratch, step, before, after, happened))  # noqa: B023
-        children.run(lambda: _retry(golden, step, before, after, happened=False))  # noqa: B023
+                _retry(scratch, step, before, after, happened)
+        _retry(golden, step, before, after, happened=False)
         before = after
     report.places = {f"{kind}: {place}" for kind, place in covered}
     return report
@@ -227,15 +229,14 @@ def _die(home: Path, work: Callable[[Engine], object], kind: str, nth: int) -> N
 
 def _retry(home: Path, step: Step, before: Model, after: Model, happened: bool) -> None:
     """After a kill: exactly all or exactly nothing of the step is there, and doing it again completes it."""
-    engine = open_home(home)
-    check(engine, after if happened else before)
-    if not happened or step.token is not None:
-        answer = step.do(engine)
-        assert step.token is None or answer.is_repeat is happened, (
-            f"{step.what}: is_repeat is {answer.is_repeat}"
-        )
-    check(engine, after)
-    engine.close()
+    with open_home(home) as engine:
+        check(engine, after if happened else before)
+        if not happened or step.token is not None:
+            answer = step.do(engine)
+            assert step.token is None or answer.is_repeat is happened, (
+                f"{step.what}: is_repeat is {answer.is_repeat}"
+            )
+        check(engine, after)
 
 
 # --------------------------------------------------------------------------------------------- one home, many kills

@@ -18,7 +18,7 @@ class RowByRow:
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         """`columns` are those of the stream `s` and of the tables, by name, as SQL declares them."""
-        self._connection = duckdb.connect()
+        self._connection = duckdb.connect(config={"threads": 1})
         for name, declared in columns.items():
             self._connection.execute(f"CREATE TABLE {name} ({declared})")
 

@@ -176,3 +176,36 @@ def test_duckdb_finds_rows_and_values_and_stops_where_spark_would():
     with pytest.raises(JudgeStopped):
         judge.finding(claimed("SELECT a + 1 AS n FROM t", [], rows.slice(0, 0)))
     judge.close()
+
+
+def judged(judge: DuckDbJudge, text: str, **columns: list[int]) -> list[int]:
+    """The rows of t that the text gives, by number."""
+    rows = pa.table({name: pa.array(values, pa.int32()) for name, values in columns.items()})
+    none = np.empty(0, np.int64)
+    claim = Claim(text, {}, "t", rows, np.arange(rows.num_rows), 0, "UTC", (), none, rows.slice(0, 0))
+    return judge.finding(claim).matches.tolist()
+
+
+def test_a_judge_has_the_empty_database_of_one_that_was_closed():
+    first = DuckDbJudge()
+    assert judged(first, "SELECT a FROM t WHERE a > 1", a=[1, 2, 3]) == [1, 2]
+    first.close()
+    second = DuckDbJudge()
+    assert second._connection is first._connection
+    assert second._connection.sql("SHOW ALL TABLES").fetchall() == []
+    other = DuckDbJudge()
+    assert other._connection is not second._connection
+    assert judged(second, "SELECT b FROM t WHERE b < 2", b=[1, 2, 3]) == [0]
+    assert judged(other, "SELECT a FROM t WHERE a = 5", a=[5]) == [0]
+    second.close()
+    other.close()
+
+
+def test_a_database_in_which_something_failed_is_not_used_again():
+    judge = DuckDbJudge()
+    with pytest.raises(JudgeStopped):
+        judged(judge, "SELECT a + 1 AS b FROM t", a=[2**31 - 1])
+    judge.close()
+    another = DuckDbJudge()
+    assert another._connection is not judge._connection
+    another.close()

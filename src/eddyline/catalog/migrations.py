@@ -170,13 +170,22 @@ def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
 
 def migrate(connection: sqlite3.Connection, path: Path | str = "catalog.db") -> None:
     """Bring the file to this version's format, each step all or nothing. Raises HomeError if it is damaged."""
-    for step in range(_format(connection), FORMAT):
-        if step + 1 == PROTECTED:
-            _refuse_unreadable(connection, path)
-        connection.executescript(f"BEGIN IMMEDIATE;\n{_STEPS[step]}\nPRAGMA user_version = {step + 1};")
-        if step + 1 >= PROTECTED:
-            checksums.protect(connection)
-        connection.execute("COMMIT")
+    found = _format(connection)
+    if found == 0:  # new: all steps at once wait for the disk once
+        _transform(connection, "".join(_STEPS[step] for step in range(FORMAT)), FORMAT)
+    else:
+        for step in range(found, FORMAT):
+            if step + 1 == PROTECTED:
+                _refuse_unreadable(connection, path)
+            _transform(connection, _STEPS[step], step + 1)
+
+
+def _transform(connection: sqlite3.Connection, script: str, to: int) -> None:
+    """One transaction that ends in a format."""
+    connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {to};")
+    if to >= PROTECTED:
+        checksums.protect(connection)
+    connection.execute("COMMIT")
 
 
 def _refuse_unreadable(connection: sqlite3.Connection, path: Path | str) -> None:

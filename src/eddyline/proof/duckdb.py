@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +25,10 @@ _CLOSED = {  # it reads what it is given, and nothing else
     "python_enable_replacements": False,
     "threads": 1,
 }
+_MOST_IDLE = 2
+_idle: list[
+    tuple[int, Any]
+] = []  # connections of closed judges, and their process: opening one takes longer than a claim
 
 
 class DuckDbJudge:
@@ -35,7 +42,8 @@ class DuckDbJudge:
                 "DuckDB is not installed", detail=f"{error}.", hint="pip install 'eddyline[audit]'"
             ) from None
         self._error = duckdb.Error
-        self._connection = duckdb.connect(":memory:", config=dict(_CLOSED))
+        self._connection = _connection(duckdb)
+        self._has_failed = False
         self._name = f"DuckDB {duckdb.__version__}"
 
     def finding(self, claim: Claim) -> JudgeFinding:
@@ -81,13 +89,26 @@ class DuckDbJudge:
                 self._connection.register(name, _without_times(rows))
             return self._connection.sql(text).to_arrow_table()
         except self._error as error:
+            self._has_failed = True
             raise JudgeStopped(str(error).splitlines()[0]) from error
         finally:
             for name in tables:
                 self._connection.unregister(name)
 
     def close(self) -> None:
-        self._connection.close()
+        if self._has_failed or len(_idle) >= _MOST_IDLE:
+            self._connection.close()
+        else:
+            _idle.append((os.getpid(), self._connection))
+
+
+def _connection(duckdb: ModuleType) -> Any:
+    """An empty database of this process."""
+    try:
+        process, connection = _idle.pop()
+    except IndexError:
+        process, connection = 0, None
+    return connection if process == os.getpid() else duckdb.connect(":memory:", config=dict(_CLOSED))
 
 
 def _items(plain_query: Plain) -> str:

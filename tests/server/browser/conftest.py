@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.server.browser.people import Person, Served, Watch, chromium, new_context, running, somebody
+from tests.server.browser.people import Person, Served, Watch, chromium, new_page, running, somebody
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 ARGUMENTS += ["--disable-background-networking", "--disable-component-update"]
@@ -60,11 +60,9 @@ def admin(browser: Browser, server: Served) -> Iterator[Person]:
 @pytest.fixture
 def stranger(browser: Browser, server: Served) -> Iterator[tuple[Page, Watch]]:
     """A page nobody is signed in on."""
-    context = new_context(browser)
-    page = context.new_page()
     watch = Watch(server.url)
-    watch.on(page)
     watch.allow("status of 401")
-    yield page, watch
-    context.close()
+    with new_page(browser) as page:
+        watch.on(page)
+        yield page, watch
     watch.check()

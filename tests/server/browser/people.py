@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import httpx
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, expect
@@ -162,6 +163,36 @@ def new_context(browser: Browser, **settings: Any) -> BrowserContext:
     return context
 
 
+_idle: WeakKeyDictionary[Browser, dict[str, list[BrowserContext]]] = WeakKeyDictionary()  # by their settings
+
+
+@contextlib.contextmanager
+def new_page(browser: Browser, **settings: Any) -> Iterator[Page]:
+    """A page in a window without cookies and storage: a new one, or one that a test before has left so.
+
+    Such a window keeps an empty page, and with it the process that shows pages: starting one takes longer than most tests.
+    """
+    idle = _idle.setdefault(browser, {}).setdefault(repr(sorted(settings.items())), [])
+    if idle:
+        context = idle.pop()
+    else:
+        context = new_context(browser, **settings)
+        context.new_page()
+    is_clean = False
+    try:
+        page = context.new_page()
+        yield page
+        is_clean = page.url == "about:blank" or page.evaluate("localStorage.length") == 0
+        page.close()
+        context.clear_cookies()
+        is_clean = is_clean and len(context.pages) == 1
+    finally:
+        if is_clean:
+            idle.append(context)
+        else:
+            context.close()
+
+
 @contextlib.contextmanager
 def somebody(
     browser: Browser,
@@ -179,16 +210,12 @@ def somebody(
     if like is None:
         server.call("POST", "/streams", {"name": stream, "schema": COLUMNS})
     token = server.call("POST", "/tokens", {"role": role, "owner": owner})["token"]
-    context = new_context(browser, **settings)
-    try:
-        signed = context.request.post(
+    with new_page(browser, **settings) as page:
+        signed = page.context.request.post(
             f"{server.url}/api/v1/session", data={"token": token}, headers={"x-eddyline": "1"}
         )
         assert signed.ok, signed.text()
-        page = context.new_page()
         watch = Watch(server.url)
         watch.on(page)
         yield Person(page, server, owner, token, stream, watch)
         watch.check()
-    finally:
-        context.close()
