@@ -190,7 +190,7 @@ def test_a_cost_that_jumps_is_known_at_once_and_candidates_are_judged_again():
         if "drifted" in kinds[-1]:
             break
     assert len(kinds) <= 18  # a few slow batches may be chance
-    assert router.statistics.cost_s[0] == pytest.approx(1e-4)
+    assert router.statistics.cost_s[0] == pytest.approx(1e-4, rel=0.01)  # but for the fixed part of a call
     assert router.routing().policy.current_order[-1] == 0
     assert len(router.sampled_rows()) > 100  # what filters say of rows is as it was
 

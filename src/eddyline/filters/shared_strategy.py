@@ -142,6 +142,7 @@ class _Tally:
 
     asked_rows: npt.NDArray[np.int64]
     passed_rows: npt.NDArray[np.int64]
+    n_calls: npt.NDArray[np.int64]
     seconds: npt.NDArray[np.float64]
     follow_rows: npt.NDArray[np.int64]
     follow_seconds: npt.NDArray[np.float64]
@@ -155,6 +156,7 @@ class _Tally:
         return cls(
             asked_rows=np.zeros(n, np.int64),
             passed_rows=np.zeros(n, np.int64),
+            n_calls=np.zeros(n, np.int64),
             seconds=np.zeros(n),
             follow_rows=np.zeros(n, np.int64),
             follow_seconds=np.zeros(n),
@@ -260,6 +262,7 @@ class SharedWalk:
             passed_rows=self._tally.passed_rows,
             compared_rows=self._tally.first if self._is_tree else self._tally.asked_rows,
             compared_passed_rows=self._tally.first_passed_rows if self._is_tree else self._tally.passed_rows,
+            n_calls=self._tally.n_calls,
             seconds=self._tally.seconds,
             follow_rows=self._tally.follow_rows,
             follow_seconds=self._tally.follow_seconds,
@@ -365,6 +368,8 @@ class SharedWalk:
             if is_followed:
                 tally.follow_rows[k] += len(rows)
                 tally.follow_seconds[k] += elapsed
+            else:
+                tally.n_calls[k] += 1
         return verdicts
 
     def _by_core(self, k: int, local: Positions) -> list[tuple[Positions, bool]]:

@@ -45,8 +45,8 @@ from eddyline.statistics import (
     LEAST_COST_S,
     BatchObservation,
     ChangeDetector,
-    DecayedCosts,
     Drift,
+    MeasuredCosts,
     ProfileWindow,
 )
 
@@ -156,7 +156,7 @@ class Router:
         self._competition = Competition("fixed" if policy == AUTO else policy)
         self._window = ProfileWindow(0)
         self._detector = ChangeDetector(0)
-        self._costs, self._follow_costs = DecayedCosts(0), DecayedCosts(0)
+        self._costs, self._follow_costs = MeasuredCosts(0), MeasuredCosts(0)
         self._overhead_s = dict(OVERHEAD_S)
         self._rate = self._detector.rate_for(1)
         self._extra_s = 0.0  # on a sampled row, when one was last sampled
@@ -349,7 +349,7 @@ class Router:
         self, dropped: BoolMatrix, known: BoolMatrix, still_open: Sequence[int], same: Mapping[int, int]
     ) -> None:
         n = len(self.keys)
-        self._window = ProfileWindow(n, costs=self._costs)
+        self._window = ProfileWindow(n)
         self._window.append(dropped, known, still_open)
         self._detector = self._detector.followed(n, same)
         self._rate = self._detector.rate_for(1)
@@ -390,7 +390,7 @@ class Router:
         first_asked = record.asked_rows - record.follow_rows
         first_s = record.seconds - record.follow_seconds
         for k in range(len(self.keys)):
-            self._costs.add(k, int(first_asked[k]), float(first_s[k]))
+            self._costs.add(k, int(first_asked[k]), float(first_s[k]), n_calls=int(record.n_calls[k]))
             self._follow_costs.add(k, int(record.follow_rows[k]), float(record.follow_seconds[k]))
         return self._statistics()
 
@@ -418,11 +418,6 @@ class Router:
             )
         )
         self._rate = advice.rate
-        for drift in advice.drifts:
-            if drift.what == "cost":
-                k = drift.filter
-                self._costs.restart(k)  # and goes on with what this batch measured
-                self._costs.add(k, int(first_asked[k]), float(record.seconds[k] - record.follow_seconds[k]))
         return advice.drifts
 
     # ----------------------------------------------------------------------------------------- telling
