@@ -11,7 +11,7 @@ import pytest
 from eddyline.routing import router as router_module
 from eddyline.routing.router import AUTO, COMPETING, POLICIES, Router
 from eddyline.routing.walk_records import renumbered_record
-from eddyline.statistics.change_detection import DENSE_RATE, STEADY_RATE
+from eddyline.statistics.change_detection import DENSE_RATE, DENSE_ROWS, STEADY_RATE
 from tests.routing.walk_records import told
 
 ABC = ["a", "b", "c"]
@@ -171,7 +171,7 @@ def test_a_share_that_moves_is_announced_and_sampled_rows_are_forgotten():
         ("drifted", 0, "pass rate")
     ]
     assert len(router.sampled_rows()) == 0
-    assert router.rate == DENSE_RATE
+    assert router.rate == DENSE_ROWS / 2000
     assert router.routing().policy.current_order == order  # until new rows say otherwise
 
 

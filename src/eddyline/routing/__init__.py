@@ -33,7 +33,7 @@ from eddyline.routing.policy import (
     settled_group,
 )
 from eddyline.routing.random_choice import RandomChoice
-from eddyline.routing.router import ADAPTIVE, AUTO, POLICIES, Decision, Router, RoutingOptions
+from eddyline.routing.router import ADAPTIVE, AUTO, POLICIES, UNSAMPLED, Decision, Router, RoutingOptions
 from eddyline.routing.shared_greedy import SharedGreedy
 from eddyline.routing.sweep import Sweep
 from eddyline.routing.tickets import DECAY, DECAY_ROWS, FLOOR, Tickets
@@ -49,6 +49,7 @@ __all__ = [
     "MIN_SUPPORT",
     "POLICIES",
     "SLACK",
+    "UNSAMPLED",
     "WINDOW_ROWS",
     "AGreedy",
     "BoolMatrix",

@@ -32,7 +32,7 @@ LAST_CALLS = 8
 LINE_CALLS = 64
 DRAWN_EVERY = 8  # calls
 SLOW = 10.0  # times
-CERTAIN = 3.1  # standard deviations of a count of heads: beyond it is one time in a thousand
+CERTAIN = 4.0  # standard deviations of a count of heads: beyond it is one time in 30,000
 KNOWN = 2.0  # the ends of an interval are within this factor: the cost is known
 UNKNOWN_S = 1e-6  # of a filter that has not run, if nothing is declared
 
@@ -42,7 +42,7 @@ ANYTHING: Interval = (-math.inf, math.inf)
 
 
 def slope_interval(rows: FloatVector, seconds: FloatVector) -> Interval:
-    """Between which bounds the seconds of one more row are, but for one time in 500; anything if calls are few, or all alike."""
+    """Between which bounds the seconds of one more row are, but for one time in 10,000; anything if calls are few or alike."""
     order, half = np.argsort(rows, kind="stable"), len(rows) // 2
     short, long = order[:half], order[len(rows) - half :]
     n_more = rows[long] - rows[short]
