@@ -11,7 +11,7 @@ import pytest
 from eddyline.routing import router as router_module
 from eddyline.routing.router import AUTO, COMPETING, POLICIES, Router
 from eddyline.routing.walk_records import priced_record, renumbered_record
-from eddyline.statistics.change_detection import DENSE_RATE, STEADY_RATE
+from eddyline.statistics.change_detection import DENSE_RATE, DENSE_ROWS, STEADY_RATE
 from tests.routing.walk_records import told
 
 ABC = ["a", "b", "c"]
@@ -171,7 +171,7 @@ def test_a_share_that_moves_is_announced_and_sampled_rows_are_forgotten():
         ("drifted", 0, "pass rate")
     ]
     assert len(router.sampled_rows()) == 0
-    assert router.rate == DENSE_RATE
+    assert router.rate == DENSE_ROWS / 2000
     assert router.routing().policy.current_order == order  # until new rows say otherwise
 
 
@@ -190,7 +190,7 @@ def test_a_cost_that_jumps_is_known_at_once_and_candidates_are_judged_again():
         if "drifted" in kinds[-1]:
             break
     assert len(kinds) <= 18  # a few slow batches may be chance
-    assert router.statistics.cost_s[0] == pytest.approx(1e-4)
+    assert router.statistics.cost_s[0] == pytest.approx(1e-4, rel=0.01)  # but for the fixed part of a call
     assert router.routing().policy.current_order[-1] == 0
     assert len(router.sampled_rows()) > 100  # what filters say of rows is as it was
 

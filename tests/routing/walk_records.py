@@ -44,6 +44,7 @@ def told(
         passed_rows=let_through,
         compared_rows=ran,
         compared_passed_rows=let_through,
+        n_calls=np.ones(n, np.int64),
         seconds=ran * np.array(cost_s),
         follow_rows=np.zeros(n, np.int64),
         follow_seconds=np.zeros(n),

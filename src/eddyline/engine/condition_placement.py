@@ -22,9 +22,10 @@ from eddyline.model import BY_COST, ExecutionChoices, Role, Signature, StreamPla
 from eddyline.operators import OperatorInput
 from eddyline.routing import AFTER, InputWork, PredicatePlacement, Router
 from eddyline.sql import input_names, signature_words
-from eddyline.statistics import LONG_ROWS, DecayedCosts
+from eddyline.statistics import MeasuredCosts
 
 PROBE, COMBINATION = 0, 1
+TIMED_ROWS = 256
 ASKED_ONCE = (Role.WINDOW, Role.CURRENT)  # what functions gave on rows of tables is not remembered
 
 
@@ -46,7 +47,7 @@ class _KnownInput:
     placement: PredicatePlacement
     totals: _Totals = _Totals()  # when it was last observed
     output_s: float = 0.0
-    costs: DecayedCosts = field(default_factory=lambda: DecayedCosts(2))
+    costs: MeasuredCosts = field(default_factory=lambda: MeasuredCosts(2, most_fixed_s=0.0))
     is_warm: list[bool] = field(default_factory=lambda: [False, False])  # the first time, loops are loaded
 
 
@@ -132,7 +133,7 @@ class ConditionPlacements:
             (PROBE, n_probed, now.probe_s - before.probe_s),
             (COMBINATION, n_combinations, now.output_s - before.output_s),
         ):
-            if n >= LONG_ROWS:  # of few, the round takes most, on either side
+            if n >= TIMED_ROWS:  # of few, the round takes most, on either side
                 if known.is_warm[what]:
                     known.costs.add(what, n, took_s)
                 known.is_warm[what] = True

@@ -143,6 +143,7 @@ class _Tally:
 
     asked_rows: npt.NDArray[np.int64]
     passed_rows: npt.NDArray[np.int64]
+    n_calls: npt.NDArray[np.int64]
     seconds: npt.NDArray[np.float64]
     follow_rows: npt.NDArray[np.int64]
     follow_seconds: npt.NDArray[np.float64]
@@ -156,6 +157,7 @@ class _Tally:
         return cls(
             asked_rows=np.zeros(n, np.int64),
             passed_rows=np.zeros(n, np.int64),
+            n_calls=np.zeros(n, np.int64),
             seconds=np.zeros(n),
             follow_rows=np.zeros(n, np.int64),
             follow_seconds=np.zeros(n),
@@ -192,7 +194,6 @@ class SharedWalk:
         self._n_pairs = np.zeros(len(pool.classes), np.int64)
         for rows, classes in pairs:
             open_pairs(rows, classes, self._local, self._words, self._n_pairs)
-        self._n_open = self._open_counts()
         n = len(pool.filters)
         self._cores = pool.cores()
         self._is_shared = np.bincount(self._cores, minlength=n) > 1
@@ -206,13 +207,13 @@ class SharedWalk:
         self._firsts: dict[int, list[int]] = {}  # open classes of the roots that begin with a filter
         self._seconds = 0.0
 
-    def _open_counts(self) -> npt.NDArray[np.float64]:
-        """On how many rows each class is open, estimated from some."""
-        step = max(1, len(self.rows) // COUNTED_ROWS)
-        some = np.ascontiguousarray(self._words[:, ::step])
+    def _open_counts(self, first: int, end: int) -> npt.NDArray[np.float64]:
+        """On how many of these rows each class is open, estimated from some."""
+        step = max(1, (end - first) // COUNTED_ROWS)
+        some = np.ascontiguousarray(self._words[:, first:end:step])
         counts = np.zeros(64 * len(self._words), np.int64)
         count_open(some, counts)
-        return counts[: len(self._pool.classes)] * (len(self.rows) / max(1, some.shape[1]))
+        return counts[: len(self._pool.classes)] * ((end - first) / max(1, some.shape[1]))
 
     # ----------------------------------------------------------------------------------------- walking
 
@@ -223,29 +224,38 @@ class SharedWalk:
         sampled_mask: Mask | None,
         *,
         small_group: int = SMALL_GROUP,
+        first: int = 0,
+        end: int | None = None,
     ) -> WalkRecord:
-        """Decide all open pairs; `sampled` says which rows of the batch to sample."""
+        """Decide the open pairs of some of `rows`, all if not said; `sampled` says which rows of the batch to sample.
+
+        Rows can be run a slice at a time, each by another routing: what a filter says of a row does not depend on that.
+        """
+        end = len(self.rows) if end is None else end
+        self._tally, self._is_tree, self._firsts = _Tally.of(len(self._pool.filters)), False, {}
+        n_open = self._open_counts(first, end)
         began = self._clock()
         some = (
-            np.flatnonzero(sampled_mask[self.rows])[:MOST_SAMPLED]
+            first + np.flatnonzero(sampled_mask[self.rows[first:end]])[:MOST_SAMPLED]
             if sampled_mask is not None
             else np.empty(0, np.int64)
         )
+        among = None if end - first == len(self.rows) else np.arange(first, end)
         at_first = np.ascontiguousarray(self._words[:, some].T)
         order = routing.policy.current_order
-        n_known = len(routing.keys)
-        rest = tuple(range(n_known, len(self._pool.filters)))
+        declared_s = [each.declared_s for each in self._pool.filters]
+        rest = tuple(sorted(range(len(routing.keys), len(declared_s)), key=declared_s.__getitem__))
         places: Sequence[Hashable] = places_of((*order, *rest))
         if tree is None:  # a filter is met once, so only sampled rows are asked about again
             self._noted_rows = some
-            self._by_levels((*order, *rest), None)
+            self._by_levels((*order, *rest), among)
             self._noted_rows = None
         else:
-            self._by_tree(tree, order, small_group)
+            self._by_tree(tree, order, small_group, among)
             if self._is_tree:
                 places = self._first_places()
             if rest or len(self._pool.classes) > len(routing.classes):
-                self._by_levels((*order, *rest), None)
+                self._by_levels((*order, *rest), among)
         self._seconds = self._clock() - began
         walked_s = float(self._tally.seconds.sum())
         wanted = None if routing.samples_all else self._asked_for(some, routing)
@@ -253,15 +263,16 @@ class SharedWalk:
         return WalkRecord(
             keys=self._pool.keys,
             cores=tuple(each.core for each in self._pool.filters),
-            declared_s=tuple(each.declared_s for each in self._pool.filters),
+            declared_s=tuple(declared_s),
             classes=tuple(self._pool.classes),
-            n_rows=len(self.rows),
-            n_pairs=self._n_pairs,
-            n_open=self._n_open,
+            n_rows=end - first,
+            n_pairs=self._n_pairs * (end - first) // max(1, len(self.rows)),
+            n_open=n_open,
             asked_rows=self._tally.asked_rows,
             passed_rows=self._tally.passed_rows,
             compared_rows=self._tally.first if self._is_tree else self._tally.asked_rows,
             compared_passed_rows=self._tally.first_passed_rows if self._is_tree else self._tally.passed_rows,
+            n_calls=self._tally.n_calls,
             seconds=self._tally.seconds,
             follow_rows=self._tally.follow_rows,
             follow_seconds=self._tally.follow_seconds,
@@ -287,7 +298,9 @@ class SharedWalk:
             if n:
                 self._settle(k, needing[:n])
 
-    def _by_tree(self, tree: DecisionTree, order: Sequence[int], small_group: int) -> None:
+    def _by_tree(
+        self, tree: DecisionTree, order: Sequence[int], small_group: int, among: Positions | None
+    ) -> None:
         """Groups of rows, each by what the policy says for it."""
         waiting: dict[int, dict[DecisionNode, list[Positions]]] = {}
         n_waiting: dict[int, int] = {}
@@ -305,9 +318,9 @@ class SharedWalk:
                 n_waiting[node.filter] = n_waiting.get(node.filter, 0) + len(rows)
 
         known_classes = (1 << len(tree.filters.queries)) - 1
-        roots = _groups(self._words)
+        roots = _groups(self._words, among)
         if len(roots) > MOST_ROOTS:
-            self._by_levels(order, None)
+            self._by_levels(order, among)
             return
         self._is_tree = True
         for open_classes, rows in roots:
@@ -367,6 +380,8 @@ class SharedWalk:
             if is_followed:
                 tally.follow_rows[k] += len(rows)
                 tally.follow_seconds[k] += elapsed
+            else:
+                tally.n_calls[k] += 1
         return verdicts
 
     def _by_core(self, k: int, local: Positions) -> list[tuple[Positions, bool]]:
@@ -464,8 +479,11 @@ class SharedWalk:
         return found
 
 
-def _groups(words: Words) -> list[tuple[int, Positions]]:
-    """Rows by the classes that are open on them, as bits."""
+def _groups(words: Words, among: Positions | None) -> list[tuple[int, Positions]]:
+    """Rows, of all or of some that follow each other, by the classes that are open on them, as bits."""
+    first = 0
+    if among is not None:
+        first, words = int(among[0]), words[:, among[0] : among[-1] + 1]
     if len(words) == 1:
         distinct, of_row = np.unique(words[0], return_inverse=True)
         values = [int(each) for each in distinct]
@@ -475,4 +493,4 @@ def _groups(words: Words) -> list[tuple[int, Positions]]:
         values = [int.from_bytes(each.tobytes(), "little") for each in found]
     order = np.argsort(of_row, kind="stable")
     bounds = np.searchsorted(of_row[order], np.arange(len(values) + 1))
-    return [(value, order[bounds[k] : bounds[k + 1]]) for k, value in enumerate(values)]
+    return [(value, first + order[bounds[k] : bounds[k + 1]]) for k, value in enumerate(values)]

@@ -43,6 +43,7 @@ from eddyline.filters.shared_strategy import DecisionTree, SharedWalk
 from eddyline.model import DEFAULT_CHOICES, ExecutionChoices, Round, Shape, StreamPlan, UserCall
 from eddyline.routing import (
     ADAPTIVE,
+    UNSAMPLED,
     Decision,
     InOrder,
     Router,
@@ -59,6 +60,7 @@ LEAST_ROWS = 1 << 9  # at once: what a batch costs besides its rows is spread ov
 LEAST_WORN = 128  # filters and classes; fewer are not worth looking for those that no query has any more
 FULL_VERSIONS = 64  # of the plan, between two looks at a full pool
 LEAST_SAMPLED = 32  # rows of a batch that is sampled at all
+LEAST_SLICE, MOST_SLICE = 1 << 10, 1 << 16  # rows of a batch after which what they told is learned
 FEW_PAIRS = 1 << 18  # copied in less time than each further list costs to keep
 
 
@@ -336,19 +338,37 @@ class FilterStage:
             lambda k, rows: evaluation.truth_on_rows(pool.filters[k].conditions, rows),
             clock=self._clock,
         )
-        routing = self.router.routing() if self._routing is None else self._routing
-        walked = walk.run(
-            routing,
-            self._tree_for(routing),
-            coins(batch.arrival, len(walk.rows), routing.rate, round_.seed),
-            small_group=self._options.small_group,
-        )
-        if self._routing is None:
-            with self.learning_lock:
-                self._decisions += self.router.learn(walked, round_.number)
-        else:
-            self._walk_records.append(walked)
+        first = 0
+        while first < len(walk.rows):
+            routing = self.router.routing() if self._routing is None else self._routing
+            end = min(len(walk.rows), first + self._slice_rows(first))
+            if len(walk.rows) - end < end - first:
+                end = len(walk.rows)
+            walked = walk.run(
+                routing,
+                self._tree_for(routing),
+                coins(batch.arrival, end - first, routing.rate, round_.seed, first=int(walk.rows[first])),
+                small_group=self._options.small_group,
+                first=first,
+                end=end,
+            )
+            if self._routing is None:
+                with self.learning_lock:
+                    self._decisions += self.router.learn(walked, round_.number)
+            else:
+                self._walk_records.append(walked)
+            first = end
         return walk
+
+    def _slice_rows(self, n_before: int) -> int:
+        """How many rows to walk before what they told is learned, where so many of the batch have been walked.
+
+        Few at first and after a change, when there is most to learn; then three times as many as before: a call has a price.
+        """
+        router = self.router
+        if self._routing is not None or router.policy_name in UNSAMPLED:
+            return self._choices.rows_at_once
+        return LEAST_SLICE if router.is_learning else min(MOST_SLICE, max(LEAST_SLICE, 3 * n_before))
 
     def _tree_for(self, routing: Routing) -> DecisionTree | None:
         """The decision tree of a policy that has one, as far as it was walked."""
@@ -403,19 +423,19 @@ class FilterStage:
 
 
 def coins(
-    arrival_numbers: npt.NDArray[np.int64], n_rows: int, rate: float, seed: int
+    arrival_numbers: npt.NDArray[np.int64], n_rows: int, rate: float, seed: int, *, first: int = 0
 ) -> npt.NDArray[np.bool_] | None:
-    """Which rows of a batch are sampled, where `n_rows` of them meet filters.
+    """Which rows of a batch are sampled, where `n_rows` of them, from `first` on, meet filters.
 
     Rather some of one batch than one of every batch: a call has a price of its own.
     """
     if rate <= 0 or not n_rows:
         return None
-    expected = rate * n_rows
-    if expected < LEAST_SAMPLED:
-        if uniform_of(seed, int(arrival_numbers[0])) >= expected / LEAST_SAMPLED:
+    at_once = min(LEAST_SAMPLED, n_rows)
+    if rate * n_rows < at_once:
+        if uniform_of(seed, int(arrival_numbers[first])) >= rate * n_rows / at_once:
             return None
-        rate = min(1.0, LEAST_SAMPLED / n_rows)
+        rate = at_once / n_rows
     return sampled_mask(arrival_numbers, seed, rate)
 
 

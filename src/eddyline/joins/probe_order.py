@@ -55,11 +55,9 @@ from eddyline.routing import (
     ratio,
 )
 from eddyline.statistics import (
-    LONG_ROWS,
-    UNKNOWN_S,
     BatchObservation,
     ChangeDetector,
-    DecayedCosts,
+    MeasuredCosts,
     places_of,
     uniform_of,
 )
@@ -69,6 +67,7 @@ SAMPLING = frozenset({A_GREEDY, "independent", "local_swaps", "sweep"})
 # any other name of a routing policy means a_greedy here: auto, and what is only about filters that queries share
 OWN_POLICIES = SAMPLING | {"fixed", "random", "tickets"}
 CLEAR = 2.0  # times better than any other that may be next: beyond what a few hundred sampled rows get wrong
+MOST_FIXED_S = 1e-4  # of a probe, whatever its rows
 RATE_ROWS = 10_000  # entered rows after which the share that passed counts a half
 
 IntVector = npt.NDArray[np.int64]
@@ -171,8 +170,7 @@ class ProbeOrder:
         self._weights = np.array([max(1, len(keys)) for keys in tree.child_keys], np.float64)
         self._n_drawn = self._n_sampled = 0
         self._entered_rows, self._passed_rows = np.zeros(len(tree)), np.zeros(len(tree))  # by input, decayed
-        self._costs = DecayedCosts(len(tree))
-        self._is_timed = np.zeros(len(tree), bool)
+        self._costs = MeasuredCosts(len(tree), most_fixed_s=MOST_FIXED_S)
         self._tickets = np.full(len(tree), FLOOR)
         self._window = DroppedRows(len(tree), WINDOW_ROWS)
         self._detector = ChangeDetector(len(self._others), window_rows=WINDOW_ROWS)
@@ -218,9 +216,7 @@ class ProbeOrder:
         self._entered_rows = retained_share * self._entered_rows + entered_rows
         self._passed_rows = retained_share * self._passed_rows + passed_rows
         for place in order:
-            if entered_rows[place] >= LONG_ROWS:
-                self._costs.add(place, int(entered_rows[place]), float(seconds[place]))
-                self._is_timed[place] = True
+            self._costs.add(place, int(entered_rows[place]), float(seconds[place]))
         if self.policy == "tickets":
             self._account(n_rows, entered_rows - passed_rows)
             self.current_order = likeliest_order(self.tree, self._chances)
@@ -239,14 +235,8 @@ class ProbeOrder:
 
     @property
     def cost_s(self) -> FloatVector:
-        """Seconds of each probe on one row of the origin.
-
-        Of few rows the call itself takes most, whatever the order. So short calls are not timed, and a probe that has had no
-        long one is taken to cost what the others do.
-        """
-        is_timed = self._is_timed
-        cost_s = self._costs.cost_s
-        return np.where(is_timed, cost_s, cost_s[is_timed].mean() if is_timed.any() else UNKNOWN_S)
+        """Seconds of each probe on one row of the origin; one that is not known takes what the others do."""
+        return self._costs.cost_s
 
     @property
     def _chances(self) -> list[float]:

@@ -42,7 +42,7 @@ from eddyline.routing.predicate_placement import (
     PredicatePlacement,
 )
 from eddyline.routing.random_choice import RandomChoice
-from eddyline.routing.router import ADAPTIVE, AUTO, POLICIES, Decision, Router, RoutingOptions
+from eddyline.routing.router import ADAPTIVE, AUTO, POLICIES, UNSAMPLED, Decision, Router, RoutingOptions
 from eddyline.routing.shared_greedy import SharedGreedy
 from eddyline.routing.sweep import Sweep
 from eddyline.routing.tickets import DECAY, DECAY_ROWS, FLOOR, Tickets
@@ -61,6 +61,7 @@ __all__ = [
     "OPTION_NAMES",
     "POLICIES",
     "SLACK",
+    "UNSAMPLED",
     "WINDOW_ROWS",
     "AGreedy",
     "BoolMatrix",

@@ -29,7 +29,6 @@ DEVIATIONS = 2.0  # of the mean difference: less may be chance
 LEAST_ROWS = 50
 HALF_LIFE_ROWS = 100  # of sampled rows
 KEPT_ROWS = 4 * HALF_LIFE_ROWS
-SCORED_ROWS = 64  # of a batch: the newest
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,13 @@ class Competition:
         statistics: Statistics,
         overhead_s: Mapping[str, float],
         *,
-        most: int = SCORED_ROWS,
+        most: int = KEPT_ROWS,
     ) -> Switch | None:
         """Charge every policy for sampled rows, before they learn from them: for the newest ones, `most` of them at most."""
         n = min(len(profile), most)
         if not n:
             return None
-        rows = Profile(profile.dropped_mask[-n:], profile.known_mask[-n:], profile.open_classes[-n:])
+        rows = profile.part(len(profile) - n, len(profile))
         for name, policy in candidates.items():
             spent = seconds_on(policy, rows, statistics) + overhead_s[name]
             before = self._seconds.get(name, np.zeros(0))

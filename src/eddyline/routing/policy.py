@@ -130,6 +130,10 @@ class Profile:
     def __len__(self) -> int:
         return len(self.dropped_mask)
 
+    def part(self, first: int, end: int) -> Profile:
+        """Some of the rows."""
+        return Profile(self.dropped_mask[first:end], self.known_mask[first:end], self.open_classes[first:end])
+
 
 @dataclass(frozen=True)
 class Statistics:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eddyline.routing.a_greedy import AGreedy
-from eddyline.routing.auto import KEPT_ROWS, SCORED_ROWS, Competition, Switch
+from eddyline.routing.auto import KEPT_ROWS, Competition, Switch
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.fixed_order import FixedOrder
 from eddyline.routing.following import following_policy
@@ -51,8 +51,8 @@ from eddyline.statistics import (
     LEAST_COST_S,
     BatchObservation,
     ChangeDetector,
-    DecayedCosts,
     Drift,
+    MeasuredCosts,
     ProfileWindow,
 )
 
@@ -79,6 +79,7 @@ UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
 OVERHEAD_S = {False: 1e-7, True: 5e-7}  # on a row: level by level, and by tree, until it was measured
 DECIDING_S = 2e-5  # what it takes to decide which filter a row would run next
 JUDGING_SHARE = 0.01  # of the seconds of filters
+PIECE_ROWS, PIECES = 50, 4  # of sampled rows: at least so many at a time, at most so many times
 LATEST = 0.1
 LEAST_TIMED_ROWS = 512  # a shorter call takes its time for being made
 LEAST_WATCHED_S = 2e-7  # on a row: what costs less may move
@@ -170,7 +171,7 @@ class Router:
         self._competition = Competition("fixed" if policy == AUTO else policy)
         self._window = ProfileWindow(0)
         self._detector = ChangeDetector(0)
-        self._costs, self._follow_costs = DecayedCosts(0), DecayedCosts(0)
+        self._costs, self._follow_costs = MeasuredCosts(0), MeasuredCosts(0)
         self._overhead_s = dict(OVERHEAD_S)
         self._rate = self._detector.rate_for(1)
         self._extra_s = 0.0  # on a sampled row, when one was last sampled
@@ -209,6 +210,11 @@ class Router:
             return 0.0
         return self._rate if self._profile_rate is None else self._profile_rate
 
+    @property
+    def is_learning(self) -> bool:
+        """Whether little is known: at first, and after a change."""
+        return bool(self.rate) and self._detector.is_dense
+
     # ----------------------------------------------------------------------------------------- learning
 
     def learn(self, record: WalkRecord, round_number: int) -> list[Decision]:
@@ -238,12 +244,28 @@ class Router:
                 policy.forget()
         else:
             self._window.append(profile.dropped_mask, profile.known_mask, profile.open_classes)
-            decisions += self._judge(profile, statistics, round_number, self._affordable(record))
-            changes = self._learn(profile, statistics)
-            decisions += [self._reorder_decision(round_number, change) for change in changes]
+            decisions += self._learn_in_pieces(profile, statistics, round_number, self._affordable(record))
             if drifts:
                 decisions += self._judge_again(statistics, round_number)
         self.history.extend(decisions)
+        return decisions
+
+    def _learn_in_pieces(
+        self, profile: Profile, statistics: Statistics, round_number: int, n_judged: int
+    ) -> list[Decision]:
+        """Let candidates be charged for sampled rows, the newest `n_judged` of them, and learn from all.
+
+        Of many rows a few at a time: what was learned from the first ones is judged by the rest.
+        """
+        decisions, n = [], len(profile)
+        size = max(PIECE_ROWS, -(-n // PIECES))
+        for first in range(0, max(1, n), size):
+            piece = profile.part(first, first + size)
+            decisions += self._judge(
+                piece, statistics, round_number, first + len(piece) - max(first, n - n_judged)
+            )
+            changes = self._learn(piece, statistics)
+            decisions += [self._reorder_decision(round_number, change) for change in changes]
         return decisions
 
     def _affordable(self, record: WalkRecord) -> int:
@@ -251,7 +273,7 @@ class Router:
         row_s = DECIDING_S * max(1.0, float(record.asked_rows.sum()) / max(1, record.n_rows))
         saved_s = self._judging_s + JUDGING_SHARE * float(record.seconds.sum())
         self._judging_s = min(saved_s, KEPT_ROWS * row_s)
-        n = min(SCORED_ROWS, int(self._judging_s / row_s + 1e-9))
+        n = min(KEPT_ROWS, int(self._judging_s / row_s + 1e-9))
         self._judging_s -= min(n, record.n_sampled) * row_s
         return n
 
@@ -259,7 +281,7 @@ class Router:
         self, profile: Profile, statistics: Statistics, round_number: int, most: int
     ) -> list[Decision]:
         """Let those that compete be charged for sampled rows."""
-        if self.policy_name != AUTO or not most:
+        if self.policy_name != AUTO or most <= 0:
             return []
         overheads = {
             name: self._overhead_s[not isinstance(policy, InOrder)]
@@ -378,7 +400,7 @@ class Router:
         self, dropped: BoolMatrix, known: BoolMatrix, still_open: Sequence[int], same: Mapping[int, int]
     ) -> None:
         n = len(self.keys)
-        self._window = ProfileWindow(n, costs=self._costs)
+        self._window = ProfileWindow(n)
         self._window.append(dropped, known, still_open)
         self._detector = self._detector.followed(n, same)
         self._rate = self._detector.rate_for(1)
@@ -419,7 +441,7 @@ class Router:
         first_asked = record.asked_rows - record.follow_rows
         first_s = record.seconds - record.follow_seconds
         for k in range(len(self.keys)):
-            self._costs.add(k, int(first_asked[k]), float(first_s[k]))
+            self._costs.add(k, int(first_asked[k]), float(first_s[k]), n_calls=int(record.n_calls[k]))
             self._follow_costs.add(k, int(record.follow_rows[k]), float(record.follow_seconds[k]))
         return self._statistics()
 
@@ -446,14 +468,11 @@ class Router:
                 n_profiled=int(profile.dropped_mask.any(axis=1).sum()),
                 extra_s=self._extra_s,
                 useful_s=float(record.seconds.sum()) / max(1, record.n_rows),
+                sampled_rows=profile.known_mask.sum(axis=0),
+                sampled_passed_rows=(profile.known_mask & ~profile.dropped_mask).sum(axis=0),
             )
         )
         self._rate = advice.rate
-        for drift in advice.drifts:
-            if drift.what == "cost":
-                k = drift.filter
-                self._costs.restart(k)  # and goes on with what this batch measured
-                self._costs.add(k, int(first_asked[k]), float(record.seconds[k] - record.follow_seconds[k]))
         return advice.drifts
 
     # ----------------------------------------------------------------------------------------- telling

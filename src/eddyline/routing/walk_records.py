@@ -46,6 +46,7 @@ class WalkRecord:
     passed_rows: IntVector  # of those; an error passes
     compared_rows: IntVector  # rows by which a change of it is detected: all it was asked about, or those it was first on
     compared_passed_rows: IntVector
+    n_calls: IntVector  # in which it was asked about rows on which its core was not known
     seconds: FloatVector
     follow_rows: IntVector  # of `asked`: rows on which its core was known
     follow_seconds: FloatVector
@@ -111,6 +112,7 @@ def renumbered_record(part: WalkRecord, keys: Sequence[str], classes: Sequence[f
         passed_rows=_spread(part.passed_rows, n, filters),
         compared_rows=_spread(part.compared_rows, n, filters),
         compared_passed_rows=_spread(part.compared_passed_rows, n, filters),
+        n_calls=_spread(part.n_calls, n, filters),
         seconds=_spread(part.seconds, n, filters),
         follow_rows=_spread(part.follow_rows, n, filters),
         follow_seconds=_spread(part.follow_seconds, n, filters),
@@ -170,6 +172,7 @@ def _summed_record(
         passed_rows=np.sum([part.passed_rows for part in parts], axis=0),
         compared_rows=np.sum([part.compared_rows for part in parts], axis=0),
         compared_passed_rows=np.sum([part.compared_passed_rows for part in parts], axis=0),
+        n_calls=np.sum([part.n_calls for part in parts], axis=0),
         seconds=np.sum([part.seconds for part in parts], axis=0),
         follow_rows=np.sum([part.follow_rows for part in parts], axis=0),
         follow_seconds=np.sum([part.follow_seconds for part in parts], axis=0),

@@ -5,7 +5,7 @@ last rounds' records; selectivities, costs, and how many rows to sample. Losing 
 """
 
 from eddyline.statistics.change_detection import Advice, BatchObservation, ChangeDetector, Drift, places_of
-from eddyline.statistics.decayed_costs import LEAST_COST_S, LONG_ROWS, UNKNOWN_S, DecayedCosts
+from eddyline.statistics.measured_costs import LEAST_COST_S, MeasuredCosts
 from eddyline.statistics.own_time import own_time_s
 from eddyline.statistics.profile_window import ProfiledRows, ProfileWindow
 from eddyline.statistics.round_records import RoundRecord, RoundRecords, StageRecord
@@ -13,13 +13,11 @@ from eddyline.statistics.sampling import sampled_mask, uniform_of
 
 __all__ = [
     "LEAST_COST_S",
-    "LONG_ROWS",
-    "UNKNOWN_S",
     "Advice",
     "BatchObservation",
     "ChangeDetector",
-    "DecayedCosts",
     "Drift",
+    "MeasuredCosts",
     "ProfileWindow",
     "ProfiledRows",
     "RoundRecord",

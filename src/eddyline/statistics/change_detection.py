@@ -1,7 +1,8 @@
 """How many rows to sample: few while nothing changes, many right after a change.
 
 Every batch tells for free how many rows each filter was run on and how many it passed. That share is compared with what it was,
-at the same place only: a filter meets other rows when other filters stand before it. A share that moved by more than chance
+at the same place only: a filter meets other rows when other filters stand before it. Of filters that few rows reach, sampled rows
+tell the share of all rows, batch after batch, wherever they stand. A share that moved by more than chance
 allows, or a cost that moved by half in nearly all batches, is a drift. After a drift of shares the sampled rows of before say
 nothing any more: forget them, sample densely until enough new ones have come to judge by, then less until the window is filled,
 then sparsely; sparsely at once where these rows leave no doubt.
@@ -10,7 +11,8 @@ Sparse sampling goes on for ever, since a filter that few rows reach may change 
 sampled rows right as they are, and an order is judged again with the next batch; it is announced and nothing is forgotten.
 
 Sampling has a budget: the seconds it adds stay below a share of the useful ones. What sparse sampling leaves of it is saved, up
-to the price of a full window, and spent after a change. Where even sparse sampling is too dear, a trickle remains.
+to the price of a full window, and spent after a change; if it is not enough, the price of the dense rows is lent and paid back
+before anything else. Where even sparse sampling is too dear, a trickle remains.
 """
 
 from __future__ import annotations
@@ -29,13 +31,16 @@ import numpy.typing as npt
 
 STEADY_RATE = 0.002  # then profiling eight filters of 50 ns each costs 2 to 3 %
 FILLING_RATE = 0.01  # the paper's
-DENSE_RATE = 0.05
+DENSE_RATE = 0.2
+DENSE_ROWS = 200
 BUDGET = 0.05  # extra seconds by useful seconds
 TRICKLE = 1 / 20  # of the steady rate
 
 COMPARED_ROWS = (500, 8_000)  # how many rows are compared at once: soon for large moves, later for small ones
+SAMPLED_ROWS = (100, 1_000)  # the same of sampled rows
 REFERENCE_ROWS = 20_000  # what they are compared with; then it stays fixed, so that a slow drift shows too
-SIGNIFICANT = 5.0  # standard deviations
+REMEMBERED_PLACES = 8  # of a filter, the last ones
+SIGNIFICANT, FEW_ROWS = 5.0, 5  # standard deviations, and rows beyond: seldom ones come in clusters
 LEAST_MOVE = 0.03  # of a share of rows
 COST_MOVE = 1.5  # times, up or down
 COST_BATCHES, COST_BEYOND = 24, 18  # so many of the last batches have to say so
@@ -58,6 +63,8 @@ class BatchObservation:
     extra_s: float = 0.0  # expected on a sampled row, beyond what any row takes; 0: not known, no budget
     useful_s: float = 0.0  # on a row
     is_clear: bool = False  # the sampled rows leave no doubt about the order
+    sampled_rows: IntVector | None = None  # on which all filters were run; None: not told
+    sampled_passed_rows: IntVector | None = None  # of those
 
 
 @dataclass(frozen=True)
@@ -104,15 +111,15 @@ class ChangeDetector:
     """Says after every batch at which rate to sample the next one.
 
     After a change sampling is dense for `dense_rows` rows of the window. They are more than a policy needs to judge at all: on
-    the first hundred rows filters that stand deep are still placed by chance.
+    the first hundred rows filters that stand deep are still placed by chance, and it takes some more to see which policy is best.
     """
 
-    def __init__(self, n_filters: int, *, window_rows: int = 1000, dense_rows: int = 300) -> None:
+    def __init__(self, n_filters: int, *, window_rows: int = 1000, dense_rows: int = DENSE_ROWS) -> None:
         self.phase = DetectionPhase.DENSE  # nothing is known yet
         self.window_rows = window_rows
         self.dense_rows = dense_rows
         self._n_profiled = 0  # since the last drift
-        self._shares = [_Share() for _ in range(n_filters)]
+        self._shares = [_Shares() for _ in range(n_filters)]
         self._costs = [_Cost() for _ in range(n_filters)]
         self._budget = _Budget()
         self._rate: float | None = None  # of the batch that is out
@@ -122,24 +129,35 @@ class ChangeDetector:
         """Whether enough is known, so that few rows are sampled."""
         return self.phase is DetectionPhase.STEADY
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether little is known, so that many rows are sampled."""
+        return self.phase is DetectionPhase.DENSE
+
     def rate_for(self, n_rows: int) -> float:
-        """At which rate to sample a batch of so many rows; never more than the window holds."""
-        rate = self._budget.affordable(self.phase.value, n_rows)
-        self._rate = min(rate, self.window_rows / n_rows) if n_rows else rate
+        """At which rate to sample a batch of so many rows; never more of them than are wanted."""
+        n_wanted = self.dense_rows - self._n_profiled if self.is_dense else self.window_rows
+        rate = min(
+            self.phase.value, max(FILLING_RATE, n_wanted / max(1, n_rows)), self.window_rows / max(1, n_rows)
+        )
+        self._rate = self._budget.affordable(rate, n_rows, self.dense_rows if self.is_dense else 0)
         return self._rate
 
     def observe(self, observation: BatchObservation) -> Advice:
         """Take in the measurements of a batch; the rate of the advice is for another batch of its size."""
         drifts: list[Drift] = []
         n_asked, n_passed = observation.asked_rows.tolist(), observation.passed_rows.tolist()
-        for k, (share, cost) in enumerate(zip(self._shares, self._costs, strict=True)):
-            drifts += share.compared(k, observation.places[k], n_asked[k], n_passed[k])
+        for k, (shares, cost) in enumerate(zip(self._shares, self._costs, strict=True)):
+            drifts += shares.at(observation.places[k]).compared(k, n_asked[k], n_passed[k])
             drifts += cost.compared(k, float(observation.cost_s[k]))
+            if observation.sampled_rows is not None and observation.sampled_passed_rows is not None:
+                n_sampled, n_kept = int(observation.sampled_rows[k]), int(observation.sampled_passed_rows[k])
+                drifts += shares.sampled.compared(k, n_sampled, n_kept)
         if any(drift.what == "pass rate" for drift in drifts):
             self._begin()
         else:
             self._n_profiled += observation.n_profiled
-            if self.phase is DetectionPhase.DENSE and self._n_profiled >= self.dense_rows:
+            if self.is_dense and self._n_profiled >= self.dense_rows:
                 self.phase = DetectionPhase.FILLING
             is_enough = observation.is_clear or self._n_profiled >= self.window_rows
             if self.phase is DetectionPhase.FILLING and is_enough:
@@ -165,24 +183,36 @@ class ChangeDetector:
     def _begin(self) -> None:
         """All shares are measured anew: what made one move may have moved others that were not looked at yet."""
         self.phase, self._n_profiled = DetectionPhase.DENSE, 0
-        self._shares = [_Share() for _ in self._shares]
+        self._shares = [_Shares() for _ in self._shares]
+
+
+class _Shares:
+    """The shares of rows one filter passes: at each of its last places, and of all rows, as far as they were sampled."""
+
+    def __init__(self) -> None:
+        self.sampled = _Share(SAMPLED_ROWS)
+        self._by_place: dict[Hashable, _Share] = {}
+
+    def at(self, place: Hashable) -> _Share:
+        share = self._by_place.pop(place, None)
+        if share is None:
+            share = _Share(COMPARED_ROWS)
+            if len(self._by_place) == REMEMBERED_PLACES:
+                del self._by_place[next(iter(self._by_place))]
+        self._by_place[place] = share
+        return share
 
 
 class _Share:
-    """The share of rows one filter passes at its place: what it was, and what it is now, counted at two scales."""
+    """A share of rows: what it was, and what it is now, counted at two scales."""
 
-    def __init__(self) -> None:
-        self._begin(None)
-
-    def _begin(self, place: Hashable) -> None:
-        self._place = place
+    def __init__(self, compared_rows: Sequence[int]) -> None:
+        self._compared_rows = compared_rows
         self._n = self._n_passed = 0  # the reference
-        self._now = [(0, 0)] * len(COMPARED_ROWS)
+        self._now = [(0, 0)] * len(compared_rows)
 
-    def compared(self, k: int, place: Hashable, n_new: int, n_new_passed: int) -> list[Drift]:
-        if place != self._place:
-            self._begin(place)
-        for scale, n_needed in enumerate(COMPARED_ROWS):
+    def compared(self, k: int, n_new: int, n_new_passed: int) -> list[Drift]:
+        for scale, n_needed in enumerate(self._compared_rows):
             n, n_passed = self._now[scale]
             n, n_passed = n + n_new, n_passed + n_new_passed
             if n >= n_needed:
@@ -200,7 +230,7 @@ class _Share:
         move = abs(n_passed / n - self._n_passed / self._n)
         pooled = (n_passed + self._n_passed) / (n + self._n)
         deviation = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / self._n))
-        return move > max(LEAST_MOVE, SIGNIFICANT * deviation)
+        return move > max(LEAST_MOVE, SIGNIFICANT * deviation + FEW_ROWS / n)
 
 
 class _Cost:
@@ -251,9 +281,9 @@ class _Budget:
         self._saved_s += observation.n_rows * (BUDGET * self._useful_s - rate * self._extra_s)
         self._saved_s = min(self._saved_s, window_rows * self._extra_s)
 
-    def affordable(self, rate: float, n_rows: int) -> float:
-        """The rate, or what the budget allows of it on a batch of so many rows."""
+    def affordable(self, rate: float, n_rows: int, n_lent: int) -> float:
+        """The rate, or what the budget allows of it on a batch of so many rows; the price of `n_lent` sampled ones is lent."""
         if self._extra_s <= 0 or n_rows == 0:
             return rate
-        allowed = (BUDGET * self._useful_s + self._saved_s / n_rows) / self._extra_s
+        allowed = (BUDGET * self._useful_s + self._saved_s / n_rows) / self._extra_s + n_lent / n_rows
         return min(rate, max(allowed, TRICKLE * STEADY_RATE))

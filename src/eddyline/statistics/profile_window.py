@@ -1,6 +1,6 @@
-"""The last sampled rows with the answers of all filters, and what they say: how often each passes, and what it costs.
+"""The last sampled rows with the answers of all filters, and what they say: how often each passes.
 
-Enters: profiles, batch by batch, and what filters took on the main path. Leaves: rows as arrays, selectivities, costs.
+Enters: profiles, batch by batch. Leaves: rows as arrays, selectivities.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from eddyline.statistics.decayed_costs import DecayedCosts
 
 WINDOW_ROWS = 1000
 LEAST_SELECTIVITY = 0.001  # a thousand rows cannot tell less from never
@@ -28,11 +26,10 @@ class ProfiledRows(NamedTuple):
 
 
 class ProfileWindow:
-    """First in, first out; `costs` has what the filters took."""
+    """First in, first out."""
 
-    def __init__(self, n_filters: int, *, most: int = WINDOW_ROWS, costs: DecayedCosts | None = None) -> None:
+    def __init__(self, n_filters: int, *, most: int = WINDOW_ROWS) -> None:
         self.most = most
-        self.costs = DecayedCosts(n_filters) if costs is None else costs
         self.n_appended = 0  # rows ever appended
         self._dropped_mask = np.zeros((0, n_filters), bool)
         self._known_mask = np.zeros((0, n_filters), bool)
