@@ -25,7 +25,6 @@ from eddyline.sql import input_names, signature_words
 from eddyline.statistics import MeasuredCosts
 
 PROBE, COMBINATION = 0, 1
-TIMED_ROWS = 256
 ASKED_ONCE = (Role.WINDOW, Role.CURRENT)  # what functions gave on rows of tables is not remembered
 
 
@@ -40,14 +39,16 @@ class _Totals:
     output_s: float = 0.0  # of making combinations and filtering them, expensive filters apart
     n_rows: int = 0  # that expensive filters were asked about before the probe
     asked_rows: Mapping[str, int] = field(default_factory=dict)  # by filter
+    filter_s: float = 0.0  # that these took
 
 
 @dataclass(slots=True)
 class _KnownInput:
     placement: PredicatePlacement
+    saves_filters: bool  # nothing is asked before the probe, if what is expensive is not
     totals: _Totals = _Totals()  # when it was last observed
     output_s: float = 0.0
-    costs: MeasuredCosts = field(default_factory=lambda: MeasuredCosts(2, most_fixed_s=0.0))
+    costs: MeasuredCosts = field(default_factory=lambda: MeasuredCosts(2))
     is_warm: list[bool] = field(default_factory=lambda: [False, False])  # the first time, loops are loaded
 
 
@@ -74,7 +75,8 @@ class ConditionPlacements:
     def _is_after(self, plan: StreamPlan, place: int, choices: ExecutionChoices) -> bool:
         known = self._inputs.get((plan.stream, place))
         if known is None:
-            known = self._inputs[plan.stream, place] = _KnownInput(self._new_placement(plan, place))
+            known = self._inputs[plan.stream, place] = _KnownInput(self._new_placement(plan, place), False)
+        known.saves_filters = self._variants.wants_all(plan, cheap(place))
         side = known.placement.side if choices.placement == BY_COST else choices.placement
         return side == AFTER
 
@@ -133,10 +135,9 @@ class ConditionPlacements:
             (PROBE, n_probed, now.probe_s - before.probe_s),
             (COMBINATION, n_combinations, now.output_s - before.output_s),
         ):
-            if n >= TIMED_ROWS:  # of few, the round takes most, on either side
-                if known.is_warm[what]:
-                    known.costs.add(what, n, took_s)
-                known.is_warm[what] = True
+            if known.is_warm[what]:
+                known.costs.add(what, n, took_s)
+            known.is_warm[what] = known.is_warm[what] or n > 0
         is_after, router = known.placement.side == AFTER, self._router(who)
         n_asked = output.asked.get(who, 0)
         if not is_after and (output.probes or f"{who[0]}/{local(who[1])}".lower() in output.walked):
@@ -144,6 +145,9 @@ class ConditionPlacements:
         elif not known.placement.is_remembered:
             n_asked = n_matched if is_after else 0
         asked_rows = {key: n - before.asked_rows.get(key, 0) for key, n in now.asked_rows.items()}
+        filter_s = 0.0
+        if not is_after and known.saves_filters:
+            filter_s = max(0.0, output.asking_s[who] - (now.filter_s - before.filter_s))
         return InputWork(
             n_rows=n_probed if is_after else max(n_probed, now.n_rows - before.n_rows),
             n_probed=n_probed,
@@ -151,6 +155,7 @@ class ConditionPlacements:
             n_combinations=n_combinations,
             n_asked=n_asked,
             udf_s=0.0 if is_after else asking_s(router, asked_rows),
+            filter_s=filter_s,
         )
 
     def _totals(self, who: OperatorInput, known: _KnownInput) -> _Totals:
@@ -165,6 +170,7 @@ class ConditionPlacements:
             output_s=known.output_s + sum(each.output_s for each in origins.values()),
             n_rows=asking.n_rows,
             asked_rows=dict(asking.asked_rows),
+            filter_s=asking.seconds + asking.extra_s,
         )
 
     def _router(self, who: OperatorInput) -> Router:

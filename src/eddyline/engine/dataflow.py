@@ -380,9 +380,11 @@ class Walk:
         for name, arrived in rows.items():
             for operator_input in operator.inputs(name):
                 if operator_input not in wanted:
+                    began = time.thread_time()
                     wanted[operator_input] = wanted_mask(
                         self._place, operator_input, arrived.batch, self._round
                     )
+                    self._output.asking_s[operator_input] += time.thread_time() - began
 
 
 def _images(batch: TupleBatch, source: TupleBatch, below: Derived | None) -> Numbers | None:

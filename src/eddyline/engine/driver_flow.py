@@ -69,7 +69,7 @@ class DriverFlow:
         *,
         policy: str,
         seed: int,
-        work_clock: Callable[[], float] = time.perf_counter,
+        work_clock: Callable[[], float] = time.thread_time,
         durable: Durable | None = None,
     ) -> None:
         self._catalog = catalog

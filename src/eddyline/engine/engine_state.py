@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -78,9 +77,9 @@ class EngineState:
         clock: Callable[[], int],
         seed: int,
         routing: RoutingOptions = ADAPTIVE,
-        work_clock: Callable[[], float] = time.perf_counter,
+        work_clock: Callable[[], float] | None = None,
     ) -> None:
-        """`clock` is that of now(), `work_clock` the one by which it is measured what filters and probes cost."""
+        """`clock` is that of now(); filters and probes are measured by their own, unless a `work_clock` is given."""
         time_zone = store.time_zone
         self.turns = Turns()  # of groups of streams
         self.round_lock = FairLock()  # one round at a time works here
@@ -105,7 +104,7 @@ class EngineState:
         self.on_dropped: list[Callable[[Iterable[int]], None]] = []  # called with the ids of dropped queries
         self.is_closed = False
         self._clock = clock
-        self._work_clock = work_clock
+        self._filter_clock = {} if work_clock is None else {"clock": work_clock}
         self.seed = seed
         self.last_round = 0
         self.last_rounds: dict[str, int] = {}  # by stream, of this process
@@ -122,8 +121,8 @@ class EngineState:
             self._new_filters,
             policy=routing.policy,
             seed=seed,
-            work_clock=work_clock,
             durable=durable,
+            **({} if work_clock is None else {"work_clock": work_clock}),
         )
         self.choices = DEFAULT_CHOICES  # of the next rounds
         self.event_clock = EventClock()
@@ -245,7 +244,7 @@ class EngineState:
             in_background=True,
             options=self.routing,
             declared_cost=self._declared_cost,
-            clock=self._work_clock,
+            **self._filter_clock,
         )
 
     def _declared_cost(self, call: UserCall) -> float | None:

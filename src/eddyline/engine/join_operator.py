@@ -80,7 +80,7 @@ class Joins:
         *,
         policy: str = "auto",
         seed: int = 0,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.thread_time,
         changes_of: Callable[[str], TableChanges | None] = lambda table: None,
         first_answers: Callable[[], Sequence[FirstAnswer]] = tuple,
         recounts: Callable[[], Sequence[FirstAnswer]] = tuple,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -39,6 +39,9 @@ class RoundOutput:
     asked: Counter[OperatorInput] = field(
         default_factory=Counter
     )  # rows that functions were first shown as part of a combination
+    asking_s: defaultdict[OperatorInput, float] = field(
+        default_factory=lambda: defaultdict(float)
+    )  # processor seconds in which it was found out which rows an input wants
     events: list[Event] = field(default_factory=list)
 
     def add_output(self, relation: str, output: FilterOutput, record: StageRecord, round_number: int) -> None:
@@ -103,6 +106,8 @@ class RoundOutput:
         for origin, counters in other.probes.items():
             self.probes.setdefault(origin, ProbeCounters()).add(counters)
         self.asked.update(other.asked)
+        for who, took_s in other.asking_s.items():
+            self.asking_s[who] += took_s
         self.events += other.events
 
 

@@ -66,7 +66,7 @@ class RoundEngine(EngineState):
         clock: Callable[[], int],
         seed: int,
         routing: RoutingOptions = ADAPTIVE,
-        work_clock: Callable[[], float] = time.perf_counter,
+        work_clock: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(
             store=store, limits=limits, clock=clock, seed=seed, routing=routing, work_clock=work_clock

@@ -77,8 +77,9 @@ class JoinStage:
         *,
         policy: str = "auto",
         seed: int = 0,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
+        """`clock` measures probes, which wait for nothing."""
         self._context = context
         self.plan = JoinPlan(-1)
         self.windows = StoredWindows(self.evaluate)

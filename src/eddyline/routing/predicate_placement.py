@@ -5,13 +5,14 @@ shared joins, as PushDown and PullUp. Here the cheaper one is chosen, for each i
 
     symbol       here              meaning, for one row of the input that its cheap conditions leave
     c_udf        udf_s             seconds to ask it the expensive conditions
+    c_filter     filter_s          seconds of the filters before the probe, where these are there only for expensive conditions
     c_probe      probe_s           seconds to look for its partners
     c_row        combination_s     seconds to make a combination and to hand it to the filters above
     sel          pass_rate         share of rows that the conditions let through
     hit          match_rate        share of rows that are asked if that is done after the probe
     f            fanout            combinations of a row; `passed_fanout` of one that the conditions let through
 
-    before  =  c_udf  +  sel * (c_probe + f * c_row)
+    before  =  c_filter  +  c_udf  +  sel * (c_probe + f * c_row)
     after   =  c_probe  +  f * c_row  +  hit * c_udf        a row is asked once, however many partners it has
                                          f * c_udf          where what a condition said is not remembered
 
@@ -50,6 +51,7 @@ class InputWork:
     n_combinations: int  # of rows of the input, whichever row was the latest
     n_asked: int  # rows that were asked only as part of a combination
     udf_s: float = 0.0  # seconds of asking before the probe
+    filter_s: float = 0.0  # and of what comes with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +66,21 @@ class PlacementFigures:
     fanout: float
     passed_fanout: float
     is_remembered: bool = True  # a row is asked once, however many combinations it is in
+    filter_s: float = 0.0
 
     @property
     def before_s(self) -> float:
         """Seconds of a row that is asked before the probe."""
-        return self.udf_s + self.pass_rate * (self.probe_s + self.passed_fanout * self.combination_s)
+        return self.filter_s + self.udf_s + self.pass_rate * self._joining_s(self.passed_fanout)
 
     @property
     def after_s(self) -> float:
         """Seconds of a row that is asked after it."""
         n_asked = self.match_rate if self.is_remembered else self.fanout
-        return self.probe_s + self.fanout * self.combination_s + n_asked * self.udf_s
+        return self._joining_s(self.fanout) + n_asked * self.udf_s
+
+    def _joining_s(self, fanout: float) -> float:
+        return self.probe_s + fanout * self.combination_s
 
     def cost_s(self, side: str) -> float:
         return self.before_s if side == BEFORE else self.after_s
@@ -98,6 +104,7 @@ class _Evidence:
     combinations: float = 0.0
     asked: float = 0.0
     udf_s: float = 0.0
+    filter_s: float = 0.0
 
     def fade(self, share: float) -> None:
         """Count less. What is left weighs a row, so that a rate lasts until there is a newer one."""
@@ -113,6 +120,7 @@ class _Evidence:
         self.combinations += work.n_combinations
         self.asked += work.n_asked
         self.udf_s += work.udf_s
+        self.filter_s += work.filter_s
 
 
 class PredicatePlacement:
@@ -225,6 +233,7 @@ class PredicatePlacement:
             fanout=fanout,
             passed_fanout=passed_fanout,
             is_remembered=self.is_remembered,
+            filter_s=before.filter_s / before.rows if before.rows else 0.0,
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -236,6 +245,7 @@ class PredicatePlacement:
             "n_moves": self.n_moves,
             "n_looks": self.n_looks,
             "udf_s": figures.udf_s,
+            "filter_s": figures.filter_s,
             "probe_s": figures.probe_s,
             "combination_s": figures.combination_s,
             "pass_rate": figures.pass_rate,
